@@ -18,7 +18,7 @@ from headrace.kafka.kafka_clients import new_transactional_producer
 from headrace.kafka.producer.batch_produce import best_produce_path
 from headrace.kafka.producer.partition_counts import PartitionCounts
 from headrace.kafka.producer.producer_properties import producer_properties
-from headrace.kafka.producer.record_produce import RecordProduce
+from headrace.kafka.producer.record_calls import RecordProduce
 from headrace.model.record_target import ProducePath, RecordTarget
 from headrace.model.rows import RowBatch
 from headrace.vendors.load import load

@@ -7,6 +7,7 @@ import json
 import time
 from typing import Any
 
+from headrace.aws.glue import glue_versions
 from headrace.formats.converters.schema_converters import (
     SchemaUse,
     avro_converter,
@@ -111,7 +112,7 @@ def main() -> None:
     }
     for use in (SchemaUse.COLUMNS, SchemaUse.TEXTS):
         for kind, (make, values) in kinds.items():
-            converter: Any = make(one, "value", JsonFormat.ISO, use)
+            converter: Any = make(one, "value", JsonFormat.ISO, use, glue_versions)
             column, best = column_of(values), float("inf")
             for _ in range(_ROUNDS):
                 faults, begun = RowFaults(), time.process_time()

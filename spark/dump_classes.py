@@ -94,7 +94,7 @@ def _work(archive: ClassArchive, made: Path) -> None:
     """A session as ours are, with jobs as slots have them, in a JVM that notes every class it loads."""
     from spark.session import build_session, stop_session
     from spark.slots import JobFailed, SessionJobs
-    from spark.slots.trial_jobs import warm_workers
+    from spark.slots.jobs import warm_workers
     from spark.task.entry import NoWork
 
     options = (f'"-XX:ArchiveClassesAtExit={made}"', *QUIET)

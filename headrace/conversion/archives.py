@@ -22,8 +22,7 @@ from headrace.options.settings import RestoreSettings
 from headrace.vendors.exactness import ContentFacts
 from headrace.vendors.key_names import ArchiveNames
 from headrace.vendors.lenses.json_rows import is_undecided
-from headrace.vendors.registry import arrow_reader, text_reader
-from headrace.vendors.row_members import row_members
+from headrace.vendors.registry import arrow_reader, row_members, text_reader
 
 _HEAD_BYTES: Final = 64 * 1024
 

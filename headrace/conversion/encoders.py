@@ -7,27 +7,33 @@ from headrace.formats.arrow import column_of_arrow
 from headrace.formats.compression.blocks import SUFFIXES
 from headrace.formats.converted_records import ConvertedRecords, InferredValues
 from headrace.formats.encoding.avro_encoder import AvroEncoder
-from headrace.formats.encoding.connect_avro import ConnectAvroEncoder
-from headrace.formats.encoding.connect_json import ConnectJsonLines
-from headrace.formats.encoding.connect_parquet import parquet_values
-from headrace.formats.encoding.connect_values import value_of
+from headrace.formats.encoding.connect_values import (
+    ConnectAvroEncoder,
+    ConnectJsonLines,
+    parquet_values,
+    value_of,
+)
 from headrace.formats.encoding.csv_rows import CsvRows
 from headrace.formats.encoding.encoder import ObjectEncoder
-from headrace.formats.encoding.joined_encoder import LINE_FEED, JoinedEncoder
 from headrace.formats.encoding.json_rows import JsonRows
 from headrace.formats.encoding.parquet_encoder import ParquetEncoder
 from headrace.formats.encoding.row_schema import RowSchema, has_typed_envelope, schema_of
-from headrace.formats.encoding.separated_rows import SeparatedRows
-from headrace.formats.encoding.text_encoder import ArrayEncoder, LineEncoder
+from headrace.formats.encoding.text_encoder import (
+    LINE_FEED,
+    ArrayEncoder,
+    JoinedEncoder,
+    LineEncoder,
+    SeparatedRows,
+)
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
 from headrace.options.sink_settings import OutputFormat, OutputSettings
+from headrace.vendors.aiven.columns import AivenAvroEncoder, aiven_parquet
 from headrace.vendors.aiven.csv_lines import AivenCsvRows
-from headrace.vendors.aiven.files import AivenAvroEncoder, aiven_parquet
 from headrace.vendors.aiven.json_lines import AivenJsonRows
 from headrace.vendors.lenses.envelope import envelope_encoder
-from headrace.vendors.lenses.json_lines import LensesJsonRows
 from headrace.vendors.lenses.text_lines import LensesCsvRows, LensesTextRows
+from headrace.vendors.lenses.values import LensesJsonRows
 from headrace.vendors.quix.json_lines import QuixJsonRows
 from headrace.vendors.quix.parquet import quix_parquet
 

@@ -16,9 +16,9 @@ from headrace.formats.records.restored import SourceHeaders
 from headrace.formats.row_content import RowFormat
 from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing, ObjectSuperseded
+from headrace.model.objects import RowPlace
 from headrace.model.positions import JoinedPosition, Position
 from headrace.model.rows import RowBatch
-from headrace.model.side_objects import RowPlace
 from headrace.names.archive_names import ObjectKind
 from headrace.options.record_sources import NoSource, ObjectHeaders
 from headrace.vendors.confluent.join import RowsDiffer, joined

@@ -1,5 +1,6 @@
 """Records as they were fetched become records whose keys and values are understood."""
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from headrace.formats.encoding.row_schema import PartSchema
 from headrace.model.columns import Numbers
 from headrace.model.kafka_records import KafkaRecords
 from headrace.names.archive_names import LayoutName
+from headrace.options.registry_settings import GlueSettings
 from headrace.options.sink_settings import (
     ConverterKind,
     Converters,
@@ -43,6 +45,13 @@ _ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 FAILING_NULL: Final = ("null_value", "the value is null, and behavior.on.null.values is fail")
 """Reason and sentence of a record whose null value is not wanted."""
+
+
+def _glue_versions(settings: GlueSettings) -> Callable[[str], tuple[str, str] | None]:
+    # With a client of AWS's, which only a sink that reads by Glue needs.
+    from headrace.aws.glue import glue_versions
+
+    return glue_versions(settings)
 
 
 class RecordConverter:
@@ -72,9 +81,14 @@ class RecordConverter:
             OutputField.KEY,
             output if is_plain else beside,
             is_transformed=OutputField.KEY in parts,
+            glue=_glue_versions,
         )
         self._value = column_converter(
-            converters.value, OutputField.VALUE, output, is_transformed=OutputField.VALUE in parts
+            converters.value,
+            OutputField.VALUE,
+            output,
+            is_transformed=OutputField.VALUE in parts,
+            glue=_glue_versions,
         )
         is_written = OutputField.HEADERS in output.fields or output.sidecars.headers is not None
         is_simple = converters.header.kind is ConverterKind.SIMPLE

@@ -19,24 +19,23 @@ from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet
 from headrace.formats.connect.records import CONFLUENT_HEADERS
 from headrace.formats.connect.to_avro import avro_of_schema
 from headrace.formats.converted_records import ConvertedRecords, Form
-from headrace.formats.encoding.avro_blocks import AvroBlocks
-from headrace.formats.encoding.avro_pieces import encoded
-from headrace.formats.encoding.avro_shapes import part_shape
-from headrace.formats.encoding.connect_avro import ConnectAvroEncoder
-from headrace.formats.encoding.connect_json import ConnectJsonLines
-from headrace.formats.encoding.connect_parquet import headers_schema, parquet_keys
-from headrace.formats.encoding.connect_values import key_of
+from headrace.formats.encoding.avro_encoder import part_shape
+from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
+from headrace.formats.encoding.connect_values import (
+    ConnectAvroEncoder,
+    ConnectJsonLines,
+    headers_schema,
+    key_of,
+    parquet_keys,
+)
 from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.formats.encoding.json_members import base64_texts
 from headrace.formats.encoding.json_rows import bare_json
-from headrace.formats.encoding.parquet_tables import ParquetTables
-from headrace.formats.encoding.row_arrays import part_array, part_type
+from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array, part_type
 from headrace.formats.encoding.row_schema import PartSchema, RowSchema
 from headrace.formats.encoding.row_texts import joined, text_of
-from headrace.formats.encoding.separated_rows import SeparatedRows
-from headrace.formats.encoding.steps import steps
 from headrace.formats.encoding.storable import stored, stored_type
-from headrace.formats.encoding.text_encoder import LineEncoder
+from headrace.formats.encoding.text_encoder import LineEncoder, SeparatedRows, steps
 from headrace.formats.header_values import header_text
 from headrace.formats.records.varint import varint
 from headrace.model.kafka_records import Headers

@@ -9,8 +9,7 @@ import numpy as np
 
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.plain_columns import PlainColumn
-from headrace.formats.encoding.json_kinds import JsonKind, json_kinds
-from headrace.formats.encoding.json_members import utf8_rows
+from headrace.formats.encoding.json_members import JsonKind, json_kinds, utf8_rows
 from headrace.formats.records.record_builder import without_rows
 from headrace.formats.transforms.header_steps import header_texts
 from headrace.formats.transforms.record_chain import RecordChain

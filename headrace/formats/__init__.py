@@ -1,9 +1,9 @@
 """The formats: how a source becomes batches of rows. A new format is one module and one line in `detected`.
 
 jsonl        JSON Lines: lines, json_check, json_batches; line_splits cuts objects of lines
-json_array   one JSON array: json_elements
+json_array   one JSON array: json_array
 csv_objects  CSV: csv_rows cuts rows, csv_fields reads and writes them
-text         lines, or text_records by patterns
+text         lines, or text by patterns
 chunks       bytes
 avro         object container files: avro_container and avro_schema, avro_columns and avro_data read them,
              avro_rows writes JSON; avro_cost and avro_unions hold what they claim against what they are

@@ -13,7 +13,7 @@ import fastavro
 import pyarrow as pa
 
 from headrace.formats.avro_container import MAGIC, SYNC_BYTES
-from headrace.formats.avro_physical import has_columns, reading_schema
+from headrace.formats.avro_data import has_columns, reading_schema
 from headrace.formats.avro_schema import Node, all_nodes, is_guarded, minimal_size
 from headrace.formats.avro_unions import has_doubtful, is_as_read
 from headrace.formats.records.varint import varint

@@ -1,16 +1,247 @@
 """One JSON array, streamed: each element, as it stands, is a row once it is known to be one JSON value."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 
 from headrace.formats.compression import plain_stream
 from headrace.formats.json_batches import json_batches, one_bad_row
-from headrace.formats.json_elements import ArrayError, ElementBlock, LongElement, elements
+from headrace.formats.lines import LineBlock, LongLine
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.positions import ElementPosition, Position
-from headrace.model.rows import RowBatch
+from headrace.model.rows import Numbers, RowBatch
+
+# -- The elements of one JSON array in a byte stream, many at a time, without holding one that is too long ---
+# Only what bounds elements is looked at: strings, brackets, and commas at the array's own level. Whether an
+# element is JSON is seen when it is checked.
+
+_QUOTE, _BACKSLASH, _OPEN, _CLOSE, _COMMA = range(1, 6)
+_KINDS: Final = np.zeros(256, np.uint8)
+for _octets, _kind in ((b'"', _QUOTE), (b"\\", _BACKSLASH), (b"[{", _OPEN), (b"]}", _CLOSE), (b",", _COMMA)):
+    _KINDS[list(_octets)] = _kind
+_DELTAS: Final = np.array([0, 0, 0, 1, -1, 0], np.int64)
+_BLANK: Final = np.zeros(256, bool)
+_BLANK[list(b" \t\r\n")] = True
+# Blanks before an element that are passed one by one for all elements at once.
+_BLANKS_AT_ONCE: Final = 64
+_SLACK_BYTES: Final = 64
+_END: Final = ord("]")
+
+
+class ArrayError(ValueError):
+    """The stream is no array, ends otherwise than one, or goes on behind its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementBlock:
+    """Whole elements: rows of `lines`, the first of them number `first`; `bare` has blanks for commas."""
+
+    lines: LineBlock
+    first: int
+    bare: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongElement:
+    """An element above the limit; `line.after` is where the next one begins."""
+
+    line: LongLine
+    number: int
+
+
+def elements(
+    chunks: Iterator[bytes], *, offset: int, number: int, limit: int
+) -> Iterator[ElementBlock | LongElement]:
+    """The elements of the stream whose first byte is byte `offset` and, unless that is 0, element `number`.
+
+    Raises ArrayError where the stream is no array; EOFError behind the last whole element when it ends early.
+    """
+    scanner = _ElementScanner(offset, number, limit)
+    if offset == 0:
+        chunks = scanner.opened(chunks)
+    for chunk in chunks:
+        yield from scanner.feed(chunk)
+    scanner.finish()
+
+
+class _ElementScanner:
+    """Carries an unfinished element from chunk to chunk, and where in it the scan is."""
+
+    def __init__(self, offset: int, number: int, limit: int) -> None:
+        self._begin = offset  # of the unfinished element
+        self._number = number
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._dropped = False
+        self._depth = 1
+        self._in_string = False
+        self._escaped = False
+        self._closed = False
+
+    def opened(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """The chunks behind the bracket that opens the array."""
+        for chunk in chunks:
+            text = chunk
+            if self._begin == 0 and text.startswith(b"\xef\xbb\xbf"):
+                text, self._begin = text[3:], 3
+            rest = text.lstrip(b" \t\r\n")
+            self._begin += len(text) - len(rest)
+            if not rest:
+                continue
+            if not rest.startswith(b"["):
+                raise ArrayError("it does not begin with [")
+            self._begin += 1
+            yield rest[1:]
+            yield from chunks
+            return
+        self._closed = True  # nothing but blanks: an object without rows
+
+    def feed(self, chunk: bytes) -> Iterator[ElementBlock | LongElement]:
+        if self._closed:
+            _only_blanks(chunk)
+            return
+        commas, close = self._scan(chunk)
+        if close is not None and chunk[close] != _END:
+            if len(commas):
+                yield from self._cut(chunk, commas, is_end=False)
+            raise ArrayError("it ends with } where ] belongs")
+        cuts = commas if close is None else np.append(commas, close)
+        if len(cuts):
+            yield from self._cut(chunk, cuts, is_end=close is not None)
+        behind = int(cuts[-1]) + 1 if len(cuts) else 0
+        if close is not None:
+            self._closed = True
+            _only_blanks(chunk[behind:])
+        elif behind < len(chunk):
+            self._hold(chunk[behind:] if behind else chunk)
+
+    def finish(self) -> None:
+        if not self._closed:
+            raise EOFError("the array does not end")
+
+    def _scan(self, chunk: bytes) -> tuple[Numbers, int | None]:
+        """Commas of the array's own level, and the bracket that closes it; the next scan goes on there."""
+        octets = np.frombuffer(chunk, np.uint8)
+        kinds = _KINDS[octets]
+        at = np.flatnonzero(kinds)
+        kinds = kinds[at]
+        at, kinds = self._unescaped(at, kinds, len(chunk))
+        quotes = kinds == _QUOTE
+        inside = (np.cumsum(quotes) + self._in_string) % 2 == 1
+        self._in_string = bool(inside[-1]) if len(inside) else self._in_string
+        outside = ~inside & ~quotes
+        at, kinds = at[outside], kinds[outside]
+        depths = self._depth + np.cumsum(_DELTAS[kinds])
+        closes = np.flatnonzero(depths <= 0)
+        close = int(at[closes[0]]) if len(closes) else None
+        if close is not None:
+            at, kinds, depths = at[: closes[0]], kinds[: closes[0]], depths[: closes[0]]
+        elif len(depths):
+            self._depth = int(depths[-1])
+        return at[(kinds == _COMMA) & (depths == 1)], close
+
+    def _unescaped(self, at: Numbers, kinds: np.ndarray, length: int) -> tuple[Numbers, np.ndarray]:
+        """What is neither a backslash nor behind an odd number of them."""
+        was_escaped, self._escaped = self._escaped, False
+        slashes = kinds == _BACKSLASH
+        if was_escaped and len(at) and at[0] == 0:
+            slashes[0] = False  # a backslash there is escaped itself, and so is a quote
+        if not slashes.any():
+            keep = (kinds != _BACKSLASH) & ~((at == 0) & was_escaped)
+            return at[keep], kinds[keep]
+        places = at[slashes]
+        begins = np.concatenate([[True], np.diff(places) != 1])
+        runs = np.flatnonzero(begins)
+        lengths = np.diff(np.append(runs, len(places)))
+        behind = places[runs] + lengths
+        escaped = behind[lengths % 2 == 1]
+        self._escaped = bool(len(escaped)) and int(escaped[-1]) == length
+        keep = (kinds != _BACKSLASH) & ~np.isin(at, escaped, assume_unique=True) & ~((at == 0) & was_escaped)
+        return at[keep], kinds[keep]
+
+    def _cut(self, chunk: bytes, cuts: Numbers, *, is_end: bool) -> Iterator[ElementBlock | LongElement]:
+        first = 0
+        if self._dropped:
+            length = self._held + int(cuts[0])
+            after = self._begin + length + (0 if is_end and len(cuts) == 1 else 1)
+            yield LongElement(line=LongLine(begin=self._begin, after=after, size=length), number=self._number)
+            self._begin, self._number = self._begin + length + 1, self._number + 1
+            first, cuts = int(cuts[0]) + 1, cuts[1:]
+            self._dropped = False
+        elif self._held:
+            chunk = b"".join([*self._parts, chunk])
+            cuts = cuts + self._held
+        if len(cuts):
+            block = self._block(chunk[first : int(cuts[-1])] + b"\n", cuts - first, is_end=is_end)
+            if block is not None:
+                yield block
+            self._begin += int(cuts[-1]) + 1 - first
+        self._parts, self._held = [], 0
+
+    def _block(self, buffer: bytes, ends: Numbers, *, is_end: bool) -> ElementBlock | None:
+        """The elements that end at `ends` of the buffer, which holds them and an end of line."""
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        nexts = ends + 1
+        if is_end:
+            nexts[-1] -= 1  # what closes the array is met again at a resume
+        octets = np.frombuffer(buffer, np.uint8)
+        starts = _passed_blanks(octets, starts, ends, 1)
+        ends_of = _passed_blanks(octets, ends - 1, starts - 1, -1) + 1
+        if is_end and starts[-1] >= ends_of[-1]:
+            # An empty array, a comma too many, or the end of one that was read before: nothing is lost.
+            starts, ends_of, ends, nexts = starts[:-1], ends_of[:-1], ends[:-1], nexts[:-1]
+        count = len(ends)
+        if not count:
+            return None
+        bare = octets.copy()
+        bare[ends] = 10
+        lines = LineBlock(
+            buffer=buffer, offset=self._begin, starts=starts, ends=np.maximum(ends_of, starts), nexts=nexts
+        )
+        first, self._number = self._number, self._number + count
+        return ElementBlock(lines=lines, first=first, bare=bare.tobytes())
+
+    def _hold(self, part: bytes) -> None:
+        if not self._held:
+            text = part.lstrip(b" \t\r\n")
+            self._begin += len(part) - len(text)
+            part = text
+        self._held += len(part)
+        # White space behind an element does not count, so only what is far above is dropped unseen.
+        if self._held > 2 * self._limit + _SLACK_BYTES:
+            self._dropped, self._parts = True, []
+        if not self._dropped:
+            self._parts.append(part)
+
+
+def _passed_blanks(octets: np.ndarray, at: Numbers, stop: Numbers, step: int) -> Numbers:
+    """Each place moved by `step` over blanks, up to `stop`."""
+    for _ in range(_BLANKS_AT_ONCE):
+        moving = (at != stop) & _BLANK[octets[np.clip(at, 0, len(octets) - 1)]]
+        if not moving.any():
+            return at
+        at = at + np.where(moving, step, 0)
+    places = at.tolist()
+    for index, (place, end) in enumerate(zip(places, stop.tolist(), strict=True)):
+        here = place
+        while here != end and _BLANK[octets[here]]:
+            here += step
+        places[index] = here
+    return np.array(places, np.int64)
+
+
+def _only_blanks(chunk: bytes) -> None:
+    if chunk.strip(b" \t\r\n"):
+        raise ArrayError("something stands behind its closing ]")
+
+
+# -- One JSON array, streamed: each element, as it stands, is a row once it is known to be one JSON value ----
 
 
 def decode(

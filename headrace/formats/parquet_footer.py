@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.formats.parquet_pages import CODECS, Chunk
+from headrace.formats.parquet_chunk import CODECS, Chunk
 from headrace.formats.parquet_schema import SPARK_SCHEMA, Node, mark_spark_variants, schema_tree
 from headrace.formats.parquet_thrift import (
     BINARY,

@@ -5,7 +5,7 @@ kafka_errors    KafkaError -> classes of `headrace.model.errors`, by code and fl
 group_metadata  what every transaction carries; group_commit, group_member
 leadership      holding the ledger's partition in the group is the lead
 fencing         ending whatever a transactional id had open
-ledger_topic    the topic itself: made, verified, identified; ledger_identity: which was the group's own
+ledger_topic    the topic itself: made, verified, identified; ledger_topic: which was the group's own
 ledger_follower    reads the ledger, to its true end and onwards, into a ledger_cache
 ledger_writer   the driver's own transactions; control_records are records that are no objects
 driver_ledger   the above put together: take over, recover, commit

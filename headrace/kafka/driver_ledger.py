@@ -22,19 +22,17 @@ from headrace.kafka.kafka_errors import CommitUnknown, LedgerEndHidden
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache, found_identity, open_cache
 from headrace.kafka.ledger_follower import Applied, Follower, read_uncommitted
-from headrace.kafka.ledger_identity import (
-    marker_of,
-    read_remembered_ledgers,
-    refuse_changed,
-    refuse_other_members,
-    refuse_other_owner,
-)
 from headrace.kafka.ledger_rows import collect_rows
 from headrace.kafka.ledger_topic import (
     LedgerIdentity,
     LedgerTopic,
     describe_ledger_topic,
+    marker_of,
     prepare_ledger_topic,
+    read_remembered_ledgers,
+    refuse_changed,
+    refuse_other_members,
+    refuse_other_owner,
 )
 from headrace.kafka.ledger_writer import GroupOffsets, LedgerWriter, Write
 from headrace.model.errors import AccessDenied, HeadraceError, LeadershipLost, TopicMissing, Unavailable

@@ -9,9 +9,8 @@ import msgspec
 
 from headrace.model.errors import InvalidLedger
 from headrace.model.fast_pickle import fast_pickle
-from headrace.model.objects import ObjectId
+from headrace.model.objects import ObjectId, PlacedTombstones, SideObject
 from headrace.model.positions import Position, position_as_dict, position_from_dict
-from headrace.model.side_objects import PlacedTombstones, SideObject
 
 VERSION: Final = 1
 

@@ -23,9 +23,8 @@ from typing import Final
 
 from headrace.model.fast_pickle import fast_pickle
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey
-from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.objects import ObjectId, PlacedTombstones, Route, S3Object, SideObject
 from headrace.model.positions import Position
-from headrace.model.side_objects import PlacedTombstones, SideObject
 
 UNRECORDED_OPTIONS: Final = "unrecorded"
 """In the place of a hash: the ledger does not show that one configuration cut the object and read it."""

@@ -2,7 +2,7 @@
 
 template_source  a template's text as tokens; pattern makes a regular expression, walk matches literal ones
 key_template     reads keys (`file.name.template`); key_fields turns captured text into values
-name_template    makes names; name_escape, name_padding, name_ambiguity are about its parts
+name_template    makes names; name_escape, name_template, name_ambiguity are about its parts
 date_pattern     dates in names, both ways; date_letters, date_fields
 archive_names    what a key in an archive says, whichever vendor's it is
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.names.key_fields import KeyFields, read_fields, show_time, write_field
-from headrace.names.pattern import Mode, Pattern, compile_pattern, is_ambiguous
+from headrace.names.pattern import Mode, Pattern, compile_pattern, is_ambiguous, match_exactly, reach
 from headrace.names.template_source import Placeholder, TemplateError, Text, Token, read_template
-from headrace.names.walk import match_exactly, reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

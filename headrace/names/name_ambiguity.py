@@ -12,8 +12,7 @@ from typing import Final
 
 from headrace.names.date_fields import DateField
 from headrace.names.name_escape import is_plain
-from headrace.names.name_padding import Padding
-from headrace.names.name_template import OFFSETS, NameField, NameTemplate, NameVariable
+from headrace.names.name_template import OFFSETS, NameField, NameTemplate, NameVariable, Padding
 
 # A token's reader, and the state in it.
 _Place = tuple[int, int]

@@ -1,19 +1,227 @@
 """What options mean beside one another: combinations that cannot do what they say are problems at start."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
-from headrace.options.choices import CredentialsProvider, PollListing, Tolerance, TracesExporter
-from headrace.options.declarations import connection_options, reading_options, record_options
+from headrace.model.post_action import PostActionKind
+from headrace.options.choices import (
+    CredentialsProvider,
+    InputFormat,
+    PollListing,
+    Tolerance,
+    TracesExporter,
+    ValueFormat,
+)
+from headrace.options.declarations import connection_options, format_options, reading_options, record_options
+from headrace.options.declarations import sink_options as sink
+from headrace.options.declarations.option import Option
+from headrace.options.declarations.transform_options import TRANSFORM_ALIASES
 from headrace.options.direction_forms import Direction
 from headrace.options.directions import check_direction, direction
-from headrace.options.post_action_checks import check_post_action
+from headrace.options.name_checks import converter_kind
 from headrace.options.record_checks import check_records
-from headrace.options.restore_forms import check_restore
+from headrace.options.restore_forms import check_restore, input_format
 from headrace.options.routing_checks import check_routing
-from headrace.options.row_checks import check_rows
 from headrace.options.sink_checks import check_sink
+from headrace.options.sink_settings import ConverterKind
+from headrace.options.transforms.chain import (
+    Cast,
+    FieldTime,
+    HoistField,
+    RecordPart,
+    TransformChain,
+    TransformStep,
+    ValueToKey,
+)
+from headrace.options.transforms.routing import reachable_topics
 from headrace.options.values import Values
+
+# -- What transforms need of the options beside them: values whose fields can be read, names that stay apart -
+
+_FRAMED: Final = frozenset({ValueFormat.AVRO, ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
+_CONVERTERS: Final[dict[RecordPart, Option[Any]]] = {
+    RecordPart.KEY: record_options.KEY_CONVERTER_CLASS,
+    RecordPart.VALUE: record_options.VALUE_CONVERTER_CLASS,
+}
+
+
+def check_transforms(values: Values, chain: TransformChain, *, routed: frozenset[str]) -> None:
+    """Note what transforms cannot do beside the other options; `routed` topics have names of their own."""
+    if not chain or not values.are_good(*_CONVERTERS.values(), sink.FORMAT, record_options.INPUT_FORMAT):
+        return
+    if direction(values) is Direction.SINK:
+        _check_sink_fields(values, chain)
+        _check_names_apart(values, chain, routed)
+    else:
+        _check_source_fields(values, chain)
+
+
+def _check_sink_fields(values: Values, chain: TransformChain) -> None:
+    """Refuse to look for fields where none can be: until a step has made an object, bytes have none."""
+    made: set[RecordPart] = set()
+    for step in chain.steps:
+        for part in _opened(step) - made:
+            kind = converter_kind(values, _CONVERTERS[part])
+            if kind in {ConverterKind.BYTES, ConverterKind.STRING}:
+                values.refuse(
+                    TRANSFORM_ALIASES,
+                    f"{step.alias} needs fields of the {part}, which is read as "
+                    f"{'text' if kind is ConverterKind.STRING else 'bytes'}: set {_CONVERTERS[part].name} to "
+                    "JsonConverter's or AvroConverter's class",
+                )
+                made.add(part)
+        if isinstance(step.transform, ValueToKey):
+            made.add(RecordPart.KEY)
+        elif isinstance(step.transform, HoistField):
+            made.add(step.transform.part)
+
+
+def _check_names_apart(values: Values, chain: TransformChain, routed: frozenset[str]) -> None:
+    """Refuse two topics of the sink that become one: with equal offsets their objects would have one name."""
+    if not chain.routes or not values.are_good(sink.TOPIC_NAMES):
+        return
+    owners: dict[str, str] = {}
+    for topic in values[sink.TOPIC_NAMES] or ():
+        if topic in routed:
+            continue
+        for target in reachable_topics(chain, topic):
+            owner = owners.setdefault(target, topic)
+            if owner != topic:
+                values.refuse(
+                    TRANSFORM_ALIASES,
+                    f"send {owner} and {topic} to one name, {target}, under which their objects could not be "
+                    "told apart: keep them apart, or run a sink for each with an aws.s3.prefix of its own",
+                )
+                return
+
+
+def transform_warnings(values: Values, chain: TransformChain) -> tuple[str, ...]:
+    """What cannot be judged before the topics are known."""
+    if not chain.routes or direction(values) is not Direction.SINK or not values.is_given(sink.TOPICS_REGEX):
+        return ()
+    sentence = (
+        "transforms give records other topics: where two topics become one, objects with one name are kept "
+        "out of the bucket and quarantined (name_taken)"
+    )
+    return (sentence,)
+
+
+def _opened(step: TransformStep) -> set[RecordPart]:
+    """The parts whose fields a step reads."""
+    match step.transform:
+        case HoistField():
+            return set()
+        case Cast(whole=whole) if whole is not None:
+            return set()
+        case ValueToKey():
+            return {RecordPart.VALUE}
+        case FieldTime(part=part, path=path) if part is not None and not path:
+            return set()
+        case _:
+            return set(step.parts)
+
+
+def _check_source_fields(values: Values, chain: TransformChain) -> None:
+    """Records are transformed as they would be produced, when Avro is in the registry's framing already."""
+    formats = {
+        RecordPart.KEY: values[record_options.KEY_CONVERTER_CLASS],
+        RecordPart.VALUE: values[record_options.VALUE_CONVERTER_CLASS] or values[record_options.VALUE_FORMAT],
+    }
+    for part, form in formats.items():
+        touching = [step.alias for step in chain.steps if part in step.parts]
+        if touching and form in _FRAMED:
+            values.refuse(
+                _CONVERTERS[part],
+                f"{form} makes bytes of the {part} that {touching[0]} cannot look into: leave the "
+                f"transforms of the {part} out, or produce JSON (JsonConverter)",
+            )
+    opening = [step.alias for step in chain.steps if RecordPart.VALUE in _opened(step)]
+    content = input_format(values)
+    if opening and content in {InputFormat.BYTES, InputFormat.TEXT} and not _hoists_first(chain):
+        values.refuse(
+            TRANSFORM_ALIASES,
+            f"{opening[0]} needs fields of the value, which input.format={content} does not have",
+        )
+
+
+def _hoists_first(chain: TransformChain) -> bool:
+    first = next(step for step in chain.steps if RecordPart.VALUE in step.parts)
+    return isinstance(first.transform, HoistField)
+
+
+# -- What options mean beside one another: combinations that cannot do what they say are problems at start ---
+
+# -- CSV's and text's options, held against the format and against one another -------------------------------
+
+_OPTIONS: Final[dict[InputFormat, tuple[Option[Any], ...]]] = {
+    InputFormat.CSV: (
+        format_options.CSV_DELIMITER,
+        format_options.CSV_QUOTE,
+        format_options.CSV_HEADER,
+        format_options.CSV_COLUMNS,
+        format_options.CSV_TYPES,
+    ),
+    InputFormat.TEXT: (format_options.TEXT_START, format_options.TEXT_END),
+}
+
+
+def check_rows(values: Values) -> None:
+    """Note options that mean nothing here, or that contradict one another."""
+    if not values.are_good(record_options.INPUT_FORMAT):
+        return
+    for wanted, options in _OPTIONS.items():
+        if input_format(values) not in {wanted, InputFormat.AUTO}:
+            for each in options:
+                if values.is_given(each):
+                    values.refuse(each, f"means nothing without input.format={wanted}")
+    _check_csv(values)
+
+
+def _check_csv(values: Values) -> None:
+    if not values.are_good(*_OPTIONS[InputFormat.CSV]):
+        return
+    if values[format_options.CSV_DELIMITER] == values[format_options.CSV_QUOTE]:
+        values.refuse(format_options.CSV_QUOTE, "is csv.delimiter as well; choose another")
+    columns, types = values[format_options.CSV_COLUMNS], values[format_options.CSV_TYPES]
+    if columns is not None and values[format_options.CSV_HEADER]:
+        values.refuse(
+            format_options.CSV_COLUMNS, "says otherwise than csv.header=true; set csv.header to false"
+        )
+    if types is None or values[format_options.CSV_HEADER]:
+        return
+    unknown = sorted({name for name, _ in types} - set(columns or ()))
+    if unknown:
+        values.refuse(
+            format_options.CSV_TYPES,
+            f"has {unknown[0]!r}, which is not in csv.columns; name the column there",
+        )
+
+
+# -- What options mean beside one another: combinations that cannot do what they say are problems at start ---
+
+# -- `post.action` held against where objects are read from --------------------------------------------------
+
+
+def check_post_action(values: Values) -> None:
+    """Note a target that would be read again."""
+    unconditional = reading_options.POST_ACTION_UNCONDITIONAL
+    if values.is_given(unconditional) and not values.is_given(reading_options.POST_ACTION):
+        values.refuse(unconditional, "means nothing without post.action")
+    option, prefix = reading_options.POST_ACTION, reading_options.PREFIX
+    if not values.are_good(option, prefix):
+        return
+    action = values[option]
+    if action is None or action.kind is not PostActionKind.MOVE:
+        return
+    if values[prefix].startswith(action.target):
+        values.refuse(
+            option,
+            f"moves objects to where they are read from (aws.s3.prefix = {values[prefix]!r}); choose a "
+            "prefix beside it or below it",
+        )
+
+
+# -- What options mean beside one another: combinations that cannot do what they say are problems at start ---
 
 _OF_THE_QUEUE: Final = (
     reading_options.SQS_ENDPOINT,

@@ -9,11 +9,10 @@ from headrace.options.declarations import format_options, layout_options, readin
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import Option
 from headrace.options.layout_checks import layout_form, output_format
-from headrace.options.name_checks import converter_kind, template_of
+from headrace.options.name_checks import converter_kind, sidecars, template_of
 from headrace.options.registry_settings import GlueSettings, RegistrySettings
 from headrace.options.routes import GivenRoute
 from headrace.options.row_settings import CsvSettings
-from headrace.options.sidecar_checks import sidecars
 from headrace.options.sink_checks import CODECS, compression, has_envelope, output_fields
 from headrace.options.sink_settings import (
     OF_REGISTRIES,

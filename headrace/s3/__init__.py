@@ -2,7 +2,7 @@
 
 client       the client, its connections and credentials
 s3_calls     calls of it about objects that are there
-upload_calls calls of multipart uploads; completion, part_text, upload_errors: what their answers mean
+upload_calls calls of multipart uploads; completion, part_text, errors: what their answers mean
 retries      the one retry policy
 get_request  what a GET asks for and gives, with botocore or without
 fast_get     GETs without botocore's work for each, where they fit

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from headrace.s3.errors import BOTOCORES
-from headrace.s3.upload_errors import translate_upload
+from headrace.s3.errors import BOTOCORES, translate_upload
 
 _CHUNK_BYTES: Final = 1024 * 1024
 

@@ -18,12 +18,18 @@ from headrace.options.settings import BackoffSettings, S3Settings
 from headrace.options.sink_settings import UploadSettings
 from headrace.s3.client import new_s3_client
 from headrace.s3.completion import OBJECT_ID, Completion, CompletionState, by_metadata
-from headrace.s3.errors import BOTOCORES, answer_of
+from headrace.s3.errors import (
+    BOTOCORES,
+    NO_UPLOAD,
+    UploadEnded,
+    answer_of,
+    is_about_credentials,
+    translate_upload,
+)
 from headrace.s3.part_text import SentPart, accepted_parts, completion_parts, crc32_text, part_text
 from headrace.s3.retries import attempted
 from headrace.s3.same_content import is_same_content
 from headrace.s3.stored_object import StoredObject
-from headrace.s3.upload_errors import NO_UPLOAD, UploadEnded, is_about_credentials, translate_upload
 
 _log = structlog.get_logger(__name__)
 

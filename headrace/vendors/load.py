@@ -9,8 +9,8 @@ from typing import Final
 
 from headrace.options.aws_region import machine_region
 from headrace.options.build import build
-from headrace.options.checks import check, warnings
-from headrace.options.client_layers import client_properties, layered
+from headrace.options.checks import check, check_transforms, transform_warnings, warnings
+from headrace.options.client_translation import client_properties, layered
 from headrace.options.declarations import reading_options
 from headrace.options.declarations.foreign_options import IN_A_SINK
 from headrace.options.describe import shown_values
@@ -25,7 +25,6 @@ from headrace.options.settings import Settings
 from headrace.options.sink_reading import read_settings, read_warnings
 from headrace.options.spark_options import check_spark
 from headrace.options.tls import ReadBytes
-from headrace.options.transform_checks import check_transforms, transform_warnings
 from headrace.options.transforms.read_chain import read_chain
 from headrace.options.values import Values
 from headrace.options.vendor import Vendor

@@ -6,8 +6,7 @@ from typing import Final
 from headrace.model.errors import HeadraceError
 from headrace.options import Settings
 from ingest.checks.findings.finding import Finding, unusable
-from ingest.checks.findings.sink_findings import upload_findings
-from ingest.checks.findings.sink_topic_findings import topics_findings
+from ingest.checks.findings.sink_findings import topics_findings, upload_findings
 from ingest.checks.findings.takeover_findings import takeover_findings
 from ingest.checks.probes.aws_clients import aws_clients
 from ingest.checks.probes.sink_topics import topics_facts

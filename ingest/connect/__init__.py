@@ -7,7 +7,6 @@ liveness              which other workers live
 connector_files       connectors from a folder instead of the topic
 shared_slots          Spark's cores, shared by all connectors
 hosted_connector      one connector in a thread of its own: started, stopped, failed, started again
-hosted_connectors     all of them
 changes               create, configure, delete: judged and written by the worker that leads
 worker_directory      what the REST interface shows
 worker_routes         Connect's REST interface of a worker, and what it forwards to another one

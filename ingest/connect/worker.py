@@ -37,8 +37,7 @@ from ingest.connect.changes import ConnectorChanges
 from ingest.connect.configuration_topic import ConfigurationTopic
 from ingest.connect.connector_files import ConnectorFiles
 from ingest.connect.forwarding import forward_as_worker
-from ingest.connect.hosted_connector import HostedConnector, LoadSettings
-from ingest.connect.hosted_connectors import HostedConnectors
+from ingest.connect.hosted_connector import HostedConnector, HostedConnectors, LoadSettings
 from ingest.connect.liveness import Liveness
 from ingest.connect.shared_slots import SharedSpark
 from ingest.connect.worker_directory import WorkerDirectory

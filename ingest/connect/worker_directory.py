@@ -7,8 +7,7 @@ from headrace.kafka.control_records import TargetState
 from headrace.model.connector_records import ConnectorRecord
 from headrace.options.direction_forms import Direction
 from ingest.connect.changes import shown_config
-from ingest.connect.hosted_connector import HostedOffsets, HostedPort, unassigned
-from ingest.connect.hosted_connectors import HostedConnectors
+from ingest.connect.hosted_connector import HostedConnectors, HostedOffsets, HostedPort, unassigned
 from ingest.http.rest import plugins
 from ingest.http.rest.directory import ServedConnector
 from ingest.http.rest.port import ConnectorCondition, NotLeading

@@ -23,8 +23,8 @@ from ingest.http.traces.sink_traces import SinkTraces
 from ingest.http.traces.source_traces import SourceTraces
 from ingest.service.leadership_phase import Leader, LeadershipPhase, TakenLead
 from ingest.service.process_parts import Past, ProcessParts
-from ingest.service.sink.sink_adapter import SinkAdapter
 from ingest.service.sink.sink_leader import SinkLeader
+from ingest.service.sink.sink_lifecycle import SinkAdapter
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.source_adapter import SourceAdapter
 from ingest.service.source_leader import SourceLeader

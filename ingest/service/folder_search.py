@@ -12,9 +12,8 @@ from headrace.formats import DecodeOptions
 from headrace.model.byte_source import ByteSource
 from headrace.model.errors import ObjectError, ObjectMissing, ObjectSuperseded
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.objects import ObjectId, S3Object
+from headrace.model.objects import ObjectId, RowPlace, S3Object, SideObject
 from headrace.model.positions import JoinedPosition
-from headrace.model.side_objects import RowPlace, SideObject
 from headrace.names.archive_names import ArchiveName, ObjectKind
 from headrace.options import Settings
 from headrace.options.choices import RestoreTombstones

@@ -10,8 +10,7 @@ from typing import Final
 import structlog
 
 from headrace.kafka.leadership import Leadership, Role
-from headrace.kafka.ledger_identity import refuse_changed
-from headrace.kafka.ledger_topic import describe_ledger_topic
+from headrace.kafka.ledger_topic import describe_ledger_topic, refuse_changed
 from headrace.model import clock
 from headrace.model.errors import AccessDenied, TakenOver, TopicMissing, Unavailable
 from ingest.service.process_parts import Past, ProcessParts

@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import structlog
 
@@ -15,12 +15,46 @@ from headrace.model.sanitize import printable
 from headrace.model.slot_protocol import Committed, Finished, Split
 from headrace.process.logs import buffered_lines
 from ingest.http.metrics import Metrics
-from ingest.http.snapshot import RecentObject
+from ingest.http.quarantined import EntriesByState, newest_quarantined
+from ingest.http.snapshot import QuarantinedObject, RecentObject
 from ingest.http.traces.source_traces import SourceTraces
 from ingest.service.latency import Latency
-from ingest.service.quarantine import QuarantineList
 from ingest.service.slot_states import SlotDeaths
 from ingest.source.catalogue import FinishedObject
+
+# -- The quarantined objects for `/status`: read from the ledger's cache when they may have changed ----------
+
+_LOOK_AGAIN_SECONDS: Final = 10.0
+
+
+class QuarantineList:
+    """The newest quarantined objects, kept between looks: the service looks four times a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: tuple[int, int] | None = None
+        self._looked = 0.0
+        self._newest: tuple[QuarantinedObject, ...] = ()
+
+    def newest(
+        self, ledger: EntriesByState, bucket: str, *, count: int, ended: int
+    ) -> tuple[QuarantinedObject, ...]:
+        """Up to fifty of the bucket, the newest first.
+
+        `count` is how many there are, `ended` how many were added here. The ledger is read when one of them
+        has changed, and every ten seconds; not at all without any.
+        """
+        now = self._clock()
+        if not count:
+            self._newest = ()
+        elif self._seen != (count, ended) or now - self._looked >= _LOOK_AGAIN_SECONDS:
+            self._newest = newest_quarantined(ledger, bucket)
+            self._looked = now
+        self._seen = (count, ended)
+        return self._newest
+
+
+# -- What happened, counted once for metrics, `/status` and log: an event is its line and its metric ---------
 
 _log = structlog.get_logger(__name__)
 

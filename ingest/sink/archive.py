@@ -5,8 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.model.ledger_entry import ControlKey
-from headrace.model.sink_completion import Verdict
-from headrace.model.sink_entries import GroupingOptions, ObjectState, PartitionCheckpoint, TopicPartition
+from headrace.model.sink_entries import (
+    GroupingOptions,
+    ObjectState,
+    PartitionCheckpoint,
+    TopicPartition,
+    Verdict,
+)
 from headrace.model.sink_protocol import (
     GroupWanted,
     PartitionGrant,

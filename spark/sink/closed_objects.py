@@ -6,10 +6,10 @@ from headrace.model.clock import wall_ms
 from headrace.model.sink_entries import ObjectState, SealedObject
 from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
 from headrace.s3.completion import CompletionState
-from headrace.s3.upload_errors import UploadEnded
+from headrace.s3.errors import UploadEnded
 from spark.sink.open_group import ClosedGroup, OpenGroup
 from spark.sink.partition_offsets import PartitionOffsets
-from spark.sink.slot_tools import SlotTools
+from spark.sink.routed_tools import SlotTools
 
 
 class ClosedObjects:

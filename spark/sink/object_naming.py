@@ -7,7 +7,7 @@ from spark.sink.names import ObjectFacts, ObjectNames
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_group import OpenGroup
 from spark.sink.routed_groups import read_group
-from spark.sink.slot_tools import SlotTools
+from spark.sink.routed_tools import SlotTools
 
 
 class ObjectNaming:

@@ -11,8 +11,8 @@ from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import Upload
+from headrace.s3.errors import UploadEnded
 from headrace.s3.upload_calls import UploadCalls
-from headrace.s3.upload_errors import UploadEnded
 from spark.sink.in_flight import InFlight
 from spark.sink.part_buffer import Part, PartBuffer
 from spark.sink.send_pool import SendPool

@@ -23,7 +23,7 @@ from spark.sink.object_parts import ObjectParts
 from spark.sink.open_group import OpenGroup
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
 from spark.sink.rotation import RotateReason
-from spark.sink.slot_tools import SlotTools
+from spark.sink.routed_tools import SlotTools
 
 _log: Final = structlog.get_logger(__name__)
 

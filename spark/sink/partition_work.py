@@ -19,7 +19,7 @@ from spark.sink.isolation import REASON, Isolation
 from spark.sink.partition_objects import PartitionObjects
 from spark.sink.partition_offsets import PartitionCommit, PartitionOffsets
 from spark.sink.routed_groups import routed_group
-from spark.sink.slot_tools import SlotTools
+from spark.sink.routed_tools import SlotTools
 
 _NOTHING: Final = Conversion(runs=(), faults=(), ignored=0)
 

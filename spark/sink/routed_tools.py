@@ -1,9 +1,9 @@
 """The tools of each topic of a slot: those of a route share theirs, all share uploads and dead letters."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from headrace.conversion.sink_records import sink_records
+from headrace.conversion.sink_records import SinkRecords, sink_records
 from headrace.model.clock import wall_ms
 from headrace.model.sink_entries import GroupingOptions
 from headrace.names.field_path import read_path
@@ -13,10 +13,30 @@ from spark.sink.dead_letters import DeadLetters
 from spark.sink.object_shape import ObjectShapes
 from spark.sink.recurring_names import RecurringNames
 from spark.sink.rotation import Rotation
-from spark.sink.slot_tools import SlotTools
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.small_files import SmallFiles
 from spark.sink.task_settings import SinkTaskSettings, for_topic, grouping_for_topic, route_name
+
+# -- What all partitions of a slot of the sink work with -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotTools:
+    """What all partitions of a slot work with. `earlier` groups by options that are no longer in force."""
+
+    settings: SinkTaskSettings
+    converter: SinkRecords
+    shapes: ObjectShapes
+    earlier: dict[str, ObjectShapes]
+    rotation: Rotation
+    batches: BatchRotation
+    uploads: SlotUploads
+    dead_letters: DeadLetters
+    recurring: RecurringNames
+    small_files: SmallFiles
+
+
+# -- The tools of each topic of a slot: those of a route share theirs, all share uploads and dead letters ----
 
 
 class RoutedTools:

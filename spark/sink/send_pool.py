@@ -13,7 +13,7 @@ import structlog
 
 from headrace.model.errors import HeadraceError
 from headrace.process.threads import start_thread
-from headrace.s3.upload_errors import UploadEnded
+from headrace.s3.errors import UploadEnded
 from spark.sink.spill import SpillLost
 
 _log = structlog.get_logger(__name__)

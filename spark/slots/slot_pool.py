@@ -25,7 +25,7 @@ from headrace.model.slot_protocol import (
 from headrace.process.threads import start_thread
 from spark.slots.core_sharing import SlotHolding, holding_of
 from spark.slots.deadlines import SILENT_SECONDS, Deadlines
-from spark.slots.jobs import JobFailed, Jobs
+from spark.slots.jobs import WARM_SECONDS, JobFailed, Jobs, Warmth, check_way, warm_workers
 from spark.slots.slot_attempt import AttemptState, SlotAttempt
 from spark.slots.slot_events import (
     BatchCommitted,
@@ -37,7 +37,6 @@ from spark.slots.slot_events import (
     SlotReported,
 )
 from spark.slots.task_listener import TaskListener
-from spark.slots.trial_jobs import WARM_SECONDS, Warmth, check_way, warm_workers
 from spark.socket_protocol import AuthenticatedSocket, Disconnected
 from spark.task.entry import SlotWork, TaskCredentials, slot_function
 

@@ -18,10 +18,10 @@ from headrace.formats.records.record_builder import RecordBuilder
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject
+from headrace.model.objects import SideObject
 from headrace.model.positions import JoinedPosition
 from headrace.model.record_target import RecordTarget
 from headrace.model.rows import RowBatch
-from headrace.model.side_objects import SideObject
 from headrace.model.slot_protocol import Split
 from headrace.names.archive_names import NamePart
 from headrace.options.choices import InputFormat, RestorePartition

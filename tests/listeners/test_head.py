@@ -11,7 +11,7 @@ import pytest
 from headrace.model.errors import ObjectArchived, ObjectForbidden
 from headrace.model.objects import S3Object
 from listeners.discovery_events import HeadAnswer
-from listeners.head import HeadRequester
+from listeners.listeners import HeadRequester
 from tests.support import aws
 from tests.support.configuration import settings_for
 from tests.support.listener_host import ListenerHost

@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.options.choices import PollListing
+from listeners.discovery import Schedule, ScheduleOptions
 from listeners.discovery_events import ListingKind, Mode
-from listeners.schedule import Schedule, ScheduleOptions
 
 FULL, INCREMENTAL = ListingKind.FULL, ListingKind.INCREMENTAL
 

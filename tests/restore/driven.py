@@ -7,9 +7,8 @@ from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
 from headrace.formats import DecodeOptions
 from headrace.model.errors import ObjectError
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.objects import S3Object
+from headrace.model.objects import S3Object, SideObject
 from headrace.model.rows import RowBatch
-from headrace.model.side_objects import SideObject
 from headrace.model.slot_protocol import Split
 from headrace.options import Settings
 from ingest.service.folder_search import BucketCalls, FolderSearch

@@ -4,10 +4,9 @@ import pytest
 
 from headrace.vendors.exactness import Grade, Part
 from headrace.vendors.key_names import ArchiveNames
-from ingest.checks.probes.archive_offsets import Extent, offsets_of
-from ingest.checks.probes.archive_preview import ArchivePreview
+from ingest.checks.probes.archive_preview import ArchivePreview, Extent, offsets_of
 from ingest.checks.probes.archive_samples import ArchiveSampler
-from ingest.cli.archive_report import archive_lines
+from ingest.cli.plan import archive_lines
 from ingest.source.object_selection import object_filter_of
 from tests.headrace.vendors.archive import NAMES, archive
 from tests.headrace.vendors.excuses import EXCUSES

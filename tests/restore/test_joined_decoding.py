@@ -16,9 +16,9 @@ from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
 from headrace.formats import DecodeOptions
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing
+from headrace.model.objects import RowPlace
 from headrace.model.positions import BytePosition, JoinedPosition, Position
 from headrace.model.rows import RowBatch
-from headrace.model.side_objects import RowPlace
 from tests.headrace.formats.memory_source import MemorySource
 from tests.headrace.options.loading import load_with
 

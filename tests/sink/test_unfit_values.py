@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.formats.connect import ConnectSchema
-from headrace.formats.connect.json_schemas import json_of_schema
+from headrace.formats.connect.schema import json_of_schema
 from tests.headrace.formats.connect.schemas import schemas_and_payloads
 from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import Written, written

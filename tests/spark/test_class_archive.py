@@ -219,7 +219,7 @@ sys.prefix = sys.argv[1]
 from headrace.process.logs import configure
 from spark.session import build_session, stop_session
 from spark.slots import SessionJobs
-from spark.slots.trial_jobs import warm_workers
+from spark.slots.jobs import warm_workers
 from spark.task.entry import NoWork
 configure()
 session = build_session({"spark.master": "local[1]", "spark.driver.extraJavaOptions": sys.argv[2]}, name="n")

@@ -3,8 +3,7 @@
 magic        which compression the first bytes belong to
 unsupported  what is recognised and cannot be read, so that it is named
 codecs       one function a compression: compressed chunks in, plain chunks of a bounded size out
-frames       where blocks and frames end, and xz_blocks of xz; peekable_stream reads for them
-proof        holds what a block holds until its checksum has been met
+frames       where blocks and frames end, and frames of xz; peekable_stream reads for them
 plain        the plain stream of a source from any byte on
 """
 

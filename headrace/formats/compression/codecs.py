@@ -13,10 +13,9 @@ from typing import Any, Final, Protocol
 import cramjam
 from isal import igzip_lib
 
-from headrace.formats.compression.frames import WALKS
+from headrace.formats.compression.frames import WALKS, proven
 from headrace.formats.compression.magic import Codec
 from headrace.formats.compression.peekable_stream import Member
-from headrace.formats.compression.proof import proven
 from headrace.formats.compression.unsupported import UnsupportedError
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
 

@@ -5,7 +5,6 @@ A record of theirs is a value with a `ConnectSchema`, or one without (schemaless
 
 Schemas
     schema          ConnectSchema, Type, InvalidSchema; struct(("a", plain(Type.INT64)), name=..) makes one
-    json_schemas    schema_of_json(text): that beside a payload; json_of_schema: as JsonConverter writes it
     from_avro       schema_of_avro(text, version, options): as AvroConverter reads a writer's schema
     arrow_types     arrow_type(schema): the one mapping to Arrow; schema_of_arrow(kind): of inferred values
     casts           as_connect(array, schema): any converter's array as arrow_type(schema); with_defaults puts

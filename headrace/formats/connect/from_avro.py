@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from headrace.formats.connect.avro_defaults import connect_default
 from headrace.formats.connect.avro_names import (
     DEFAULT_NAME,
     DEFAULT_PRECISION,
@@ -32,6 +31,7 @@ from headrace.formats.connect.schema import (
     InvalidSchema,
     Type,
 )
+from headrace.formats.connect.to_avro import connect_default
 from headrace.options.connect_writing import CONVERTER, AvroOptions
 
 _ANYTHING: Final = f"{NAMESPACE}.Anything"

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.json_schemas import schema_of_json
-from headrace.formats.connect.schema import decimal_of, decimal_scale
+from headrace.formats.connect.schema import decimal_of, decimal_scale, schema_of_json
 
 _DECIMAL_DIGITS: Final = 76
 _DAY_MS: Final = 86_400_000

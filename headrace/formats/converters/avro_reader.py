@@ -1,5 +1,6 @@
 """Avro data of one schema, one a record, to Arrow and JSON: many at once, singly where one is wrong."""
 
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -9,18 +10,133 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import arrow_binary
 from headrace.formats.avro_columns import ColumnReader
 from headrace.formats.avro_container import ContainerError
-from headrace.formats.avro_data import DatumReader
-from headrace.formats.avro_physical import arrow_type, has_columns
+from headrace.formats.avro_data import KEY, VALUE, DatumReader, arrow_type, has_columns
 from headrace.formats.avro_rows import ValueFault, column_texts, value_texts
 from headrace.formats.avro_schema import Node, is_recursive
 from headrace.formats.avro_skip import DatumError
 from headrace.formats.avro_unions import has_unions
-from headrace.formats.converters.avro_branches import side_by_side, without_columns
-from headrace.formats.converters.avro_types import typed, typed_type
+from headrace.formats.converters.avro_types import branch_names, typed, typed_type
 from headrace.formats.converters.segments import RowFaults
 from headrace.formats.encoding.row_texts import joined, text_of
 from headrace.model.columns import Column, Numbers, picked
 from headrace.options.choices import JsonFormat
+
+# -- Unions of several types: their data with a field for each branch, and what of a schema has no columns ---
+
+Change = Callable[[Any], Any]
+
+
+def side_by_side(node: Node) -> Change | None:
+    """What makes a value as fastavro reads it with `reading_schema(node)` one of `arrow_type(node)`.
+
+    The field of the branch that a union holds is filled, and no other. None where there is nothing to change.
+    The schema must not be recursive.
+    """
+    inner = node.nullable or node
+    match inner.kind:
+        case "record":
+            change = _record([side_by_side(child) for _, child in inner.fields])
+        case "array":
+            change = _list(side_by_side(inner.content))
+        case "map":
+            change = _map(side_by_side(inner.content))
+        case "union":
+            return _union(inner)
+        case _:
+            return None
+    return change if change is None or node.nullable is None else _optional(change)
+
+
+def _optional(change: Change) -> Change:
+    return lambda value: None if value is None else change(value)
+
+
+def _record(below: list[Change | None]) -> Change | None:
+    changes = [(f"f{index}", each) for index, each in enumerate(below) if each is not None]
+    if not changes:
+        return None
+    return lambda value: {**value, **{name: change(value[name]) for name, change in changes}}
+
+
+def _list(change: Change | None) -> Change | None:
+    return None if change is None else lambda value: [change(each) for each in value]
+
+
+def _map(change: Change | None) -> Change | None:
+    if change is None:
+        return None
+    return lambda value: [{KEY: each[KEY], VALUE: change(each[VALUE])} for each in value]
+
+
+def _union(node: Node) -> Change:
+    places: list[tuple[str, Change | None] | None] = []
+    count = 0
+    for each in node.branches:
+        if each.kind == "null":
+            places.append(None)
+            continue
+        places.append((f"f{count}", side_by_side(each)))
+        count += 1
+
+    def changed(value: Any) -> dict[str, Any] | None:
+        # fastavro names the record of a branch only where there are several.
+        name, wrapped = value if isinstance(value, tuple) else ("b0_", value)
+        place = places[int(name[1 : name.index("_")])]
+        if place is None:
+            return None
+        field, change = place
+        held = wrapped[VALUE]
+        return {field: held if change is None else change(held)}
+
+    return changed
+
+
+def without_columns(node: Node, *, has_branches: bool) -> str | None:
+    """Which field of a schema has no columns, and why; None where all have. `has_branches`: unions have."""
+    return next(_faults(node, "", (), has_branches=has_branches), None)
+
+
+def _faults(node: Node, path: str, above: tuple[int, ...], *, has_branches: bool) -> Iterator[str]:
+    if any(id(node) == each for each in above):
+        yield f"{_place(path)} refers to itself"
+        return
+    above = (*above, id(node))
+    match node.kind:
+        case "null":
+            yield f"{_place(path)} is nothing but null"
+        case "record":
+            if not node.fields:
+                yield f"{_place(path)} is a record without fields"
+            for name, child in node.fields:
+                yield from _faults(
+                    child, f"{path}.{name}" if path else name, above, has_branches=has_branches
+                )
+        case "union":
+            if node.nullable is None:
+                yield from _of_union(node, path, has_branches=has_branches)
+            for each in node.filled:
+                yield from _faults(each, path, above, has_branches=has_branches)
+        case "array" | "map":
+            yield from _faults(node.content, path, above, has_branches=has_branches)
+
+
+def _of_union(node: Node, path: str, *, has_branches: bool) -> Iterator[str]:
+    if not has_branches:
+        yield f"{_place(path)} is a union of several types"
+        return
+    names = branch_names(node)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        yield f"{_place(path)} is a union of two types with the name {twice}"
+    if not names:
+        yield f"{_place(path)} is nothing but null"
+
+
+def _place(path: str) -> str:
+    return f"the field {path}" if path else "it"
+
+
+# -- Avro data of one schema, one a record, to Arrow and JSON: many at once, singly where one is wrong -------
 
 # Behind each datum, so that each has to end where its record does.
 _MARK: Final = b"\xa7\x5c\x13\xe9"

@@ -7,10 +7,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.avro_decimals import decimal128
-from headrace.formats.avro_rows import ValueFault
+from headrace.formats.avro_rows import ValueFault, decimal128
 from headrace.formats.avro_schema import Node
-from headrace.formats.encoding.schema_merge import DEFAULT, list_offsets
+from headrace.formats.encoding.row_schema import DEFAULT, list_offsets
 
 _DECIMAL128_DIGITS: Final = 38
 _DECIMAL256_DIGITS: Final = 76

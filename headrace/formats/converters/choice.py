@@ -3,8 +3,8 @@
 from typing import Final
 
 from headrace.formats.converters.json_converter import JsonConverter
-from headrace.formats.converters.number_converter import NumberConverter
-from headrace.formats.converters.plain_converters import BytesConverter, TextConverter
+from headrace.formats.converters.plain_converters import BytesConverter, NumberConverter, TextConverter
+from headrace.formats.converters.registry_schemas import GlueVersions
 from headrace.formats.converters.schema_converters import (
     SchemaUse,
     avro_converter,
@@ -29,16 +29,24 @@ _JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
 
 def column_converter(
-    settings: ConverterSettings, part: OutputField, output: OutputSettings, *, is_transformed: bool = False
+    settings: ConverterSettings,
+    part: OutputField,
+    output: OutputSettings,
+    *,
+    is_transformed: bool = False,
+    glue: GlueVersions,
 ) -> ColumnConverter:
-    """The converter of keys or values; with `is_transformed` fields are looked into behind it."""
+    """The converter of keys or values; with `is_transformed` fields are looked into behind it.
+
+    `glue` is what gives schemas of AWS Glue's.
+    """
     match settings.kind:
         case ConverterKind.BYTES:
             return BytesConverter() if is_transformed else _of_bytes(part, output)
         case ConverterKind.STRING:
             return TextConverter(part, settings.encoding)
         case ConverterKind.AVRO | ConverterKind.JSON_SCHEMA | ConverterKind.PROTOBUF:
-            return _of_registry(settings, part, output, is_transformed=is_transformed)
+            return _of_registry(settings, part, output, glue, is_transformed=is_transformed)
         case ConverterKind.JSON:
             wants_columns = part is OutputField.VALUE and part in output.fields and makes_columns(output)
             has_schema = part is OutputField.VALUE or has_typed_envelope(output)
@@ -82,11 +90,16 @@ _OF_REGISTRY: Final = {
 
 
 def _of_registry(
-    settings: ConverterSettings, part: OutputField, output: OutputSettings, *, is_transformed: bool
+    settings: ConverterSettings,
+    part: OutputField,
+    output: OutputSettings,
+    glue: GlueVersions,
+    *,
+    is_transformed: bool,
 ) -> ColumnConverter:
     assert settings.registry is not None, "settings are checked: such a converter has a registry"
     use = _schema_use(output, is_written=part in output.fields, is_transformed=is_transformed)
-    return _OF_REGISTRY[settings.kind](settings.registry, part, output.json_format, use)
+    return _OF_REGISTRY[settings.kind](settings.registry, part, output.json_format, use, glue)
 
 
 def _schema_use(output: OutputSettings, *, is_written: bool, is_transformed: bool) -> SchemaUse:

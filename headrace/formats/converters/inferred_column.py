@@ -20,8 +20,8 @@ from headrace.formats.converters.json_fields import json_fields
 from headrace.formats.converters.json_inference import NoKind, at_once, deep_rows, read
 from headrace.formats.converters.segments import RowFaults
 from headrace.formats.encoding.kinds import NotExact, TypesConflict, covers, merged, settled, written
+from headrace.formats.encoding.row_schema import projected
 from headrace.formats.encoding.row_texts import gathered
-from headrace.formats.encoding.schema_merge import projected
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, owned, picked
 
 _P = TypeVar("_P")

@@ -16,7 +16,7 @@ from headrace.formats.converters.inferred_column import inferred_column
 from headrace.formats.converters.plain_converters import segment
 from headrace.formats.converters.segments import RowFaults, Segment
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.encoding.json_kinds import (
+from headrace.formats.encoding.json_members import (
     JsonKind,
     compacted,
     json_kinds,

@@ -15,8 +15,8 @@ import pyarrow.json as pj
 
 from headrace.formats.encoding.json_members import copied
 from headrace.formats.encoding.kinds import LARGE, NotExact, TypesConflict, merged
+from headrace.formats.encoding.row_schema import list_offsets
 from headrace.formats.encoding.row_texts import joined, text_of
-from headrace.formats.encoding.schema_merge import list_offsets
 from headrace.model.columns import Column, Numbers
 
 MAX_DEPTH: Final = 100

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol
@@ -17,7 +17,7 @@ from headrace.formats.records.registry import (
     registry_client,
     registry_errors,
 )
-from headrace.options.registry_settings import RegistrySettings
+from headrace.options.registry_settings import GlueSettings, RegistrySettings
 
 # How long an id that the registry does not know is not asked for again.
 _UNKNOWN_SECONDS: Final = 30.0
@@ -123,6 +123,33 @@ class ConfluentStore:
                     "schema_unsupported",
                     f"the schema with the id {id_} refers to itself through the subject {error}",
                 )
+
+
+GlueVersions = Callable[[GlueSettings], Callable[[str], tuple[str, str] | None]]
+"""What gives the type and text of a schema version of AWS Glue's by its id; see `headrace.aws.glue`."""
+
+
+class GlueStore:
+    """See SchemaStore: AWS Glue's registry."""
+
+    def __init__(self, settings: GlueSettings, kind: SchemaKind, versions: GlueVersions) -> None:
+        self._settings = settings
+        self._kind = kind
+        self._versions = versions
+        self._version: Callable[[str], tuple[str, str] | None] | None = None
+
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
+        """See `SchemaStore.schema`."""
+        # A client is made where there are values: it takes a second.
+        if self._version is None:
+            self._version = self._versions(self._settings)
+        found = self._version(str(id_))
+        if found is None:
+            return NoSchema(
+                "schema_unknown", f"AWS Glue's schema registry has no schema with the id {id_} of the record"
+            )
+        kind, text = found
+        return SchemaText(text) if kind == self._kind else other_kind(id_, kind, self._kind)
 
 
 def other_kind(id_: int | UUID, found: str, wanted: SchemaKind) -> NoSchema:

@@ -13,12 +13,13 @@ from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.avro_reader import AvroReader
 from headrace.formats.converters.framed_converter import FramedConverter, NoColumns, SchemaReader, Unframed
 from headrace.formats.converters.framing import NO_SCHEMA, ConfluentFraming, Framing, GlueFraming, SchemaKey
-from headrace.formats.converters.glue_store import GlueStore
 from headrace.formats.converters.json_converter import JsonConverter
 from headrace.formats.converters.json_schema_reader import JsonSchemaReader
 from headrace.formats.converters.protobuf_reader import ProtobufReader
 from headrace.formats.converters.registry_schemas import (
     ConfluentStore,
+    GlueStore,
+    GlueVersions,
     NoSchema,
     RegistrySchemas,
     SchemaKind,
@@ -81,17 +82,21 @@ def _connect_schema(text: str) -> ConnectSchema | None:
         return None
 
 
-def avro_converter(registry: Registry, what: str, style: JsonFormat, use: SchemaUse) -> FramedConverter:
+def avro_converter(
+    registry: Registry, what: str, style: JsonFormat, use: SchemaUse, glue: GlueVersions
+) -> FramedConverter:
     """Avro by the schemas of a registry, for keys or values (`what`)."""
 
     def make(key: SchemaKey, text: SchemaText) -> SchemaReader:
         return _AvroSchemaReader(key, text.text, style, use)
 
-    framing, schemas = _place(registry, SchemaKind.AVRO)
+    framing, schemas = _place(registry, SchemaKind.AVRO, glue)
     return FramedConverter(framing, schemas, make, what=what, style=style, copies=True)
 
 
-def protobuf_converter(registry: Registry, what: str, style: JsonFormat, use: SchemaUse) -> FramedConverter:
+def protobuf_converter(
+    registry: Registry, what: str, style: JsonFormat, use: SchemaUse, glue: GlueVersions
+) -> FramedConverter:
     """Protobuf by the schemas of a registry."""
 
     def make(key: SchemaKey, text: SchemaText) -> SchemaReader:
@@ -100,15 +105,15 @@ def protobuf_converter(registry: Registry, what: str, style: JsonFormat, use: Sc
         message = ProtobufSchema(text.text, text.files).message(key.message)
         return ProtobufReader(key.version, message, wants_texts=use in _OF_TEXTS)
 
-    framing, schemas = _place(registry, SchemaKind.PROTOBUF)
+    framing, schemas = _place(registry, SchemaKind.PROTOBUF, glue)
     return FramedConverter(framing, schemas, make, what=what, style=style)
 
 
 def json_schema_converter(
-    registry: Registry, what: str, style: JsonFormat, use: SchemaUse
+    registry: Registry, what: str, style: JsonFormat, use: SchemaUse, glue: GlueVersions
 ) -> "FramedConverter | JsonTextConverter":
     """JSON in a registry's framing: the texts as they are, or columns by its schemas."""
-    framing, schemas = _place(registry, SchemaKind.JSON)
+    framing, schemas = _place(registry, SchemaKind.JSON, glue)
     if use is SchemaUse.TEXTS:
         return JsonTextConverter(framing, schemas, what, style)
 
@@ -138,9 +143,9 @@ class JsonTextConverter:
         return self._json.convert(frames.data, topic, faults)
 
 
-def _place(registry: Registry, kind: SchemaKind) -> tuple[Framing, RegistrySchemas]:
+def _place(registry: Registry, kind: SchemaKind, glue: GlueVersions) -> tuple[Framing, RegistrySchemas]:
     """How values name their schemas, and where these are."""
     if isinstance(registry, GlueSettings):
-        return GlueFraming(), RegistrySchemas(GlueStore(registry, kind))
+        return GlueFraming(), RegistrySchemas(GlueStore(registry, kind, glue))
     framing = ConfluentFraming(has_messages=kind is SchemaKind.PROTOBUF)
     return framing, RegistrySchemas(ConfluentStore(registry, kind))

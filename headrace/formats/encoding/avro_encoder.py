@@ -1,20 +1,140 @@
 """Objects in Avro: rows from columns of encoded fields. Data that were Avro in Kafka are copied."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from headrace.formats.arrow import arrow_binary
-from headrace.formats.avro_schema import Node, parse_schema
-from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords
-from headrace.formats.encoding.avro_blocks import AvroBlocks
-from headrace.formats.encoding.avro_pieces import encoded, with_nulls
-from headrace.formats.encoding.avro_shapes import row_shape
-from headrace.formats.encoding.row_arrays import field_arrays, part_array
+from headrace.formats.avro_schema import PRIMITIVES, Node, parse_schema
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded, with_nulls
+from headrace.formats.encoding.parquet_encoder import field_arrays, part_array
 from headrace.formats.encoding.row_schema import PartSchema, RowSchema, schema_of
 from headrace.formats.encoding.row_texts import Pieces, gathered, joined, text_of
-from headrace.formats.encoding.steps import steps
+from headrace.formats.encoding.text_encoder import steps
 from headrace.formats.records.varint import varint
 from headrace.options.sink_settings import OutputField, OutputSettings
+
+# -- The Avro schema of an object's rows, with the schemas of keys and values in it --------------------------
+
+Shape = Any
+
+_NAMESPACE: Final = "headrace"
+_FORMS: Final = {Form.BYTES: "bytes", Form.TEXT: "string", Form.JSON: "string"}
+_NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+
+
+def part_shape(part: PartSchema) -> Shape:
+    """The schema of keys or values."""
+    return _FORMS[part.form] if part.schema is None else json.loads(part.schema.avro)
+
+
+def nullable(shape: Shape) -> Shape:
+    """The same or null. The branches of a union keep their places, so its data stay as they are."""
+    if shape == "null":
+        return shape
+    if isinstance(shape, list):
+        return shape if "null" in shape else [*shape, "null"]
+    return ["null", shape]
+
+
+def row_shape(output: OutputSettings, schema: RowSchema) -> Shape:
+    """The schema of a row."""
+    if not output.envelope:
+        return _bare(output.fields[0], schema)
+    fields = [field for each in OutputField if each in output.fields for field in _fields(each, schema)]
+    return {"type": "record", "name": "Record", "namespace": _NAMESPACE, "fields": fields}
+
+
+def _bare(field: OutputField, schema: RowSchema) -> Shape:
+    part = {OutputField.KEY: schema.key, OutputField.VALUE: schema.value}.get(field)
+    if part is None:
+        return _fields(field, schema)[0]["type"]
+    shape = part_shape(part)
+    return shape if is_record(shape) else nullable(shape)
+
+
+def is_record(shape: Shape) -> bool:
+    """True for a schema of records."""
+    return isinstance(shape, dict) and shape.get("type") in ("record", "error")
+
+
+def _fields(field: OutputField, schema: RowSchema) -> list[dict[str, Shape]]:
+    match field:
+        case OutputField.TIMESTAMP:
+            return [_field("timestamp", ["null", "long"]), _field("timestamp_type", ["null", "string"])]
+        case OutputField.HEADERS:
+            header = {
+                "type": "record",
+                "name": "Header",
+                "namespace": _NAMESPACE,
+                "fields": [_field("key", "string"), _field("value", ["null", "bytes"])],
+            }
+            return [_field("headers", {"type": "array", "items": header})]
+        case OutputField.KEY:
+            assert schema.key is not None, "the schema is that of an object with keys"
+            return [_field("key", nullable(_key_shape(schema)))]
+        case OutputField.VALUE:
+            assert schema.value is not None, "the schema is that of an object with values"
+            return [_field("value", nullable(part_shape(schema.value)))]
+        case _:
+            kinds = {OutputField.TOPIC: "string", OutputField.PARTITION: "int", OutputField.OFFSET: "long"}
+            return [_field(field, kinds[field])]
+
+
+def _field(name: str, shape: Shape) -> dict[str, Shape]:
+    return {"name": str(name), "type": shape}
+
+
+def _key_shape(schema: RowSchema) -> Shape:
+    """The schema of keys, whose types have other names where values have types of the same ones."""
+    assert schema.key is not None, "the schema is that of an object with keys"
+    shape = part_shape(schema.key)
+    if schema.value is None:
+        return shape
+    clashes = _names(shape, "") & _names(part_shape(schema.value), "")
+    return _renamed(shape, "") if clashes else shape
+
+
+def _names(shape: Shape, namespace: str) -> set[str]:
+    """The full names of all types that are defined in a schema."""
+    if isinstance(shape, list):
+        return set().union(*(_names(each, namespace) for each in shape))
+    if not isinstance(shape, dict):
+        return set()
+    if shape["type"] not in _NAMED:
+        below = [shape[part] for part in ("type", "items", "values") if part in shape]
+        return set().union(*(_names(each, namespace) for each in below))
+    full, space = _full_name(shape, namespace)
+    return {full}.union(*(_names(each["type"], space) for each in shape.get("fields", ())))
+
+
+def _full_name(shape: dict[str, Any], namespace: str) -> tuple[str, str]:
+    name = shape["name"]
+    space = name.rpartition(".")[0] if "." in name else shape.get("namespace", namespace) or ""
+    return (name if "." in name or not space else f"{space}.{name}"), space
+
+
+def _renamed(shape: Shape, namespace: str) -> Shape:
+    """The schema with its types in a namespace of their own."""
+    if isinstance(shape, list):
+        return [_renamed(each, namespace) for each in shape]
+    if isinstance(shape, str):
+        if shape in PRIMITIVES:
+            return shape
+        return f"{_NAMESPACE}.key." + (shape if "." in shape or not namespace else f"{namespace}.{shape}")
+    if shape["type"] not in _NAMED:
+        below = {part: _renamed(shape[part], namespace) for part in ("items", "values") if part in shape}
+        inner = shape["type"] if shape["type"] in ("array", "map") else _renamed(shape["type"], namespace)
+        return {**shape, **below, "type": inner}
+    full, space = _full_name(shape, namespace)
+    renamed = {**shape, "name": f"{_NAMESPACE}.key.{full}"}
+    renamed.pop("namespace", None)
+    if "fields" in shape:
+        renamed["fields"] = [{**each, "type": _renamed(each["type"], space)} for each in shape["fields"]]
+    return renamed
+
+
+# -- Objects in Avro: rows from columns of encoded fields. Data that were Avro in Kafka are copied -----------
 
 
 class AvroEncoder:

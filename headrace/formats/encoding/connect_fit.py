@@ -5,8 +5,7 @@ from functools import lru_cache
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.parquet import parquet_schema
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
-from headrace.formats.encoding.connect_parquet import struct_schema
-from headrace.formats.encoding.connect_values import connect_schema
+from headrace.formats.encoding.connect_values import connect_schema, struct_schema
 from headrace.formats.encoding.row_schema import PartSchema
 from headrace.options.connect_writing import AvroOptions
 from headrace.options.sink_settings import OutputFormat

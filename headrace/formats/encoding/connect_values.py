@@ -1,14 +1,30 @@
 """What a sink of Kafka Connect would be given with keys and values: their schema, and their columns by it."""
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
+import pyarrow as pa
+
+from headrace.formats.arrow import arrow_binary
+from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, plain
 from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.connect.casts import as_connect, with_defaults
+from headrace.formats.connect.json_text import connect_json
+from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet, parquet_schema
+from headrace.formats.connect.records import CONFLUENT_HEADERS, confluent_key
+from headrace.formats.connect.schemaless_json import jackson_column
+from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.encoding.row_arrays import part_array
+from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
+from headrace.formats.encoding.json_members import copied
+from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array
 from headrace.formats.encoding.row_schema import PartSchema
+from headrace.formats.encoding.row_texts import Pieces, binary, joined, text_of
+from headrace.formats.encoding.text_encoder import steps
+from headrace.options.connect_writing import JsonStyle
+from headrace.options.sink_settings import OutputSettings
 
 ColumnOf = Callable[[ConvertedRecords], ConvertedColumn]
 
@@ -44,3 +60,117 @@ def connect_schema(part: PartSchema) -> ConnectSchema:
 def connect_array(column: ConvertedColumn, part: PartSchema, schema: ConnectSchema) -> Any:
     """The values as an array of the schema, with its defaults in the place of null fields."""
     return with_defaults(as_connect(part_array(column, part), schema), schema)
+
+
+# -- Values as lines of JSON, as Kafka Connect's sinks write them: by JsonConverter, or by Jackson -----------
+
+
+class ConnectJsonLines:
+    """Values, or another column, each with a line feed behind it."""
+
+    def __init__(self, style: JsonStyle, column: ColumnOf = value_of) -> None:
+        self._style = style
+        self._column = column
+
+    def text(self, records: ConvertedRecords) -> bytes:
+        """The lines of these records, one after the other."""
+        return text_of(
+            joined([*connect_json_pieces(self._column(records), self._style), b"\n"], len(records))
+        )
+
+
+def connect_json_pieces(column: ConvertedColumn, style: JsonStyle) -> Pieces:
+    """The JSON of each key or value: by its schema, else as Jackson writes it; bytes are base64."""
+    if column.form is Form.JSON:
+        return [copied(jackson_column(column.texts(), style.astral))]
+    schema = connect_schema(PartSchema(column.form, column.schema))
+    array = column.arrow() if column.form is Form.TYPED else _plain(column)
+    return [binary(connect_json(array, schema, style))]
+
+
+def _plain(column: ConvertedColumn) -> object:
+    values = arrow_binary(column.texts())
+    return values if column.form is Form.BYTES else values.cast("string")
+
+
+# -- Keys or values as an Avro file of their own schema, as Confluent's AvroData makes it --------------------
+
+
+class ConnectAvroEncoder:
+    """One object container file; InvalidSchema where Avro cannot hold the schema."""
+
+    def __init__(self, output: OutputSettings, part: PartSchema, column: ColumnOf) -> None:
+        self._part = part
+        self._column = column
+        self._connect = connect_schema(part)
+        text = avro_of_schema(self._connect, output.rows.avro)
+        self._node = parse_schema(text)
+        self._blocks = AvroBlocks(output, json.loads(text))
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held in memory."""
+        return self._blocks.buffered
+
+    def add(self, records: ConvertedRecords) -> None:
+        """Appends the data of records."""
+        for step in steps(records):
+            array = connect_array(self._column(step), self._part, self._connect)
+            self._blocks.append(text_of(encoded(array, self._node)), len(step))
+
+    def drain(self, *, end_block: bool = False) -> bytes:
+        """The blocks that are closed."""
+        return self._blocks.drain(end_block=end_block)
+
+    @property
+    def content(self) -> str:
+        """The digest of what the object says."""
+        return self._blocks.content
+
+    def finish(self) -> bytes:
+        """The rest of the object."""
+        return self._blocks.drain(end_block=True)
+
+
+# -- Keys or values as a Parquet file of the schema that parquet-avro makes of theirs ------------------------
+
+
+def parquet_values(output: OutputSettings, part: PartSchema) -> ParquetTables:
+    """A file of values, which are structs; InvalidSchema where they are not, or Parquet cannot hold them."""
+    connect = struct_schema(part)
+    schema = parquet_schema(avro_tree(connect, output.rows.avro))
+
+    def arrays(records: ConvertedRecords) -> list[Any]:
+        return columns(connect_array(value_of(records), part, connect), schema)
+
+    return ParquetTables(output, schema, arrays, WRITER_OPTIONS)
+
+
+def struct_schema(part: PartSchema) -> ConnectSchema:
+    """The schema of values that are records; InvalidSchema for others."""
+    connect = connect_schema(part)
+    if connect.type is not Type.STRUCT:
+        raise InvalidSchema(f"a row of Parquet is a record, and the value is a single {connect.type}")
+    return connect.as_optional(optional=False)
+
+
+def parquet_keys(output: OutputSettings, part: PartSchema) -> ParquetTables:
+    """A file of keys, each in a record of its own."""
+    connect = connect_schema(part)
+    schema = parquet_schema(avro_tree(confluent_key(connect), output.rows.avro))
+
+    def arrays(records: ConvertedRecords) -> list[Any]:
+        return [as_parquet(connect_array(key_of(records), part, connect), schema.field(0))]
+
+    return ParquetTables(output, schema, arrays, WRITER_OPTIONS)
+
+
+def headers_schema(output: OutputSettings) -> Any:
+    """The schema of a file of headers."""
+    return parquet_schema(avro_tree(CONFLUENT_HEADERS, output.rows.avro))
+
+
+def columns(rows: Any, schema: Any) -> list[Any]:
+    """The columns of a struct array for a file of this schema."""
+    found = as_parquet(rows, pa.field("rows", pa.struct(list(schema)), nullable=False))
+    return list(found.flatten())

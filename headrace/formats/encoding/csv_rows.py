@@ -16,7 +16,7 @@ from headrace.formats.arrow import arrow_binary
 from headrace.formats.arrow_rows import json_values
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, InferredValues
 from headrace.formats.encoding.json_members import header_lists
-from headrace.formats.encoding.row_arrays import field_arrays, part_array
+from headrace.formats.encoding.parquet_encoder import field_arrays, part_array
 from headrace.formats.encoding.row_schema import PartSchema, RowSchema
 from headrace.model.columns import Column
 from headrace.options.choices import JsonFormat

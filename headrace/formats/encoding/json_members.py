@@ -1,5 +1,6 @@
 """The members of Headrace's own JSON rows, each for all records at once (docs/layouts.md has the form)."""
 
+from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
@@ -8,13 +9,141 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import arrow_binary
+from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.arrow_text import escaped
 from headrace.formats.converted_records import ConvertedColumn, Form
-from headrace.formats.encoding.json_kinds import JsonKind, json_kinds, null_texts
+from headrace.formats.encoding.line_copies import lines_side_by_side
 from headrace.formats.encoding.row_texts import Pieces, binary, joined, scattered
-from headrace.model.columns import NULL_LENGTH, Column, Numbers, picked
+from headrace.formats.json_check import are_all_json, fault
+from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from headrace.model.kafka_records import Headers
+
+# -- Which values are JSON, for a whole column at once: only where one is not are they looked at one by one --
+
+_BLANK: Final = 0x20
+_LINE_FEED: Final = 0x0A
+_FIRST: Final = np.isin(np.arange(256), np.frombuffer(b'{["-0123456789tfn', np.uint8))
+# As few rows are looked at one by one at once; more are cut in halves.
+_SINGLY: Final = 16
+# How many times larger than its values a buffer may be for it to be searched as a whole.
+_SPARSE: Final = 4
+
+
+class JsonKind(IntEnum):
+    """What a value is: no JSON, JSON that may stand in a line, or JSON with line feeds or blanks around."""
+
+    NONE = 0
+    PLAIN = 1
+    LOOSE = 2
+
+
+def json_kinds(column: Column) -> npt.NDArray[np.int8]:
+    """The JsonKind of each value; a null is NONE."""
+    kinds = np.zeros(len(column), np.int8)
+    column = _packed(column)
+    rows = np.flatnonzero(column.lengths > 0)
+    if not len(rows):
+        return kinds
+    octets = np.frombuffer(column.buffer, np.uint8)
+    starts, lengths = column.starts[rows], column.lengths[rows]
+    loose = (octets[starts] <= _BLANK) | (octets[starts + lengths - 1] <= _BLANK)
+    loose |= _with_line_feeds(octets, starts, lengths)
+    for row in rows[loose].tolist():
+        if fault(column.get(row) or b"") is None:
+            kinds[row] = JsonKind.LOOSE
+    likely = rows[~loose & _FIRST[octets[starts]]]
+    kinds[_json_rows(picked(column, likely), likely)] = JsonKind.PLAIN
+    return kinds
+
+
+def _packed(column: Column) -> Column:
+    """The column side by side, where it is few rows of a large buffer, which would be searched as a whole."""
+    if len(column.buffer) <= _SPARSE * int(np.maximum(column.lengths, 0).sum()):
+        return column
+    return column_of_arrow(arrow_binary(column))
+
+
+def _with_line_feeds(
+    octets: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers
+) -> npt.NDArray[np.bool_]:
+    first, behind = int(starts.min()), int((starts + lengths).max())
+    feeds = np.flatnonzero(octets[first:behind] == _LINE_FEED) + first
+    if not len(feeds):
+        return np.zeros(len(starts), np.bool_)
+    return np.searchsorted(feeds, starts + lengths) > np.searchsorted(feeds, starts)
+
+
+def _json_rows(column: Column, rows: Numbers) -> Numbers:
+    """Those of `rows` whose values, which have no line feeds and are not empty, are JSON."""
+    if not len(rows) or _is_all_json(column):
+        return rows
+    if len(rows) <= _SINGLY:
+        good = [index for index in range(len(rows)) if fault(column.get(index) or b"") is None]
+        return rows[np.array(good, np.int64)]
+    middle = len(rows) // 2
+    first, last = slice(0, middle), slice(middle, None)
+    return np.concatenate(
+        [_json_rows(_part(column, first), rows[first]), _json_rows(_part(column, last), rows[last])]
+    )
+
+
+def _part(column: Column, rows: slice) -> Column:
+    return Column(buffer=column.buffer, starts=column.starts[rows], lengths=column.lengths[rows])
+
+
+def _is_all_json(column: Column) -> bool:
+    lines = lines_side_by_side(column)
+    return are_all_json(lines.buffer, lines.starts, lines.lengths)
+
+
+def json_lines(column: Column) -> Column | None:
+    """The same texts as lines of one buffer, where each is JSON that may stand in a line and none is null.
+
+    None where one is not, or may not be.
+    """
+    if not len(column) or int(column.lengths.min()) <= 0:
+        return None
+    octets = np.frombuffer(column.buffer, np.uint8)
+    lengths = column.lengths
+    edges = octets[column.starts], octets[column.starts + lengths - 1]
+    if not _FIRST[edges[0]].all() or (edges[1] <= _BLANK).any() or (edges[0] == ord("n")).any():
+        return None
+    lines = lines_side_by_side(column)
+    if np.count_nonzero(np.frombuffer(lines.buffer, np.uint8) == _LINE_FEED) != len(lines):
+        return None
+    return lines if are_all_json(lines.buffer, lines.starts, lengths) else None
+
+
+def compacted(column: Column, rows: Numbers) -> Column:
+    """The column with the JSON of these rows without white space between its parts; digits stay."""
+    texts = [column.get(row) for row in range(len(column))]
+    for row in rows.tolist():
+        texts[row] = msgspec.json.format(texts[row] or b"", indent=-1)
+    return column_of(texts)
+
+
+def null_texts(column: Column, kinds: npt.NDArray[np.int8]) -> Numbers:
+    """The rows whose JSON is `null`."""
+    octets = np.frombuffer(column.buffer, np.uint8)
+    # No other JSON that begins with n is there.
+    plain = np.flatnonzero((kinds == JsonKind.PLAIN) & (column.lengths == 4))  # noqa: PLR2004  # the length of null
+    nulls = plain[octets[column.starts[plain]] == ord("n")]
+    loose = [
+        row
+        for row in np.flatnonzero(kinds == JsonKind.LOOSE).tolist()
+        if (column.get(row) or b"").strip() == b"null"
+    ]
+    return np.concatenate([nulls, np.array(loose, np.int64)])
+
+
+def nulled(column: Column, rows: Numbers) -> Column:
+    """The column with nulls in these rows."""
+    lengths = column.lengths.copy()
+    lengths[rows] = NULL_LENGTH
+    return Column(buffer=column.buffer, starts=column.starts, lengths=lengths)
+
+
+# -- The members of Headrace's own JSON rows, each for all records at once (docs/layouts.md has the form) ----
 
 NULL: Final = b"null"
 _QUOTE: Final = b'"'

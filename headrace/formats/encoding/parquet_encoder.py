@@ -1,15 +1,232 @@
 """Objects in Parquet: records as Arrow columns."""
 
-from typing import Any
+import io
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from headrace.formats.converted_records import ConvertedRecords
-from headrace.formats.encoding.parquet_tables import ParquetTables
-from headrace.formats.encoding.row_arrays import field_arrays, row_arrays, row_fields
-from headrace.formats.encoding.row_schema import RowSchema
+from headrace.formats.content_digest import ParquetDigest
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, InferredValues
+from headrace.formats.encoding.row_schema import PartSchema, RowSchema, projected
 from headrace.formats.encoding.storable import stored, stored_type
-from headrace.options.sink_settings import OutputSettings
+from headrace.formats.encoding.text_encoder import steps
+from headrace.model.kafka_records import NO_TIMESTAMP, TIMESTAMP_APPENDED, Headers, KafkaRecords
+from headrace.names.archive_names import LayoutName
+from headrace.options.choices import Compression
+from headrace.options.sink_settings import OutputField, OutputSettings
+
+# -- Records as Arrow columns: Headrace's own envelope, or the columns of one field alone --------------------
+
+HEADER: Final = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+HEADERS: Final = pa.list_(pa.field("item", HEADER, nullable=False))
+_FORMS: Final = {Form.BYTES: pa.binary(), Form.TEXT: pa.string(), Form.JSON: pa.string()}
+
+
+def part_type(part: PartSchema) -> Any:
+    """The Arrow type of keys or values."""
+    return _FORMS[part.form] if part.schema is None else part.schema.arrow
+
+
+def part_array(column: ConvertedColumn, part: PartSchema) -> Any:
+    """Keys or values as the object has them."""
+    if isinstance(column, InferredValues):
+        return column.arrow_as(part_type(part))
+    return projected(column.arrow(), part_type(part))
+
+
+def row_fields(output: OutputSettings, schema: RowSchema) -> list[Any]:
+    """The fields of the envelope, in the order of the layout."""
+    kinds = {
+        OutputField.TOPIC: [pa.field("topic", pa.string(), nullable=False)],
+        OutputField.PARTITION: [pa.field("partition", pa.int32(), nullable=False)],
+        OutputField.OFFSET: [pa.field("offset", pa.int64(), nullable=False)],
+        OutputField.TIMESTAMP: [pa.field("timestamp", pa.int64()), pa.field("timestamp_type", pa.string())],
+        OutputField.HEADERS: [pa.field("headers", HEADERS, nullable=False)],
+    }
+    if schema.key is not None:
+        kinds[OutputField.KEY] = [pa.field("key", part_type(schema.key))]
+    if schema.value is not None:
+        kinds[OutputField.VALUE] = [pa.field("value", part_type(schema.value))]
+    return [field for each in OutputField if each in output.fields for field in kinds[each]]
+
+
+def row_arrays(output: OutputSettings, records: ConvertedRecords, schema: RowSchema) -> list[Any]:
+    """An array for each of `row_fields`."""
+    wanted = [each for each in OutputField if each in output.fields]
+    return [array for each in wanted for array in field_arrays(each, records, schema)]
+
+
+def field_arrays(field: OutputField, records: ConvertedRecords, schema: RowSchema) -> list[Any]:
+    """The arrays of one field: two of the timestamp, one of others."""
+    kafka, count = records.records, len(records)
+    if field in {OutputField.KEY, OutputField.VALUE}:
+        return [_part(field, records, schema)]
+    match field:
+        case OutputField.TOPIC:
+            return [pa.repeat(pa.scalar(kafka.topic), count)]
+        case OutputField.PARTITION:
+            return [pa.repeat(pa.scalar(kafka.partition, pa.int32()), count)]
+        case OutputField.OFFSET:
+            return [pa.array(kafka.offsets, pa.int64())]
+        case OutputField.TIMESTAMP:
+            return _timestamps(kafka)
+        case _:
+            return [header_array([()] * count if kafka.headers is None else list(kafka.headers))]
+
+
+def _part(field: OutputField, records: ConvertedRecords, schema: RowSchema) -> Any:
+    is_key = field is OutputField.KEY
+    part = schema.key if is_key else schema.value
+    assert part is not None, "the schema is that of an object with this part"
+    return part_array(records.key if is_key else records.value, part)
+
+
+def _timestamps(kafka: KafkaRecords) -> list[Any]:
+    """The times, and their type where the broker gave it."""
+    missing = kafka.timestamps_ms == NO_TIMESTAMP
+    times = pa.array(kafka.timestamps_ms, pa.int64(), mask=missing if missing.any() else None)
+    appended = kafka.timestamp_types == TIMESTAMP_APPENDED
+    kinds = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(len(kafka), np.int32), mask=~appended), pa.array(["append"])
+    )
+    return [times, kinds.dictionary_decode()]
+
+
+def header_array(headers: list[Headers]) -> Any:
+    """The headers of each record as a list of key and value."""
+    flat = [header for each in headers for header in each]
+    ends = np.cumsum(np.fromiter((len(each) for each in headers), np.int64, len(headers)))
+    entries = pa.StructArray.from_arrays(
+        [
+            pa.array([name for name, _ in flat], pa.string()),
+            pa.array([value for _, value in flat], pa.binary()),
+        ],
+        fields=list(HEADER),
+    )
+    return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), entries, type=HEADERS)
+
+
+# -- Objects in Parquet: records as Arrow columns ------------------------------------------------------------
+
+# -- Parquet files of Arrow columns, a row group at a time ---------------------------------------------------
+
+# Of Arrow's memory: what readers like, and what an open object may hold.
+_GROUP_BYTES: Final = 32 * 1024 * 1024
+# Every batch costs some kilobytes beside its values.
+_BATCHES: Final = 64
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class ParquetTables:
+    """One Parquet file of this schema, whose columns `arrays` makes of records; `options` are pyarrow's."""
+
+    def __init__(
+        self,
+        output: OutputSettings,
+        schema: Any,
+        arrays: Callable[[ConvertedRecords], list[Any]],
+        options: Mapping[str, Any] = _NONE,
+    ) -> None:
+        self._file = schema
+        self._digest = None if output.layout is LayoutName.HEADRACE else ParquetDigest(schema)
+        self._arrays = arrays
+        self._batches: list[Any] = []
+        self._batches_bytes = 0
+        self._sink = _Sink()
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            self._file,
+            compression="none" if output.compression is Compression.NONE else str(output.compression),
+            compression_level=output.compression_level,
+            **options,
+        )
+        if schema.metadata and not options.get("store_schema", True):
+            # pyarrow writes them with its own schema only.
+            self._writer.add_key_value_metadata(schema.metadata)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held in memory."""
+        return self._batches_bytes + self._sink.held
+
+    def add(self, records: ConvertedRecords) -> None:
+        """Appends the rows of records."""
+        for part in steps(records):
+            batch = pa.RecordBatch.from_arrays(
+                [_owned(array) for array in self._arrays(part)], schema=self._file
+            )
+            if self._digest is not None:
+                self._digest.add(batch)
+            self._batches.append(batch)
+            self._batches_bytes += batch.get_total_buffer_size()
+            if self._batches_bytes >= _GROUP_BYTES:
+                self._end_group()
+        if len(self._batches) >= _BATCHES:
+            self._batches = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
+
+    def drain(self, *, end_block: bool = False) -> bytes:
+        """The row groups that are closed."""
+        if end_block:
+            self._end_group()
+        return self._sink.take()
+
+    @property
+    def content(self) -> str:
+        """The digest of columns; empty in our own layout, whose names no other sink gives."""
+        return "" if self._digest is None else str(self._digest)
+
+    def finish(self) -> bytes:
+        """The rest of the object, with its footer."""
+        self._end_group()
+        self._writer.close()
+        return self._sink.take()
+
+    def _end_group(self) -> None:
+        if not self._batches:
+            return
+        table = pa.Table.from_batches(self._batches, self._file)
+        self._writer.write_table(table, row_group_size=len(table))
+        self._batches, self._batches_bytes = [], 0
+
+
+def _owned(array: Any) -> Any:
+    """The array in memory of its own and of its size: neither rows around it, nor room to grow."""
+    return pa.concat_arrays([array, array.slice(0, 0)])
+
+
+class _Sink(io.RawIOBase):
+    """What the writer writes, until it is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+        self._at = 0
+        self.held = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._at += len(part)
+        self.held += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._at
+
+    def take(self) -> bytes:
+        done = b"".join(self._parts)
+        self._parts, self.held = [], 0
+        return done
+
+
+# -- Objects in Parquet: records as Arrow columns ------------------------------------------------------------
 
 
 class ParquetEncoder(ParquetTables):

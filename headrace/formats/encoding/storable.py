@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.encoding.schema_merge import as_lists, list_offsets, map_entries
+from headrace.formats.encoding.row_schema import as_lists, list_offsets, map_entries
 
 
 def stored_type(kind: Any) -> Any:

@@ -6,8 +6,15 @@ from typing import Final
 import msgspec
 
 from headrace.formats.records.constant import PRODUCE_TIME, Headers
-from headrace.formats.records.record_parts import RecordFault, RecordParts, Row
-from headrace.formats.records.row_fields import Path, content, from_base64, timestamp
+from headrace.formats.records.row_fields import (
+    Path,
+    RecordFault,
+    RecordParts,
+    Row,
+    content,
+    from_base64,
+    timestamp,
+)
 from headrace.options.choices import EnvelopeField, ValueFormat
 from headrace.options.settings import FormatSettings
 

@@ -10,10 +10,9 @@ from headrace.formats.record_columns import RecordColumns
 from headrace.formats.records.constant import position_header
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.envelope import EnvelopeReader
-from headrace.formats.records.record_parts import RecordFault, RecordParts, Row
 from headrace.formats.records.registry import KeyFraming, key_framing
 from headrace.formats.records.restored import RestoredRecords, faults_of
-from headrace.formats.records.row_fields import FieldReader, Path
+from headrace.formats.records.row_fields import FieldReader, Path, RecordFault, RecordParts, Row
 from headrace.formats.records.value_framing import ValueFraming, value_framing
 from headrace.model.columns import column_of, picked
 from headrace.model.rows import NULL_LENGTH, BadRow, Column, RowBatch

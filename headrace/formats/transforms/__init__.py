@@ -3,7 +3,6 @@
 record_chain     the chain: conditions, steps, and what comes of each run
 topic_steps, field_steps, value_steps, header_steps, time_steps   the steps by what they change
 json_objects, struct_objects   keys and values as objects, without a schema and with one
-pieces           records that became different, put together again in few runs
 java_values      numbers, texts and times as Java writes and reads them
 
 `headrace.conversion.sink_records` and `headrace.conversion.source_records` apply it in each direction.

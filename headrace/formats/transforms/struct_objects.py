@@ -18,7 +18,7 @@ from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.arrow_avro import avro_schema
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.encoding.schema_merge import DEFAULT
+from headrace.formats.encoding.row_schema import DEFAULT
 from headrace.formats.transforms.refused_rows import Refused
 from headrace.options.choices import JsonFormat
 

@@ -14,25 +14,144 @@ import os
 import select
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import CDLL
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import confluent_kafka
 import numpy as np
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from headrace.kafka.consumer.fetched import Fetch, Fetched, NewConsumer, PartitionNews
-from headrace.kafka.consumer.header_bytes import HeaderParser
-from headrace.kafka.consumer.message_columns import Messages, has_private_words
-from headrace.kafka.consumer.record_fetch import RecordFetch, fetched
+from headrace.kafka.consumer.message_columns import HeaderParser, Messages, has_private_words
 from headrace.kafka.kafka_clients import OnError
 from headrace.kafka.librdkafka import handle_of, library
-from headrace.model.columns import Numbers
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import Numbers, column_of
+from headrace.model.kafka_records import Headers, KafkaRecords
 from headrace.model.sink_entries import TopicPartition
+
+# -- What one fetch gave: records as columns, and what librdkafka says of partitions in between --------------
+
+
+class PartitionNews(NamedTuple):
+    """An error of a partition, or that its end was reached. `offset` is negative where there is none."""
+
+    partition: TopicPartition
+    error: KafkaError
+    offset: int
+
+
+class Fetched(NamedTuple):
+    """Records, one entry a partition in the order of their offsets, and news."""
+
+    records: Sequence[KafkaRecords] = ()
+    news: Sequence[PartitionNews] = ()
+
+    def partitions(self) -> set[TopicPartition]:
+        """All that anything came of."""
+        having = {TopicPartition(one.topic, one.partition) for one in self.records}
+        return having | {news.partition for news in self.news}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came."""
+        return not self.records and not self.news
+
+
+class Fetch(Protocol):
+    """A way from librdkafka's queues to columns. For one thread."""
+
+    consumer: Consumer
+
+    def fetch(self, max_records: int, seconds: float) -> Fetched:
+        """What is there, waiting up to `seconds` for it. KafkaException for what is about no partition."""
+        ...
+
+    def on_assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """The consumer is about to be assigned these partitions, and no others."""
+        ...
+
+    def on_assign_again(self, partition: TopicPartition) -> None:
+        """One of them was unassigned and assigned again."""
+        ...
+
+    def close(self) -> None:
+        """Close the consumer, and what belongs to it; blocks for a moment."""
+        ...
+
+
+NewConsumer = Callable[[OnError | None], Consumer]
+"""Makes the consumer of a fetch; errors that are of no partition go to what it is given."""
+NewFetch = Callable[[NewConsumer, OnError], Fetch]
+
+
+# -- The fast way: a whole batch of messages in one call of librdkafka, gathered without an object for each --
+
+# -- The ordinary way: confluent-kafka's messages, an object each --------------------------------------------
+
+
+class RecordFetch:
+    """Fetches by `Consumer.consume`."""
+
+    def __init__(self, new_consumer: NewConsumer, on_error: OnError) -> None:
+        self.consumer: Consumer = new_consumer(on_error)
+
+    def fetch(self, max_records: int, seconds: float) -> Fetched:
+        """See `Fetch`."""
+        return fetched(self.consumer.consume(max_records, seconds))
+
+    def on_assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Nothing has to be done."""
+
+    def on_assign_again(self, partition: TopicPartition) -> None:
+        """Nothing has to be done."""
+
+    def close(self) -> None:
+        """See `Fetch`."""
+        self.consumer.close()
+
+
+def fetched(messages: Sequence[Any]) -> Fetched:
+    """What these messages are. KafkaException for an error that is of no partition."""
+    by_partition: dict[TopicPartition, list[Any]] = defaultdict(list)
+    news = []
+    for message in messages:
+        error = message.error()
+        if error is None:
+            by_partition[_partition(message)].append(message)
+        elif message.topic() is None:
+            raise KafkaException(error)
+        else:
+            offset = message.offset()
+            news.append(PartitionNews(_partition(message), error, -1 if offset is None else offset))
+    return Fetched([_records(partition, found) for partition, found in by_partition.items()], news)
+
+
+def _partition(message: Any) -> TopicPartition:
+    return TopicPartition(message.topic(), message.partition())
+
+
+def _records(partition: TopicPartition, messages: Sequence[Any]) -> KafkaRecords:
+    timestamps = [message.timestamp() for message in messages]
+    headers = [_headers(message) for message in messages]
+    return KafkaRecords(
+        topic=partition.topic,
+        partition=partition.partition,
+        offsets=np.array([message.offset() for message in messages], np.int64),
+        timestamps_ms=np.array([ms for _, ms in timestamps], np.int64),
+        timestamp_types=np.array([kind for kind, _ in timestamps], np.int64),
+        keys=column_of([message.key() for message in messages]),
+        values=column_of([message.value() for message in messages]),
+        headers=headers if any(headers) else None,
+    )
+
+
+def _headers(message: Any) -> Headers:
+    return tuple(message.headers() or ())
+
+
+# -- The fast way: a whole batch of messages in one call of librdkafka, gathered without an object for each --
 
 _log = structlog.get_logger(__name__)
 

@@ -3,7 +3,7 @@
 transactional  exactly once: records, checkpoints and the group commit in one transaction
 idempotent     at least once: records first, checkpoints after they are acknowledged
 batch_produce  a whole batch of rows in one call of librdkafka, without a Python object for each
-record_produce a call for each row, which serves everything; record_calls prepares many of them
+record_calls a call for each row, which serves everything; record_calls prepares many of them
 partitioner    the partition of an object's constant key, found once; partition_counts
 window         how far ahead of the broker rows are handed over
 """

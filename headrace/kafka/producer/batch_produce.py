@@ -10,8 +10,13 @@ from confluent_kafka import KafkaError, Producer
 from headrace.kafka.kafka_errors import translate
 from headrace.kafka.librdkafka import COPY, MESSAGE, handle_of, library
 from headrace.kafka.producer.partitioner import KeyPartitioner
-from headrace.kafka.producer.record_calls import RecordCalls, fits
-from headrace.kafka.producer.record_produce import ANY_PARTITION, RecordProduce, wait_for_room
+from headrace.kafka.producer.record_calls import (
+    ANY_PARTITION,
+    RecordCalls,
+    RecordProduce,
+    fits,
+    wait_for_room,
+)
 from headrace.model.record_target import ProducePath, RecordTarget
 from headrace.model.rows import NULL_LENGTH, Column, RowBatch
 

@@ -9,7 +9,7 @@ from headrace.kafka.kafka_clients import new_idempotent_producer
 from headrace.kafka.kafka_errors import translate
 from headrace.kafka.producer.partition_counts import PartitionCounts
 from headrace.kafka.producer.producer_properties import producer_properties
-from headrace.kafka.producer.record_produce import ANY_PARTITION, RecordProduce
+from headrace.kafka.producer.record_calls import ANY_PARTITION, RecordProduce
 from headrace.kafka.producer.slot_producer import SlotRevoked
 from headrace.kafka.producer.window import ProduceWindow
 from headrace.model.errors import TransactionAborted, Unavailable

@@ -13,7 +13,7 @@ from headrace.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from headrace.kafka.producer.batch_produce import best_produce_path
 from headrace.kafka.producer.partition_counts import PartitionCounts
 from headrace.kafka.producer.producer_properties import producer_properties
-from headrace.kafka.producer.record_produce import ANY_PARTITION, RecordProduce
+from headrace.kafka.producer.record_calls import ANY_PARTITION, RecordProduce
 from headrace.kafka.producer.slot_producer import SlotRevoked
 from headrace.kafka.producer.window import ProduceWindow
 from headrace.model.errors import Fenced, HeadraceError

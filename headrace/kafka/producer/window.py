@@ -12,7 +12,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from headrace.kafka.producer.producer_properties import DEFAULTS
-from headrace.kafka.producer.record_produce import wait_for_room
+from headrace.kafka.producer.record_calls import wait_for_room
 from headrace.model.record_target import RecordTarget
 from headrace.model.rows import RowBatch
 

@@ -2,7 +2,6 @@
 
 s3_source      one object pinned to one content: streams and ranges
 resumable_get  one GET whose cut connections are resumed by range
-read_ahead     chunks fetched by a thread of their own, a bounded number ahead
 prefetch       the splits of a batch in order: what comes next is under way already
 rate_limiter   the limit on bytes a second
 """

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from headrace.model.objects import S3Object
+from headrace.model.objects import S3Object, SideObject
 from headrace.model.positions import BytePosition, ElementPosition
-from headrace.model.side_objects import SideObject
 from headrace.model.slot_protocol import Split
 from headrace.s3.reader.rate_limiter import RateLimiter
 from headrace.s3.reader.s3_source import S3Source

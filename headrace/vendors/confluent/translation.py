@@ -1,15 +1,314 @@
 """Confluent's S3 sink: its configuration in Headrace's own options."""
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
+from headrace.names.date_letters import DateDialect
+from headrace.names.date_pattern import DatePatternError, read_date_pattern
 from headrace.options.vendor import Vendor
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import CONFLUENT_OPTIONS
-from headrace.vendors.confluent.storage import translate_storage
-from headrace.vendors.confluent.translated_formats import translate_formats
-from headrace.vendors.confluent.translated_names import translate_names
+from headrace.vendors.confluent.storage import FORMATS, HEADER_FORMATS, class_of, translate_storage
 from headrace.vendors.connect.options import translate_connect
+
+# -- Confluent's partitioners as a template of names, and its rotation of all objects of a topic-partition ---
+
+_PARTITIONER: Final = "partitioner.class"
+_PATH: Final = "path.format"
+_DURATION: Final = "partition.duration.ms"
+_HOUR_MS: Final = 3_600_000
+_PACKAGE: Final = "io.confluent.connect.storage.partitioner."
+_EXAMPLE: Final = "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
+_EXTRACTOR: Final = f"{_PACKAGE}TimeBasedPartitioner$"
+_OFF: Final = -1
+
+
+_BY_TEMPLATE: Final = (
+    "; or leave it out and write file.name.template, which groups by fields, headers and times"
+)
+
+
+class _Partitioner(StrEnum):
+    DEFAULT = "DefaultPartitioner"
+    FIELD = "FieldPartitioner"
+    TIME = "TimeBasedPartitioner"
+    HOURLY = "HourlyPartitioner"
+    DAILY = "DailyPartitioner"
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it puts records where their time says."""
+        return self in {_Partitioner.TIME, _Partitioner.HOURLY, _Partitioner.DAILY}
+
+
+_PARTITIONERS: Final = {f"{_PACKAGE}{each}": each for each in _Partitioner}
+_FIXED: Final = {
+    _Partitioner.HOURLY: ("'year'=YYYY", "'month'=MM", "'day'=dd", "'hour'=HH"),
+    _Partitioner.DAILY: ("'year'=YYYY", "'month'=MM", "'day'=dd"),
+}
+
+
+class _Affix(StrEnum):
+    NONE = "NONE"
+    PREFIX = "PREFIX"
+    SUFFIX = "SUFFIX"
+
+
+@dataclass(frozen=True, slots=True)
+class _Delimiters:
+    directory: str
+    file: str
+
+
+def translate_names(given: Translation) -> None:
+    """Write prefix, template, times in names, and rotation."""
+    partitioner = class_of(given, _PARTITIONER, _PARTITIONERS, _Partitioner.DEFAULT, otherwise=_BY_TEMPLATE)
+    delimiters = _Delimiters(
+        given.exact_text("directory.delim", "/").strip(), given.exact_text("file.delim", "+").strip()
+    )
+    directory = given.exact_text("topics.dir", "topics").strip()
+    given.own("aws.s3.prefix", f"{directory}{delimiters.directory}" if directory else "", by="topics.dir")
+    given.own("file.name.values", "plain")
+    given.own("file.name.template", _template(given, partitioner, delimiters), by=_PARTITIONER)
+    if partitioner.is_timed:
+        _translate_times(given)
+    given.rename("timezone", "file.name.timestamp.timezone")
+    _translate_rotation(given, partitioner)
+
+
+def _template(given: Translation, partitioner: _Partitioner, delimiters: _Delimiters) -> str:
+    encoded = _encoded(given, partitioner, delimiters)
+    schema = "schema_name={{schema_name}}"
+    match given.choice("s3.schema.partition.affix.type", {each: each for each in _Affix}, _Affix.NONE):
+        case _Affix.PREFIX:
+            encoded = [schema, *encoded]
+        case _Affix.SUFFIX:
+            encoded = [*encoded, schema]
+    width = given.integer("filename.offset.zero.pad.width", 10, low=0, high=100)
+    offset = f"{{{{start_offset:padding={width}}}}}" if width else "{{start_offset}}"
+    file = delimiters.file.join(["{{topic}}", "{{partition}}", offset])
+    return delimiters.directory.join(["{{topic}}", *encoded, file]) + "{{extension}}"
+
+
+def _encoded(given: Translation, partitioner: _Partitioner, delimiters: _Delimiters) -> list[str]:
+    """The directories between topic and file."""
+    if partitioner is _Partitioner.DEFAULT:
+        return ["partition={{partition}}"]
+    if partitioner is _Partitioner.FIELD:
+        return _fields(given)
+    if partitioner in _FIXED:
+        return [f"{{{{joda:{delimiters.directory.join(_FIXED[partitioner])}}}}}"]
+    return [f"{{{{joda:{_pattern(given, delimiters.directory)}}}}}"]
+
+
+def _pattern(given: Translation, delimiter: str) -> str:
+    """`path.format` without a delimiter at its end; a problem, and another pattern, where it is none."""
+    pattern = given.text(_PATH)
+    if not pattern:
+        given.refuse(_PATH, f"is missing; the partitioner needs it, add {_PATH}={_EXAMPLE}")
+        return _EXAMPLE
+    pattern = pattern.removesuffix(delimiter) if delimiter else pattern
+    try:
+        read_date_pattern(pattern, DateDialect.JODA)
+    except DatePatternError as error:
+        given.refuse(_PATH, f"is no pattern that can be written here: {error}")
+        return _EXAMPLE
+    return pattern
+
+
+def _fields(given: Translation) -> list[str]:
+    option = "partition.field.name"
+    names = [name.strip() for name in given.text(option).split(",") if name.strip()]
+    if not names:
+        given.refuse(option, "is missing; FieldPartitioner needs it, such as partition.field.name=region")
+    return [f"{name}={{{{value:{name}}}}}" for name in names]
+
+
+def _translate_times(given: Translation) -> None:
+    """What partitioners by time need, as they do there: missing ones are problems with the line to add."""
+    partitioner = class_of(given, _PARTITIONER, _PARTITIONERS, _Partitioner.DEFAULT, otherwise=_BY_TEMPLATE)
+    if partitioner is _Partitioner.TIME:
+        _require(given, _DURATION, str(_HOUR_MS))
+        _translate_duration(given)
+    _require(given, "locale", "en-US")
+    _require(given, "timezone", "UTC")
+    given.rename("locale", "file.name.locale")
+    extractors = {
+        "Wallclock": "wallclock",
+        "Record": "event",
+        "RecordField": f"value:{given.text('timestamp.field', 'timestamp')}",
+    }
+    option = "timestamp.extractor"
+    name = given.text(option, "Wallclock").removeprefix(_EXTRACTOR).removesuffix("TimestampExtractor")
+    if name not in extractors:
+        known = ", ".join(extractors)
+        given.refuse(option, f"is an extractor that is not known here; the known ones are {known}")
+        return
+    given.own("file.name.timestamp.source", extractors[name], by=option)
+
+
+def _require(given: Translation, option: str, example: str) -> None:
+    if not given.is_given(option):
+        given.refuse(option, f"is missing; the partitioner needs it, add {option}={example}")
+
+
+def _translate_duration(given: Translation) -> None:
+    """Times are cut to the duration, which shows where the pattern is finer than it."""
+    duration = given.integer(_DURATION, _HOUR_MS, low=1)
+    try:
+        shown = read_date_pattern(given.text(_PATH), DateDialect.JODA).step_ms
+    except DatePatternError:
+        return  # said already
+    if shown % duration:
+        given.own("file.name.timestamp.round.ms", duration, by=_DURATION)
+
+
+def _translate_rotation(given: Translation, partitioner: _Partitioner) -> None:
+    """Objects close by its triggers only, all of a topic-partition together."""
+    given.own("rotate.together", "total")
+    for off in ("rotate.bytes", "rotate.age.ms", "open.object.max.age.ms"):
+        given.own(off, 0)
+    given.own("rotate.on.stop", "false")
+    flush = "flush.size"
+    if not given.is_given(flush):
+        given.refuse(flush, "is missing; add flush.size=N, the records of an object")
+    given.own("rotate.records", given.integer(flush, 1, low=1, high=2**31 - 1), by=flush)
+    _translate_interval(given, partitioner)
+    schedule = _interval(given, "rotate.schedule.interval.ms")
+    given.own("rotate.schedule.ms", schedule, by="rotate.schedule.interval.ms")
+    if schedule and not given.is_given("timezone"):
+        given.refuse("timezone", "is missing; rotate.schedule.interval.ms needs it, add timezone=UTC")
+    if not schedule:
+        given.warn(
+            "objects close by flush.size and rotate.interval.ms alone, as in the other sink: a partition's "
+            "last records wait for more of them (open.object.max.age.ms is off; set it, or "
+            "rotate.schedule.interval.ms, to bound that)"
+        )
+
+
+def _translate_interval(given: Translation, partitioner: _Partitioner) -> None:
+    option, change = "rotate.interval.ms", "rotate.file.on.partition.change"
+    interval = _interval(given, option)
+    closes_at_change = given.flag(change, default=True)
+    if not interval:
+        return
+    if not partitioner.is_timed:
+        given.warn("rotate.interval.ms decides nothing without a partitioner by time, as in the other sink")
+        return
+    given.own("rotate.span.ms", interval, by=option)
+    given.own("rotate.on.group.change", "true" if closes_at_change else "false", by=change)
+
+
+def _interval(given: Translation, option: str) -> int:
+    """The interval in ms; 0 for off."""
+    return max(given.integer(option, _OFF, low=_OFF, high=2**53), 0)
+
+
+# -- Confluent's S3 sink: its configuration in Headrace's own options ----------------------------------------
+
+# -- Confluent's format classes, codecs, keys, headers and tombstones as what objects hold -------------------
+
+_AVRO_CODECS: Final = {"null": "none", "deflate": "gzip", "snappy": "snappy", "bzip2": "bzip2"}
+_PARQUET_CODECS: Final = {
+    "none": "none",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "zstd": "zstd",
+    "lz4_raw": "lz4",
+}
+_TEXT_CODECS: Final = {"none": "none", "gzip": "gzip"}
+_FORMAT: Final = "format.class"
+
+
+def translate_formats(given: Translation) -> None:
+    """Write what objects of values hold, and those beside them."""
+    given.own("output.layout", "confluent")
+
+    wanted = class_of(given, _FORMAT, FORMATS, "jsonl")
+    if not given.is_given(_FORMAT):
+        given.refuse(_FORMAT, f"is missing; add one of {', '.join(FORMATS)}")
+    given.own("output.format", wanted, by=_FORMAT)
+    _translate_codecs(given, wanted)
+    given.own("json.format", "connect")
+    given.own(
+        "json.decimal.format",
+        given.choice("json.decimal.format", {"BASE64": "base64", "NUMERIC": "numeric"}, "base64"),
+        by="json.decimal.format",
+    )
+    given.rename("schema.compatibility", "schema.compatibility")
+    given.own("output.avro.enhanced.schemas", _word(given, "enhanced.avro.schema.support", default=True))
+    given.own("output.avro.connect.metadata", _word(given, "connect.meta.data", default=True))
+    given.own("output.avro.optional.map.keys", _word(given, "allow.optional.map.keys", default=False))
+    given.rename("format.bytearray.extension", "output.bytes.extension")
+    separator = given.exact_text("format.bytearray.separator", "\n")
+    given.own("output.separator", _escaped(separator), by="format.bytearray.separator")
+    _translate_sides(given)
+
+
+def _word(given: Translation, option: str, *, default: bool) -> str:
+    return "true" if given.flag(option, default=default) else "false"
+
+
+def _translate_codecs(given: Translation, wanted: str) -> None:
+    """Write the compression of values; options of other formats decide nothing, as there."""
+    avro = given.choice("avro.codec", _AVRO_CODECS, "none")
+    parquet = given.choice("parquet.codec", _PARQUET_CODECS, "snappy")
+    text = given.choice("s3.compression.type", _TEXT_CODECS, "none")
+    codecs = {"avro": (avro, "avro.codec"), "parquet": (parquet, "parquet.codec")}
+    codec, option = codecs.get(wanted, (text, "s3.compression.type"))
+    given.own("file.compression.type", codec, by=option)
+    level = given.integer("s3.compression.level", -1, low=-1, high=9)
+    if level >= 0 and codec == "gzip" and wanted not in codecs:
+        given.own("file.compression.level", level, by="s3.compression.level")
+
+
+def _translate_sides(given: Translation) -> None:
+    """Write objects of keys and headers, and where tombstones go."""
+    keys = given.flag("store.kafka.keys", default=False)
+    headers = given.flag("store.kafka.headers", default=False)
+    sides = [name for name, wanted in (("keys", keys), ("headers", headers)) if wanted]
+    if sides:
+        given.own("sidecars", ",".join(sides), by="store.kafka.keys" if keys else "store.kafka.headers")
+    if keys:
+        _translate_side(given, "keys", class_of(given, "keys.format.class", FORMATS, "avro"))
+    if headers:
+        _translate_side(given, "headers", class_of(given, "headers.format.class", HEADER_FORMATS, "avro"))
+    nulls = given.choice(
+        "behavior.on.null.values", {each: each for each in ("fail", "ignore", "write")}, "fail"
+    )
+    given.own("behavior.on.null.values", nulls, by="behavior.on.null.values")
+    directory = given.text("tombstone.encoded.partition", "tombstone")
+    if nulls != "write":
+        return
+    if not keys:
+        given.refuse(
+            "store.kafka.keys", "must be true with behavior.on.null.values=write: a tombstone is its key"
+        )
+    given.own("sidecars.tombstones.directory", directory, by="tombstone.encoded.partition")
+
+
+def _translate_side(given: Translation, role: str, wanted: str) -> None:
+    codecs = {
+        "avro": given.choice("avro.codec", _AVRO_CODECS, "none"),
+        "parquet": given.choice("parquet.codec", _PARQUET_CODECS, "snappy"),
+    }
+    codec = codecs.get(wanted, given.choice("s3.compression.type", _TEXT_CODECS, "none"))
+    given.own(f"sidecars.{role}.format", wanted, by=f"{role}.format.class")
+    given.own(f"sidecars.{role}.compression.type", codec, by=f"{role}.format.class")
+
+
+def _escaped(separator: str) -> str:
+    """A separator as `output.separator` spells it."""
+    named = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return "".join(
+        named.get(each, each if each.isprintable() or ord(each) > 0xFF else f"\\x{ord(each):02X}")  # noqa: PLR2004  # the end of Latin-1
+        for each in separator
+    )
+
+
+# -- Confluent's S3 sink: its configuration in Headrace's own options ----------------------------------------
 
 
 def _translate(given: Translation) -> None:

@@ -12,15 +12,14 @@ from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet, parquet
 from headrace.formats.connect.records import lenses_envelope
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedRecords
-from headrace.formats.encoding.avro_blocks import AvroBlocks
-from headrace.formats.encoding.avro_pieces import encoded
+from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
 from headrace.formats.encoding.connect_values import connect_array, connect_schema
 from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.formats.encoding.envelope_headers import header_array
-from headrace.formats.encoding.parquet_tables import ParquetTables
+from headrace.formats.encoding.parquet_encoder import ParquetTables
 from headrace.formats.encoding.row_schema import RowSchema
 from headrace.formats.encoding.row_texts import joined, text_of
-from headrace.formats.encoding.steps import steps
+from headrace.formats.encoding.text_encoder import steps
 from headrace.model.kafka_records import NO_TIMESTAMP, KafkaRecords
 from headrace.options.sink_settings import OutputField, OutputFormat, OutputSettings
 

@@ -9,7 +9,7 @@ from headrace.formats.arrow import arrow_binary
 from headrace.formats.connect import ConnectSchema
 from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.converted_records import ConvertedRecords
-from headrace.formats.encoding.row_arrays import part_array
+from headrace.formats.encoding.parquet_encoder import part_array
 from headrace.formats.encoding.row_schema import RowSchema
 from headrace.formats.encoding.row_texts import joined, text_of
 from headrace.options.restoring import Newlines

@@ -10,8 +10,7 @@ from headrace.vendors.connect.options import translate_connect
 from headrace.vendors.lenses.kcql import FieldPart, KcqlError, Statement, read_kcql
 from headrace.vendors.lenses.kcql.statements import EVERY_TOPIC
 from headrace.vendors.lenses.options import OPTIONS
-from headrace.vendors.lenses.translated_names import Side
-from headrace.vendors.lenses.translated_statements import StatementOptions, unwritten_codec
+from headrace.vendors.lenses.translated_statements import Side, StatementOptions, unwritten_codec
 
 _KCQL: Final = "connect.s3.kcql"
 _CODEC: Final = "connect.s3.compression.codec"

@@ -5,8 +5,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from headrace.formats.converted_records import ConvertedRecords
-from headrace.formats.encoding.parquet_tables import ParquetTables
-from headrace.formats.encoding.row_arrays import part_array, part_type
+from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array, part_type
 from headrace.formats.encoding.row_schema import RowSchema
 from headrace.formats.encoding.storable import stored, stored_type
 from headrace.formats.row_readers import OWN_MARK

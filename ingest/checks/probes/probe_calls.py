@@ -1,7 +1,7 @@
 """The facts of `check`: S3, SQS and Kafka asked as `run` would, and every refusal kept instead of raised."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -9,15 +9,18 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # exported, if not in so many words
 
 from headrace.aws.aws_errors import AwsRefusal
+from headrace.formats.compression import sniff
+from headrace.formats.compression.codecs import decompressed
+from headrace.formats.content_hints import recognise
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.broker_version import is_too_old, offered_versions
 from headrace.kafka.fencing import initialise
 from headrace.kafka.kafka_clients import ClientProperties, new_admin, new_transactional_producer
 from headrace.kafka.kafka_errors import translate
 from headrace.kafka.leadership import group_id
-from headrace.kafka.ledger_identity import read_remembered_ledgers, refuse_other_members
+from headrace.kafka.ledger_topic import read_remembered_ledgers, refuse_other_members
 from headrace.model.clock import wall_ms
-from headrace.model.errors import AccessDenied, HeadraceError, InvalidLedger, TopicMissing
+from headrace.model.errors import AccessDenied, HeadraceError, InvalidLedger, ObjectError, TopicMissing
 from headrace.model.objects import S3Object
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
@@ -30,9 +33,54 @@ from ingest.checks.findings.queue_findings import QueueFacts
 from ingest.checks.probes.aws_clients import AwsClients
 from ingest.checks.probes.bucket_keys import answered_ms, list_pages
 from ingest.checks.probes.ledger_reader import client_properties
-from ingest.checks.probes.object_samples import read_samples
 from ingest.source.catalogue import ObjectFilter
 from listeners.failures import refusal_of, translated_errors
+
+# -- The first bytes of some objects, with small ranged GETs: what they hold, and how it is compressed -------
+
+# Enough for some lines of text, compressed or not.
+_HEAD_BYTES: Final = 65_536
+
+
+def read_samples(client: Any, settings: S3Settings, objects: Iterable[S3Object]) -> Iterator[Sample]:
+    """One sample an object; none for what cannot be read, which is another finding. Blocks on a GET each."""
+    for wanted in objects:
+        asked: dict[str, Any] = {
+            "Bucket": wanted.id.bucket,
+            "Key": wanted.id.key,
+            "Range": f"bytes=0-{_HEAD_BYTES - 1}",
+        }
+        if settings.requester_pays:
+            asked["RequestPayer"] = "requester"
+        try:
+            with translated_errors(wanted.id.url):
+                head = client.get_object(**asked)["Body"].read()
+        except HeadraceError:
+            continue
+        yield _sample(wanted.id.url, head)
+
+
+def _sample(url: str, head: bytes) -> Sample:
+    codec = sniff(head)
+    plain = head if codec is None else b"".join(_begun(decompressed(codec, iter([head]), name=url)))
+    # The end of what was read is no end of a line.
+    return Sample(url=url, content=recognise(plain), codec=None if codec is None else str(codec))
+
+
+def _begun(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """What comes before the cut, which to the decompressor is damage."""
+    size = 0
+    try:
+        for chunk in chunks:
+            yield chunk
+            size += len(chunk)
+            if size >= _HEAD_BYTES:
+                return
+    except ObjectError:
+        return
+
+
+# -- The facts of `check`: S3, SQS and Kafka asked as `run` would, and every refusal kept instead of raised --
 
 # Ten listings' worth: enough to see what keys look like, and over in a few seconds.
 _MAX_KEYS: Final = 10_000

@@ -19,7 +19,7 @@ from headrace.model.sink_entries import (
 )
 from headrace.options import Settings
 from ingest.checks.findings.finding import Cause, Refused
-from ingest.checks.findings.sink_topic_findings import ReadFacts, TopicsFacts
+from ingest.checks.findings.sink_findings import ReadFacts, TopicsFacts
 
 _NONE: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 

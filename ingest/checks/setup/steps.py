@@ -1,7 +1,7 @@
 """The steps from what is there to what Headrace needs; looked for first, then done one by one."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,13 +12,84 @@ from headrace.aws.aws_errors import refusal
 from headrace.model.errors import HeadraceError
 from headrace.options.queue_url import queue_region
 from headrace.options.settings import Settings, SqsSettings
-from ingest.checks.setup.policy import REDRIVE_LIMIT, RETENTION_SECONDS, with_queue, with_statement
 from listeners.failures import error_code, translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.literals import QueueAttributeNameType
+
+# -- What setup changes at a queue and a bucket, as documents: pure, merged into what is there ---------------
+
+RETENTION_SECONDS: Final = 14 * 24 * 3600
+REDRIVE_LIMIT: Final = 100
+# A restore makes an archived object readable; removals and the rest are of no use here.
+EVENTS: Final = ("s3:ObjectCreated:*", "s3:ObjectRestore:Completed")
+
+
+def bucket_arn(bucket: str, queue_arn: str) -> str:
+    """The bucket's ARN, in the partition (aws, aws-cn, aws-us-gov) of the queue's."""
+    return f"arn:{queue_arn.split(':')[1]}:s3:::{bucket}"
+
+
+def with_statement(policy: str | None, *, bucket: str, queue_arn: str) -> str | None:
+    """The queue's policy with a statement that lets this bucket send, or None when it has it already.
+
+    Other statements stay. The statement is for S3 on behalf of this bucket only: without the condition any
+    bucket of anyone could fill the queue.
+    """
+    document: dict[str, Any] = json.loads(policy) if policy else {"Version": "2012-10-17", "Statement": []}
+    found = document.get("Statement", [])
+    statements = [found] if isinstance(found, dict) else list(found)
+    wanted = {
+        "Sid": f"headrace-{bucket}",
+        "Effect": "Allow",
+        "Principal": {"Service": "s3.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": queue_arn,
+        "Condition": {"ArnEquals": {"aws:SourceArn": bucket_arn(bucket, queue_arn)}},
+    }
+    if wanted in statements:
+        return None
+    document["Statement"] = [*(one for one in statements if one.get("Sid") != wanted["Sid"]), wanted]
+    return json.dumps(document)
+
+
+def with_queue(
+    notification: Mapping[str, Any],
+    *,
+    entry_id: str,
+    queue_arn: str,
+    prefix: str,
+) -> dict[str, Any] | None:
+    """The bucket's notification configuration with ours in it, or None when nothing has to change.
+
+    Everything else in it stays as it is: `PutBucketNotificationConfiguration` replaces the whole.
+    """
+    queues: Sequence[Mapping[str, Any]] = notification.get("QueueConfigurations", ())
+    if any(_covers(one, queue_arn=queue_arn, prefix=prefix) for one in queues):
+        return None
+    rules = [{"Name": "prefix", "Value": prefix}] if prefix else []
+    wanted: dict[str, Any] = {"Id": entry_id, "QueueArn": queue_arn, "Events": list(EVENTS)}
+    if rules:
+        wanted["Filter"] = {"Key": {"FilterRules": rules}}
+    kept = {name: value for name, value in notification.items() if name != "ResponseMetadata"}
+    return {**kept, "QueueConfigurations": [*(one for one in queues if one.get("Id") != entry_id), wanted]}
+
+
+def _covers(queue: Mapping[str, Any], *, queue_arn: str, prefix: str) -> bool:
+    """Whether an entry announces all new objects to our queue; a second one for the same would be refused."""
+    rules = queue.get("Filter", {}).get("Key", {}).get("FilterRules", ())
+    values = {rule["Name"].lower(): rule["Value"] for rule in rules}
+    return (
+        queue["QueueArn"] == queue_arn
+        and EVENTS[0] in queue["Events"]
+        and prefix.startswith(values.get("prefix", ""))
+        and not values.get("suffix")
+    )
+
+
+# -- The steps from what is there to what Headrace needs; looked for first, then done one by one -------------
 
 # S3 sends a test message before it accepts a destination; a new queue's policy is believed after a while.
 _POLICY_SECONDS: Final = 60.0

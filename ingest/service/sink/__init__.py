@@ -5,8 +5,7 @@ sink_loop       takes one event after the other, and carries out what the archiv
 sink_slots      slots started, given partitions, voided and recovered
 sink_events     what reaches the thread beside the events of slots
 topic_watch     asks the brokers about topics, offsets and the group, in a thread of its own
-missing_topics  topics that are not there, told when that changes
 completer       completes the uploads of what slots left pending
 sink_statistics what happened, counted and shown
-sink_snapshot   what /status says of it
+sink_statistics   what /status says of it
 """

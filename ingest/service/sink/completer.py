@@ -9,16 +9,17 @@ import structlog
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError
-from headrace.model.sink_completion import (
+from headrace.model.sink_entries import (
     TIMES_GONE,
     CompletionAnswer,
     NameHolder,
+    SealedObject,
+    Upload,
     UploadAge,
     Verdict,
     holder_of,
     verdict_of,
 )
-from headrace.model.sink_entries import SealedObject, Upload
 from headrace.process.threads import start_thread
 from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.upload_calls import UploadCalls

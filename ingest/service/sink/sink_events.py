@@ -4,8 +4,7 @@ import queue
 from dataclasses import dataclass
 
 from headrace.kafka.ledger_follower import Applied
-from headrace.model.sink_completion import Verdict
-from headrace.model.sink_entries import SealedObject
+from headrace.model.sink_entries import SealedObject, Verdict
 from ingest.service.service_events import OwnEvent
 from ingest.sink import FoundLives, FoundTopics, SinkWrite
 from spark.slots import SlotEvent

@@ -29,15 +29,12 @@ from ingest.service.problem_log import ProblemLog
 from ingest.service.recovery import Recovery
 from ingest.service.sink.completer import Completer
 from ingest.service.sink.earlier_archive import EarlierArchives
-from ingest.service.sink.missing_topics import MissingTopics
-from ingest.service.sink.sink_adapter import SinkAdapter, SinkLeadership
 from ingest.service.sink.sink_events import SinkInbox
-from ingest.service.sink.sink_lifecycle import SinkLifecycle
+from ingest.service.sink.sink_lifecycle import SinkAdapter, SinkLeadership, SinkLifecycle
 from ingest.service.sink.sink_loop import SinkLoop, SinkParts
 from ingest.service.sink.sink_slots import SinkSlotParts, SinkSlots
-from ingest.service.sink.sink_snapshot import sink_snapshot
-from ingest.service.sink.sink_statistics import SinkStatistics
-from ingest.service.sink.topic_watch import TopicWatch
+from ingest.service.sink.sink_statistics import SinkStatistics, sink_snapshot
+from ingest.service.sink.topic_watch import MissingTopics, TopicWatch
 from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.slot_states import SlotState
 from ingest.sink import Archive, ArchiveOptions

@@ -24,7 +24,6 @@ from ingest.service.service_events import (
     RunInServiceThread,
 )
 from ingest.service.sink.completer import Completer
-from ingest.service.sink.missing_topics import MissingTopics
 from ingest.service.sink.sink_events import (
     CompletionEnded,
     LivesFound,
@@ -36,7 +35,7 @@ from ingest.service.sink.sink_events import (
 from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
-from ingest.service.sink.topic_watch import TopicWatch
+from ingest.service.sink.topic_watch import MissingTopics, TopicWatch
 from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.stop import Stop
 from ingest.service.turns import Turns

@@ -9,14 +9,15 @@ from typing import Final
 import structlog
 
 from headrace.model.sanitize import printable
-from headrace.model.sink_completion import Verdict
-from headrace.model.sink_entries import ObjectState, SealedObject
+from headrace.model.sink_entries import ObjectState, SealedObject, Verdict
 from headrace.model.sink_protocol import PartitionStopped, SinkCommitted, SinkCompleted, SinkProgress
 from headrace.model.slot_protocol import Finished
 from ingest.http.metrics import Metrics
-from ingest.http.snapshot import ArchivedObject
+from ingest.http.snapshot import ArchivedObject, SinkPartition, SinkStatus
 from ingest.http.traces.sink_traces import SinkTraces
 from ingest.service.slot_states import SlotDeaths
+from ingest.sink import Archive
+from ingest.sink.condition import PartitionStatus
 
 _log = structlog.get_logger(__name__)
 
@@ -247,3 +248,46 @@ class SinkStatistics:
             self._window.popleft()
         records = sum(records for _, records, _ in self._window)
         return records / _RATE_SECONDS, sum(size for _, _, size in self._window) / _RATE_SECONDS
+
+
+# -- What `/status` says of a sink while it leads ------------------------------------------------------------
+
+
+def sink_snapshot(
+    archive: Archive, statistics: SinkStatistics, *, missing_topics: tuple[str, ...], now_ms: int
+) -> SinkStatus:
+    """The sink's part of the snapshot at this moment."""
+    counts, sums = archive.counts(now_ms), statistics.sums()
+    oldest_open_ms = 0 if sums.oldest_open_ms is None else max(0, now_ms - sums.oldest_open_ms)
+    return SinkStatus(
+        lag=counts.lag,
+        open_objects=sums.open_objects,
+        pending_objects=counts.pending_objects,
+        quarantined_objects=counts.quarantined_objects,
+        unproven_objects_total=statistics.unproven_objects_total,
+        objects_total=statistics.objects,
+        bytes_total=statistics.bytes,
+        buffered_bytes=sums.buffered_bytes,
+        spilled_bytes=sums.spilled_bytes,
+        oldest_open_seconds=round(oldest_open_ms / 1000, 1),
+        oldest_pending_seconds=round((counts.oldest_pending_ms or 0) / 1000, 1),
+        missing_topics=missing_topics,
+        partitions=tuple(_partition(one) for one in archive.partitions()),
+        recent=tuple(statistics.recent),
+    )
+
+
+def _partition(one: PartitionStatus) -> SinkPartition:
+    return SinkPartition(
+        topic=one.topic,
+        partition=one.partition,
+        state=one.condition.value,
+        slot=one.slot,
+        offset=one.offset,
+        position=one.position,
+        end=one.end,
+        lag=one.lag,
+        pending_objects=one.pending_objects,
+        quarantined_objects=one.quarantined_objects,
+        detail=one.detail,
+    )

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
-from headrace.model.objects import ObjectId, Route, S3Object
-from headrace.model.side_objects import PlacedTombstones, SideObject
+from headrace.model.objects import ObjectId, PlacedTombstones, Route, S3Object, SideObject
 
 
 class Phase(Enum):

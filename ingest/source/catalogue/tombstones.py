@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headrace.model.ledger_entry import LedgerEntry, State, is_owed
-from headrace.model.objects import ObjectId, Route, S3Object
-from headrace.model.side_objects import PlacedTombstones, RowPlace, SideObject
+from headrace.model.objects import ObjectId, PlacedTombstones, Route, RowPlace, S3Object, SideObject
 from headrace.options.choices import RestoreTombstones
 from ingest.source.catalogue.ledger_view import Overlay
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase

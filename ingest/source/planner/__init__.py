@@ -5,8 +5,8 @@
 door, and shares the catalogue's thread. `ingest.source.catalogue` shows the order of calls.
 """
 
-from ingest.source.planner.backoff import Backoff
 from ingest.source.planner.batch_limits import BatchLimits
 from ingest.source.planner.planner import Planner, SlotAtWork
+from ingest.source.planner.retry_policy import Backoff
 
 __all__ = ["Backoff", "BatchLimits", "Planner", "SlotAtWork"]

@@ -15,11 +15,10 @@ from ingest.source.catalogue.effects import Effects, EffectsBuilder
 from ingest.source.catalogue.object_state import ObjectStates, entry_for
 from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion
 from ingest.source.catalogue.splits import options_of
-from ingest.source.planner.backoff import Backoff
 from ingest.source.planner.batch_limits import BatchLimits, SplitKind
 from ingest.source.planner.partition_queue import PartitionQueue
 from ingest.source.planner.poison import PoisonSuspects
-from ingest.source.planner.retry_policy import RetryPolicy
+from ingest.source.planner.retry_policy import Backoff, RetryPolicy
 from ingest.source.planner.unordered_queue import UnorderedQueue
 from ingest.source.planner.waiting import Waiting
 

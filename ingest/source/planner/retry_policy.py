@@ -1,5 +1,9 @@
 """What follows from a failed attempt: another after a delay, or the object's end (`error_policy`)."""
 
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from headrace.model.clock import Instant
 from headrace.model.error_policy import FailureScope, RetryDelay, policy_of
 from headrace.model.ledger_entry import State
@@ -7,8 +11,30 @@ from headrace.model.slot_protocol import Failure
 from ingest.source.catalogue.effects import EffectsBuilder
 from ingest.source.catalogue.object_state import ObjectStates, entry_for
 from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion
-from ingest.source.planner.backoff import Backoff
 from ingest.source.planner.batch_limits import BatchLimits
+
+# -- How long to wait before another try ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Exponential with full jitter: objects that failed together do not come back together.
+
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+    """
+
+    first_ms: int
+    longest_ms: int
+    jitter: Callable[[], float] = random.random
+    """A number from 0 to 1."""
+
+    def delay_ms(self, tries: int) -> int:
+        """Milliseconds to wait after this many tries in a row (1: the first)."""
+        # The exponent is bounded, for the number of tries is not.
+        return int(self.jitter() * min(self.longest_ms, self.first_ms * 2 ** min(max(tries, 1) - 1, 40)))
+
+
+# -- What follows from a failed attempt: another after a delay, or the object's end (`error_policy`) ---------
 
 
 class RetryPolicy:

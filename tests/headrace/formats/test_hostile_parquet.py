@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.formats.parquet_pages import read_page_header
+from headrace.formats.parquet_chunk import read_page_header
 from headrace.formats.records.varint import varint
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat

@@ -18,8 +18,7 @@ from headrace.kafka.kafka_clients import new_transactional_producer
 from headrace.kafka.kafka_errors import LedgerEndHidden
 from headrace.kafka.leadership import Leadership, group_id
 from headrace.kafka.ledger_follower import Applied
-from headrace.kafka.ledger_identity import marker_of, read_remembered_ledgers, refuse_changed
-from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.kafka.ledger_topic import LedgerIdentity, marker_of, read_remembered_ledgers, refuse_changed
 from headrace.model.errors import InvalidLedger, LeadershipLost, TopicMissing, Unavailable
 from headrace.model.ledger_entry import State, encode_key
 from tests.headrace.kafka.ingester import DONE, Ingester, object_id

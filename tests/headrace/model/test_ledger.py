@@ -17,9 +17,8 @@ from headrace.model.ledger_entry import (
     encode_entry,
     encode_key,
 )
-from headrace.model.objects import ObjectId
+from headrace.model.objects import ObjectId, PlacedTombstones, RowPlace, SideObject
 from headrace.model.positions import BlockPosition, BytePosition, ElementPosition, JoinedPosition, RowPosition
-from headrace.model.side_objects import PlacedTombstones, RowPlace, SideObject
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 COUNT = st.integers(0, 2**63 - 1)

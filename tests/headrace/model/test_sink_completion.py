@@ -2,16 +2,17 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.model.sink_completion import (
+from headrace.model.sink_entries import (
     TIMES_GONE,
     CompletionAnswer,
     NameHolder,
+    SealedObject,
+    Upload,
     UploadAge,
     Verdict,
     holder_of,
     verdict_of,
 )
-from headrace.model.sink_entries import SealedObject, Upload
 
 YOUNG = UploadAge(upload_ms=10, expiry_ms=100)
 OLD = UploadAge(upload_ms=100, expiry_ms=100)

@@ -6,9 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.names import MAX_OFFSET, MAX_PARTITION, KeyFields, KeyTemplate, TemplateError
-from headrace.names.pattern import compile_pattern
+from headrace.names.pattern import compile_pattern, match_exactly
 from headrace.names.template_source import Placeholder, read_template
-from headrace.names.walk import match_exactly
 
 KEY_CHARS = "ab01-._/é "
 topics = st.text("abz019._-", min_size=1, max_size=12)

@@ -94,6 +94,6 @@ def test_every_option_that_was_promised_is_there() -> None:
 
     assert set(CONTRACT.split()) <= names
     assert all(
-        name.startswith("schema.registry.") or name.endswith(".converter.schemas.enable")
+        name.startswith(("schema.registry.", "aws.glue.")) or name.endswith(".converter.schemas.enable")
         for name in names - set(CONTRACT.split())
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.options.jaas import JaasError, parse_jaas
+from headrace.options.sasl import JaasError, parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 USER = {"sasl.username": "me", "sasl.password": "p"}

@@ -20,9 +20,9 @@ from headrace.model.sink_entries import Upload
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption
 from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.errors import UploadEnded
 from headrace.s3.part_text import SentPart, accepted_parts
 from headrace.s3.upload_calls import UploadCalls
-from headrace.s3.upload_errors import UploadEnded
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws
 from tests.support.proxy import Answer, Cut, Proxy, Request, Truncate

@@ -14,7 +14,7 @@ from headrace.options import Settings
 from headrace.process.log_levels import LoggerLevels
 from headrace.vendors.load import load
 from ingest.connect.changes import ConnectorChanges, RecordTooLarge, kept_secrets, shown_config
-from ingest.connect.hosted_connectors import HostedConnectors
+from ingest.connect.hosted_connector import HostedConnectors
 from ingest.connect.worker_directory import WorkerDirectory
 from ingest.connect.worker_routes import changing_acts
 from ingest.http.http_server import Request

@@ -10,7 +10,7 @@ import pytest
 from headrace.model.connector_records import WorkerRecord, WorkersRecord
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
-from ingest.connect.hosted_connectors import HostedConnectors
+from ingest.connect.hosted_connector import HostedConnectors
 from ingest.connect.worker_directory import WorkerDirectory
 from ingest.connect.worker_routes import Membership, WorkerRoutes, changing_acts
 from ingest.http.http_server import Request, Response

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.model.sink_completion import Verdict
-from headrace.model.sink_entries import SealedObject, Upload
+from headrace.model.sink_entries import SealedObject, Upload, Verdict
 from headrace.s3.completion import Completion, CompletionState
 from ingest.http.metrics import Metrics
 from ingest.service.service_events import ComponentProblem

@@ -9,7 +9,7 @@ from headrace.model.ledger_entry import LedgerEntry, State, encode_entry
 from headrace.model.objects import ObjectId
 from ingest.http.snapshot import EventToCommit
 from ingest.service.latency import Latency
-from ingest.service.quarantine import QuarantineList
+from ingest.service.statistics import QuarantineList
 
 
 @dataclass(slots=True)

@@ -7,9 +7,8 @@ import pytest
 
 from headrace.model.errors import ObjectMissing
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.objects import ObjectId, S3Object
+from headrace.model.objects import ObjectId, PlacedTombstones, RowPlace, S3Object, SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
-from headrace.model.side_objects import PlacedTombstones, RowPlace, SideObject
 from ingest.service.folder_search import BucketCalls, FolderSearch
 from ingest.source.catalogue.tombstones import FolderPlaces
 from tests.headrace.formats.memory_source import MemorySource

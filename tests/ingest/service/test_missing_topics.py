@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ingest.http.snapshot import SinkStatus, Snapshot
-from ingest.service.sink.missing_topics import MissingTopics
+from ingest.service.sink.topic_watch import MissingTopics
 
 MISSING, FOUND = "topics_missing", "topics_found"
 

@@ -2,8 +2,7 @@ from dataclasses import replace
 
 from structlog.testing import capture_logs
 
-from headrace.model.sink_completion import Verdict
-from headrace.model.sink_entries import ObjectState, SealedObject, Upload
+from headrace.model.sink_entries import ObjectState, SealedObject, Upload, Verdict
 from headrace.model.sink_protocol import SinkCommitted, SinkCompleted
 from ingest.service.sink.sink_leader import tell_unfinished
 from ingest.sink import SinkEffects

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from headrace.model.ledger_entry import ControlKey
-from headrace.model.sink_completion import Verdict
-from headrace.model.sink_entries import GroupingOptions, PartitionCheckpoint, SealedObject
+from headrace.model.sink_entries import GroupingOptions, PartitionCheckpoint, SealedObject, Verdict
 from headrace.model.sink_protocol import GroupWanted, PartitionGrant, SinkCommitted, SinkCompleted
 from ingest.sink import Archive, FoundLives, FoundTopics, SinkEffects, TopicLife
 from spark.sink.partition_offsets import PartitionOffsets

@@ -1,15 +1,15 @@
 """S3 as the protocol sees it: uploads that are invisible, completions, and what a HEAD tells."""
 
-from headrace.model.sink_completion import (
+from headrace.model.sink_entries import (
     TIMES_GONE,
     CompletionAnswer,
     NameHolder,
+    SealedObject,
     UploadAge,
     Verdict,
     holder_of,
     verdict_of,
 )
-from headrace.model.sink_entries import SealedObject
 from headrace.model.sink_entries import Upload as SealedUpload
 from tests.protocol.sink_model.protections import Protections
 from tests.protocol.sink_model.world import Bucket, Ledger, Record, Scenario, Upload, Visible

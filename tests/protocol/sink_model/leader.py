@@ -7,8 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from headrace.model.sink_completion import UPLOAD_GONE, Verdict
-from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, offset_mark
+from headrace.model.sink_entries import (
+    UPLOAD_GONE,
+    ObjectState,
+    PartitionCheckpoint,
+    SealedObject,
+    Verdict,
+    offset_mark,
+)
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.choices import OffsetReset
 from ingest.sink.archived import grant_of, pending_of, removable

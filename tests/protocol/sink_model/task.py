@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from headrace.model.sink_completion import Verdict
-from headrace.model.sink_entries import ObjectState, SealedObject, Upload
+from headrace.model.sink_entries import ObjectState, SealedObject, Upload, Verdict
 from spark.sink.partition_offsets import PartitionCommit, PartitionOffsets
 from tests.protocol.sink_model.bucket import completed, filled, started
 from tests.protocol.sink_model.world import (

@@ -7,8 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headrace.names.name_ambiguity import is_ambiguous
-from headrace.names.name_padding import Padding
-from headrace.names.name_template import read_name_template
+from headrace.names.name_template import Padding, read_name_template
 from spark.sink.grouping import Grouping
 from spark.sink.names import ObjectFacts
 from spark.sink.value_text import java_double

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow.parquet as pq
 
 from headrace.formats.connect import ConnectSchema
-from headrace.formats.connect.json_schemas import schema_of_json
+from headrace.formats.connect.schema import schema_of_json
 from tests.headrace.vendors.archive import Archive, archives
 
 _AVRO: Final = b"Obj\x01"

@@ -7,7 +7,6 @@ import pytest
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, plain, struct
 from headrace.formats.connect.avro_text import avro_text
 from headrace.formats.connect.from_avro import schema_of_avro
-from headrace.formats.connect.json_schemas import json_of_schema, schema_of_json
 from headrace.formats.connect.records import (
     AIVEN_AVRO,
     AIVEN_PARQUET,
@@ -16,6 +15,7 @@ from headrace.formats.connect.records import (
     confluent_key,
     lenses_envelope,
 )
+from headrace.formats.connect.schema import json_of_schema, schema_of_json
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.options.connect_writing import CONVERTER, S3_SINK, AvroOptions
 from tests.headrace.formats.connect.archived_schemas import avro_schemas, source_schemas

@@ -17,11 +17,10 @@ from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, struct
 from headrace.formats.connect.arrow_types import arrow_type, schema_of_arrow
 from headrace.formats.connect.casts import as_connect, with_defaults
 from headrace.formats.connect.from_avro import schema_of_avro
-from headrace.formats.connect.json_schemas import json_of_schema, schema_of_json
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.payloads import PayloadSchema
-from headrace.formats.connect.schema import DECIMAL, PRECISION, SCALE
+from headrace.formats.connect.schema import DECIMAL, PRECISION, SCALE, json_of_schema, schema_of_json
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converters.avro_reader import AvroReader
 from headrace.formats.converters.segments import RowFaults

@@ -8,8 +8,7 @@ import pytest
 from headrace.formats.converted_records import ColumnSchema, Form
 from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema
 from headrace.formats.encoding.kinds import TypesConflict, merged
-from headrace.formats.encoding.row_schema import PartSchema
-from headrace.formats.encoding.schema_merge import DEFAULT, fits, projected
+from headrace.formats.encoding.row_schema import DEFAULT, PartSchema, fits, projected
 from headrace.options.sink_settings import OutputFormat, SchemaCompatibility
 from tests.headrace.formats.encoding.outputs import output
 

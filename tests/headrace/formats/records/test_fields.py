@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.formats.records.constant import PRODUCE_TIME
-from headrace.formats.records.record_parts import RecordFault
-from headrace.formats.records.row_fields import timestamp
+from headrace.formats.records.row_fields import RecordFault, timestamp
 from headrace.model.positions import BytePosition
 from headrace.options.choices import InputFormat, ValueFormat
 from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders

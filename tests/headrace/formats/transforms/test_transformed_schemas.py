@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.formats.connect import ConnectSchema, Type, plain, struct
-from headrace.formats.connect.json_schemas import json_of_schema
-from headrace.formats.connect.schema import TIMESTAMP
+from headrace.formats.connect.schema import TIMESTAMP, json_of_schema
 from tests.headrace.formats.transforms.transformed import KAFKA, WITH_SCHEMA, Row, chain, converted
 
 _PLACE = struct(("city", plain(Type.STRING)), name="com.acme.Place", version=3)

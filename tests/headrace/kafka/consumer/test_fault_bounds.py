@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from confluent_kafka import KafkaError
 
-from headrace.kafka.consumer.fetched import Fetched, NewConsumer, PartitionNews
+from headrace.kafka.consumer.batch_fetch import Fetched, NewConsumer, PartitionNews, RecordFetch
 from headrace.kafka.consumer.partition_reader import PartitionReader
 from headrace.kafka.consumer.reader_events import PartitionFault
-from headrace.kafka.consumer.record_fetch import RecordFetch
 from headrace.kafka.kafka_clients import OnError
 from headrace.model.columns import null_column
 from headrace.model.kafka_records import KafkaRecords

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.formats.records.varint import varint
-from headrace.kafka.consumer.header_bytes import HeaderParser
+from headrace.kafka.consumer.message_columns import HeaderParser
 from headrace.model.kafka_records import Headers
 
 

@@ -11,12 +11,19 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from headrace.kafka.consumer import batch_fetch, message_columns, record_fetch
-from headrace.kafka.consumer.batch_fetch import BatchFetch, best_fetch
-from headrace.kafka.consumer.fetched import Fetch, Fetched, NewConsumer, NewFetch
+from headrace.kafka.consumer import batch_fetch, message_columns
+from headrace.kafka.consumer import batch_fetch as record_fetch
+from headrace.kafka.consumer.batch_fetch import (
+    BatchFetch,
+    Fetch,
+    Fetched,
+    NewConsumer,
+    NewFetch,
+    RecordFetch,
+    best_fetch,
+)
 from headrace.kafka.consumer.partition_reader import PartitionReader
 from headrace.kafka.consumer.reader_events import FaultReason, LostOffsets, PartitionFault, ReaderEvent
-from headrace.kafka.consumer.record_fetch import RecordFetch
 from headrace.kafka.kafka_clients import OnError
 from headrace.kafka.librdkafka import library
 from headrace.model.sink_entries import TopicPartition

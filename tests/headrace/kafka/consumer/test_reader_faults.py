@@ -17,11 +17,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
     ResourceType,
 )
 
-from headrace.kafka.consumer.batch_fetch import best_fetch
-from headrace.kafka.consumer.fetched import NewFetch
+from headrace.kafka.consumer.batch_fetch import NewFetch, RecordFetch, best_fetch
 from headrace.kafka.consumer.partition_reader import PartitionReader
 from headrace.kafka.consumer.reader_events import FaultReason, PartitionFault, ReaderEvent
-from headrace.kafka.consumer.record_fetch import RecordFetch
 from headrace.model.sink_entries import TopicPartition
 from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER

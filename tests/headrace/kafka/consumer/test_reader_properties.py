@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from headrace.kafka.consumer.reader_properties import reader_properties
+from headrace.kafka.consumer.partition_reader import reader_properties
 
 MIB: Final = 1024 * 1024
 # An operation of librdkafka's queue, with the message in it.

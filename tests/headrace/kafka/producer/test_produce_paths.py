@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.kafka.librdkafka import handle_of, library
 from headrace.kafka.producer.batch_produce import BatchProduce, best_produce_path
 from headrace.kafka.producer.producer_properties import DEFAULTS, producer_properties
-from headrace.kafka.producer.record_produce import RecordProduce
+from headrace.kafka.producer.record_calls import RecordProduce
 from headrace.model.errors import RecordRefused
 from headrace.model.positions import BytePosition
 from headrace.model.record_target import ProducePath, RecordTarget

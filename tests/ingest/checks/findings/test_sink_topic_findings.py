@@ -8,7 +8,7 @@ import pytest
 from headrace.model.exits import Exit
 from headrace.options import Settings
 from ingest.checks.findings.finding import Cause, Refused, Verdict
-from ingest.checks.findings.sink_topic_findings import ReadFacts, TopicsFacts, topics_findings
+from ingest.checks.findings.sink_findings import ReadFacts, TopicsFacts, topics_findings
 from tests.ingest.checks.findings.configured import configured
 
 _DENIED = Refused(Cause.DENIED, "no")

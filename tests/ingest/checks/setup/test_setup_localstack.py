@@ -7,7 +7,7 @@ import pytest
 from headrace.model.errors import AccessDenied
 from headrace.options import Settings
 from ingest.checks.setup import SetupError, Step, missing_steps
-from ingest.checks.setup.policy import EVENTS
+from ingest.checks.setup.steps import EVENTS
 from tests.support import aws
 from tests.support.configuration import settings_for
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingest.checks.setup.policy import EVENTS, with_queue, with_statement
+from ingest.checks.setup.steps import EVENTS, with_queue, with_statement
 
 ARN = "arn:aws:sqs:us-east-1:111122223333:q"
 OTHER = {

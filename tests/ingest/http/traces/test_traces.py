@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 
 from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
 from headrace.model.objects import ObjectId, Route, S3Object
-from headrace.model.sink_completion import Verdict
-from headrace.model.sink_entries import SealedObject, Upload
+from headrace.model.sink_entries import SealedObject, Upload, Verdict
 from headrace.model.sink_protocol import ObjectTimes, SinkCommitted, SinkCompleted
 from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Committed, Failure, Finished, Split
 from ingest.http.metrics import Metrics

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import RowPlace, SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
-from headrace.model.side_objects import RowPlace, SideObject
 from headrace.options.choices import Ordering
 from ingest.source.catalogue.alter_offsets import AlterOffsets, Offset
 from ingest.source.catalogue.object_commands import Replay, Selection

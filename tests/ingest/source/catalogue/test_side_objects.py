@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
-from headrace.model.side_objects import SideObject
 from headrace.options.choices import Ordering
 from ingest.source.object_selection import object_filter_of
 from ingest.source.planner import BatchLimits
