@@ -354,13 +354,17 @@ def _bearer(values: Values) -> dict[str, str]:
     texts["logical.cluster"] = values[record_options.REGISTRY_CLUSTER]
     if (pool := values[record_options.REGISTRY_POOL]) is not None:
         texts["identity.pool.id"] = pool
-    if source is BearerSource.STATIC_TOKEN:
-        texts["token"] = values[record_options.REGISTRY_TOKEN].reveal()
-    else:
-        texts["issuer.endpoint.url"] = values[record_options.REGISTRY_ISSUER]
-        texts["client.id"] = values[record_options.REGISTRY_CLIENT_ID]
-        texts["client.secret"] = values[record_options.REGISTRY_CLIENT_SECRET].reveal()
-        texts["scope"] = values[record_options.REGISTRY_SCOPE]
+    given: dict[str, Secret | str | None] = {"token": values[record_options.REGISTRY_TOKEN]}
+    if source is BearerSource.OAUTHBEARER:
+        given = {
+            "issuer.endpoint.url": values[record_options.REGISTRY_ISSUER],
+            "client.id": values[record_options.REGISTRY_CLIENT_ID],
+            "client.secret": values[record_options.REGISTRY_CLIENT_SECRET],
+            "scope": values[record_options.REGISTRY_SCOPE],
+        }
+    for name, text in given.items():
+        assert text is not None, "settings are checked: a log-in by token has all that it needs"
+        texts[name] = text.reveal() if isinstance(text, Secret) else text
     return {f"{prefix}.{name}": text for name, text in texts.items()}
 
 

@@ -303,8 +303,8 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         pytest.param(
             {"input.format": "jsonl", "value.converter": LONG_CONVERTER},
-            f"value.converter = '{LONG_CONVERTER}': reads numbers in a sink; a source writes rows and "
-            "fields as they are, or as JSON or Avro",
+            f"value.converter = '{LONG_CONVERTER}': reads in a sink alone; a source writes rows and fields "
+            "as they are, as JSON, or in the framing of Confluent's schema registry",
             id="numbers",
         ),
         pytest.param(
