@@ -40,6 +40,7 @@ from tests.simulation.sqs import AsyncS3, Queue, SimulatedSqs, opened
 
 _SLOTS: Final = 2
 _REUSE_SHARE: Final = 0.7
+_LATE_SECONDS: Final = 400.0
 # Files of a run are many and small, and need no disk.
 _MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  # in a folder of its own
 
@@ -72,9 +73,14 @@ class SimulatedJobs:
                 answer.append(error)
             done.set()
 
-        hangs = self._environment.hanging_starts > 0
-        self._environment.hanging_starts -= hangs
-        kernel.spawn(worker, kernel.park if hangs else task, f"task-{group}")
+        is_late = self._environment.late_starts > 0
+        self._environment.late_starts -= is_late
+
+        def late() -> None:
+            kernel.sleep(_LATE_SECONDS)
+            task()
+
+        kernel.spawn(worker, late if is_late else task, f"task-{group}")
         while not done.is_set():
             if worker.is_dead:
                 raise JobFailed("the Python worker has died")
@@ -199,8 +205,8 @@ class Environment:
         self.queue = Queue(self.kernel, self.bucket)
         self.folder = folder
         self.workers: dict[Process, list[Process]] = {}
-        self.hanging_starts = 0
-        """So many of the next tasks begin, and say nothing."""
+        self.late_starts = 0
+        """So many of the next tasks begin late, as where a cluster has no core for them."""
         self.crashes: list[tuple[str, Exception]] = []
         self.log: list[tuple[float, str, str, dict[str, Any]]] = []
 

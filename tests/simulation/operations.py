@@ -41,7 +41,7 @@ class Operations:
             "topic again": self._topic_again,
             "grow": self._grow,
             "forbidden": self._forbidden,
-            "starts hang": self._starts_hang,
+            "starts late": self._starts_late,
             "replay": self._replay,
             "mark": self._mark,
             "rewind": self._rewind,
@@ -84,8 +84,8 @@ class Operations:
 
         kernel.spawn(kernel.process("operator"), allow, "allow")
 
-    def _starts_hang(self, count: int) -> None:
-        self._made.hanging_starts += count
+    def _starts_late(self, count: int) -> None:
+        self._made.late_starts += count
 
     def _uploads_ended(self) -> None:
         """A rule of the bucket ends multipart uploads that are under way."""

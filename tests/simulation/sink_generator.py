@@ -226,7 +226,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "pause connector": {},
     "forbidden": {"operation": "CreateMultipartUpload", "seconds": 20.0},
     "forbidden to end": {"operation": "CompleteMultipartUpload", "seconds": 20.0},
-    "starts hang": {"count": 3},
+    "starts late": {"count": 3},
     "topic again": {},
     "grow": {},
     "rewind": {"partition": 0, "offset": 1},

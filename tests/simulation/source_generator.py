@@ -65,7 +65,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "reset": {},
     "pause connector": {},
     "forbidden": {"operation": "GetObject", "seconds": 20.0},
-    "starts hang": {"count": 3},
+    "starts late": {"count": 3},
     "topic again": {"topic": TOPIC},
     "grow": {"topic": TOPIC},
     "other bucket": {"options": {"aws.s3.bucket.name": SECOND}},
