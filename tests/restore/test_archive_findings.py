@@ -106,6 +106,19 @@ def test_our_own_layout_has_nothing_to_warn_of() -> None:
     assert {finding.verdict for finding in _findings(bucket, settings).values()} == {Verdict.OK}
 
 
+def test_no_option_is_promised_for_what_is_not_stored() -> None:
+    """Only what the sink is told to store comes back, and only of later records."""
+    row = b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":1}\n'
+    bucket = ArchiveBucket({"t/0/00000000000000000001.headrace.jsonl": row})
+    settings = settings_of(archive("aiven-jsonl_all"), input__layout="headrace", file__name__template=None)
+
+    found = _findings(bucket, settings)["restore"]
+
+    assert found.verdict is Verdict.WARN
+    assert "\nkey: does not come back" in found.sentence
+    assert "no option brings back" in str(found.remedy)
+
+
 def test_two_archives_in_one_bucket_are_told_apart() -> None:
     """What the layout does not read is named, with whose it looks like."""
     one, other = archive("confluent-json_default"), archive("quix-new_jsonl")

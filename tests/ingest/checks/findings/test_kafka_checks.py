@@ -73,7 +73,7 @@ def test_all_is_well() -> None:
             id="a key names a topic that is missing",
         ),
         pytest.param(
-            {"topics": {"events": MISSING}},
+            {"topics": {"events": MISSING}, "wanted": {"events": None}},
             {"topic": None, "sqs.queue.url": None, "file.name.template": None, "topics": "orders"},
             "topic",
             Verdict.FAIL,
