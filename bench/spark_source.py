@@ -161,6 +161,8 @@ def latency(bench: Bench, existing: int) -> dict[str, Any]:
     def put(number: int) -> None:
         bench.put(f"{prefix}/{number % PREFIXES:04}/{number:07}.jsonl", b'{"n":%d}\n' % -number)
 
+    # Spark's source refuses a folder that is not there.
+    Path(bench.files(prefix)).mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(put, range(1, existing + 1)))
     queue = _queue(bench, prefix)
@@ -177,7 +179,6 @@ def latency(bench: Bench, existing: int) -> dict[str, Any]:
         .json(bench.files(prefix)),
     }
     found: dict[str, Any] = {"objects": existing}
-    Path(bench.files(prefix)).mkdir(parents=True, exist_ok=True)
     number = 0
     for name, frame in frames.items():
         with visible(frame, bench.folder / f"checkpoint-{name}-{prefix}") as wait:
