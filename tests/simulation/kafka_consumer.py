@@ -105,8 +105,9 @@ class SimulatedConsumer(Client):
     def _fetch(self, place: Place, most: int, found: list[SimulatedMessage]) -> None:
         topic = self._broker.topics.get(place[0])
         if topic is None or topic.id != self._lives[place] or place[1] >= len(topic.logs):
-            if topic is not None and self._lives[place] == "":
-                self._lives[place] = topic.id
+            if self._lives[place] == "":
+                # Not there yet, which librdkafka does not report.
+                self._lives[place] = "" if topic is None else topic.id
                 return
             self._stopped.add(place)
             found.append(SimulatedMessage(place, None, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), -1001))

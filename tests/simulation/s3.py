@@ -190,7 +190,8 @@ class SimulatedS3:
                     raise refused(operation, "EntityTooSmall", 400)
                 bodies.append(body)
             data = b"".join(bodies)
-            etag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}-{len(bodies)}"'
+            digests = b"".join(hashlib.md5(body, usedforsecurity=False).digest() for body in bodies)
+            etag = f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(bodies)}"'
             del self._all.uploads[given["UploadId"]]
             stored = StoredObject(data, etag, upload.metadata, upload.begun_ms, upload.tags)
             self._all.put(given["Bucket"], given["Key"], stored, "completed")
