@@ -184,7 +184,8 @@ class EventLoop:
     def _on_messages(self, received: Received) -> None:
         _log.debug("messages_received", messages=len(received.messages))
         if self._until_idle is not None:
-            self._until_idle.received(len(received.messages))
+            news = sum(map(self._message_reader.is_news, received.messages))
+            self._until_idle.received(news)
         for message in received.messages:
             events = self._message_reader.read(message)
             if events is not None:

@@ -22,6 +22,8 @@ _log = structlog.get_logger(__name__)
 
 # A hostile sender can invent any number of message shapes; one WARN each, up to here.
 _MAX_SHAPES: Final = 100
+# Of messages that were left, so many are known again.
+_MAX_LEFT: Final = 10_000
 
 
 class MessageReader:
@@ -32,6 +34,11 @@ class MessageReader:
         self._listeners = listeners
         self._statistics = statistics
         self._shapes: set[str] = set()
+        self._left: set[str] = set()
+
+    def is_news(self, message: Message) -> bool:
+        """False for a message that was left on the queue before: it comes again and again."""
+        return message.id not in self._left
 
     def read(self, message: Message) -> Sequence[ObjectEvent] | None:
         """The events that it tells of; None when it told of none, and has been settled or left."""
@@ -60,6 +67,8 @@ class MessageReader:
         """Leave a message to the queue's own redrive policy, with one WARN for each shape."""
         self._statistics.left_on_queue()
         self._listeners.abandon(message.id)
+        if len(self._left) < _MAX_LEFT:
+            self._left.add(message.id)
         if shape not in self._shapes and len(self._shapes) < _MAX_SHAPES:
             self._shapes.add(shape)
             _log.warning(

@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -52,7 +53,7 @@ def talk_kafka(name: str, producer: Ask, consumer: Ask, admin: Any, new_topic: A
     place = TopicPartition(name, 0, 0)
     for topic in (name, name):
         (made,) = admin.create_topics([new_topic(topic, 2)]).values()
-        yield "create", _kafka_answer(lambda made=made: made.result(_SECONDS))
+        yield "create", _kafka_answer(partial(made.result, _SECONDS))
     (limited,) = admin.create_topics([new_topic(f"{name}-small", 1, {"max.message.bytes": "1000"})]).values()
     limited.result(_SECONDS)
     one = producer({"transactional.id": name})
@@ -238,7 +239,7 @@ async def talk_sqs(
 
 
 def _simulated(service: str) -> list[Any]:
-    from confluent_kafka.admin import NewTopic
+    from confluent_kafka.cimpl import NewTopic
 
     from tests.simulation.environment import environment
     from tests.simulation.kafka_admin import SimulatedAdmin
