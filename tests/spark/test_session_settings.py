@@ -40,7 +40,7 @@ def test_what_the_protocol_needs_wins_over_all() -> None:
 _WITHOUT_CONNECT = """
 import sys, time
 from ingest.service.spark_startup import SparkStartup
-from headrace.options import load
+from headrace.vendors.load import load
 from headrace.model.errors import HeadraceError
 sys.modules["pandas"] = None
 __file__ = "program.py"  # PySpark takes a program without one for its own doctests
@@ -67,6 +67,29 @@ def test_spark_connect_without_its_packages_names_the_extra() -> None:
     assert done.stdout.startswith("InvalidConfiguration spark.remote needs the packages of Spark Connect (")
     assert "install headrace[connect], or build the image with" in done.stdout
     assert done.stdout.count("\n") == 1
+
+
+_WITHOUT_PANDAS = """
+import sys
+sys.modules["pandas"] = None
+from spark.session import build_session, stop_session
+from spark.slots import SessionJobs
+from spark.slots.jobs import warm_workers
+from spark.task.entry import NoWork
+session = build_session({"spark.master": "local[1]"}, name="n")
+warm_workers(SessionJobs(session), NoWork(), 1)
+stop_session(session)
+"""
+
+
+@pytest.mark.long
+def test_tasks_run_without_pandas() -> None:
+    """It is part of an extra, and the image has none."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_PANDAS], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_was_given_wins_over_our_defaults() -> None:

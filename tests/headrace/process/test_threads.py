@@ -17,6 +17,7 @@ _ROOMS: Final = ("headrace", "ingest", "listeners", "spark")
 # Where a thread is made in another way, and why nobody has to be told of its end.
 _OTHERS: Final = {
     ("headrace/process/threads.py", "Thread"): "here",
+    ("ingest/cli/interrupts.py", "Thread"): "ends the process by a signal",
     ("ingest/cli/until_idle.py", "Thread"): "draws a bar",
     (
         "ingest/http/http_server.py",

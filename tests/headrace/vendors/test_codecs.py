@@ -63,7 +63,7 @@ def _own(layout: str, form: str) -> dict[str, Any]:
 _NONE, _GZIP, _SNAPPY = Compression.NONE, Compression.GZIP, Compression.SNAPPY
 _ZSTD, _LZ4, _BZIP2, _XZ = Compression.ZSTD, Compression.LZ4, Compression.BZIP2, Compression.XZ
 _WHOLE_FILE: Final = {"none": _NONE, "gzip": _GZIP, "snappy": _SNAPPY, "zstd": _ZSTD}
-_IN_PARQUET: Final = {**_WHOLE_FILE, "lz4": _LZ4}
+_IN_PARQUET: Final = {**_WHOLE_FILE, "lz4": _LZ4, "brotli": Compression.BROTLI}
 _LENSES_ALL: Final = frozenset(
     ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZ0", "LZ4", "BROTLI", "BZIP2", "ZSTD", "DEFLATE", "XZ")
 )
@@ -95,16 +95,16 @@ _CHOICES: Final = {
     ),
     "lenses json": _of_lenses("JSON", GZIP=_GZIP),
     "lenses avro": _of_lenses("AVRO", SNAPPY=_SNAPPY, BZIP2=_BZIP2, DEFLATE=_GZIP, XZ=_XZ, ZSTD=_ZSTD),
-    "lenses parquet": _of_lenses("PARQUET", SNAPPY=_SNAPPY, GZIP=_GZIP, LZ4=_LZ4, ZSTD=_ZSTD),
+    "lenses parquet": _of_lenses(
+        "PARQUET", SNAPPY=_SNAPPY, GZIP=_GZIP, LZ4=_LZ4, ZSTD=_ZSTD, BROTLI=Compression.BROTLI
+    ),
     "lenses csv": _of_lenses("CSV"),
     "lenses text": _of_lenses("TEXT"),
     "quix json": _Choice(
         _own("quix", "json"), "file.compression.type", {"none": _NONE, "gzip": _GZIP}, ("snappy", "zstd")
     ),
-    "quix parquet": _Choice(_own("quix", "parquet"), "file.compression.type", _IN_PARQUET, ("brotli",)),
-    "headrace parquet": _Choice(
-        _own("headrace", "parquet"), "file.compression.type", _IN_PARQUET, ("brotli", "lzo")
-    ),
+    "quix parquet": _Choice(_own("quix", "parquet"), "file.compression.type", _IN_PARQUET, ("lzo",)),
+    "headrace parquet": _Choice(_own("headrace", "parquet"), "file.compression.type", _IN_PARQUET, ("lzo",)),
 }
 
 

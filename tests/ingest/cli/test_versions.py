@@ -171,7 +171,7 @@ def test_the_command_ends_with_the_sentence_alone(tmp_path: Path, command: str) 
         "run": {"name": "orders", "bootstrap.servers": "127.0.0.1:1", "aws.s3.bucket.name": "my-bucket",
                 "topic": "orders", "file.name.template": ".*", "http.listen": ""},
         "worker": {"bootstrap.servers": "127.0.0.1:1", "group.id": "workers",
-                   "config.storage.topic": "connectors", "http.listen": "", "rest.listen": ""},
+                   "config.storage.topic": "connectors", "http.listen": "", "rest.listen": "127.0.0.1:0"},
     }  # fmt: skip
     (tmp_path / "file.json").write_text(json.dumps(configurations[command]))
 
