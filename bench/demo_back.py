@@ -22,10 +22,10 @@ _SECONDS = 180
 def play_back(on_stage: Stage, worker: Worker, *, bucket: str, topic: str) -> bool:
     """Archive the topic twice, count one archive and restore the other; True when both are exact."""
     began = time.monotonic()
-    sinks = {"by-day": _parquet(), "backup": {"aws__s3__prefix": "backup/"}}
+    sinks: dict[str, dict[str, Any]] = {"by-day": _parquet(), "backup": {"aws__s3__prefix": "backup/"}}
     with step("demo", "two connectors back to S3: the topic as Parquet by day, and as a backup"):
         for name, own in sinks.items():
-            shared = {
+            shared: dict[str, Any] = {
                 "topics": topic,
                 "aws__s3__bucket__name": bucket,
                 "tasks__max": 2,

@@ -192,8 +192,8 @@ def _refuse_bare(source: ByteSource, name: ArchiveName, *, is_given: bool) -> No
     part = next((each for each in name.extension.split(".") if each in _BARE), None)
     if part is not None and not is_given:
         raise InvalidObject(
-            f"{source.name}: .{part} of Headrace's own sink holds no whole records, so an archive of it is not "
-            f"restored. Read it as rows: input.format={_BARE[part]} and file.name.template, without "
+            f"{source.name}: .{part} of Headrace's own sink holds no whole records, so an archive of it is "
+            f"not restored. Read it as rows: input.format={_BARE[part]} and file.name.template, without "
             "input.layout; output.format=jsonl, json, avro or parquet can be restored.",
             reason="unsupported",
         )

@@ -155,4 +155,5 @@ def _sentence(names: list[str], *, may_create: bool) -> str:
         if may_create
         else ""
     )
-    return f"{what} Create {object_} (`headrace setup CONFIG` makes those that the configuration names){by_option}."
+    setup = "`headrace setup CONFIG` makes those that the configuration names"
+    return f"{what} Create {object_} ({setup}){by_option}."

@@ -77,8 +77,8 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
         return misconfigured(
             name,
             f"topic {topic!r} does not exist; the key {seen.key!r} names it.",
-            "Create it, set topic.creation.default.partitions and .replication.factor, or correct how keys are "
-            "read (file.name.template, input.layout and restore.topic.map; topic overrides them).",
+            "Create it, set topic.creation.default.partitions and .replication.factor, or correct how keys "
+            "are read (file.name.template, input.layout and restore.topic.map; topic overrides them).",
         )
     remedy = "Create it (`headrace setup` does)"
     if settings.sink is None:
