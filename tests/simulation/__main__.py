@@ -121,6 +121,7 @@ def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:
             _say(f"{count} scenarios, {count / (shown - began):.1f} a second, {failed} failed", sys.stderr)
     seconds = max(_clock() - began, 0.001)
     _say(f"{count} scenarios in {seconds:.0f} s, {count / seconds:.1f} a second, {failed} failed")
+    _say(f"  {count / max(time.process_time(), 0.001):.1f} a second of CPU")
     for line in itertools.chain.from_iterable(one.lines() for one in coverage.values()):
         _say(line)
     return 1 if failed else 0

@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from tests.simulation import sockets
-from tests.simulation.kernel import EPOCH_MS, Actor, Kernel, Process
+from tests.simulation.kernel import EPOCH_MS, Actor, Kernel, Killed, Process
 from tests.simulation.loops import SimulatedEventLoop
 
 _kernels: Final[list[Kernel]] = []
@@ -242,6 +242,15 @@ def _pid() -> int:
     return 1 if process is None else process.pid
 
 
+def _exit(_code: int) -> None:
+    """End the simulated process at once, as `os._exit` would ours."""
+    now = kernel()
+    here = now.here()
+    assert here is not None, "only processes of the simulation end"
+    now.kill(here)
+    raise Killed
+
+
 _CLOCKS: Final[Mapping[str, Callable[..., Any]]] = {
     "monotonic": lambda: kernel().read_clock(),
     "perf_counter": lambda: kernel().now,
@@ -314,6 +323,7 @@ def simulated(now: Kernel) -> Iterator[None]:
         (random, "_urandom", now.rng.randbytes),
         (os, "urandom", now.rng.randbytes),
         (os, "getpid", _pid),
+        (os, "_exit", _exit),
         (asyncio, "new_event_loop", lambda: SimulatedEventLoop(now)),
         (socket, "create_server", sockets.create_server),
         (socket, "create_connection", sockets.create_connection),
