@@ -95,7 +95,10 @@ def _seeds(text: str, minutes: float | None) -> Iterator[int]:
         begin, _, end = text.partition(":")
         if not begin.isdecimal() or (end and not end.isdecimal()):
             raise UnknownScenario(f"{text!r} names no seeds: give a whole number, or BEGIN:END.")
-        return iter(range(int(begin), int(end) if end else int(begin) + 1))
+        found = range(int(begin), int(end) if end else int(begin) + 1)
+        if not found:
+            raise UnknownScenario(f"{text!r} names no seeds: END is the first that is not run.")
+        return iter(found)
     until = _clock() + 60 * (0.5 if minutes is None else minutes)
     first = int.from_bytes(os.urandom(4), "big") * 1000 + 1000
     return itertools.takewhile(lambda _: _clock() < until, itertools.count(first))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 VERSION: Final = 1
+DIRECTIONS: Final = ("restore", "sink", "source")
 
 
 class UnknownScenario(Exception):
@@ -89,6 +90,17 @@ def loads(text: str) -> Scenario:
             f"The scenario is of version {version}, and this simulation runs version {VERSION}: run it "
             "with the commit that wrote it."
         )
+    try:
+        return _scenario(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnknownScenario(
+            f"The scenario cannot be read ({type(error).__name__}: {error}): write it with `--show SEED`."
+        ) from None
+
+
+def _scenario(found: Mapping[str, Any]) -> Scenario:
+    if found["direction"] not in DIRECTIONS:
+        raise ValueError(f"{found['direction']!r} is no direction")
     return Scenario(
         seed=found["seed"],
         direction=found["direction"],

@@ -28,11 +28,13 @@ def test_what_failed_once_holds(file: Path) -> None:
 
 
 def test_fresh_seeds_break_no_law() -> None:
-    """Half a minute of seeds that nobody has run: a failing one is printed as a file to keep."""
-    done = _simulation("--minutes", "0.5")
+    """A minute of seeds that were never run: a failing one is printed as a file to keep."""
+    done = _simulation("--minutes", "1")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "scenarios in" in done.stdout
+    for direction in ("restore", "sink", "source"):
+        assert f"{direction}: " in done.stdout, "what was covered"
 
 
 def test_a_seed_is_the_same_run_each_time() -> None:
@@ -57,6 +59,8 @@ def test_a_scenario_is_read_as_it_was_written() -> None:
         ('{"version": 99}', "The scenario is of version 99"),
         ("no scenario", "This is not a scenario"),
         ("[]", "This is not a scenario"),
+        ('{"version": 1, "seed": 1, "direction": "up"}', "'up' is no direction"),
+        ('{"version": 1}', "The scenario cannot be read"),
     ],
 )
 def test_another_version_is_a_sentence(text: str, sentence: str) -> None:
@@ -65,9 +69,16 @@ def test_another_version_is_a_sentence(text: str, sentence: str) -> None:
         loads(text)
 
 
-def test_a_seed_that_is_none_is_a_sentence() -> None:
-    """And no stack."""
-    done = _simulation("--seeds", "first")
+@pytest.mark.parametrize(
+    ("seeds", "sentence"),
+    [
+        ("first", "'first' names no seeds: give a whole number, or BEGIN:END.\n"),
+        ("9:3", "'9:3' names no seeds: END is the first that is not run.\n"),
+    ],
+)
+def test_a_seed_that_does_not_exist_is_a_sentence(seeds: str, sentence: str) -> None:
+    """Without a stack."""
+    done = _simulation("--seeds", seeds)
 
     assert done.returncode == 2
-    assert done.stderr == "'first' names no seeds: give a whole number, or BEGIN:END.\n"
+    assert done.stderr == sentence
