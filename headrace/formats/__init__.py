@@ -13,14 +13,30 @@ parquet      Parquet: parquet_footer and parquet_schema adapt what others write 
 detected     all of them by name, and each object as what it is (`input.format=auto`)
 """
 
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from headrace.formats import detected
-from headrace.formats.decoder import Decoder, Splitter
-from headrace.formats.records.decode_options import DecodeOptions
-from headrace.options.choices import InputFormat
+if TYPE_CHECKING:
+    from headrace.formats.decoder import Decoder, Splitter
+    from headrace.formats.detected import DECODERS, SPLITTERS
+    from headrace.formats.records.decode_options import DecodeOptions
 
 __all__ = ["DECODERS", "SPLITTERS", "DecodeOptions", "Decoder", "Splitter"]
 
-DECODERS: Final[dict[InputFormat, Decoder]] = {**detected.DECODERS, InputFormat.AUTO: detected.decode}
-SPLITTERS: Final[dict[InputFormat, Splitter]] = {**detected.SPLITTERS, InputFormat.AUTO: detected.cuts}
+# Commands that read keys need one module of this room, and none of the libraries that decoders do.
+_HOMES: Final = {
+    "DECODERS": "detected",
+    "SPLITTERS": "detected",
+    "DecodeOptions": "records.decode_options",
+    "Decoder": "decoder",
+    "Splitter": "decoder",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What is named above, loaded with the first look at it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

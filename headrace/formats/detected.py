@@ -16,7 +16,7 @@ from headrace.model.rows import RowBatch
 from headrace.options.choices import InputFormat
 from headrace.options.record_checks import IMPOSSIBLE_VALUES
 
-DECODERS: Final[dict[InputFormat, Decoder]] = {
+_DECODERS: Final[dict[InputFormat, Decoder]] = {
     InputFormat.JSONL: jsonl.decode,
     InputFormat.JSON: json_array.decode,
     InputFormat.CSV: csv_objects.decode,
@@ -26,7 +26,7 @@ DECODERS: Final[dict[InputFormat, Decoder]] = {
     InputFormat.PARQUET: parquet.decode,
 }
 # No array of JSON: where its elements begin is known only from its start on.
-SPLITTERS: Final[dict[InputFormat, Splitter]] = {
+_SPLITTERS: Final[dict[InputFormat, Splitter]] = {
     InputFormat.JSONL: jsonl.cuts,
     InputFormat.CSV: csv_objects.cuts,
     InputFormat.TEXT: text.cuts,
@@ -67,7 +67,7 @@ def decode(
     """
     found = detected(source)
     if found is not None:
-        yield from DECODERS[found](
+        yield from _DECODERS[found](
             source, start, options=_as(options, found, source.name), begin=begin, end=end
         )
 
@@ -75,7 +75,7 @@ def decode(
 def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Where the object can be cut as the format that it is found to be."""
     found = detected(source)
-    splitter = None if found is None else SPLITTERS.get(found)
+    splitter = None if found is None else _SPLITTERS.get(found)
     return (
         None
         if found is None or splitter is None
@@ -135,3 +135,7 @@ def _as(options: DecodeOptions, input_format: InputFormat, name: str) -> DecodeO
             reason="unsupported",
         )
     return replace(options, format=replace(options.format, input_format=input_format))
+
+
+DECODERS: Final[dict[InputFormat, Decoder]] = {**_DECODERS, InputFormat.AUTO: decode}
+SPLITTERS: Final[dict[InputFormat, Splitter]] = {**_SPLITTERS, InputFormat.AUTO: cuts}
