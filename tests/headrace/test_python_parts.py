@@ -96,7 +96,7 @@ _FRAMES: Final = """
     written = lambda made: spark.createDataFrame(made, shape).write.mode("append").parquet(FOLDER + "/rows")
     written(rows(range(9, -1, -1), lambda n: b'{"n":%d}' % n))
     for name in sinks:
-        aws.unique("failed"))
+        archive(name)
     # A batch that Spark brings again is the same objects.
     again = spark.createDataFrame(rows(range(10), lambda n: b'{"n":%d}' % n), shape)
     sinks["own"].foreach_batch(again, 0)
