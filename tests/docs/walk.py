@@ -28,6 +28,8 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "make bench": "a quarter of an hour; tests/bench has its parts",
     "make latency": "six minutes, as above",
     "make faults": "an hour, and tests of its own",
+    "make simulate": "minutes, and tests of its own in tests/simulation",
+    ".venv/bin/python -m tests.simulation": "as above",
     "make format": "it would change the tree",
     ".venv/bin/python docker/third_party.py": "it would write the page again; tests/deploy compares the two",
     "make image": "minutes of building; tests/deploy builds the same Dockerfile",
