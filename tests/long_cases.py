@@ -275,7 +275,7 @@ _SERVICES: Final = (
             "spark/test_task_formats.py::test_slices_give_each_row_once",
         ),
     ),
-    Moved(test="integration/test_signals.py::test_a_stop_while_spark_starts", kept=("15",)),
+    Moved(test="integration/test_signals.py::test_a_stop_while_spark_starts", kept=("2",)),
     Moved(
         test="errors/test_error_credentials.py::test_a_service_that_starts_without_credentials_gets_them",
         shown_by=(f"{_LISTENERS}test_without_credentials_it_keeps_trying",),
