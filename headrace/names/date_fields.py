@@ -11,7 +11,7 @@ MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
     *("October", "November", "December"),
 )
-_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ORDINALS: Final = ("1st", "2nd", "3rd", "4th")
 _SHORT: Final = 3
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -234,7 +234,7 @@ def _words(field: DateField, local: datetime) -> str:
         case DateKind.MONTH:
             word = MONTHS[local.month - 1]
         case _:
-            word = _DAYS[local.weekday()]
+            word = WEEKDAYS[local.weekday()]
     return word if is_long else word[: 1 if is_narrow else _SHORT]
 
 

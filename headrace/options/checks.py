@@ -26,6 +26,7 @@ from headrace.options.sink_checks import check_sink
 from headrace.options.sink_settings import ConverterKind
 from headrace.options.transforms.chain import (
     Cast,
+    ConvertTime,
     FieldTime,
     HoistField,
     RecordPart,
@@ -97,7 +98,8 @@ def _check_names_apart(values: Values, chain: TransformChain, routed: frozenset[
 
 def transform_warnings(values: Values, chain: TransformChain) -> tuple[str, ...]:
     """What cannot be judged before the topics are known."""
-    if not chain.routes or direction(values) is not Direction.SINK or not values.is_given(sink.TOPICS_REGEX):
+    is_open = values.is_given(sink.TOPICS_REGEX) or chain.routes_by_field
+    if not chain.routes or direction(values) is not Direction.SINK or not is_open:
         return ()
     sentence = (
         "transforms give records other topics: where two topics become one, objects with one name are kept "
@@ -116,6 +118,8 @@ def _opened(step: TransformStep) -> set[RecordPart]:
         case ValueToKey():
             return {RecordPart.VALUE}
         case FieldTime(part=part, path=path) if part is not None and not path:
+            return set()
+        case ConvertTime(field=None):
             return set()
         case _:
             return set(step.parts)

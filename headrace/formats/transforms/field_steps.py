@@ -1,4 +1,4 @@
-"""Steps that change which fields there are: insert, replace, extract, hoist, and copy to the key."""
+"""Steps that change which fields there are, and what their schema is called."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,18 +9,20 @@ import pyarrow as pa
 from headrace.formats.connect import struct
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.transforms.json_objects import JsonObjects, loosened, members_of
+from headrace.formats.transforms.json_objects import JsonObjects, flattened, loosened, members_of
 from headrace.formats.transforms.opening import Objects, column_of_part, opened, with_column
 from headrace.formats.transforms.refused_rows import Refused, RefusedRows
-from headrace.formats.transforms.struct_objects import StructObjects, typed_column
+from headrace.formats.transforms.struct_objects import StructField, StructObjects, typed_column
 from headrace.options.choices import JsonFormat
 from headrace.options.transforms.chain import (
     ExtractField,
+    Flatten,
     HoistField,
     InsertField,
     NewField,
     RecordPart,
     ReplaceField,
+    SetSchemaMetadata,
     ValueToKey,
 )
 
@@ -30,18 +32,19 @@ _TIMESTAMP: Any = {"type": "long", "logicalType": "timestamp-millis"}
 def insert_field(
     step: InsertField, records: ConvertedRecords, refused: RefusedRows
 ) -> list[ConvertedRecords]:
-    """What is known of each record as fields; tombstones stay as they are."""
-    is_tombstone = records.value.nulls()
+    """What is known of each record as fields; a null stays one."""
+    is_tombstone = column_of_part(records, step.part).nulls()
     if is_tombstone.any():
         rest = np.flatnonzero(~is_tombstone)
         kept = records.take(np.flatnonzero(is_tombstone))
         return [kept, *(insert_field(step, records.take(rest), refused) if len(rest) else [])]
     objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
     if isinstance(objects, StructObjects):
-        objects = _into_structs(step, records, objects, refused)
-    elif objects is not None:
-        _into_json(step, records, objects)
-    return [records if objects is None else with_column(records, step.part, objects.column())]
+        return _required(records, step.part, _into_structs(step, records, objects, refused))
+    if objects is None:
+        return [records]
+    _into_json(step, records, objects)
+    return [with_column(records, step.part, objects.column())]
 
 
 def _into_json(step: InsertField, records: ConvertedRecords, objects: JsonObjects) -> None:
@@ -102,12 +105,13 @@ def replace_field(
         is_kept = name not in step.exclude and (not step.include or name in step.include)
         return renames.get(name, name) if is_kept else None
 
+    if isinstance(objects, JsonObjects):
+        return [with_column(records, step.part, objects.renamed(name_of).column())]
     try:
-        objects = objects.renamed(name_of)
+        return _required(records, step.part, objects.renamed(name_of))
     except Refused as error:
         refused.add_all(records, str(error))
         return [records]
-    return [with_column(records, step.part, objects.column())]
 
 
 def extract_field(
@@ -186,3 +190,64 @@ def value_to_key(step: ValueToKey, records: ConvertedRecords, refused: RefusedRo
     for name in step.fields:
         keys.put(name, [text or b"null" for text in objects.members(name)])
     return [replace(records, key=keys.column())]
+
+
+def flatten(step: Flatten, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
+    """Fields of fields as fields of the object; lists stay as they are, and so do nulls."""
+    objects = opened(records, step.part, refused, fills_defaults=True, takes_nulls=True)
+    if objects is None:
+        return [records]
+    if isinstance(objects, JsonObjects):
+        rows = [None if row is None else flattened(row, step.delimiter) for row in objects.rows]
+        return [with_column(records, step.part, JsonObjects(rows).column())]
+    try:
+        found = objects.with_fields(_flat_fields(step, objects, "", is_optional=objects.is_optional))
+    except Refused as error:
+        refused.add_all(records, str(error))
+        return [records]
+    return _required(records, step.part, found.filled())
+
+
+def _required(records: ConvertedRecords, part: RecordPart, objects: StructObjects) -> list[ConvertedRecords]:
+    """The records with objects of a new schema that none is null in, as Kafka makes it; nulls keep theirs."""
+    nulls = column_of_part(records, part).nulls()
+    changed = with_column(records, part, objects.described(optional=False).column())
+    if not nulls.any():
+        return [changed]
+    return [records.take(np.flatnonzero(nulls)), changed.take(np.flatnonzero(~nulls))]
+
+
+def _flat_fields(
+    step: Flatten, objects: StructObjects, prefix: str, *, is_optional: bool
+) -> list[StructField]:
+    found: list[StructField] = []
+    for field in objects.fields:
+        name, may_be_null = prefix + field.name, is_optional or field.is_optional
+        if pa.types.is_struct(field.field.type):
+            below = StructObjects.of(objects.member(field), fills_defaults=True)
+            found += _flat_fields(step, below, name + step.delimiter, is_optional=may_be_null)
+        elif pa.types.is_map(field.field.type):
+            raise Refused(f"the field {name} is a map, which has no fields to flatten")
+        elif may_be_null:
+            found.append(field.as_optional(name=name, keeps_default=True))
+        else:
+            found.append(field.renamed(name))
+    return found
+
+
+def set_schema_metadata(
+    step: SetSchemaMetadata, records: ConvertedRecords, refused: RefusedRows
+) -> list[ConvertedRecords]:
+    """Another name or version of the objects' schema; a null without a schema stays."""
+    column = column_of_part(records, step.part)
+    if column.form is Form.JSON:
+        for row in np.flatnonzero(~column.nulls()).tolist():
+            refused.add(records.records.offsets[row], f"the {step.part} has no schema to be named")
+        return [records]
+    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
+    if not isinstance(objects, StructObjects):
+        return [records]
+    changes: dict[str, Any] = {} if step.name is None else {"name": step.name}
+    if step.version is not None:
+        changes["version"] = step.version
+    return [with_column(records, step.part, objects.described(**changes).column())]

@@ -3,10 +3,16 @@
 A header's value is bytes here: what Connect's SimpleHeaderConverter writes of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
+import pyarrow as pa
+
+from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.transforms import java_values
 from headrace.formats.transforms.json_objects import loosened
 from headrace.formats.transforms.opening import opened, with_column
 from headrace.formats.transforms.refused_rows import RefusedRows
@@ -16,6 +22,11 @@ from headrace.model.kafka_records import Headers
 from headrace.options.transforms.chain import DropHeaders, HeaderFrom, InsertHeader
 
 NONE: Headers = ()
+_MOMENTS: Final[tuple[Callable[[Any], bool], ...]] = (
+    pa.types.is_date32,
+    pa.types.is_time32,
+    lambda kind: pa.types.is_timestamp(kind) and kind.unit == "ms",
+)
 
 
 def headers_of(records: ConvertedRecords) -> Sequence[Headers]:
@@ -74,11 +85,22 @@ def header_from(step: HeaderFrom, records: ConvertedRecords, refused: RefusedRow
         return [records]
     gone = {name for name, _ in step.pairs}
     rest = objects.renamed(lambda name: None if name in gone else name)
+    if isinstance(rest, StructObjects):
+        # As in Kafka the new schema is one that no value is null in.
+        rest = rest.described(optional=False)
     return [with_column(records, step.part, rest.column())]
 
 
 def header_bytes(column: ConvertedColumn) -> list[bytes | None]:
-    """Each value of a column as a header's bytes: text without quotes, everything else as JSON."""
+    """Each value of a column as a header's bytes: text without quotes, everything else as JSON.
+
+    Times are texts, however the values' own JSON has them.
+    """
+    kind = column.arrow().type if isinstance(column, TypedColumn) and column.has_array else None
+    if kind is not None and any(is_kind(kind) for is_kind in _MOMENTS):
+        day_ms = java_values.DAY_MS if pa.types.is_date32(kind) else 1
+        numbers = column.arrow().cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32()).to_pylist()
+        return [None if each is None else time_text(each * day_ms).encode() for each in numbers]
     texts: Column = column.texts()
     found = list(texts.each(0, len(texts)))
     return header_texts(found) if column.form in {Form.JSON, Form.TYPED} else found

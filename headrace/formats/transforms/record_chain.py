@@ -15,28 +15,36 @@ from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, RecordFault
 from headrace.formats.converters.plain_columns import PlainColumn
 from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.transforms.change_event_steps import by_logical_table_router, extract_new_record_state
 from headrace.formats.transforms.field_steps import (
     extract_field,
+    flatten,
     hoist_field,
     insert_field,
     replace_field,
+    set_schema_metadata,
     value_to_key,
 )
 from headrace.formats.transforms.header_steps import drop_headers, header_from, headers_of, insert_header
 from headrace.formats.transforms.refused_rows import RefusedRows
 from headrace.formats.transforms.time_steps import field_time, wall_clock
+from headrace.formats.transforms.timestamp_steps import convert_time
 from headrace.formats.transforms.topic_steps import regex_router, timestamp_router
 from headrace.formats.transforms.value_steps import cast, mask_field
 from headrace.model.clock import wall_ms
 from headrace.model.columns import Column
 from headrace.model.kafka_records import KafkaRecords
 from headrace.options.transforms.chain import (
+    ByLogicalTableRouter,
     Cast,
     Condition,
+    ConvertTime,
     DropHeaders,
     ExtractField,
+    ExtractNewRecordState,
     FieldTime,
     Filter,
+    Flatten,
     HasHeaderKey,
     HeaderFrom,
     HoistField,
@@ -45,6 +53,7 @@ from headrace.options.transforms.chain import (
     MaskField,
     RegexRouter,
     ReplaceField,
+    SetSchemaMetadata,
     TimestampRouter,
     TopicNameMatches,
     Transform,
@@ -172,6 +181,11 @@ _STEPS: Final[dict[type[Transform], Apply]] = {
     MaskField: mask_field,
     Cast: cast,
     FieldTime: field_time,
+    Flatten: flatten,
+    ConvertTime: convert_time,
+    SetSchemaMetadata: set_schema_metadata,
+    ExtractNewRecordState: extract_new_record_state,
+    ByLogicalTableRouter: by_logical_table_router,
 }
 
 

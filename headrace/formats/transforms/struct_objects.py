@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.avro_schema import SchemaError, parse_schema
-from headrace.formats.connect import ConnectField, ConnectSchema, Type
+from headrace.formats.connect import ConnectField, ConnectSchema, Default, Type
 from headrace.formats.connect.arrow_types import schema_of_arrow
+from headrace.formats.connect.payloads import PayloadSchema
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.arrow_avro import avro_schema
 from headrace.formats.converters.typed_columns import TypedColumn
@@ -41,6 +42,41 @@ class StructField:
     def name(self) -> str:
         """Its name."""
         return str(self.field.name)
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether its schema lets it be null."""
+        return bool(self.field.nullable) if self.connect is None else self.connect.optional
+
+    def renamed(self, name: str) -> "StructField":
+        """The field under another name."""
+        shape = None if self.shape is None else {**self.shape, "name": name}
+        return replace(self, field=self.field.with_name(name), shape=shape)
+
+    def of_column(self, column: TypedColumn) -> "StructField":
+        """The field with these values, of their schema, in the place of its own."""
+        array = column.arrow()
+        shape = self.shape
+        if shape is not None:
+            kind = json.loads(column.schema.avro)
+            kinds = kind if isinstance(kind, list) else ["null", kind]
+            shape = {**shape, "type": kinds if isinstance(shape["type"], list) else kinds[-1]}
+        return StructField(self.field.with_type(array.type), array, shape, column.connect)
+
+    def as_optional(self, *, name: str | None = None, keeps_default: bool) -> "StructField":
+        """The field where it may be null, and under another name."""
+        name = self.name if name is None else name
+        shape, connect, metadata = self.shape, self.connect, self.field.metadata
+        if shape is not None:
+            kinds = shape["type"] if isinstance(shape["type"], list) else [shape["type"]]
+            shape = {"name": name, "type": ["null", *(kind for kind in kinds if kind != "null")]}
+            shape["default"] = None
+        if connect is not None:
+            connect = replace(connect, optional=True, default=connect.default if keeps_default else None)
+        if not keeps_default:
+            metadata = {key: each for key, each in (metadata or {}).items() if key != DEFAULT} or None
+        described = pa.field(name, self.field.type, nullable=True, metadata=metadata)
+        return StructField(described, self.values, shape, connect)
 
 
 class StructObjects:
@@ -71,10 +107,10 @@ class StructObjects:
         fields = []
         for index, field in enumerate(array.type):
             values = pc.struct_field(array, [index])
-            if fills_defaults:
-                values = _filled(values, field, array)
             shape = None if shapes is None else shapes[index]
             own = None if connect is None else connect.fields[index].schema
+            if fills_defaults:
+                values = _filled(values, field, array, own)
             fields.append(StructField(field, values, shape, own))
         return cls(fields, array.is_null(), record, column.style, connect)
 
@@ -86,6 +122,20 @@ class StructObjects:
         """True for each row that is null."""
         return self._nulls
 
+    @property
+    def is_optional(self) -> bool:
+        """Whether their schema lets one be null."""
+        return self._connect is not None and self._connect.optional
+
+    @property
+    def name(self) -> str | None:
+        """The name of their schema."""
+        return None if self._connect is None else self._connect.name
+
+    def filled(self) -> "StructObjects":
+        """The same with defaults in the place of null fields."""
+        return StructObjects.of(self.column(), fills_defaults=True)
+
     def get(self, name: str) -> StructField | None:
         """The field of this name."""
         return next((each for each in self.fields if each.name == name), None)
@@ -96,8 +146,7 @@ class StructObjects:
         for each in self.fields:
             name = name_of(each.name)
             if name is not None:
-                shape = None if each.shape is None else {**each.shape, "name": name}
-                found.append(replace(each, field=each.field.with_name(name), shape=shape))
+                found.append(each.renamed(name))
         return self.with_fields(found)
 
     def put(self, name: str, kind: Any, values: Any, shape: Shape, *, is_required: bool) -> "StructObjects":
@@ -111,8 +160,10 @@ class StructObjects:
         added = StructField(pa.field(name, kind, nullable=not is_required), values, described, connect)
         return self.with_fields([*self.fields, added])
 
-    def changed(self, name: str, kind: Any, values: Any, shape: Shape) -> "StructObjects":
-        """The field of this name with other values of another type."""
+    def changed(
+        self, name: str, kind: Any, values: Any, shape: Shape, default: Default | None = None
+    ) -> "StructObjects":
+        """The field of this name with other values of another type, and a default of it."""
         found = []
         for each in self.fields:
             if each.name != name:
@@ -122,8 +173,7 @@ class StructObjects:
             if each.shape is not None:
                 is_union = isinstance(each.shape["type"], list)
                 described = {"name": name, "type": ["null", shape] if is_union else shape}
-            is_optional = each.field.nullable if each.connect is None else each.connect.optional
-            connect = schema_of_arrow(kind).as_optional(optional=is_optional)
+            connect = replace(schema_of_arrow(kind), optional=each.is_optional, default=default)
             found.append(StructField(pa.field(name, kind, each.field.nullable), values, described, connect))
         return self.with_fields(found)
 
@@ -134,6 +184,17 @@ class StructObjects:
             twice = next(name for name in names if names.count(name) > 1)
             raise Refused(f"two fields become {twice}")
         return StructObjects(fields, self._nulls, self._record, self._style, self._connect)
+
+    def described(self, **changes: Any) -> "StructObjects":
+        """The same objects with another name, version or optionality of their schema."""
+        connect = None if self._connect is None else replace(self._connect, **changes)
+        record = self._record
+        if record is not None and "name" in changes:
+            record = {key: each for key, each in record.items() if key not in {"namespace", "connect.name"}}
+            record["name"] = changes["name"]
+        if record is not None and "version" in changes:
+            record = {**record, "connect.version": changes["version"]}
+        return StructObjects(self.fields, self._nulls, record, self._style, connect)
 
     def picked(self, names: tuple[str, ...]) -> "StructObjects":
         """These fields alone, as objects of another schema, none of them null; Refused for a missing one."""
@@ -208,15 +269,26 @@ def _record_shape(avro: str) -> dict[str, Any] | None:
     return records[0] if len(records) == 1 else None
 
 
-def _filled(values: Any, field: Any, structs: Any) -> Any:
+def _filled(values: Any, field: Any, structs: Any, connect: ConnectSchema | None) -> Any:
     """A field's values with its default in the place of nulls, where it has one that is no object."""
-    default = (field.metadata or {}).get(DEFAULT)
-    if default is None or values.null_count == structs.null_count or pa.types.is_nested(field.type):
+    if values.null_count == structs.null_count or pa.types.is_nested(field.type):
         return values
+    chosen = _default_of(field, connect)
+    if chosen is None:
+        return values
+    return pc.if_else(pc.and_(values.is_null(), structs.is_valid()), chosen, values)
+
+
+def _default_of(field: Any, connect: ConnectSchema | None) -> Any:
+    """A field's default as Arrow's scalar, None where it has none but null."""
+    default = (field.metadata or {}).get(DEFAULT)
+    if default is None:
+        if connect is None or connect.default is None:
+            return None
+        return PayloadSchema(connect).array([connect.default.text.encode()]).cast(field.type)[0]
     value = json.loads(default)
     if value is None:
-        return values
+        return None
     if isinstance(value, str) and pa.types.is_binary(field.type):
         value = value.encode("latin-1")
-    chosen = pa.scalar(value, field.type)
-    return pc.if_else(pc.and_(values.is_null(), structs.is_valid()), chosen, values)
+    return pa.scalar(value, field.type)

@@ -31,7 +31,7 @@ class _Absent:
 
 _ABSENT: Final = _Absent()
 # What is read as a time: ms since 1970, a text, or a number in the unit that the options name.
-_Time = int | str | tuple[int] | None | _Absent
+Time = int | str | tuple[int] | None | _Absent
 
 
 def wall_clock(
@@ -65,7 +65,7 @@ def field_time(step: FieldTime, records: ConvertedRecords, refused: RefusedRows)
 # -- reading -------------------------------------------------------------------------------------------------
 
 
-def _times(step: FieldTime, records: ConvertedRecords, refused: RefusedRows) -> list[_Time]:
+def _times(step: FieldTime, records: ConvertedRecords, refused: RefusedRows) -> list[Time]:
     if step.part is None:
         return [None if time < 0 else time for time in records.records.timestamps_ms.tolist()]
     column = column_of_part(records, step.part)
@@ -84,9 +84,9 @@ def _times(step: FieldTime, records: ConvertedRecords, refused: RefusedRows) -> 
 
 def _json_times(
     step: FieldTime, records: ConvertedRecords, column: ConvertedColumn, refused: RefusedRows
-) -> list[_Time]:
+) -> list[Time]:
     texts = column.texts()
-    found: list[_Time] = []
+    found: list[Time] = []
     for text, offset in zip(texts.each(0, len(texts)), records.records.offsets.tolist(), strict=True):
         try:
             found.append(_loose(None if text is None else _member(text, step.path)))
@@ -109,7 +109,7 @@ def _member(text: bytes, path: tuple[str, ...]) -> Any:
     return value_of(at)
 
 
-def _loose(value: Any) -> _Time:
+def _loose(value: Any) -> Time:
     """What a JSON value means as a time."""
     match value:
         case None:
@@ -127,7 +127,7 @@ def _loose(value: Any) -> _Time:
 
 def _typed_times(
     step: FieldTime, records: ConvertedRecords, column: TypedColumn, refused: RefusedRows
-) -> list[_Time]:
+) -> list[Time]:
     """The field's values; a struct on the way that is null leaves the record without the header."""
     is_absent = [False] * len(records)
     for name in step.path:
@@ -141,14 +141,15 @@ def _typed_times(
         if field is None:
             return [_ABSENT] * len(records)
         column = objects.member(field)
-    read = _reader(column.arrow().type)
+    read = time_reader(column.arrow().type)
     if read is None:
         refused.add_all(records, "the field is of a type that is no time")
         return [None] * len(records)
     return [_ABSENT if absent else time for absent, time in zip(is_absent, read(column.arrow()), strict=True)]
 
 
-def _reader(kind: Any) -> Callable[[Any], list[_Time]] | None:
+def time_reader(kind: Any) -> Callable[[Any], list[Time]] | None:
+    """Reads the times of an array of this type: ms, texts, or numbers of a unit; None where it has none."""
     if pa.types.is_timestamp(kind) and kind.unit == "ms":
         return lambda array: array.cast(pa.int64()).to_pylist()
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):
@@ -169,7 +170,7 @@ def _reader(kind: Any) -> Callable[[Any], list[_Time]] | None:
 def _milliseconds(step: FieldTime, time: int | str | tuple[int]) -> int:
     """Ms since 1970, at the beginning of the window."""
     if isinstance(time, tuple):
-        moment = time[0] * -step.precision if step.precision < 0 else _towards_zero(time[0], step.precision)
+        moment = time[0] * -step.precision if step.precision < 0 else towards_zero(time[0], step.precision)
     elif isinstance(time, str):
         moment = _parsed(step.reads, time)
     else:
@@ -177,7 +178,8 @@ def _milliseconds(step: FieldTime, time: int | str | tuple[int]) -> int:
     return _windowed(moment, step.window_ms)
 
 
-def _towards_zero(number: int, divisor: int) -> int:
+def towards_zero(number: int, divisor: int) -> int:
+    """The quotient without its fraction, as Java divides."""
     return number // divisor if number >= 0 else -(-number // divisor)
 
 
@@ -229,7 +231,7 @@ def _text(step: FieldTime, moment: int, zone: ZoneInfo) -> str:
                 raise Refused(str(error)) from None
         case TimeTarget.UNIX:
             return str(
-                _towards_zero(moment, -step.precision) if step.precision < 0 else moment * step.precision
+                towards_zero(moment, -step.precision) if step.precision < 0 else moment * step.precision
             )
         case TimeTarget.TIMESTAMP:
             return time_text(moment)

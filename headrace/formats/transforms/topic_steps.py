@@ -10,6 +10,7 @@ import numpy as np
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.transforms.refused_rows import RefusedRows
 from headrace.options.transforms.chain import RegexRouter, TimestampRouter
+from headrace.options.transforms.routing import replaced
 
 _UTC: Final = ZoneInfo("UTC")
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
@@ -19,8 +20,8 @@ def regex_router(
     step: RegexRouter, records: ConvertedRecords, refused: RefusedRows
 ) -> list[ConvertedRecords]:
     """The topic that the expression makes of one that it matches as a whole."""
-    found = re.compile(step.pattern, re.ASCII).fullmatch(records.records.topic)
-    return [records] if found is None else [_to_topic(records, found.expand(step.replacement), refused)]
+    topic = replaced(step.pattern, step.replacement, records.records.topic)
+    return [records] if topic is None else [to_topic(records, topic, refused)]
 
 
 def timestamp_router(
@@ -40,7 +41,7 @@ def timestamp_router(
     for code, text in enumerate(texts):
         rows = np.flatnonzero(codes[inverse] == code)
         topic = step.format.replace("${topic}", records.records.topic).replace("${timestamp}", text)
-        pieces.append(_to_topic(records.take(rows), topic, refused))
+        pieces.append(to_topic(records.take(rows), topic, refused))
     return pieces
 
 
@@ -52,7 +53,8 @@ def _text(step: TimestampRouter, moment_ms: int) -> str:
         return "\0"
 
 
-def _to_topic(records: ConvertedRecords, topic: str, refused: RefusedRows) -> ConvertedRecords:
+def to_topic(records: ConvertedRecords, topic: str, refused: RefusedRows) -> ConvertedRecords:
+    """The records with another topic; all are refused where Kafka does not allow its name."""
     if _TOPIC.fullmatch(topic) is None:
         refused.add_all(records, "the topic that it would go to has a name that Kafka does not allow")
         return records

@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from headrace.formats.connect import Default
+from headrace.formats.connect.payloads import PayloadSchema
 from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.plain_columns import PlainColumn
@@ -154,11 +156,22 @@ def cast(step: Cast, records: ConvertedRecords, refused: RefusedRows) -> list[Co
             if field is not None:
                 kind, shape = _ARROW[target]
                 values = _cast_array(field.values, target, records, refused)
-                objects = objects.changed(name, kind, values, shape)
+                try:
+                    objects = objects.changed(name, kind, values, shape, _cast_default(field, target))
+                except Refused as error:
+                    refused.add_all(records, f"the default of the field {name}: {error}")
             continue
         texts = _cast_texts(objects.members(name), target, records, refused)
         objects.put(name, [text or bytes(NULL) for text in texts])
     return [with_column(records, step.part, objects.column())]
+
+
+def _cast_default(field: StructField, target: CastType) -> Default | None:
+    """The field's default as another type, as its schema has it behind the cast."""
+    if field.connect is None or field.connect.default is None:
+        return None
+    array = PayloadSchema(field.connect).array([field.connect.default.text.encode()])
+    return Default(msgspec.json.encode(_change(array.type, target)(_plain(array)[0])).decode())
 
 
 def _cast_whole(

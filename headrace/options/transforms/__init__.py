@@ -3,7 +3,7 @@
 chain           what is asked for, as values: a step for each transform, with its condition
 read_chain      the chain from `transforms`, `predicates` and their families, with every problem
 alias_options   the options of one alias, read one by one
-readers         the classes that there are, and what each one's options mean
+readers         Kafka's classes, and what each one's options mean; vendor_readers has Lenses' and Debezium's
 routing         which topics records can come to
 java_regex      Java's regular expressions as Python's
 """

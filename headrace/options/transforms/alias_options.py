@@ -92,6 +92,17 @@ class AliasOptions:
             return None
         return int(text)
 
+    def integer(self, name: str) -> int | None:
+        """A whole number of 32 bits."""
+        text = self.filled(name)
+        if text is None:
+            return None
+        digits = text.strip().removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal()) or not -(2**31) <= int(text) < 2**31:
+            self.refuse(name, "expected a whole number of 32 bits")
+            return None
+        return int(text)
+
     def regex(self, name: str, expected: str) -> str | None:
         """A regular expression of Java's, as Python's."""
         text = self.required(name, expected)

@@ -7,6 +7,22 @@ from typing import Final
 from headrace.names.date_pattern import DatePattern
 
 
+class DeleteMode(StrEnum):
+    """What `ExtractNewRecordState` makes of a delete."""
+
+    DROP = "drop"
+    TOMBSTONE = "tombstone"
+    REWRITE = "rewrite"
+
+
+class NameAdjustment(StrEnum):
+    """How names of schemas are made fit for Avro."""
+
+    NONE = "none"
+    AVRO = "avro"
+    AVRO_UNICODE = "avro_unicode"
+
+
 class RecordPart(StrEnum):
     """What a transform works on."""
 
@@ -28,7 +44,7 @@ class CastType(StrEnum):
 
 
 class TimeTarget(StrEnum):
-    """What Lenses' `TimestampConverter` writes."""
+    """What the two classes named `TimestampConverter`, Kafka's and Lenses', write."""
 
     STRING = "string"
     UNIX = "unix"
@@ -218,6 +234,81 @@ class WallClock:
     timezone: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flatten:
+    """Fields of fields become fields, their names with the delimiter between."""
+
+    part: RecordPart
+    delimiter: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertTime:
+    """A time of another type: Kafka's `TimestampConverter`. `field` None: of the key or value itself.
+
+    `precision` is as in `FieldTime`.
+    """
+
+    part: RecordPart
+    field: str | None
+    target: TimeTarget
+    dates: DatePattern | None
+    precision: int
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSchemaMetadata:
+    """Another name or version of the schema; None leaves it."""
+
+    part: RecordPart
+    name: str | None
+    version: int | None
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventField:
+    """A field of a change event that is copied: of the struct `inside`, or the event's own.
+
+    Where the struct has no such field the event's own one counts.
+    """
+
+    inside: str | None
+    field: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractNewRecordState:
+    """A change event of Debezium becomes the row as it is after the change."""
+
+    deletes: DeleteMode
+    drops_tombstones: bool
+    fields: tuple[EventField, ...]
+    headers: tuple[EventField, ...]
+    topic_field: str | None
+    dropped_header: str | None
+    drops_from_key: bool
+    drops_optional_only: bool
+    fills_defaults: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByLogicalTableRouter:
+    """Change events of several tables go to one topic; `key_field` None leaves the fields of their keys.
+
+    Else it is a field more, with the topic that was, changed by `key_pattern` where that is given.
+    """
+
+    pattern: str
+    replacement: str
+    key_field: str | None
+    key_pattern: str | None
+    key_replacement: str
+    adjustment: NameAdjustment
+
+
 Transform = (
     RegexRouter
     | TimestampRouter
@@ -234,9 +325,12 @@ Transform = (
     | Filter
     | FieldTime
     | WallClock
+    | Flatten
+    | ConvertTime
+    | SetSchemaMetadata
+    | ExtractNewRecordState
+    | ByLogicalTableRouter
 )
-
-_ROUTERS: Final = (RegexRouter, TimestampRouter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,14 +345,30 @@ class TransformStep:
     def parts(self) -> frozenset[RecordPart]:
         """The parts of the record that it has to look into, or makes."""
         match self.transform:
-            case ValueToKey():
+            case ValueToKey() | ByLogicalTableRouter():
                 return frozenset(RecordPart)
+            case ExtractNewRecordState(drops_from_key=drops_from_key):
+                return frozenset(RecordPart) if drops_from_key else frozenset({RecordPart.VALUE})
             case FieldTime(part=part):
                 return frozenset() if part is None else frozenset({part})
             case RegexRouter() | TimestampRouter() | InsertHeader() | DropHeaders() | Filter() | WallClock():
                 return frozenset()
             case _:
                 return frozenset({self.transform.part})
+
+    @property
+    def routes(self) -> bool:
+        """Whether a record may go to another topic."""
+        match self.transform:
+            case RegexRouter() | TimestampRouter() | ByLogicalTableRouter():
+                return True
+            case _:
+                return self.routes_by_field
+
+    @property
+    def routes_by_field(self) -> bool:
+        """Whether a field of the record is its topic."""
+        return isinstance(self.transform, ExtractNewRecordState) and self.transform.topic_field is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +397,12 @@ class TransformChain:
     @property
     def routes(self) -> bool:
         """Whether a record may go to another topic."""
-        return any(isinstance(step.transform, _ROUTERS) for step in self.steps)
+        return any(step.routes for step in self.steps)
+
+    @property
+    def routes_by_field(self) -> bool:
+        """Whether a field of the record may be its topic, so that no list of topics is complete."""
+        return any(step.routes_by_field for step in self.steps)
 
 
 NO_TRANSFORMS: Final = TransformChain()

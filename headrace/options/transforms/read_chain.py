@@ -10,10 +10,13 @@ from headrace.options.given import Entry
 from headrace.options.problems import Problems
 from headrace.options.transforms.alias_options import AliasOptions
 from headrace.options.transforms.chain import (
+    ByLogicalTableRouter,
     Condition,
+    ExtractNewRecordState,
     Filter,
     InsertField,
     Predicate,
+    SetSchemaMetadata,
     TransformChain,
     TransformStep,
 )
@@ -23,6 +26,8 @@ T = TypeVar("T")
 
 _TRANSFORMS: Final = TRANSFORM_ALIASES.name
 _PREDICATES: Final = PREDICATE_ALIASES.name
+# They pass what has no schema, or refuse it.
+_WITH_SCHEMA: Final = (SetSchemaMetadata, ExtractNewRecordState, ByLogicalTableRouter)
 
 
 def read_chain(entries: Mapping[str, Entry], problems: Problems, *, is_sink: bool) -> TransformChain:
@@ -39,6 +44,8 @@ def read_chain(entries: Mapping[str, Entry], problems: Problems, *, is_sink: boo
             continue
         if isinstance(transform, InsertField) and transform.offset is not None and not is_sink:
             options.refuse("offset.field", "is for sinks: a record that is produced has no offset yet")
+        if isinstance(transform, _WITH_SCHEMA) and not is_sink:
+            options.refuse("type", "is for sinks: it needs a schema, which what a source reads has not")
         if isinstance(transform, Filter) and condition is None:
             options.refuse("predicate", "is missing: without one Filter would drop every record")
         steps.append(TransformStep(alias=alias, transform=transform, condition=condition))

@@ -1,4 +1,4 @@
-"""Kafka Connect's classes of transforms and predicates, and the two of Lenses': what their options mean."""
+"""Kafka Connect's classes of transforms and predicates: what their options mean."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,10 +8,11 @@ from headrace.options.transforms.alias_options import AliasOptions
 from headrace.options.transforms.chain import (
     Cast,
     CastType,
+    ConvertTime,
     DropHeaders,
     ExtractField,
-    FieldTime,
     Filter,
+    Flatten,
     HasHeaderKey,
     HeaderFrom,
     HoistField,
@@ -24,24 +25,24 @@ from headrace.options.transforms.chain import (
     RecordPart,
     RegexRouter,
     ReplaceField,
+    SetSchemaMetadata,
     TimestampRouter,
     TimeTarget,
     TopicNameMatches,
     Transform,
     ValueToKey,
-    WallClock,
 )
 from headrace.options.transforms.field_paths import FieldPathError, nested_path
 from headrace.options.transforms.java_regex import JavaRegexError, java_replacement
+from headrace.options.transforms.vendor_readers import PRECISIONS, VENDOR_NAMES, VENDOR_TRANSFORMS
 
 Reader = Callable[[AliasOptions], Transform | None]
 PartReader = Callable[[AliasOptions, RecordPart], Transform | None]
 
+_LOGICAL_TYPES: Final = frozenset(
+    f"org.apache.kafka.connect.data.{name}" for name in ("Date", "Time", "Timestamp", "Decimal")
+)
 _KAFKA: Final = "org.apache.kafka.connect.transforms."
-_LENSES: Final = "io.lenses.connect.smt.header."
-_PRECISIONS: Final = {"seconds": -1000, "milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}
-_WINDOWS: Final = {"none": (0, 0), "hours": (3_600_000, 24), "minutes": (60_000, 60), "seconds": (1000, 60)}
-_ISO_LOCAL: Final = "yyyy-MM-dd'T'HH:mm:ss.SSS"
 
 
 def _fills_defaults(options: AliasOptions) -> bool:
@@ -213,66 +214,45 @@ def _cast(options: AliasOptions, part: RecordPart) -> Transform | None:
     return Cast(part=part, fields=fields, whole=whole, fills_defaults=_fills_defaults(options))
 
 
+def _flatten(options: AliasOptions, part: RecordPart) -> Transform | None:
+    delimiter = options.text("delimiter")
+    return Flatten(part=part, delimiter="." if delimiter is None else delimiter)
+
+
+def _convert_time(options: AliasOptions, part: RecordPart) -> Transform | None:
+    target = options.choice("target.type", tuple(TimeTarget), None)
+    pattern = options.filled("format")
+    precision = options.choice("unix.precision", tuple(PRECISIONS), "milliseconds") or "milliseconds"
+    if target == TimeTarget.STRING and pattern is None:
+        options.refuse("format", "is missing; target.type=string needs a date pattern such as yyyy-MM-dd")
+    dates = None if pattern is None else options.dates("format", pattern, dialect=DateDialect.SIMPLE)
+    fills = _fills_defaults(options)
+    if target is None:
+        options.text("field")
+        return None
+    return ConvertTime(
+        part=part,
+        field=options.filled("field"),
+        target=TimeTarget(target),
+        dates=dates,
+        precision=PRECISIONS[precision],
+        fills_defaults=fills,
+    )
+
+
+def _set_schema_metadata(options: AliasOptions, part: RecordPart) -> Transform | None:
+    name, version = options.filled("schema.name"), options.integer("schema.version")
+    if name in _LOGICAL_TYPES:
+        options.refuse("schema.name", "is that of a type of times or decimals, which objects are not")
+    if name is None and version is None:
+        options.refuse("schema.name", "is missing: nothing is set; set it, schema.version, or both")
+    fills = _fills_defaults(options)
+    return SetSchemaMetadata(part=part, name=name, version=version, fills_defaults=fills)
+
+
 def _filter(options: AliasOptions) -> Transform | None:
     del options
     return Filter()
-
-
-def _field_time(options: AliasOptions) -> Transform | None:
-    header = options.required("header.name", "the name of the header")
-    target = options.choice("target.type", tuple(TimeTarget), None)
-    pattern = options.filled("format.to.pattern")
-    if target == TimeTarget.STRING and pattern is None:
-        options.refuse("format.to.pattern", "is missing; target.type=string needs a date pattern")
-    zone = options.timezone("target.timezone")
-    writes = None if pattern is None else options.dates("format.to.pattern", pattern, zone=zone)
-    reads = [
-        options.dates("format.from.pattern", each, is_read=True)
-        for each in options.names("format.from.pattern")
-    ]
-    unit, most = _WINDOWS[options.choice("rolling.window.type", tuple(_WINDOWS), "none") or "none"]
-    size = options.number("rolling.window.size")
-    if unit and (size is None or size > most):
-        options.refuse("rolling.window.size", f"expected a whole number from 1 to {most}")
-    precision = _PRECISIONS[
-        options.choice("unix.precision", tuple(_PRECISIONS), "milliseconds") or "milliseconds"
-    ]
-    field = options.filled("field") or "_value"
-    head, _, rest = field.partition(".")
-    part = {"_key": RecordPart.KEY, "_timestamp": None}.get(head.lower(), RecordPart.VALUE)
-    path = (
-        tuple(rest.split("."))
-        if head.lower() in {"_key", "_value", "_timestamp"}
-        else tuple(field.split("."))
-    )
-    if part is None and rest:
-        options.refuse("field", "has a path behind _timestamp, which has no fields")
-    if header is None or target is None:
-        return None
-    return FieldTime(
-        header=header,
-        part=part,
-        path=path if path != ("",) else (),
-        target=TimeTarget(target),
-        reads=tuple(each for each in reads if each is not None),
-        writes=writes,
-        precision=precision,
-        window_ms=unit * (size or 0),
-        timezone=zone,
-    )
-
-
-def _wall_clock(options: AliasOptions) -> Transform | None:
-    header = options.required("header.name", "the name of the header")
-    kind = options.choice("value.type", ("format", "epoch"), "format")
-    pattern = options.filled("format")
-    zone = options.timezone("timezone")
-    if kind == "epoch":
-        if zone != "UTC":
-            options.refuse("timezone", "means nothing with value.type=epoch; remove it")
-        return None if header is None else WallClock(header=header, dates=None, timezone="UTC")
-    dates = options.dates("format", pattern or _ISO_LOCAL, zone=zone)
-    return None if header is None or dates is None else WallClock(header=header, dates=dates, timezone=zone)
 
 
 def _topic_name_matches(options: AliasOptions) -> Predicate | None:
@@ -302,6 +282,9 @@ _BY_PART: Final[dict[str, PartReader]] = {
     "HeaderFrom": _header_from,
     "MaskField": _mask_field,
     "Cast": _cast,
+    "Flatten": _flatten,
+    "TimestampConverter": _convert_time,
+    "SetSchemaMetadata": _set_schema_metadata,
 }
 _WHOLE: Final[dict[str, Reader]] = {
     "RegexRouter": _regex_router,
@@ -318,8 +301,7 @@ TRANSFORMS: Final[dict[str, Reader]] = {
         for name, read in _BY_PART.items()
         for part in RecordPart
     },
-    _LENSES + "TimestampConverter": _field_time,
-    _LENSES + "InsertWallclock": _wall_clock,
+    **VENDOR_TRANSFORMS,
 }
 PREDICATES: Final[dict[str, Callable[[AliasOptions], Predicate | None]]] = {
     _KAFKA + "predicates.TopicNameMatches": _topic_name_matches,
@@ -330,5 +312,5 @@ PREDICATES: Final[dict[str, Callable[[AliasOptions], Predicate | None]]] = {
 
 TRANSFORM_NAMES: Final = (
     f"{_KAFKA}{{{', '.join(sorted(_WHOLE))}}}, {_KAFKA}{{{', '.join(sorted(_BY_PART))}}} with $Key or "
-    f"$Value, {_LENSES}{{InsertWallclock, TimestampConverter}}"
+    f"$Value, {VENDOR_NAMES}"
 )

@@ -6,6 +6,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from headrace.options.transforms.chain import (
+    ByLogicalTableRouter,
     RegexRouter,
     TimestampRouter,
     TopicNameMatches,
@@ -26,7 +27,7 @@ def reachable_topics(chain: TransformChain, topic: str) -> frozenset[str]:
 
 def known_topics(chain: TransformChain, topic: str) -> frozenset[str]:
     """Those of them whose names are known before any record is: none where a record's time is in the name."""
-    if any(isinstance(step.transform, TimestampRouter) for step in chain.steps):
+    if chain.routes_by_field or any(isinstance(step.transform, TimestampRouter) for step in chain.steps):
         return frozenset()
     return reachable_topics(chain, topic)
 
@@ -55,11 +56,26 @@ def _who(step: TransformStep, topic: str) -> tuple[bool, bool]:
 def _routed(step: TransformStep, topic: str) -> str:
     """The topic to which the step sends a record of this one."""
     match step.transform:
-        case RegexRouter(pattern=pattern, replacement=replacement):
-            found = re.compile(pattern, re.ASCII).fullmatch(topic)
-            return topic if found is None else found.expand(replacement)
+        case (
+            RegexRouter(pattern=pattern, replacement=replacement)
+            | ByLogicalTableRouter(pattern=pattern, replacement=replacement)
+        ):
+            # One that became empty leaves the record where it is.
+            return replaced(pattern, replacement, topic) or topic
         case TimestampRouter(format=form, dates=dates):
             text = dates.text(0, _UTC) if "${timestamp}" in form else ""
             return form.replace("${topic}", topic).replace("${timestamp}", text)
         case _:
             return topic
+
+
+def replaced(pattern: str, replacement: str, text: str) -> str | None:
+    """The text with the first match replaced, as Java's `replaceFirst` does; None where not all matches.
+
+    What is found first can be less than the whole that matches.
+    """
+    compiled = re.compile(pattern, re.ASCII)
+    found = compiled.search(text)
+    if found is None or compiled.fullmatch(text) is None:
+        return None
+    return text[: found.start()] + found.expand(replacement) + text[found.end() :]

@@ -19,6 +19,7 @@ from headrace.options.transforms.routing import known_topics
 from headrace.vendors.load import load
 
 KAFKA = "org.apache.kafka.connect.transforms."
+DEBEZIUM = "io.debezium.transforms."
 LENSES = "io.lenses.connect.smt.header."
 _SINK = {
     "name": "archive",
@@ -104,6 +105,39 @@ _KNOWN = "known are org.apache.kafka.connect.transforms.{DropHeaders, Filter, In
         (
             one("com.example.Mine"),
             f"transforms.a.type = 'com.example.Mine': this class does not run here; {_KNOWN}",
+        ),
+        (
+            one(KAFKA + "TimestampConverter$Value", target_type="string"),
+            "transforms.a.format: is missing; target.type=string needs a date pattern",
+        ),
+        (
+            one(KAFKA + "SetSchemaMetadata$Value"),
+            "transforms.a.schema.name: is missing: nothing is set",
+        ),
+        (
+            one(KAFKA + "SetSchemaMetadata$Value", schema_name="org.apache.kafka.connect.data.Date"),
+            "is that of a type of times or decimals, which objects are not",
+        ),
+        (
+            one(KAFKA + "SetSchemaMetadata$Value", schema_version="1.5"),
+            "transforms.a.schema.version = '1.5': expected a whole number of 32 bits",
+        ),
+        (
+            one(DEBEZIUM + "ExtractNewRecordState", add_fields="a.b.c"),
+            "transforms.a.add.fields = 'a.b.c': expected fields such as op,source.ts_ms,table:name",
+        ),
+        (
+            {
+                **one(DEBEZIUM + "ExtractNewRecordState", drop_tombstones="true"),
+                "transforms.a.delete.tombstone.handling.mode": "drop",
+            },
+            "means nothing beside delete.tombstone.handling.mode; remove it",
+        ),
+        (
+            one(
+                DEBEZIUM + "ByLogicalTableRouter", topic_regex="a", topic_replacement="b", key_field_regex="c"
+            ),
+            "transforms.a.key.field.replacement: is missing beside key.field.regex",
         ),
         (one(KAFKA + "Cast"), "did you mean org.apache.kafka.connect.transforms.Cast$"),
         (

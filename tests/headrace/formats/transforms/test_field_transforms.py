@@ -65,6 +65,30 @@ EXAMPLES: list[tuple[str, dict[str, str], Any, Any]] = [
         5,
     ),
     (
+        "flatten",
+        step("Flatten$Value", delimiter="_"),
+        {"id": {"b.c": 42, "x": [1]}, "z": "a"},
+        {"id_b.c": 42, "id_x": [1], "z": "a"},
+    ),
+    (
+        "time",
+        step("TimestampConverter$Value", field="at", target_type="string", format="yyyy-MM-dd'T'HH:mm"),
+        {"at": 1_577_934_245_678},
+        {"at": "2020-01-02T03:04"},
+    ),
+    (
+        "time of a text",
+        step(
+            "TimestampConverter$Value",
+            field="at",
+            target_type="unix",
+            format="yyyy-MM-dd HH",
+            unix_precision="seconds",
+        ),
+        {"at": "2020-01-02 03:04:05"},
+        {"at": 1_577_934_000},
+    ),
+    (
         "cast",
         step("Cast$Value", spec="ID:string,score:float64"),
         {"ID": 46290, "score": 4761},
@@ -83,7 +107,7 @@ EXAMPLES: list[tuple[str, dict[str, str], Any, Any]] = [
         {"employee": "1", "office_phone": "***-***-****"},
     ),
 ]
-SCHEMA_OF = {
+SCHEMA_OF: dict[type, Any] = {
     str: "string",
     int: "int64",
     bool: "boolean",
@@ -206,4 +230,38 @@ def test_an_inserted_field_that_is_there() -> None:
     assert values({**SCHEMALESS, **insert}, [{"a": 1}]) == [{"a": "x"}]
     assert refusals({**WITH_SCHEMA, **insert}, [struct({"a": 1}, a="int64")]) == [
         "transform t0: there is a field a already"
+    ]
+
+
+def test_times_that_cannot_be_made() -> None:
+    """Each is one sentence."""
+    convert = step("TimestampConverter$Value", field="t", target_type="Date", format="yyyy-MM-dd")
+    without = "without a schema there is no Date: set target.type to unix or string"
+    assert refusals({**SCHEMALESS, **chain(convert)}, [{"t": 5}]) == [f"transform t0: {without}"]
+    convert["target.type"] = "unix"
+    assert refusals({**SCHEMALESS, **chain(convert)}, [{"t": "x"}, {"t": 1.5}]) == [
+        "transform t0: format does not read it: the text does not match the pattern",
+        "transform t0: the field is neither a whole number nor a text, and no time",
+    ]
+    convert["target.type"] = "string"
+    assert refusals({**SCHEMALESS, **chain(convert)}, [{"t": 2**60}])[0].startswith(
+        "transform t0: the date cannot be written: its year is not from 1 to 9999"
+    )
+    assert refusals({**WITH_SCHEMA, **chain(convert)}, [struct({"t": True}, t="boolean")]) == [
+        "transform t0: the field t is of a type that is no time"
+    ]
+
+
+def test_what_cannot_be_flattened_or_named() -> None:
+    """Maps of a schema, two fields that become one, values without a schema."""
+    flatten, name = step("Flatten$Value"), step("SetSchemaMetadata$Value", schema_name="n")
+    a_map = {"type": "map", "keys": {"type": "string"}, "values": {"type": "int64"}}
+    assert refusals({**WITH_SCHEMA, **chain(flatten)}, [struct({"m": {"x": 1}}, m=a_map)]) == [
+        "transform t0: the field m is a map, which has no fields to flatten"
+    ]
+    inner = {"type": "struct", "fields": [{"field": "b", "type": "int64"}]}
+    twice = struct({"a": {"b": 1}, "a.b": 2}, **{"a": inner, "a.b": "int64"})
+    assert refusals({**WITH_SCHEMA, **chain(flatten)}, [twice]) == ["transform t0: two fields become a.b"]
+    assert refusals({**SCHEMALESS, **chain(name)}, [{"a": 1}]) == [
+        "transform t0: the value has no schema to be named"
     ]

@@ -49,6 +49,14 @@ _CASES = {
         {"type": f"{KAFKA}ReplaceField$Value", "renames": "id:number", "exclude": "note"},
         _order(("number", plain(Type.INT64)), _AT),
     ),
+    "flattened": (
+        {"type": f"{KAFKA}Flatten$Value"},
+        _order(_ID, _NOTE, ("place.city", plain(Type.STRING))),
+    ),
+    "named": (
+        {"type": f"{KAFKA}SetSchemaMetadata$Value", "schema.name": "other", "schema.version": "7"},
+        replace(_ORDER, name="other", version=7),
+    ),
     "masked": ({"type": f"{KAFKA}MaskField$Value", "fields": "id"}, _ORDER),
     "cast": (
         {"type": f"{KAFKA}Cast$Value", "spec": "id:string,note:int32"},

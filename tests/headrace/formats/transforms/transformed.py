@@ -73,10 +73,12 @@ def sink_of(options: Mapping[str, str]) -> SinkSettings:
     return settings.sink
 
 
-def kafka_records(rows: Sequence[tuple[bytes | None, bytes | None, Headers, int]]) -> KafkaRecords:
-    """Records of orders-3 from offset 10 on: value, key, headers, time of each."""
+def kafka_records(
+    rows: Sequence[tuple[bytes | None, bytes | None, Headers, int]], topic: str = "orders"
+) -> KafkaRecords:
+    """Records of the topic's partition 3 from offset 10 on: value, key, headers, time of each."""
     return KafkaRecords(
-        topic="orders",
+        topic=topic,
         partition=3,
         offsets=np.arange(10, 10 + len(rows), dtype=np.int64),
         timestamps_ms=np.array([row[3] for row in rows], np.int64),
@@ -90,7 +92,9 @@ def kafka_records(rows: Sequence[tuple[bytes | None, bytes | None, Headers, int]
 def converted(options: Mapping[str, str], rows: Sequence[Row | Any]) -> Conversion:
     """What becomes of records; a row that is no Row is a value."""
     given = [row if isinstance(row, Row) else Row(row) for row in rows]
-    records = kafka_records([(_json(row.value), _json(row.key), row.headers, row.time) for row in given])
+    records = kafka_records(
+        [(_json(row.value), _json(row.key), row.headers, row.time) for row in given], given[0].topic
+    )
     return sink_records(sink_of(options), lambda: NOW_MS).convert(records)
 
 
