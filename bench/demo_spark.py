@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +14,7 @@ import headrace.spark
 from bench.flights import ROWS
 from bench.stage import Stage
 from localstack.steps import step
-from spark.session import build_session, stop_session
+from spark.session import build_context, stop_context
 
 _CARRIERS = 5
 
@@ -27,11 +28,14 @@ def play_spark(on_stage: Stage, *, bucket: str, prefix: str = "flights/") -> boo
     # Its warnings of itself are no part of the show.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with step("demo", "Spark: readStream of the flights"):
-        spark = build_session({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}, name="demo")
+        context = build_context(
+            {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}, name="demo"
+        )
+        spark = SparkSession(context)
         try:
             counted = _counted(spark, given, f"s3://{bucket}/{prefix}", on_stage.folder / "checkpoint")
         finally:
-            stop_session(spark)
+            stop_context(context)
     table = Table("carrier", "flights", "mean delay", title="A stream of Spark")
     for row in counted[:_CARRIERS]:
         table.add_row(row.carrier, f"{row.flights:,}", f"{row.delay:.1f} min")

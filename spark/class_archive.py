@@ -85,7 +85,7 @@ def fitting_archive(environment: Mapping[str, str]) -> ClassArchive | None:
     java = _java(environment)
     if java is None:
         return None
-    home = _spark_home(environment)
+    home = spark_home(environment)
     try:
         release = (java.parent.parent / "release").read_bytes()
         jars = sorted((jar for jar in os.scandir(home / "jars") if jar.name.endswith(".jar")), key=_name)
@@ -113,7 +113,7 @@ def _java(environment: Mapping[str, str]) -> Path | None:
     return None if found is None else Path(found).resolve()
 
 
-def _spark_home(environment: Mapping[str, str]) -> Path:
+def spark_home(environment: Mapping[str, str]) -> Path:
     """SPARK_HOME, else PySpark's own folder, found without importing it."""
     if home := environment.get("SPARK_HOME"):
         return Path(home)

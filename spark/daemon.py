@@ -10,7 +10,6 @@ import importlib
 import os
 import signal
 import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -19,6 +18,7 @@ from botocore.exceptions import BotoCoreError
 
 from headrace.aws.service_models import load_service_models
 from spark.memory import container_bytes, limit_memory, worker_bytes
+from spark.unused import refuse_unused
 
 PRELOADED: Final = (
     "numpy",
@@ -32,27 +32,12 @@ PRELOADED: Final = (
     "pyspark.worker",
 )
 
-UNUSED: Final = ("pandas",)
-"""Libraries that others load only because they are installed, and that none of our tasks uses."""
-
-
 _GONE: Final = (BrokenPipeError, ConnectionResetError)
-
-
-class _Unused:
-    """Answers, as a finder of modules, that the unused ones are not there."""
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Nothing: the finders behind it are asked. ModuleNotFoundError for an unused one."""
-        if name in UNUSED:
-            raise ModuleNotFoundError(f"{name} is not loaded in a worker: no task of ours uses it", name=name)
-        return None
 
 
 def preload() -> None:
     """Import what every task needs; nothing here may start a thread."""
-    # pyarrow looks for pandas at its first array: 33 MiB of each worker, and half a second of its start.
-    sys.meta_path.insert(0, _Unused())
+    refuse_unused()
     for name in PRELOADED:
         importlib.import_module(name)
     # A profile that is not there, or a broken file, is for the task that makes a client to tell.

@@ -92,16 +92,16 @@ def dump(archive: ClassArchive) -> int:
 
 def _work(archive: ClassArchive, made: Path) -> None:
     """A session as ours are, with jobs as slots have them, in a JVM that notes every class it loads."""
-    from spark.session import build_session, stop_session
-    from spark.slots import JobFailed, SessionJobs
+    from spark.session import build_context, stop_context
+    from spark.slots import ContextJobs, JobFailed
     from spark.slots.jobs import warm_workers
     from spark.task.entry import NoWork
 
     options = (f'"-XX:ArchiveClassesAtExit={made}"', *QUIET)
     given = {"spark.master": "local[2]", JAVA_OPTIONS: " ".join(options), CLASS_PATH: archive.class_path}
-    session = build_session(given, name="classes")
+    context = build_context(given, name="classes")
     try:
-        jobs = SessionJobs(session)
+        jobs = ContextJobs(context)
         # The first starts Python workers, the second finds them; sources and sinks ask no more of Spark.
         for _ in range(2):
             warm_workers(jobs, NoWork(), 2)
@@ -109,7 +109,7 @@ def _work(archive: ClassArchive, made: Path) -> None:
     except JobFailed as error:
         raise Unavailable(f"a trial job failed: {error}") from error
     finally:
-        stop_session(session, seconds=_DUMP_SECONDS)
+        stop_context(context, seconds=_DUMP_SECONDS)
 
 
 def _clear(folder: Path) -> None:

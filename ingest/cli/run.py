@@ -15,7 +15,7 @@ from ingest.checks.probes.running_service import NoAnswer, read_running_status
 from ingest.cli.cli_options import Config, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
 from ingest.cli.configuration import read_settings
 from ingest.cli.progress_bar import is_terminal
-from ingest.cli.requirements import require_versions
+from ingest.cli.requirements import require_versions, spawned_jvm
 from ingest.cli.until_idle import until_idle_bar
 from ingest.service.stop import Stop
 
@@ -84,6 +84,7 @@ def run(
         require_versions(settings.spark)
         stop = Stop()
         stop.install()
+        jvm = spawned_jvm(settings.spark, name=settings.name)
         # Spark and the clients take seconds to import: a wrong configuration is reported before.
         from ingest.checks.probes.ledger_reader import open_ledger_reader
         from ingest.service.composition import Service
@@ -93,7 +94,7 @@ def run(
             until_idle=until_idle, accept_new_ledger=accept_new_ledger, startup_seconds=startup_timeout
         )
         code = Service(
-            settings, options, stop, lambda: open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
+            settings, options, stop, lambda: open_ledger_reader(settings, timeout=_LEDGER_SECONDS), jvm=jvm
         ).run()
     if code is not Exit.DONE:
         raise typer.Exit(int(code))

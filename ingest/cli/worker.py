@@ -16,7 +16,7 @@ from headrace.process import logs
 from headrace.vendors.load import load
 from ingest.cli.cli_options import LogFormat, LogLevel, StartupTimeout
 from ingest.cli.configuration import environment
-from ingest.cli.requirements import require_versions
+from ingest.cli.requirements import require_versions, spawned_jvm
 from ingest.cli.run import RunFormat, RunLevel
 from ingest.cli.worker_status import worker_settings
 from ingest.service.stop import Stop
@@ -65,6 +65,7 @@ def worker(
     require_versions(settings.frame.spark)
     stop = Stop()
     stop.install()
+    jvm = spawned_jvm(settings.frame.spark, name=settings.group)
     # Spark and the clients take seconds to import: a wrong configuration is reported before.
     from ingest.connect.worker import Worker, loading
 
@@ -74,6 +75,7 @@ def worker(
         stop,
         folder=connectors,
         startup_seconds=startup_timeout,
+        jvm=jvm,
     )
     code = made.run()
     if code is not Exit.DONE:

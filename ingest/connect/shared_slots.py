@@ -9,6 +9,7 @@ from headrace.options import Settings
 from headrace.options.settings import SparkSettings
 from headrace.process.threads import start_thread
 from ingest.service.spark_startup import SparkStartup, slot_work
+from spark.jvm import Jvm
 from spark.slots import Jobs, SlotEvent, SlotPool
 from spark.slots.core_sharing import CoreSharing
 from spark.task.entry import NoWork
@@ -19,8 +20,8 @@ _TICK_SECONDS: Final = 0.25
 class SharedSpark:
     """The worker's one session, and the slots that all connectors have on it."""
 
-    def __init__(self, spark: SparkSettings, *, name: str, deadline: float) -> None:
-        self.startup = SparkStartup(spark, name=name, deadline=deadline, prepare=_try_out)
+    def __init__(self, spark: SparkSettings, *, name: str, deadline: float, jvm: Jvm | None = None) -> None:
+        self.startup = SparkStartup(spark, name=name, deadline=deadline, prepare=_try_out, jvm=jvm)
         self._sharing = CoreSharing()
         self._closed = threading.Event()
 

@@ -57,6 +57,7 @@ from ingest.http.rest.port import NotLeading
 from ingest.http.rest.rest_routes import RestRoutes
 from ingest.http.rest.server import own_name, rest_server
 from ingest.service.stop import Stop
+from spark.jvm import Jvm
 
 _log = structlog.get_logger(__name__)
 
@@ -75,6 +76,7 @@ class Worker:
         *,
         folder: Path | None,
         startup_seconds: float,
+        jvm: Jvm | None = None,
     ) -> None:
         self._settings = settings
         self._load = load
@@ -84,7 +86,7 @@ class Worker:
         self._topic_stop = Stop()
         self._topic = ConfigurationTopic(settings, self._topic_stop)
         self._spark = SharedSpark(
-            settings.frame.spark, name=settings.group, deadline=time.monotonic() + startup_seconds
+            settings.frame.spark, name=settings.group, deadline=time.monotonic() + startup_seconds, jvm=jvm
         )
         self._hosted = HostedConnectors(self._new_hosted)
         self._id = f"{socket.gethostname()}-{secrets.token_hex(4)}"

@@ -21,6 +21,7 @@ from ingest.service.spark_startup import OwnSlots
 from ingest.service.standby import OpenLedger
 from ingest.service.startup import Stopped
 from ingest.service.stop import Stop
+from spark.jvm import Jvm
 
 _log = structlog.get_logger(__name__)
 
@@ -28,10 +29,18 @@ _log = structlog.get_logger(__name__)
 class Service:
     """The connector of a process with what serves it, run once."""
 
-    def __init__(self, settings: Settings, options: RunOptions, stop: Stop, open_ledger: OpenLedger) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        options: RunOptions,
+        stop: Stop,
+        open_ledger: OpenLedger,
+        *,
+        jvm: Jvm | None = None,
+    ) -> None:
         self._settings = settings
         self._failures = ThreadFailures()
-        self._slot_source = OwnSlots(settings, deadline=time.monotonic() + options.startup_seconds)
+        self._slot_source = OwnSlots(settings, deadline=time.monotonic() + options.startup_seconds, jvm=jvm)
         self._connector = Connector(
             settings,
             options,

@@ -11,12 +11,13 @@ from headrace.options import Settings
 from headrace.options.settings import SparkSettings
 from headrace.process.threads import start_thread
 from spark.jvm import Jvm
-from spark.session import build_session, is_local
+from spark.session import build_context
 from spark.sink.slot_work import SinkWork
 from spark.sink.task_settings import sink_task_settings
-from spark.slots import JobFailed, Jobs, SessionJobs, SlotEvent, SlotPool
+from spark.slots import ContextJobs, JobFailed, Jobs, SlotEvent, SlotPool
 from spark.source.slot_work import SourceWork
 from spark.source.task_settings import task_settings
+from spark.spark_conf import is_local
 from spark.task.entry import SlotWork
 
 # What a cluster that is well takes to accept an application, however short --startup-timeout is.
@@ -49,17 +50,24 @@ class SparkStartup:
     """The session, from the moment that `start` is called; it lives as long as the process.
 
     `deadline` (monotonic seconds) is until when a cluster has to have accepted this application. `prepare`
-    is called with the session before it counts as up, in a thread of its own; it may raise JobFailed.
+    is called with the session before it counts as up, in a thread of its own; it may raise JobFailed. `jvm`
+    is its JVM where that was spawned already.
     """
 
     def __init__(
-        self, spark: SparkSettings, *, name: str, deadline: float, prepare: Callable[[Jobs], None]
+        self,
+        spark: SparkSettings,
+        *,
+        name: str,
+        deadline: float,
+        prepare: Callable[[Jobs], None],
+        jvm: Jvm | None = None,
     ) -> None:
         self._spark = spark
         self._name = name
         self._deadline = max(deadline, time.monotonic() + _LEAST_SECONDS)
         self._prepare = prepare
-        self._jvm = Jvm()
+        self._jvm = jvm or Jvm()
         self._made: Future[Jobs] = Future()
         self._jobs: Jobs | None = None
         self._is_started = False
@@ -88,6 +96,8 @@ class SparkStartup:
         """End Spark, if it came up, or cut its start off. Blocks for some seconds at most."""
         self._is_closing.set()
         if not self._is_started:
+            # It may have been spawned all the same.
+            self._jvm.discard()
             return
         if not self._made.done():
             self._jvm.kill()
@@ -132,7 +142,7 @@ class SparkStartup:
         spark, name = self._spark, self._name
         if spark.remote is None:
             conf = spark.conf() | {"spark.master": spark.master}
-            return SessionJobs(build_session(conf, name=name, jvm=self._jvm))
+            return ContextJobs(build_context(conf, name=name, jvm=self._jvm))
         # Its client takes a second to load and 60 MiB, which nobody else should pay for.
         try:
             from spark.slots.connect import ConnectJobs
@@ -150,10 +160,10 @@ class OwnSlots:
 
     is_shared = False
 
-    def __init__(self, settings: Settings, *, deadline: float) -> None:
+    def __init__(self, settings: Settings, *, deadline: float, jvm: Jvm | None = None) -> None:
         self._settings = settings
         self._startup = SparkStartup(
-            settings.spark, name=settings.name, deadline=deadline, prepare=self._warm
+            settings.spark, name=settings.name, deadline=deadline, prepare=self._warm, jvm=jvm
         )
         self.slots = 0
 

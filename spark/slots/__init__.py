@@ -1,6 +1,6 @@
 """The driver's side of the slots: one Spark job a slot, the socket that hands out work, and its answers."""
 
-from spark.slots.jobs import JobFailed, Jobs, SessionJobs
+from spark.slots.jobs import ContextJobs, JobFailed, Jobs
 from spark.slots.slot_events import (
     BatchCommitted,
     BatchFinished,
@@ -15,9 +15,9 @@ from spark.slots.slot_pool import SlotPool
 __all__ = [
     "BatchCommitted",
     "BatchFinished",
+    "ContextJobs",
     "JobFailed",
     "Jobs",
-    "SessionJobs",
     "SlotEnded",
     "SlotEvent",
     "SlotPool",

@@ -8,9 +8,9 @@ and checked at start.
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc  # type: ignore[import-untyped]  # publishes no types
 import structlog
@@ -22,10 +22,13 @@ from pyspark.sql.connect.session import SparkSession
 from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.process.threads import start_thread
 from spark.code_archive import build_code_archive
-from spark.session import REQUIRED, is_local
 from spark.slots.jobs import JobFailed, cause_of
-from spark.task.entry import RESULT_SCHEMA, SlotFunction
+from spark.spark_conf import REQUIRED, is_local
+from spark.task.entry import SlotFunction
 from spark.versions import require_server
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -34,6 +37,8 @@ log = structlog.get_logger(__name__)
 # Printed beside the error that says the same, and logged here.
 warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
 
+# A row a task, as `SlotFunction` gives it.
+_RESULT_SCHEMA: Final = "error string"
 _CONNECT_SECONDS: Final = 5.0
 # A server answers such questions in milliseconds, a first job in seconds; one that hangs is not waited for.
 _START_SECONDS: Final = 60.0
@@ -91,7 +96,7 @@ class ConnectJobs:
         try:
             # A tag is of the calling thread, and its operations only.
             session.addTag(group)
-            rows = session.range(0, tasks, 1, tasks).mapInArrow(function, RESULT_SCHEMA).collect()
+            rows = session.range(0, tasks, 1, tasks).mapInArrow(_in_arrow(function), _RESULT_SCHEMA).collect()
         except (PySparkException, grpc.RpcError) as error:
             self._renew(session, error)
             raise JobFailed(_cause(error)) from error
@@ -221,3 +226,15 @@ def _own_address(endpoint: str, place: str) -> str:
         raise Unavailable(
             f"{place} does not answer ({error.strerror or error}): check spark.remote."
         ) from error
+
+
+def _in_arrow(function: SlotFunction) -> Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]:
+    """The function as tasks of a DataFrame run it, which is all that there is over Spark Connect."""
+
+    def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        for error in function(batches):
+            yield pa.RecordBatch.from_pydict({"error": pa.array([error], type=pa.string())})
+
+    return run

@@ -5,14 +5,17 @@ from typing import Final, Protocol
 
 import structlog
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # publishes no types
+from pyspark import RDD, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from headrace.model.errors import Unavailable
-from spark.session import is_local, stop_session
-from spark.task.entry import RESULT_SCHEMA, SlotFunction, SlotWork, reach_function, warm_function
+from spark.session import stop_context
+from spark.spark_conf import is_local
+from spark.task.entry import SlotFunction, SlotWork, reach_function, warm_function
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
+# What py4j puts before an exception of the JVM.
+_CALLING: Final = "An error occurred while calling "
 _LOOPBACK: Final = "127.0.0.1"
 # Slots share the cores evenly, whatever job came first.
 _POOL: Final = "spark.scheduler.pool"
@@ -44,50 +47,59 @@ class Jobs(Protocol):
         """End the session and what still runs of it; blocks for some seconds at most."""
 
 
-class SessionJobs:
-    """Jobs of a session whose JVM is this process's own: local, standalone, Kubernetes."""
+class ContextJobs:
+    """Jobs of a context whose JVM is this process's own: local, standalone, Kubernetes.
 
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
-        self.is_local = is_local(str(session.sparkContext.master))
-        self.bind = _LOOPBACK if self.is_local else str(session.conf.get("spark.driver.bindAddress", ""))
-        self.advertise = _LOOPBACK if self.is_local else str(session.conf.get("spark.driver.host"))
-        self.slots: int = session.sparkContext.defaultParallelism
+    Of plain partitions, not of a DataFrame: what plans and compiles queries takes a second and a half of CPU
+    to begin, in the JVM and in each Python worker, and a task here reads no row and gives back one text.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._inputs: dict[int, RDD[int]] = {}
+        conf = context.getConf()
+        self.is_local = is_local(str(context.master))
+        self.bind = _LOOPBACK if self.is_local else str(conf.get("spark.driver.bindAddress", ""))
+        self.advertise = _LOOPBACK if self.is_local else str(conf.get("spark.driver.host"))
+        self.slots: int = context.defaultParallelism
 
     def run(self, function: SlotFunction, *, group: str, pool: str, tasks: int = 1) -> list[str]:
         """See `Jobs.run`."""
-        context = self._session.sparkContext
+        context = self._context
         try:
             # Both are properties of the calling thread, which has a JVM thread of its own.
             context.setLocalProperty(_POOL, pool)
             context.setJobGroup(group, group, interruptOnCancel=True)
+            # Two threads may make the same one: nothing of it is ever run but what is made of it.
+            given = self._inputs.setdefault(tasks, context.parallelize(range(tasks), tasks))
             # Exactly one collect a plan: `take`, `count` or a cache would run the task again or more often.
-            rows = self._session.range(0, tasks, 1, tasks).mapInArrow(function, RESULT_SCHEMA).collect()
+            errors = given.mapPartitions(function).collect()
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise JobFailed(cause_of(error)) from error
-        return [row.error for row in rows if row.error is not None]
+        return [error for error in errors if error is not None]
 
     def cancel(self, group: str) -> None:
         """See `Jobs.cancel`."""
         try:
-            self._session.sparkContext.cancelJobGroup(group)
+            self._context.cancelJobGroup(group)
         except (Py4JError, ConnectionError) as error:
             raise JobFailed(cause_of(error)) from error
 
     def close(self) -> None:
         """See `Jobs.close`; the JVM ends."""
-        stop_session(self._session)
+        stop_context(self._context)
 
 
 def cause_of(error: Exception) -> str:
     """What Spark says without a stack: a task's exception as it named itself, else the first lines."""
-    lines = [line for line in str(error).strip().splitlines() if "SQLSTATE" not in line]
+    text = str(error).strip().partition("\n\tat ")[0]
+    lines = [line for line in text.splitlines() if "SQLSTATE" not in line and not line.startswith(_CALLING)]
     traced = next((at for at, line in enumerate(lines) if _TRACEBACK in line), None)
     if traced is not None:
         named = [line for line in lines[traced + 1 :] if line and not line.startswith((" ", "\t"))]
         if named:
             return named[0]
-    return "\n".join(lines[:3])
+    return "\n".join(lines[:3]).removeprefix(": ")
 
 
 # -- Jobs without work: they bring up Python workers, and show whether tasks find this process ---------------

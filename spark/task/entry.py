@@ -1,16 +1,11 @@
 """The function that a slot's job hands to Spark, and what it gives back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SlotFunction = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
-
-# One row a task: `error` says in a sentence why a slot could not begin; what it did went over the socket.
-RESULT_SCHEMA: Final = "worker string, error string"
+SlotFunction = Callable[[Iterable[object]], Iterable[str | None]]
+"""One result a task: a sentence on why a slot could not begin, or None. What it did went over the socket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +47,11 @@ class NoWork:
 def slot_function(credentials: TaskCredentials, work: SlotWork) -> SlotFunction:
     """The function whose one task works for the slot until the driver ends it."""
 
-    def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    def run(given: Iterable[object]) -> Iterator[str | None]:
         # Input that is not read to its end makes Spark throw the Python worker away.
-        for _ in batches:
+        for _ in given:
             pass
-        yield _result(work.run(credentials))
+        yield work.run(credentials)
 
     return run
 
@@ -64,10 +59,10 @@ def slot_function(credentials: TaskCredentials, work: SlotWork) -> SlotFunction:
 def warm_function(work: SlotWork) -> SlotFunction:
     """The function whose tasks only load what a slot's task needs."""
 
-    def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        for _ in batches:
+    def run(given: Iterable[object]) -> Iterator[str | None]:
+        for _ in given:
             pass
-        yield _result(work.warm())
+        yield work.warm()
 
     return run
 
@@ -75,21 +70,11 @@ def warm_function(work: SlotWork) -> SlotFunction:
 def reach_function(address: tuple[str, int]) -> SlotFunction:
     """The function whose task only looks whether the driver answers at its address."""
 
-    def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        for _ in batches:
+    def run(given: Iterable[object]) -> Iterator[str | None]:
+        for _ in given:
             pass
         from spark.task.driver_connection import why_unreachable
 
-        yield _result(why_unreachable(address))
+        yield why_unreachable(address)
 
     return run
-
-
-def _result(error: str | None) -> "pa.RecordBatch":
-    import pyarrow as pa
-
-    from spark.task.worker import worker_name
-
-    return pa.RecordBatch.from_pydict(
-        {"worker": [worker_name()], "error": pa.array([error], type=pa.string())}
-    )

@@ -68,7 +68,7 @@ class SimulatedJobs:
 
         def task() -> None:
             try:
-                answer.append([row for batch in function(iter(())) for row in batch.to_pylist()])
+                answer.append(list(function(())))
             except Exception as error:  # noqa: BLE001  # the job fails with it
                 answer.append(error)
             done.set()
@@ -90,7 +90,7 @@ class SimulatedJobs:
         if isinstance(found, Exception):
             self._environment.crashes.append((worker.name, found))
             raise JobFailed(f"{type(found).__name__}: {found}")
-        return [row["error"] for row in found if row["error"] is not None]
+        return [error for error in found if error is not None]
 
     def _idle_worker(self) -> Process:
         """A worker process that has nothing to do, mostly one of before."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.session import build_session, stop_session
-from spark.slots import SessionJobs
+from spark.session import build_context, stop_context
+from spark.slots import ContextJobs
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import TopicFactory
 
@@ -14,9 +14,10 @@ from tests.support.kafka import TopicFactory
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[SparkSession]:
     """A local session with two cores."""
-    session = build_session({"spark.master": "local[2]"}, name="tests")
+    context = build_context({"spark.master": "local[2]"}, name="tests")
+    session = SparkSession(context)
     yield session
-    stop_session(session)
+    stop_context(context)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def driver(
     ) -> ScriptedDriver:
         made.append(
             ScriptedDriver(
-                SessionJobs(spark_session),
+                ContextJobs(spark_session.sparkContext),
                 bucket=bucket,
                 topic=topic("out", partitions=partitions, config=topic_config),
                 ledger=topic("ledger", config={"cleanup.policy": "compact"}),

@@ -11,7 +11,7 @@ import pytest
 
 from spark.class_archive import ClassArchive, archive_settings, fitting_archive, options_for
 from spark.dump_classes import main
-from spark.session import spark_conf
+from spark.spark_conf import spark_conf
 
 ROOT = Path(__file__).parents[2]
 JAVA = "spark.driver.extraJavaOptions"
@@ -217,14 +217,14 @@ SESSION = """
 import sys
 sys.prefix = sys.argv[1]
 from headrace.process.logs import configure
-from spark.session import build_session, stop_session
-from spark.slots import SessionJobs
+from spark.session import build_context, stop_context
+from spark.slots import ContextJobs
 from spark.slots.jobs import warm_workers
 from spark.task.entry import NoWork
 configure()
-session = build_session({"spark.master": "local[1]", "spark.driver.extraJavaOptions": sys.argv[2]}, name="n")
-warm_workers(SessionJobs(session), NoWork(), 1)
-stop_session(session)
+session = build_context({"spark.master": "local[1]", "spark.driver.extraJavaOptions": sys.argv[2]}, name="n")
+warm_workers(ContextJobs(session), NoWork(), 1)
+stop_context(session)
 """
 
 

@@ -13,8 +13,8 @@ from pyspark import SparkContext
 from headrace.model.slot_protocol import BatchOutcome
 from localstack.cluster import cluster
 from localstack.ports import HOST
-from spark.session import build_session, stop_session
-from spark.slots import BatchFinished, SessionJobs, SlotEnded, SlotReady
+from spark.session import build_context, stop_context
+from spark.slots import BatchFinished, ContextJobs, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import TopicFactory
 
@@ -39,9 +39,9 @@ def test_two_slots_work_on_two_executors(
         assert done.returncode == 0, done.stdout
         return
     with cluster(tmp_path) as found:
-        session = build_session({"spark.master": found.master, "spark.driver.host": HOST}, name="cluster")
+        session = build_context({"spark.master": found.master, "spark.driver.host": HOST}, name="cluster")
         driver = ScriptedDriver(
-            SessionJobs(session),
+            ContextJobs(session),
             bucket=bucket,
             topic=topic("out"),
             ledger=topic("ledger", config={"cleanup.policy": "compact"}),
@@ -54,7 +54,7 @@ def test_two_slots_work_on_two_executors(
             with closing(driver):
                 _work_and_lose_an_executor(driver)
         finally:
-            stop_session(session)
+            stop_context(session)
 
 
 def _work_and_lose_an_executor(driver: ScriptedDriver) -> None:

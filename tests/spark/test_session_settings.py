@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import Unavailable
-from spark.session import build_session, is_local, spark_conf
+from ingest.service.spark_startup import OwnSlots
+from spark.jvm import Jvm
+from spark.session import build_context
+from spark.spark_conf import conf_of, is_local, spark_conf
+from tests.ingest.checks.findings.configured import configured
 from tests.support.until import until_sync
 
 ROOT = Path(__file__).parents[2]
@@ -72,13 +76,13 @@ def test_spark_connect_without_its_packages_names_the_extra() -> None:
 _WITHOUT_PANDAS = """
 import sys
 sys.modules["pandas"] = None
-from spark.session import build_session, stop_session
-from spark.slots import SessionJobs
+from spark.session import build_context, stop_context
+from spark.slots import ContextJobs
 from spark.slots.jobs import warm_workers
 from spark.task.entry import NoWork
-session = build_session({"spark.master": "local[1]"}, name="n")
-warm_workers(SessionJobs(session), NoWork(), 1)
-stop_session(session)
+session = build_context({"spark.master": "local[1]"}, name="n")
+warm_workers(ContextJobs(session), NoWork(), 1)
+stop_context(session)
 """
 
 
@@ -90,6 +94,52 @@ def test_tasks_run_without_pandas() -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# Java then resolves no name but those in the file: not that of the machine either.
+_WITHOUT_A_NAME = """
+import sys
+from spark.jvm import Jvm
+from spark.spark_conf import spark_conf
+given = {"spark.master": "local[1]", "spark.driver.extraJavaOptions": "-Djdk.net.hosts.file=" + sys.argv[1]}
+jvm = Jvm()
+jvm.spawn(spark_conf(given, name="n"))
+assert "pyspark" not in sys.modules, "the JVM waits for PySpark"
+from spark.session import build_context, stop_context
+context = build_context(given, name="n", jvm=jvm)
+assert jvm.pid == context._gateway.proc.pid, "another JVM was started"
+print(context.parallelize(range(3), 1).sum())
+stop_context(context)
+"""
+
+
+def test_the_name_of_the_machine_needs_no_address(tmp_path: Path) -> None:
+    """As in a container of the host's network, or in a chroot; its JVM starts before PySpark is loaded."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_A_NAME, str(hosts)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stdout + done.stderr
+
+
+def test_a_jvm_that_nobody_came_to_use_ends() -> None:
+    """A start that found something wrong has spawned one all the same."""
+    jvm = Jvm()
+    settings = configured({"spark.master": "local[1]"})
+    slots = OwnSlots(settings, deadline=0, jvm=jvm)
+    jvm.spawn(conf_of(settings.spark, name="n"))
+    pid = jvm.pid
+    assert Path(f"/proc/{pid}").exists()
+
+    slots.close()
+
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_what_was_given_wins_over_our_defaults() -> None:
@@ -114,7 +164,7 @@ def test_a_cluster_gets_no_loopback() -> None:
 def test_a_session_that_cannot_start_is_one_sentence() -> None:
     """Naming the option."""
     with pytest.raises(Unavailable, match=r"spark\.master='nonsense': its JVM"):
-        build_session({"spark.master": "nonsense"}, name="n")
+        build_context({"spark.master": "nonsense"}, name="n")
 
 
 def test_the_workers_parent_starts_no_thread() -> None:
@@ -161,16 +211,15 @@ def test_a_killed_driver_takes_its_processes_along(tmp_path: Path) -> None:
     code = """
 import sys
 from headrace.process.logs import configure
-from spark.session import build_session
-from spark.task.entry import RESULT_SCHEMA
+from spark.session import build_context
 configure()
-session = build_session({"spark.master": "local[1]"}, name="doomed", )
-def run(batches):
-    import os, pyarrow
-    for _ in batches: pass
-    yield pyarrow.RecordBatch.from_pydict({"worker": [str(os.getpid())], "error": ["x"]})
-(row,) = session.range(0, 1, 1, 1).mapInArrow(run, RESULT_SCHEMA).collect()
-print(session.sparkContext._gateway.proc.pid, row.worker, flush=True)
+session = build_context({"spark.master": "local[1]"}, name="doomed", )
+def run(given):
+    import os
+    for _ in given: pass
+    yield os.getpid()
+(worker,) = session.parallelize(range(1), 1).mapPartitions(run).collect()
+print(session._gateway.proc.pid, worker, flush=True)
 sys.stdin.read()
 """
     errors = tmp_path / "stderr"

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.model.slot_protocol import BatchOutcome
-from spark.slots import BatchCommitted, BatchFinished, SessionJobs, SlotEnded
+from spark.slots import BatchCommitted, BatchFinished, ContextJobs, SlotEnded
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support import kafka
 from tests.support.silence import silent
@@ -18,7 +18,7 @@ def test_an_abort_that_nobody_acknowledges_leaves_the_batch_in_doubt(
     """Void, fence, read: to call it clean would be to say what only the ledger knows."""
     broker = own_broker()
     one = ScriptedDriver(
-        SessionJobs(spark_session),
+        ContextJobs(spark_session.sparkContext),
         bucket=bucket,
         topic=kafka.new_topic("out", bootstrap=broker.bootstrap),
         ledger=kafka.new_topic("ledger", config={"cleanup.policy": "compact"}, bootstrap=broker.bootstrap),

@@ -40,8 +40,9 @@ INSTANCE_ID = optional(
     "instance.id",
     matching(rf"{_WORD}{{1,200}}", "1 to 200 of a-z A-Z 0-9 . _ -"),
     Group.IDENTITY,
-    "Makes this process a static member of the group: it is back at once after a crash, but a clean stop "
-    "costs a standby one session timeout. Must differ by process and stay over restarts.",
+    "By what the group knows this process again after a crash, so that it leads at once and does not wait "
+    "for its own session to end. Not set, the lock of `state.dir` does the same where that outlives the "
+    "process. Must differ by process and stay over restarts.",
     importance="LOW",
 )
 LEAD_SESSION_TIMEOUT = option(
