@@ -1,5 +1,6 @@
 """`headrace`, and `python -m ingest`. This module runs on older Pythons too, to say that they are."""
 
+import gc
 import sys
 from typing import NoReturn
 
@@ -13,6 +14,8 @@ def main() -> NoReturn:
             "run it with a newer one.\n"
         )
         sys.exit(2)
+    # What is imported stays: to look through it for garbage again and again is a part of the start.
+    gc.disable()
     # What these import is written for 3.11, and takes time: a signal is answered before.
     from ingest.cli.interrupts import Interrupts
 

@@ -1,5 +1,6 @@
 """The command `headrace`: its subcommands, each imported when it is called, and what becomes of an error."""
 
+import gc
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -73,6 +74,7 @@ class _Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that was asked for, which runs next."""
         found = super().resolve_command(ctx, args)
+        gc.enable()
         if isinstance(ctx.obj, Interrupts):
             ctx.obj.begin()
         return found
