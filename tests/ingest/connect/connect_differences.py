@@ -27,7 +27,7 @@ def _each(connect: int, here: int, *steps: str) -> dict[str, tuple[int, int]]:
 
 DIFFERENCES: Final = (
     Difference(
-        what="a body that is no JSON, is missing, or is of another form than it has to be",
+        what="a body that is not JSON, is missing, or is of another form than it has to be",
         connect="500 with the sentence of its parser",
         here="400 with what is expected",
         reason="it is the client's mistake: 500 makes clients try again, and wakes people",
