@@ -113,7 +113,7 @@ DIFFERENCES: Final = (
         what="`OPTIONS`",
         connect="`Allow`, with an empty body called JSON",
         here="`Allow`, and the same as text",
-        reason="an empty body is no JSON",
+        reason="an empty body is not JSON",
         steps=_each(
             200,
             200,
