@@ -90,7 +90,9 @@ def test_a_collector_that_is_silent_blocks_nobody() -> None:
     assert sent - begun < 1.0
     assert closed - sent < 4.0
     # Its last word, when the socket is gone, is not for the log of the next test.
-    until_sync(lambda: all(t.name != "traces" for t in threading.enumerate()), seconds=10, what="the thread's end")
+    until_sync(
+        lambda: all(each.name != "traces" for each in threading.enumerate()), seconds=10, what="its end"
+    )
     # The queue, and what was taken out of it into the request under way.
     assert 2000 - 50 - 20 <= counted["dropped"] <= 2000 - 50
 
