@@ -74,7 +74,9 @@ def _are_all_records(block: LineBlock, options: DecodeOptions) -> bool:
 
     False, too, where there is no such reader, or where lines are blank or have white space around.
     """
-    reader = None if options.archive is None else options.archive.text
+    if options.archive is None:
+        return False
+    reader = options.archive.text
     lengths = block.ends - block.starts
     if not isinstance(reader, LineReader) or not bool((lengths > 0).all()):
         return False

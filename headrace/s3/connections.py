@@ -1,13 +1,14 @@
 """Kept connections to one host, over which GETs are sent one at a time each."""
 
 import http.client
+import re
 import socket
 import ssl
 import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from botocore.httpsession import create_urllib3_context
 from urllib3.util import wait_for_read
@@ -16,6 +17,8 @@ CONNECT_SECONDS: Final = 5
 READ_SECONDS: Final = 30
 # What is kept unused; there may be more connections than these.
 CONNECTIONS: Final = 32
+# What a request line ends at, or is cut by.
+_NOT_IN_TARGET: Final = re.compile("[\x00-\x20\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,8 @@ class Connections:
         """
         connection = self._take()
         try:
-            connection.putrequest("GET", target, skip_host=True, skip_accept_encoding=True)
-            for name, value in headers.items():
-                connection.putheader(name, value)
-            connection.endheaders()
-            return Reply(connection.getresponse(), connection, self)
+            connection.sock.sendall(_request(target, headers))
+            return Reply(_answered(connection.sock), connection, self)
         except BaseException:
             connection.close()
             raise
@@ -97,6 +97,82 @@ class Connections:
             connection.close()
             raise
         return connection
+
+
+def _request(target: str, headers: Mapping[str, str]) -> bytes:
+    """A GET as it is sent; ValueError for what would be another request, or more than one."""
+    if _NOT_IN_TARGET.search(target):
+        raise ValueError("a request's target holds a control character or a space")
+    lines = [f"GET {target} HTTP/1.1\r\n", *(f"{name}: {value}\r\n" for name, value in headers.items())]
+    text = "".join(lines)
+    if text.count("\r") != len(lines) or text.count("\n") != len(lines):
+        raise ValueError("a header holds a line break")
+    return f"{text}\r\n".encode("latin-1")
+
+
+def _answered(sock: socket.socket) -> "_Response":
+    response = _Response(sock, method="GET")
+    try:
+        response.begin()
+    except BaseException:
+        response.close()
+        raise
+    return response
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer whose head, when it is the usual one, is read without `email`'s parser: a tenth of the CPU.
+
+    Usual is what S3 says of an object, as far as the first packet shows it: 200 or 206, with a length, over a
+    connection that is kept. Any other head is the library's to read.
+    """
+
+    _usual: dict[bytes, bytes] | None = None
+
+    def begin(self) -> None:
+        """Read the head; blocks. Raises as the library does."""
+        seen = self.fp.peek()
+        end = seen.find(b"\r\n\r\n")
+        status = _USUAL_STATUS.match(seen)
+        headers = None if end < 0 or status is None else _usual_headers(seen[:end])
+        if headers is None or status is None:
+            super().begin()
+            return
+        self.fp.read(end + 4)
+        self._usual = headers
+        self.status = self.code = int(status[1])
+        self.version, self.reason = 11, ""
+        self.length = int(headers[b"content-length"])
+        self.chunked = self.will_close = False
+
+    def getheader(self, name: str, default: Any = None) -> Any:
+        """The value of one of the headers that `_HEADERS` names, or `default` without it."""
+        if self._usual is None:
+            return super().getheader(name, default)
+        value = self._usual.get(name.lower().encode())
+        return default if value is None else value.decode("latin-1")
+
+
+_USUAL_STATUS: Final = re.compile(rb"HTTP/1\.1 (200|206)[ \r]")
+# What a GET of an object is asked for, and what would make its answer another than the usual one.
+_HEADERS: Final = re.compile(
+    rb"\r\n(etag|content-length|content-range|transfer-encoding|connection):[ \t]*([^\r\n]*)", re.IGNORECASE
+)
+# Bare line breaks, continued lines, spaces before a colon or a line's end: parsers differ there.
+_ODD: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]|\n[^:\r\n]*(?:[ \t]:|(?=\r|$))|[ \t](?=\r|$)")
+
+
+def _usual_headers(head: bytes) -> dict[bytes, bytes] | None:
+    """What `_HEADERS` finds in a head, by names in lower case; None for a head that is not the usual one."""
+    if _ODD.search(head):
+        return None
+    found = _HEADERS.findall(head)
+    headers = {name.lower(): value.rstrip(b" \t") for name, value in found}
+    if len(headers) != len(found) or not headers.get(b"content-length", b"").isdigit():
+        return None
+    if b"transfer-encoding" in headers or headers.get(b"connection", b"keep-alive").lower() != b"keep-alive":
+        return None
+    return headers
 
 
 class Reply:

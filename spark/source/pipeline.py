@@ -19,8 +19,12 @@ from headrace.model.slot_protocol import Split
 from headrace.process.threads import start_thread
 from headrace.s3.reader import Prefetch, S3Source
 
-# Batches of rows decoded and not yet produced; each is of about 1 MiB.
+# Decoded and not yet produced; each is rows of about 1 MiB, or the steps of some small objects.
 _BATCHES_AHEAD: Final = 4
+# Small objects that have arrived are handed over together, up to so many bytes: waking the other thread for
+# each costs as much as decoding it.
+_TOGETHER_BYTES: Final = 256 * 1024
+_TOGETHER_STEPS: Final = 64
 _AT_ONCE_SECONDS: Final = 0.005
 
 
@@ -100,9 +104,12 @@ class Pipeline:
         self._decode = decode
         self._cuts = cuts
         self._can_resume = can_resume
-        self._steps: queue.Queue[PipelineStep | _Crashed] = queue.Queue(_BATCHES_AHEAD)
-        # Looked at, and not taken yet.
-        self._next: PipelineStep | _Crashed | None = None
+        self._steps: queue.Queue[list[PipelineStep | _Crashed]] = queue.Queue(_BATCHES_AHEAD)
+        # Decoded, and not handed over yet; of how many bytes.
+        self._together: list[PipelineStep | _Crashed] = []
+        self._together_bytes = 0
+        # Handed over, and not taken yet.
+        self._next: deque[PipelineStep | _Crashed] = deque()
         self._closed = threading.Event()
         self._stop = threading.Event()
         self._stop_anywhere = threading.Event()
@@ -136,12 +143,12 @@ class Pipeline:
 
     def next_step(self, timeout: float | None) -> PipelineStep | None:
         """The next step, or None when none came within `timeout` seconds. Raises what is a bug."""
-        step, self._next = self._next, None
-        if step is None:
+        if not self._next:
             try:
-                step = self._steps.get(timeout=timeout)
+                self._next.extend(self._steps.get(timeout=timeout))
             except queue.Empty:
                 return None
+        step = self._next.popleft()
         self.steps_taken += 1
         if isinstance(step, _Crashed):
             raise step.error
@@ -149,10 +156,10 @@ class Pipeline:
 
     def ends_next(self) -> bool:
         """Whether the next step is the end of a work; false when it does not come at once."""
-        if self._next is None:
+        if not self._next:
             with contextlib.suppress(queue.Empty):
-                self._next = self._steps.get(timeout=_AT_ONCE_SECONDS)
-        return isinstance(self._next, SplitEnded)
+                self._next.extend(self._steps.get(timeout=_AT_ONCE_SECONDS))
+        return bool(self._next) and isinstance(self._next[0], SplitEnded)
 
     def skip(self, index: int) -> None:
         """Decode no more of this work; steps of it that are decoded already still come."""
@@ -167,7 +174,7 @@ class Pipeline:
     def close(self) -> None:
         """Drop what is decoded and end the thread, which gives the connections back; does not wait for it."""
         self._closed.set()
-        self._next = None
+        self._next.clear()
         while True:
             try:
                 self._steps.get_nowait()
@@ -179,6 +186,8 @@ class Pipeline:
         try:
             for index, split in self._splits:
                 source = self._sources.next()
+                if not source.is_here:
+                    self._hand_over()
                 self._current = source
                 self._begun.append((split.object.id, source))
                 if index not in self._skipped and not self._work(index, split, source):
@@ -189,7 +198,8 @@ class Pipeline:
             last = _Crashed(error)
         finally:
             self._sources.close()
-        self._put(last)
+        self._together.append(last)
+        self._hand_over()
 
     def _work(self, index: int, split: Split, source: S3Source) -> bool:
         """Decode one work; False when there is nothing to go on for."""
@@ -208,11 +218,22 @@ class Pipeline:
             return self._put(SplitEnded(index, error))
         return self._put(SplitEnded(index, None))
 
-    def _put(self, step: PipelineStep | _Crashed) -> bool:
-        while not self._closed.is_set():
+    def _put(self, step: PipelineStep) -> bool:
+        """Hand the step over, at once unless its object was fetched whole; False when nobody takes it."""
+        self._together.append(step)
+        if isinstance(step, DecodedRows):
+            self._together_bytes += len(step.rows.values.buffer)
+        waits = self._current is not None and self._current.is_here
+        if waits and self._together_bytes < _TOGETHER_BYTES and len(self._together) < _TOGETHER_STEPS:
+            return not self._closed.is_set()
+        return self._hand_over()
+
+    def _hand_over(self) -> bool:
+        steps, self._together, self._together_bytes = self._together, [], 0
+        while steps and not self._closed.is_set():
             try:
-                self._steps.put(step, timeout=0.2)
+                self._steps.put(steps, timeout=0.2)
             except queue.Full:
                 continue
-            return True
-        return False
+            break
+        return not self._closed.is_set()

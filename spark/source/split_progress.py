@@ -1,6 +1,7 @@
 """How far each work of a batch is: what was sent, what is committed, how it ended."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError, InvalidObject
@@ -9,8 +10,7 @@ from headrace.model.positions import Position
 from headrace.model.slot_protocol import Checkpoint, Failure, Split
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointState:
+class CheckpointState(NamedTuple):
     """What a checkpoint of a work would say. `state` stays PARTIAL until the work has an end."""
 
     records: int
@@ -59,13 +59,12 @@ class SplitProgress:
 
     def advance(self, position: Position, *, records: int = 0, bad: int = 0) -> None:
         """Everything before `position` is sent, with so many records and bad rows more."""
-        self.now = replace(
-            self.now, position=position, records=self.now.records + records, bad=self.now.bad + bad
-        )
+        now = self.now
+        self.now = now._replace(position=position, records=now.records + records, bad=now.bad + bad)
 
     def finish(self, state: State, *, reason: str | None = None, error: str | None = None) -> None:
         """The work's end in the ledger, once it is committed."""
-        self.now = replace(self.now, state=state, reason=reason, error=error)
+        self.now = self.now._replace(state=state, reason=reason, error=error)
 
     def fail(self, error: HeadraceError) -> None:
         """The work stops without an end in the ledger: the driver decides what becomes of it."""

@@ -1,5 +1,6 @@
 """What a batch says of the bytes that it has read: all of them once, without looking at each object again."""
 
+import threading
 from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any, cast
@@ -9,7 +10,7 @@ import pytest
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Split
 from headrace.s3.reader import Prefetch
-from spark.source.pipeline import DecodingStopped, Pipeline
+from spark.source.pipeline import DecodingStopped, Pipeline, SplitEnded
 
 OBJECTS = 500
 
@@ -19,8 +20,9 @@ class Source:
 
     asked = 0
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, is_here: bool = False) -> None:
         self.size = size
+        self.is_here = is_here
 
     @property
     def fetched_bytes(self) -> int:
@@ -120,3 +122,41 @@ def test_the_object_that_is_decoded_shows_that_it_goes_on(pipeline: Pipeline, so
 
     assert pipeline.read_bytes == sources[-1].size
     assert Source.asked == 1
+
+
+def test_objects_that_are_here_are_handed_over_together() -> None:
+    """And nothing waits for one that is still on its way."""
+    asked = threading.Event()
+    arrives = threading.Event()
+
+    class Arriving(Sources):
+        def next(self) -> Source:
+            if len(self.left) == 1:
+                asked.set()
+            return super().next()
+
+    sources = [*(Source(1, is_here=True) for _ in range(5)), Source(1)]
+
+    def decode(source: Source, _split: Split) -> Iterator[Any]:
+        if source is sources[-1]:
+            assert arrives.wait(10)
+        return iter(())
+
+    pipeline = Pipeline(
+        [(number, split(number)) for number in range(6)],
+        cast("Prefetch", Arriving(sources)),
+        decode=decode,  # type: ignore[arg-type]  # decodes nothing
+        cuts=lambda *_: (),
+        can_resume=lambda _: True,
+    )
+    try:
+        assert asked.wait(10)
+        first = [pipeline.next_step(10) for _ in range(5)]
+        assert [step.index for step in first if isinstance(step, SplitEnded)] == [0, 1, 2, 3, 4]
+        assert pipeline._steps.qsize() == 0
+        arrives.set()
+        assert isinstance(pipeline.next_step(10), SplitEnded)
+        assert isinstance(pipeline.next_step(10), DecodingStopped)
+    finally:
+        arrives.set()
+        pipeline.close()

@@ -31,6 +31,11 @@ _MAGIC: Final = (
 # "BZh" alone may well begin a text; behind the level stands the magic of a block or of the end.
 _BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
 
+# What begins with none of these has no magic: most objects, for which it is all that is looked at.
+_FIRST: Final = frozenset(
+    (*(magic[:1] for magic, _ in _MAGIC), b"B", *(bytes((first,)) for first in range(0x50, 0x60)))
+)
+
 # zstd's and lz4's frame formats share the frames that a reader passes over.
 _SKIPPABLE: Final = b"\x2a\x4d\x18"
 _SKIPPABLE_HEADER_BYTES: Final = 8
@@ -38,6 +43,8 @@ _SKIPPABLE_HEADER_BYTES: Final = 8
 
 def sniff(head: bytes) -> Codec | None:
     """The codec whose magic `head` begins with, or None for plain content; needs SNIFF_BYTES if there are."""
+    if head[:1] not in _FIRST:
+        return None
     for magic, codec in _MAGIC:
         if head.startswith(magic):
             return codec

@@ -1,6 +1,6 @@
 """Compressions and archives that are recognised so that they can be named: none is read as lines."""
 
-from collections.abc import Callable
+import re
 from typing import Final
 
 from headrace.formats.compression.magic import sniff
@@ -72,9 +72,8 @@ def unsupported(head: bytes, name: str) -> str | None:
     if head.startswith(_TAR, _TAR_AT):
         return "a tar archive"
     dot = name.rfind(".")
-    if dot < name.rfind("/") or _is_text(head):
-        return None
-    return _ENDINGS.get(name[dot:].lower())
+    named = None if dot < name.rfind("/") else _ENDINGS.get(name[dot:].lower())
+    return None if named is None or _is_text(head) else named
 
 
 def refusal(name: str, words: str, outer: str | None = None) -> str:
@@ -94,7 +93,7 @@ def _is_text(head: bytes) -> bool:
         if error.end < len(head) or error.reason != "unexpected end of data":
             return False
         text = head[: error.start].decode()
-    return not any(_is_control(character) for character in text)
+    return _CONTROL.search(text) is None
 
 
-_is_control: Callable[[str], bool] = lambda character: character < " " and character not in "\t\n\r\f"  # noqa: E731  # passed on as a value
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f]")

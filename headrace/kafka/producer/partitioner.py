@@ -26,7 +26,9 @@ class KeyPartitioner:
 
     def __init__(self, loaded: CDLL, name: str, count: Callable[[str], int]) -> None:
         self._count = count
-        self._function: Any = getattr(loaded, _FUNCTIONS.get(name, ""), None)
+        # A hash: to let go of the interpreter for it costs more than it does, among threads that want it.
+        holding = ctypes.PyDLL(loaded._name, handle=loaded._handle)  # noqa: SLF001  # the library as it is loaded
+        self._function: Any = getattr(holding, _FUNCTIONS.get(name, ""), None)
         if self._function is not None:
             self._function.restype, self._function.argtypes = ctypes.c_int32, _ARGUMENTS
         self._known: tuple[str, bytes, int, int] | None = None

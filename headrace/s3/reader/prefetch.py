@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from headrace.model.objects import S3Object, SideObject
@@ -17,8 +17,10 @@ SMALL_BYTES: Final = 2 * 1024 * 1024
 # What is fetched whole and not decoded yet, all in all.
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 _FETCHERS: Final = 8
-# How far ahead of the decoder works are looked at.
+# How far ahead of the decoder works are looked at, and how many of the next small ones a fetcher takes at a
+# time, one after the other: to wake a thread for each costs as much as its GET.
 _WORKS_AHEAD: Final = 64
+_AT_A_TIME: Final = 4
 
 
 class Prefetch:
@@ -34,6 +36,8 @@ class Prefetch:
         self._streams = streams
         self._pool = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="prefetch")
         self._ready: deque[S3Source] = deque()
+        # Opened, and not given to a fetcher yet.
+        self._wanted: list[tuple[S3Source, Future[bytes]]] = []
         self._next = 0
         self._held = 0
         self._current: S3Source | None = None
@@ -42,10 +46,12 @@ class Prefetch:
         """The source of the next work; the one before is closed."""
         if self._current is not None:
             self._let_go(self._current)
-        self._look_ahead(need=True)
+        if not self._ready:
+            self._look_ahead(need=True)
         self._current = self._ready.popleft()
-        # With this one taken there may be room for more.
-        self._look_ahead(need=False)
+        # With this one taken there may be room for more; small ones are asked for several at a time.
+        if len(self._ready) <= _WORKS_AHEAD // 2:
+            self._look_ahead(need=False)
         return self._current
 
     def close(self) -> None:
@@ -61,6 +67,14 @@ class Prefetch:
 
     def _look_ahead(self, *, need: bool) -> None:
         """Start works as the window allows; one at least when `need`."""
+        self._open_ahead(need=need)
+        wanted, self._wanted = self._wanted, []
+        # Each fetcher has one before any has two.
+        at_a_time = max(1, min(_AT_A_TIME, len(wanted) // _FETCHERS))
+        for first in range(0, len(wanted), at_a_time):
+            self._pool.submit(_fetch, wanted[first : first + at_a_time])
+
+    def _open_ahead(self, *, need: bool) -> None:
         while self._next < len(self._splits) and len(self._ready) < _WORKS_AHEAD:
             split = self._splits[self._next]
             size = split.object.size
@@ -86,8 +100,19 @@ class Prefetch:
         if wanted.size <= SMALL_BYTES:
             self._held += wanted.size
             if wanted.size:
-                source.use_whole(self._pool.submit(source.whole))
+                content: Future[bytes] = Future()
+                source.use_whole(content)
+                self._wanted.append((source, content))
         return source
+
+
+def _fetch(wanted: Sequence[tuple[S3Source, Future[bytes]]]) -> None:
+    """Fetch these whole, in order."""
+    for source, content in wanted:
+        try:
+            content.set_result(source.whole())
+        except BaseException as error:  # noqa: BLE001  # raised where the object is decoded
+            content.set_exception(error)
 
 
 def _beside(split: Split) -> Iterator[SideObject]:

@@ -111,6 +111,11 @@ class S3Source:
         """Bytes fetched from S3 so far."""
         return self._reading.fetched_bytes + sum(each.fetched_bytes for each in self.beside.values())
 
+    @property
+    def is_here(self) -> bool:
+        """True when all of it was fetched, so that reading it waits for nothing."""
+        return self._whole is not None and self._whole.done()
+
     def whole(self) -> bytes:
         """The whole object; blocks. For small ones."""
         return b"".join(self._reading.chunks(0, self.size))
