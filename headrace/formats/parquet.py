@@ -1,6 +1,6 @@
 """Parquet: rows of each row group in turn, read by ranges and in bounded memory, as JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -52,7 +52,9 @@ def decode(
         last = len(groups) if end is None else min(end, len(groups))
         for group in range(at.group, last):
             skip = at.row if group == at.group else 0
-            yield from _group_rows(groups, group, skip, writer)
+            yield from _group_rows(
+                groups.batches(group, last=last - 1), skip, groups.rows(group), group, writer
+            )
 
 
 def columns(source: ByteSource, *, options: DecodeOptions) -> frozenset[str]:
@@ -64,29 +66,36 @@ def columns(source: ByteSource, *, options: DecodeOptions) -> frozenset[str]:
     raise AssertionError("an error of the footer is raised")
 
 
-def arrow_schema(source: ByteSource, *, options: DecodeOptions) -> Any:
-    """The Arrow schema of the rows, as the footer says. Blocks, and raises as `decode`, for damage."""
-    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
-    with Translated(source, file):
-        return RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes).schema
-    raise AssertionError("an error of the footer is raised")
+class ArrowRows:
+    """A Parquet object's rows as Arrow reads them, nothing of them checked. Blocks, and raises as `decode`.
 
-
-def arrow_batches(
-    source: ByteSource, *, options: DecodeOptions, begin: int | None = None, end: int | None = None
-) -> Iterator[tuple[RowPosition, Any]]:
-    """The rows of row groups [begin, end) as Arrow reads them, each batch with the position of its first row.
-
-    Nothing of them is checked. Raises as `decode`.
+    `columns` are the outermost ones that are wanted, None for all; the others are not fetched.
     """
-    file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
-    with Translated(source, file):
-        groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
-        for group in range(begin or 0, len(groups) if end is None else min(end, len(groups))):
-            row = 0
-            for batch in groups.batches(group):
-                yield RowPosition(group, row), batch
-                row += batch.num_rows
+
+    def __init__(
+        self, source: ByteSource, *, options: DecodeOptions, columns: Collection[str] | None = None
+    ) -> None:
+        unit_max_bytes = options.format.decode_unit_max_bytes
+        self._source = source
+        self._file = RangedFile(source, unit_max_bytes=unit_max_bytes)
+        with Translated(source, self._file):
+            self._groups = RowGroups(source, self._file, unit_max_bytes=unit_max_bytes, columns=columns)
+
+    @property
+    def schema(self) -> Any:
+        """The Arrow schema of the rows, as the footer says."""
+        return self._groups.schema
+
+    def batches(self, begin: int | None, end: int | None) -> Iterator[tuple[RowPosition, Any]]:
+        """The rows of row groups [begin, end), each batch with the position of its first row; once."""
+        groups = self._groups
+        with Translated(self._source, self._file):
+            stop = len(groups) if end is None else min(end, len(groups))
+            for group in range(begin or 0, stop):
+                row = 0
+                for batch in groups.batches(group, last=stop - 1):
+                    yield RowPosition(group, row), batch
+                    row += batch.num_rows
 
 
 def row_count(source: ByteSource, *, options: DecodeOptions) -> int:
@@ -110,11 +119,12 @@ def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[in
     return tuple(marks) if len(marks) > 2 else None  # noqa: PLR2004  # two ends and a cut between
 
 
-def _group_rows(groups: RowGroups, group: int, skip: int, writer: "_Writer") -> Iterator[RowBatch]:
-    """The rows of a group from row `skip` on."""
-    count = groups.rows(group)
+def _group_rows(
+    batches: Iterator[Any], skip: int, count: int, group: int, writer: "_Writer"
+) -> Iterator[RowBatch]:
+    """The rows of a group of `count` from row `skip` on."""
     row = 0
-    for batch in groups.batches(group):
+    for batch in batches:
         if row + batch.num_rows > skip:
             for first, part in _parts(batch, max(0, skip - row)):
                 yield from writer.batches(part, group, row + first, count)

@@ -83,6 +83,14 @@ class Footer:
         except ThriftIncompleteError:
             raise ValueError(f"the footer ends within row group {group}") from None
 
+    def end_of(self, group: int) -> int:
+        """Where the last column chunk of a row group ends, which is not read yet. ValueError for damage."""
+        begun = replace(self._groups)
+        try:
+            return max((chunk.end for chunk in self.chunks(group)), default=0)
+        finally:
+            self._groups = begun
+
     def with_nulls(self) -> frozenset[str]:
         """The outermost columns that the statistics show with a null in some row.
 

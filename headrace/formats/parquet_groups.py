@@ -1,13 +1,16 @@
 """The row groups of a Parquet object, read by ranges in batches that stay small once decoded."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.formats.parquet_chunk import Chunk
 from headrace.formats.parquet_footer import Footer
 from headrace.formats.parquet_int96 import Int96Type
 from headrace.formats.parquet_maps import MapType
@@ -119,14 +122,30 @@ _WINDOWS_BYTES: Final = 48 * 1024 * 1024
 _WINDOW_MIN_BYTES: Final = 16 * 1024
 _WINDOW_MAX_BYTES: Final = 4 * 1024 * 1024
 
+# A row group up to this size is fetched as a whole, in one stream with those that follow it: a request for
+# each column of each group would be waited for. Where only some columns are wanted, they have to be half of
+# it, or what else there is has to be little.
+_HELD_BYTES: Final = 24 * 1024 * 1024
+_LITTLE_BYTES: Final = 2 * 1024 * 1024
+
 # Arrow's own buffer for each column: as little as it looks for a page header in.
 _ARROW_BUFFER_BYTES: Final = 16 * 1024
 
 
 class RowGroups:
-    """A Parquet object whose footer is read; to be used within `Translated`."""
+    """A Parquet object whose footer is read; to be used within `Translated`.
 
-    def __init__(self, source: ByteSource, file: RangedFile, *, unit_max_bytes: int) -> None:
+    `columns` are the outermost ones that are wanted, None for all: no others are read.
+    """
+
+    def __init__(
+        self,
+        source: ByteSource,
+        file: RangedFile,
+        *,
+        unit_max_bytes: int,
+        columns: Collection[str] | None = None,
+    ) -> None:
         self._name = source.name
         self._file = file
         self._unit_max_bytes = unit_max_bytes
@@ -139,7 +158,15 @@ class RowGroups:
             pre_buffer=False,
             page_checksum_verification=True,
         )
-        self._meanings = Meanings(self._footer.root, self._reader.schema_arrow)
+        root, schema = self._footer.root, self._reader.schema_arrow
+        self._wanted: list[int] | None = None
+        self._until: int | None = None
+        if columns is not None:
+            fields = [number for number, name in enumerate(schema.names) if name in columns]
+            self._wanted = _leaves_of(root, fields)
+            root = replace(root, children=[root.children[number] for number in fields])
+            schema = pa.schema([schema.field(number) for number in fields])
+        self._meanings = Meanings(root, schema)
 
     def __len__(self) -> int:
         return int(self._metadata.num_row_groups)
@@ -166,21 +193,26 @@ class RowGroups:
         """How many bytes a group has, before compression."""
         return int(self._metadata.row_group(group).total_byte_size)
 
-    def batches(self, group: int) -> Iterator[Any]:
-        """The group's rows as Arrow batches; groups come in ascending order. ValueError for a wrong count."""
+    def batches(self, group: int, *, last: int | None = None) -> Iterator[Any]:
+        """The group's rows as Arrow batches; groups come in ascending order. ValueError for a wrong count.
+
+        `last`: up to which group they will be asked for, None for this one only.
+        """
         # Arrow is asked nothing of the group's columns: pyarrow 26 ends the process (std::terminate) where
         # the footer's entry for a column is damaged, while the reader below raises.
         claimed = self.rows(group)
         if claimed and not self._footer.leaves:
             raise ValueError(f"row group {group} claims {claimed} rows without columns")
-        columns = self._columns(group)
+        columns = self._columns(group, group if last is None else last)
         self._file.follow(column.pages for column in columns)
         batches: Iterator[Any] | None = None
         seen = 0
         while True:
             rows = _next_rows(columns, min(BATCH_ROWS, max(1, claimed - seen)))
             if batches is None:
-                batches = self._reader.iter_batches(batch_size=rows, row_groups=[group], use_threads=False)
+                batches = self._reader.reader.iter_batches(
+                    rows, row_groups=[group], column_indices=self._wanted, use_threads=False
+                )
             else:
                 # Arrow asks for it anew with each batch.
                 self._reader.reader.set_batch_size(rows)
@@ -194,7 +226,12 @@ class RowGroups:
         if seen != claimed:
             raise ValueError(f"row group {group} holds {seen} rows where the footer says {claimed}")
 
-    def _columns(self, group: int) -> list[ColumnWeights]:
+    def _columns(self, group: int, last: int) -> list[ColumnWeights]:
+        columns = list(zip(self._footer.leaves, self._footer.chunks(group), strict=True))
+        all_bytes = sum(chunk.end - chunk.begin for _, chunk in columns)
+        if self._wanted is not None:
+            columns = [columns[number] for number in self._wanted]
+        is_held = self._hold([chunk for _, chunk in columns], all_bytes, None if group == last else last)
         share = _WINDOWS_BYTES // max(1, len(self._footer.leaves))
         window = max(_WINDOW_MIN_BYTES, min(_WINDOW_MAX_BYTES, share))
         return [
@@ -202,12 +239,42 @@ class RowGroups:
                 leaf,
                 chunk,
                 self._file.range,
-                window=chunk.end - chunk.begin if self._file.is_whole else window,
+                window=_WINDOW_MIN_BYTES if is_held else window,
                 unit_max_bytes=self._unit_max_bytes,
                 name=self._name,
             )
-            for leaf, chunk in zip(self._footer.leaves, self._footer.chunks(group), strict=True)
+            for leaf, chunk in columns
         ]
+
+    def _end_of(self, last: int) -> int:
+        """Where the groups up to this one end, the object's own end where that is damaged."""
+        if self._until is None:
+            self._until = self._file.size()
+            if last + 1 < len(self):
+                with suppress(ValueError, HeadraceError):
+                    self._until = self._footer.end_of(last)
+        return self._until
+
+    def _hold(self, chunks: list[Chunk], all_bytes: int, last: int | None) -> bool:
+        """True when these chunks of a group are in memory now; `last`: the last group that follows."""
+        if self._file.is_whole:
+            return True
+        begin = min((chunk.begin for chunk in chunks), default=0)
+        end = max((chunk.end for chunk in chunks), default=0)
+        wanted = sum(chunk.end - chunk.begin for chunk in chunks)
+        most = max(_LITTLE_BYTES, min(2 * wanted, _HELD_BYTES))
+        if not begin < end <= min(begin + most, self._file.size()):
+            return False
+        goes_on = last is not None and max(_LITTLE_BYTES, 2 * wanted) >= all_bytes
+        self._file.hold(begin, end, until=self._end_of(last) if goes_on and last is not None else end)
+        return True
+
+
+def _leaves_of(root: Node, fields: list[int]) -> list[int]:
+    """The numbers of the columns in these children of the root."""
+    counts = [sum(1 for _ in child.leaves()) for child in root.children]
+    begins = [0, *accumulate(counts)]
+    return [leaf for number in fields for leaf in range(begins[number], begins[number + 1])]
 
 
 def _next_rows(columns: list[ColumnWeights], limit: int) -> int:
@@ -237,6 +304,7 @@ class Translated:
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._file.let_go()
         if error is None or isinstance(error, HeadraceError | GeneratorExit):
             return
         if self._file.error is not None:

@@ -2,7 +2,7 @@
 
 import bisect
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from headrace.formats.parquet_chunk import ChunkPages
@@ -11,6 +11,9 @@ from headrace.model.errors import HeadraceError, InvalidObject
 
 # An object up to this size is fetched in one go: fewer requests than its footer and columns would take.
 WHOLE_BYTES: Final = 4 * 1024 * 1024
+
+# Between two stretches that are held: what is passed over in a stream, rather than begin another one.
+_GAP_BYTES: Final = 16 * 1024 * 1024
 
 # What is read at once beside a page: footers and buffers.
 _READ_SLACK_BYTES: Final = 64 * 1024 * 1024
@@ -31,6 +34,11 @@ class RangedFile(io.RawIOBase):
         self._whole = source.read_at(0, source.size) if source.size <= WHOLE_BYTES else None
         self._begins: list[int] = []
         self._chunks: list[ChunkPages] = []
+        self._stream: Iterator[bytes] | None = None
+        self._until = 0
+        # The offset of what the stream has brought too early, and that.
+        self._rest_at, self._rest = 0, b""
+        self._held_at, self._held = 0, b""
         self.error: HeadraceError | None = None
 
     @property
@@ -42,6 +50,34 @@ class RangedFile(io.RawIOBase):
         """From now on reads of these column chunks go through them; each is read in ascending order."""
         self._chunks = sorted(chunks, key=lambda pages: pages.chunk.begin)
         self._begins = [pages.chunk.begin for pages in self._chunks]
+
+    def hold(self, begin: int, end: int, *, until: int) -> None:
+        """Have the bytes [begin, end) in memory, in place of what was held; blocks.
+
+        A stream brings them, which goes on up to `until` for what is held next: one request, read ahead of
+        who decodes.
+        """
+        if self._whole is not None:
+            return
+        is_ahead = 0 <= begin - self._rest_at <= len(self._rest) + _GAP_BYTES
+        if self._stream is None or not is_ahead or end > self._until:
+            self.let_go()
+            self._until = max(end, until)
+            self._stream, self._rest_at = self._source.stream(begin, self._until), begin
+        parts, count = [self._rest], len(self._rest)
+        while count < end - self._rest_at and (chunk := next(self._stream, b"")):
+            parts.append(chunk)
+            count += len(chunk)
+        content = b"".join(parts)
+        self._held_at, self._held = begin, content[begin - self._rest_at : end - self._rest_at]
+        self._rest_at, self._rest = end, content[end - self._rest_at :]
+
+    def let_go(self) -> None:
+        """End the stream, and hold nothing more."""
+        close = getattr(self._stream, "close", None)
+        if close is not None:
+            close()
+        self._stream, self._rest, self._held = None, b"", b""
 
     def readable(self) -> bool:
         """Always."""
@@ -91,6 +127,9 @@ class RangedFile(io.RawIOBase):
             return b""
         if self._whole is not None:
             return self._whole[offset : offset + length]
+        at = offset - self._held_at
+        if at >= 0 and at + length <= len(self._held):
+            return self._held[at : at + length]
         return self._source.read_at(offset, length)
 
     def _followed(self, offset: int, length: int) -> bytes:

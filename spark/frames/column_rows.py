@@ -77,6 +77,11 @@ class ColumnReader:
         self._is_text = is_text
         self._parse = self._parse_options()
 
+    @property
+    def wanted(self) -> frozenset[str] | None:
+        """The columns that rows need to be read with; None for all, where one more would be seen."""
+        return None if self._sees_new else frozenset(field.name for field in self._fields)
+
     # -- rows of JSON
     # ------------------------------------------------------------------------------------------
 

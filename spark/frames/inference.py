@@ -143,7 +143,7 @@ def _columns_of(settings: FramesSettings, source: S3Source) -> list[tuple[str, A
     if found is None:
         return []
     if found is InputFormat.PARQUET:
-        schema = parquet.arrow_schema(source, options=options)
+        schema = parquet.ArrowRows(source, options=options).schema
         return [(field.name, _spark_type(field.type)) for field in schema]
     return columns_of_rows(islice(_rows(source, given.input_format, options), _ROWS))
 

@@ -161,8 +161,9 @@ class _Reading:
             return
         if found is InputFormat.PARQUET:
             options = DecodeOptions(format=self._settings.shared.format)
-            if not _has_unknown_types(parquet.arrow_schema(source, options=options)):
-                yield from self._of_parquet(source, split, options, self._reader)
+            arrow_rows = parquet.ArrowRows(source, options=options, columns=self._reader.wanted)
+            if not _has_unknown_types(arrow_rows.schema):
+                yield from self._of_parquet(arrow_rows, split, self._reader)
                 return
         reader = self._reader if found is not InputFormat.CSV else self._csv_reader()
         for rows in self.decoding.decode(source, split):
@@ -181,10 +182,8 @@ class _Reading:
             positions = positions.take(pa.array(columns.kept))
         yield self._made(columns, split, positions)
 
-    def _of_parquet(
-        self, source: S3Source, split: Split, options: DecodeOptions, reader: ColumnReader
-    ) -> Iterator[Any]:
-        for at, batch in parquet.arrow_batches(source, options=options, begin=split.begin, end=split.end):
+    def _of_parquet(self, rows: parquet.ArrowRows, split: Split, reader: ColumnReader) -> Iterator[Any]:
+        for at, batch in rows.batches(split.begin, split.end):
             kept = np.arange(batch.num_rows)
             whole = batch
             try:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from headrace.formats import DECODERS, SPLITTERS, DecodeOptions
 from headrace.formats.arrow_rows import json_rows
+from headrace.formats.parquet import ArrowRows
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.positions import BytePosition, RowPosition
 from headrace.options.choices import InputFormat, JsonFormat
@@ -211,7 +212,44 @@ def test_a_resume_fetches_only_footer_and_the_groups_left() -> None:
     whole = MemorySource(source.content)
     assert _count(whole) == 200_000
     assert whole.fetched_bytes < whole.size * 1.1
-    assert max(end - begin for begin, end in whole.reads) <= 4 << 20
+    # The footer, and one stream with all groups: no request for each column of each.
+    assert len(whole.reads) == 2
+
+
+@given(st.sets(st.sampled_from(["id", "name", "note", "tags", "place", "missing"])))
+def test_columns_that_are_chosen_are_as_among_all(columns: set[str]) -> None:
+    """Lists and structs have several columns of the file, and their own place among those that are left."""
+    table = _table(50)
+    places = pa.array([{"x": row, "way": [row, None]} for row in range(50)])
+    table = table.add_column(1, "place", places)
+    rows = ArrowRows(MemorySource(_file(table, row_group_size=20)), options=PARQUET, columns=columns)
+    batches = [batch for _, batch in rows.batches(None, None)]
+
+    chosen = [name for name in table.column_names if name in columns]
+    assert [field.name for field in rows.schema] == chosen
+    assert sum(batch.num_rows for batch in batches) == 50
+    assert pa.Table.from_batches(batches).to_pylist() == table.select(chosen).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("columns", "groups", "share", "requests"),
+    [(None, (1, 3), 0.5, 2), ({"c1", "c2", "none"}, (0, 4), 1.0, 2), ({"c1"}, (0, 4), 0.25, 5)],
+)
+def test_of_some_groups_and_columns_little_more_is_fetched(
+    columns: set[str] | None, groups: tuple[int, int], share: float, requests: int
+) -> None:
+    """Whole groups in one request; of columns that are less than half of a group, their own bytes."""
+    source = MemorySource(_large_file(rows=400_000, row_group_size=100_000))
+    rows = ArrowRows(source, options=PARQUET, columns=columns)
+    batches = [batch for _, batch in rows.batches(*groups)]
+    found = pa.Table.from_batches(batches)
+
+    begin, end = (100_000 * group for group in groups)
+    expected = pq.read_table(pa.BufferReader(source.content))
+    expected = expected.select([name for name in expected.column_names if columns is None or name in columns])
+    assert found.equals(expected.slice(begin, end - begin))
+    assert source.fetched_bytes < source.size * share + (200 << 10)
+    assert len(source.reads) <= requests
 
 
 def test_batches_are_small_whatever_the_rows() -> None:

@@ -107,6 +107,15 @@ def test_a_given_schema_chooses_columns() -> None:
     assert kept.rescued.to_pylist() == ['{"z":1}']
 
 
+def test_of_a_given_schema_only_its_columns_are_fetched() -> None:
+    """Unless there is a place for the others, or they would end the query."""
+    given = reader(has_rescue=False, is_inferred=False)
+
+    assert given.wanted == {field.name for field in _SCHEMA}
+    assert reader(is_inferred=False).wanted is None
+    assert reader(has_rescue=False, evolution=Evolution.FAIL).wanted is None
+
+
 def test_bad_rows_are_left_out() -> None:
     """What is no object, and without a place for it what does not fit: with a sentence for each."""
     found = reader(has_rescue=False, is_inferred=False).of_json(
