@@ -111,7 +111,7 @@ def test_of_a_given_schema_only_its_columns_are_fetched() -> None:
     """Unless there is a place for the others, or they would end the query."""
     given = reader(has_rescue=False, is_inferred=False)
 
-    assert given.wanted == {field.name for field in _SCHEMA}
+    assert given.wanted == frozenset(field.name for field in _SCHEMA)
     assert reader(is_inferred=False).wanted is None
     assert reader(has_rescue=False, evolution=Evolution.FAIL).wanted is None
 
