@@ -104,6 +104,9 @@ _UNITS: Final = (
 # Each of these starts Headrace, Spark and all, in a process of its own: fifteen seconds of CPU or more.
 _SERVICES: Final = (
     Moved(
+        test="headrace/kafka/test_leadership.py::test_a_paused_leader_comes_back_to_nothing", kept=("True",)
+    ),
+    Moved(
         test="integration/test_clock_step.py::test_a_wall_clock_that_is_stepped_back_does_not_stop_planning",
         shown_by=("ingest/source/test_wall_clock_steps.py",),
     ),

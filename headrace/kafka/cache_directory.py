@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import quote
+from uuid import UUID
 
 import structlog
 
@@ -22,6 +23,7 @@ DATABASE = "ledger.sqlite3"
 
 INSTANCE_PREFIX: Final = "state.dir-"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_RANDOM: Final = 4  # the version of an id that a kernel draws
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,16 +40,19 @@ class CacheDirectory:
         """A name that no other process has while this is open, and the next one with this lock has again.
 
         It is made of what the lock is: a file of a running kernel. A copy of `state.dir`, another mount,
-        another machine, the same one started again: all have other names. None without a lock or /proc.
+        another machine, the same one started again: all have other names. None without a lock or /proc, and
+        where a container's runtime answers for the kernel with what may be the same on another machine.
         """
         if self._lock is None:
             return None
         try:
-            boot = _BOOT_ID.read_bytes()
-        except OSError:
+            boot = UUID(_BOOT_ID.read_text(encoding="ascii").strip())
+        except (OSError, ValueError):
+            return None
+        if boot.version != _RANDOM:
             return None
         file = os.fstat(self._lock.fileno())
-        identity = b"%s %d %d" % (boot, file.st_dev, file.st_ino)
+        identity = f"{boot} {file.st_dev} {file.st_ino}".encode()
         return INSTANCE_PREFIX + hashlib.sha256(identity).hexdigest()[:20]
 
     def close(self) -> None:

@@ -88,6 +88,11 @@ class GroupMember:
         )
         self._thread = start_thread(self._run, name=f"member-{group}")
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another process has come with this member's `instance_id`."""
+        return self._is_replaced
+
     def retire(self) -> None:
         """Begin to leave without waiting; no callback is called any more."""
         self._gone = True

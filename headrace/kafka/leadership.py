@@ -62,6 +62,7 @@ class Leadership:
         self._metadata: bytes | None = None
         self._reason = ""
         self._problem: str | None = None
+        self._is_replaced = False
 
     @property
     def role(self) -> Role:
@@ -73,6 +74,12 @@ class Leadership:
     def is_leader(self) -> bool:
         """Whether this process leads, as far as it knows."""
         return self.role is Role.LEADER
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether it is lost because another process has come with its `instance_id`."""
+        with self._changed:
+            return self._is_replaced
 
     @property
     def problem(self) -> str | None:
@@ -153,6 +160,8 @@ class Leadership:
     def _gone(self, member: GroupMember, reason: str) -> None:
         with self._changed:
             current = member is self._member
+            if current:
+                self._is_replaced = member.is_replaced
         if current:
             self._lose(reason)
 

@@ -102,15 +102,21 @@ class LeadershipPhase:
     def _join(self, home: CacheDirectory | None, closing: ExitStack) -> Leadership:
         settings = self._settings
         instance_id = settings.identity.instance_id
-        if instance_id is None and home is not None:
+        if instance_id is None and home is not None and not self._past.has_lost_its_place:
             instance_id = home.instance_id()
+
+        def lost(reason: str) -> None:
+            # With the same id again they would take the lead from each other for ever.
+            self._past.has_lost_its_place |= lead.is_replaced
+            self._inbox.put(Fatal(LeadershipLost(f"The lead is lost: {reason}.")))
+
         lead = Leadership(
             self._process.clients.consumer,
             name=settings.name,
             ledger_topic=settings.kafka.ledger_topic,
             session_timeout_ms=settings.identity.lead_session_timeout_ms,
             instance_id=instance_id,
-            on_lost=lambda reason: self._inbox.put(Fatal(LeadershipLost(f"The lead is lost: {reason}."))),
+            on_lost=lost,
         )
         closing.callback(lead.close)
         lead.join()

@@ -48,5 +48,7 @@ class Past:
     """It has led or stood by: from then on nothing outside ends it."""
     has_led: bool = False
     is_standing_by: bool = False
+    has_lost_its_place: bool = False
+    """Another process that lives has come with the id of this one's `state.dir`: its lock proves nothing."""
     members: set[str] = field(default_factory=set)
     """Ids that the group gave to this process while it led."""

@@ -183,13 +183,52 @@ def zombie(
         process.wait(10)
 
 
-def test_a_paused_leader_comes_back_to_nothing(ingester: Ingester) -> None:
+def test_a_killed_leader_with_a_standby_is_followed_by_one(ingester: Ingester, tmp_path: Path) -> None:
+    """Started again before its session ends it has its place, and the standby remains one."""
+    with zombie(ingester, 30_000, tmp_path) as process:
+        assert process.stdout is not None
+        old = bytes.fromhex(process.stdout.readline().split()[1])
+        standby = ingester.member(session_timeout_ms=30_000)
+        until_sync(lambda: standby.role is Role.STANDBY)
+        process.kill()
+        process.wait(10)
+        home = claim_cache_directory(tmp_path, ingester.name)
+        assert home is not None
+        with closing(home):
+            after = ingester.lead(instance_id=home.instance_id(), session_timeout_ms=30_000)
+            assert is_refused(ingester, old) is not None
+            assert is_refused(ingester, after.metadata()) is None
+            assert standby.role is Role.STANDBY
+
+
+def test_a_place_that_two_have_is_led_by_one(ingester: Ingester) -> None:
+    """A lock that was granted twice costs the first its lead; its leaving does not touch the second's."""
+    first = ingester.lead(instance_id="state.dir-1", session_timeout_ms=30_000)
+    old = first.metadata()
+    second = ingester.lead(instance_id="state.dir-1", session_timeout_ms=30_000)
+    assert is_refused(ingester, old) == KafkaError.FENCED_INSTANCE_ID
+    until_sync(lambda: first.role is Role.LOST)
+    assert first.is_replaced
+    first.close()
+    again = ingester.member(session_timeout_ms=30_000)
+    until_sync(lambda: again.role is Role.STANDBY)
+    assert second.is_leader
+    assert not second.is_replaced
+    assert is_refused(ingester, second.metadata()) is None
+
+
+@pytest.mark.parametrize("has_place", [False, True])
+def test_a_paused_leader_comes_back_to_nothing(
+    ingester: Ingester, tmp_path: Path, *, has_place: bool
+) -> None:
     """SIGSTOP beyond the session timeout: a standby takes over; continued, the first can commit nothing more.
+
+    Also with a place in the group by its `state.dir`, whose lock it has all along.
 
     It carries the metadata of its lead as a lingering batch does, and its transactional id was not fenced:
     the group alone refuses it. Mutation tried: without `send_offsets_to_transaction` it answers `wrote`.
     """
-    with zombie(ingester, 6000) as process:
+    with zombie(ingester, 6000, tmp_path if has_place else None) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         said = process.stdout.readline().split()
@@ -198,6 +237,8 @@ def test_a_paused_leader_comes_back_to_nothing(ingester: Ingester) -> None:
         standby = ingester.member(session_timeout_ms=6000)
         process.send_signal(signal.SIGSTOP)
         paused = time.monotonic()
+        if has_place:
+            assert claim_cache_directory(tmp_path, ingester.name) is None
         assert standby.wait_for_lead(20, ingester.stop)
         assert time.monotonic() - paused < 6 + 5, "session timeout and five seconds"
         assert is_refused(ingester, old) in {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION}
