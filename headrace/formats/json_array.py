@@ -8,6 +8,7 @@ import numpy as np
 
 from headrace.formats.compression import plain_stream
 from headrace.formats.json_batches import json_batches, one_bad_row
+from headrace.formats.json_path import ArrayError, ArrayFinder
 from headrace.formats.lines import LineBlock, LongLine
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
@@ -31,10 +32,6 @@ _BLANK[list(b" \t\r\n")] = True
 _BLANKS_AT_ONCE: Final = 64
 _SLACK_BYTES: Final = 64
 _END: Final = ord("]")
-
-
-class ArrayError(ValueError):
-    """The stream is no array, ends otherwise than one, or goes on behind its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +62,52 @@ def elements(
     if offset == 0:
         chunks = scanner.opened(chunks)
     for chunk in chunks:
-        yield from scanner.feed(chunk)
-    scanner.finish()
+        if scanner.rest is None:
+            yield from scanner.feed(chunk)
+        else:
+            scanner.rest = chunk
+        if scanner.rest is not None:
+            _only_blanks(scanner.rest)
+    if scanner.rest is None:
+        raise EOFError("the array does not end")
+
+
+def elements_at(
+    chunks: Iterator[bytes], path: tuple[str, ...], *, offset: int, number: int, limit: int
+) -> Iterator[ElementBlock | LongElement]:
+    """The elements of the arrays that `path` names in the documents of the stream, numbered through.
+
+    The stream's first byte is byte `offset`: of the first document, or else of element `number`. Raises as
+    `elements` does, and ArrayError for a document without an array there.
+    """
+    finder = ArrayFinder(path, is_inside=offset > 0)
+    scanner = _ElementScanner(offset, number, limit) if offset else None
+    at = offset
+    for chunk in chunks:
+        rest = chunk
+        while rest:
+            if scanner is None:
+                behind = finder.found(rest)
+                if behind is not None:
+                    scanner = _ElementScanner(at + behind, number, limit)
+                behind = len(rest) if behind is None else behind
+            else:
+                yield from scanner.feed(rest)
+                behind = len(rest) - len(scanner.rest or b"")
+                if scanner.rest is not None:
+                    number, scanner = scanner.number, None
+            at, rest = at + behind, rest[behind:]
+    if scanner is not None or finder.is_open:
+        raise EOFError("the array, or what is around it, does not end")
 
 
 class _ElementScanner:
     """Carries an unfinished element from chunk to chunk, and where in it the scan is."""
 
     def __init__(self, offset: int, number: int, limit: int) -> None:
-        self._begin = offset  # of the unfinished element
-        self._number = number
+        self.number = number  # of the unfinished element
+        self.rest: bytes | None = None  # of the last chunk, once the array is closed
+        self._begin = offset
         self._limit = limit
         self._parts: list[bytes] = []
         self._held = 0
@@ -82,7 +115,6 @@ class _ElementScanner:
         self._depth = 1
         self._in_string = False
         self._escaped = False
-        self._closed = False
 
     def opened(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """The chunks behind the bracket that opens the array."""
@@ -100,12 +132,9 @@ class _ElementScanner:
             yield rest[1:]
             yield from chunks
             return
-        self._closed = True  # nothing but blanks: an object without rows
+        self.rest = b""  # nothing but blanks: an object without rows
 
     def feed(self, chunk: bytes) -> Iterator[ElementBlock | LongElement]:
-        if self._closed:
-            _only_blanks(chunk)
-            return
         commas, close = self._scan(chunk)
         if close is not None and chunk[close] != _END:
             if len(commas):
@@ -116,14 +145,9 @@ class _ElementScanner:
             yield from self._cut(chunk, cuts, is_end=close is not None)
         behind = int(cuts[-1]) + 1 if len(cuts) else 0
         if close is not None:
-            self._closed = True
-            _only_blanks(chunk[behind:])
+            self.rest = chunk[behind:]
         elif behind < len(chunk):
             self._hold(chunk[behind:] if behind else chunk)
-
-    def finish(self) -> None:
-        if not self._closed:
-            raise EOFError("the array does not end")
 
     def _scan(self, chunk: bytes) -> tuple[Numbers, int | None]:
         """Commas of the array's own level, and the bracket that closes it; the next scan goes on there."""
@@ -170,8 +194,8 @@ class _ElementScanner:
         if self._dropped:
             length = self._held + int(cuts[0])
             after = self._begin + length + (0 if is_end and len(cuts) == 1 else 1)
-            yield LongElement(line=LongLine(begin=self._begin, after=after, size=length), number=self._number)
-            self._begin, self._number = self._begin + length + 1, self._number + 1
+            yield LongElement(line=LongLine(begin=self._begin, after=after, size=length), number=self.number)
+            self._begin, self.number = self._begin + length + 1, self.number + 1
             first, cuts = int(cuts[0]) + 1, cuts[1:]
             self._dropped = False
         elif self._held:
@@ -204,7 +228,7 @@ class _ElementScanner:
         lines = LineBlock(
             buffer=buffer, offset=self._begin, starts=starts, ends=np.maximum(ends_of, starts), nexts=nexts
         )
-        first, self._number = self._number, self._number + count
+        first, self.number = self.number, self.number + count
         return ElementBlock(lines=lines, first=first, bare=bare.tobytes())
 
     def _hold(self, part: bytes) -> None:
@@ -254,16 +278,20 @@ def decode(
 ) -> Iterator[RowBatch]:
     """The elements of the array from `start` on; an array is never cut. Blocks on reads.
 
-    Raises ObjectCorrupt behind the last whole element of an array that does not end, InvalidObject
-    (`not_an_array`) for anything else.
+    With `json.path` those of the array inside, of each document. Raises ObjectCorrupt behind the last whole
+    element of an array that does not end, InvalidObject (`not_an_array`) for anything else.
     """
     del begin, end
     if not isinstance(start, ElementPosition | None):
         raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a JSON array.")
     at = start if start is not None else ElementPosition()
     builder = RecordBuilder.of(options)
-    found = elements(
-        plain_stream(source, at.byte), offset=at.byte, number=at.element, limit=options.row_max_bytes
+    path = options.format.json_path
+    stream, limit = plain_stream(source, at.byte), options.row_max_bytes
+    found = (
+        elements_at(stream, path, offset=at.byte, number=at.element, limit=limit)
+        if path
+        else elements(stream, offset=at.byte, number=at.element, limit=limit)
     )
     try:
         for block in found:
@@ -272,15 +300,23 @@ def decode(
             else:
                 yield from map(builder.build, _batches(block, options))
     except ArrayError as error:
-        raise InvalidObject(
-            f"{source.name}: the object is no JSON array: {error}. Set input.format to what it is "
-            "(jsonl for lines of JSON).",
-            reason="not_an_array",
-        ) from error
+        raise InvalidObject(_refusal(source.name, path, error), reason="not_an_array") from error
     except EOFError as error:
         raise ObjectCorrupt(
             f"{source.name}: the JSON array is cut short. Upload the object again."
         ) from error
+
+
+def _refusal(name: str, path: tuple[str, ...] | None, error: ArrayError) -> str:
+    if path:
+        return (
+            f"{name}: the object has not the one array that json.path names: {error}. Correct json.path, or "
+            "leave such objects out (object.exclude)."
+        )
+    return (
+        f"{name}: the object is no JSON array: {error}. Set input.format to what it is (jsonl for lines of "
+        "JSON), or json.path if the array is inside."
+    )
 
 
 def first_element(head: bytes) -> bytes | None:

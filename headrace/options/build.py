@@ -319,6 +319,7 @@ def _format(values: Values) -> settings.FormatSettings:
             types=() if types is None else types,
         ),
         text=TextSettings(start=values[format_options.TEXT_START], end=values[format_options.TEXT_END]),
+        json_path=values[format_options.JSON_PATH],
     )
 
 

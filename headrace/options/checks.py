@@ -155,7 +155,7 @@ def _hoists_first(chain: TransformChain) -> bool:
 
 # -- What options mean beside one another: combinations that cannot do what they say are problems at start ---
 
-# -- CSV's and text's options, held against the format and against one another -------------------------------
+# -- The options of CSV, text and JSON, held against the format and against one another ----------------------
 
 _OPTIONS: Final[dict[InputFormat, tuple[Option[Any], ...]]] = {
     InputFormat.CSV: (
@@ -166,6 +166,7 @@ _OPTIONS: Final[dict[InputFormat, tuple[Option[Any], ...]]] = {
         format_options.CSV_TYPES,
     ),
     InputFormat.TEXT: (format_options.TEXT_START, format_options.TEXT_END),
+    InputFormat.JSON: (format_options.JSON_PATH,),
 }
 
 
@@ -174,7 +175,9 @@ def check_rows(values: Values) -> None:
     if not values.are_good(record_options.INPUT_FORMAT):
         return
     for wanted, options in _OPTIONS.items():
-        if input_format(values) not in {wanted, InputFormat.AUTO}:
+        # An object that is looked at may be CSV or text; that an array is inside one cannot be seen.
+        fitting = {wanted} if wanted is InputFormat.JSON else {wanted, InputFormat.AUTO}
+        if input_format(values) not in fitting:
             for each in options:
                 if values.is_given(each):
                     values.refuse(each, f"means nothing without input.format={wanted}")

@@ -58,6 +58,7 @@ _OF_SOURCES: Final[dict[Option[Any], str]] = {
     record_options.JOB_MAX_SECONDS: _REMOVE,
     format_options.CSV_COLUMNS: "is a source's; output.fields are the columns",
     format_options.CSV_TYPES: _REMOVE,
+    format_options.JSON_PATH: _REMOVE,
     connection_options.PARTITIONER: _REMOVE,
     connection_options.TOPIC_PARTITIONS: "is a source's; a sink creates no topics that it reads",
     connection_options.TOPIC_REPLICATION: "is a source's; a sink creates no topics that it reads",

@@ -38,6 +38,8 @@ def options_hash(
         meaning["csv"] = [csv.delimiter.decode(), csv.quote.decode(), csv.header]
     if format_settings.input_format in {InputFormat.TEXT, InputFormat.AUTO}:
         meaning["text"] = [format_settings.text.start, format_settings.text.end]
+    if format_settings.input_format is InputFormat.JSON and format_settings.json_path:
+        meaning["json_path"] = format_settings.json_path
     if transforms.routes:
         meaning["transforms"] = transforms.text
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:16]

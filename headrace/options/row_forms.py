@@ -1,4 +1,4 @@
-"""The forms of the options for CSV and text."""
+"""The forms of the options for CSV, text and JSON."""
 
 import re
 from typing import Final
@@ -51,6 +51,26 @@ def _pattern(text: str) -> str:
     return text
 
 
+# `.name`, or a name in brackets and quotes, in which a backslash takes the next character as it is.
+_STEPS: Final = re.compile(
+    r"""\.(?P<plain>[^\s.,*\[\]'"@?()]+)"""
+    r"""|\[(?P<quote>['"])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\])+)(?P=quote)\]"""
+)
+
+
+def _json_path(text: str) -> tuple[str, ...]:
+    if not text.startswith("$") or not text.endswith("[*]"):
+        raise FormError
+    inner, names, at = text[1:-3], [], 0
+    while at < len(inner):
+        step = _STEPS.match(inner, at)
+        if step is None:
+            raise FormError("between $ and [*] only names of objects may be, such as .a or ['b c']")
+        names.append(step["plain"] or re.sub(r"\\(.)", r"\1", step["quoted"]))
+        at = step.end()
+    return tuple(names)
+
+
 DELIMITER: Final = Form(kind="STRING", expected="one ASCII character, or \\t", parse=_character)
 QUOTE: Final = Form(
     kind="STRING", expected="one ASCII character, or empty for none", parse=_quote, empty=True
@@ -62,3 +82,8 @@ TYPES: Final = Form(
     parse=_types,
 )
 PATTERN: Final = Form(kind="STRING", expected="a regular expression (Python's)", parse=_pattern)
+JSON_PATH: Final = Form(
+    kind="STRING",
+    expected="a path to one array such as $.Records[*] or $.detail['log events'][*]",
+    parse=_json_path,
+)

@@ -248,7 +248,10 @@ class RestoreSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormatSettings:
-    """What objects hold, and what a record is made of. `restore` is None unless they are an archive."""
+    """What objects hold, and what a record is made of. `restore` is None unless they are an archive.
+
+    `json_path` names the objects around an array of JSON, from the outermost; empty: there are none.
+    """
 
     input_format: InputFormat
     compression: Compression
@@ -268,6 +271,7 @@ class FormatSettings:
     restore: RestoreSettings | None = None
     csv: CsvSettings = PLAIN_CSV
     text: TextSettings = PLAIN_LINES
+    json_path: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,9 +1,10 @@
-"""How the rows of CSV and text are told apart; `record_options` has what all formats share."""
+"""How the rows of CSV, text and JSON are told apart; `record_options` has what all formats share."""
 
 from typing import Final
 
 from headrace.options.declarations.option import Group, option, optional
 from headrace.options.row_forms import COLUMNS, DELIMITER, PATTERN, QUOTE, TYPES
+from headrace.options.row_forms import JSON_PATH as PATH_TO_ARRAY
 from headrace.options.value_types import BOOLEAN
 
 CSV_DELIMITER: Final = option(
@@ -55,4 +56,11 @@ TEXT_END: Final = optional(
     Group.RECORDS,
     "A record of `input.format=text` ends with the line in which this regular expression is found. With "
     "`text.start.pattern`, lines that are in no record are left out.",
+)
+JSON_PATH: Final = optional(
+    "json.path",
+    PATH_TO_ARRAY,
+    Group.RECORDS,
+    "Where the array of `input.format=json` is, if it is inside an object: `$.Records[*]` for CloudTrail, "
+    "`$.configurationItems[*]` for AWS Config. Its elements are the rows; what is around them is left out.",
 )

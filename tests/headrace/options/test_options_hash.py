@@ -61,12 +61,14 @@ def test_another_cut_of_bytes_is_another_meaning(change: dict[str, Any]) -> None
         (InputFormat.AUTO, {"csv": CsvSettings(delimiter=b";")}, True),
         (InputFormat.AUTO, {"text": TextSettings(end="x")}, True),
         (InputFormat.JSON, {"csv": CsvSettings(delimiter=b";")}, False),
+        (InputFormat.JSON, {"json_path": ("a",)}, True),
+        (InputFormat.JSON, {"json_path": ()}, False),
     ],
 )
 def test_what_bounds_rows_is_meaning(
     input_format: InputFormat, change: dict[str, Any], *, is_other: bool
 ) -> None:
-    """A position means a row of CSV or text by what separates rows, and only of these formats."""
+    """A position means a row of CSV, text or an inner array by what bounds rows, of these formats alone."""
     plain = decode_options(input_format).format
     changed = options_hash(replace(plain, **change), ROUTING)
     assert (changed != options_hash(plain, ROUTING)) is is_other

@@ -619,6 +619,21 @@ def test_beside_a_layout_objects_say_their_format(layout: str, given: str | None
 
 
 @pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("$[*]", ()),
+        ("$.Records[*]", ("Records",)),
+        ("$.detail.log-events[*]", ("detail", "log-events")),
+        ("$['a b'][\"it's\"].c[*]", ("a b", "it's", "c")),
+        (r"$['it\'s \\'][*]", ("it's \\",)),
+    ],
+)
+def test_a_path_to_an_array_is_the_names_around_it(given: str, names: tuple[str, ...]) -> None:
+    """With points, or in brackets and quotes."""
+    assert load_with({"input.format": "json", "json.path": given}).format.json_path == names
+
+
+@pytest.mark.parametrize(
     ("layout", "option", "given"),
     [
         ("aiven", "csv.header", "false"),
@@ -631,6 +646,18 @@ def test_what_a_layout_would_not_ask_for_is_refused(layout: str, option: str, gi
     """An option that is read and ignored would promise something."""
     with pytest.raises(SettingsError, match=f"has a problem: {re.escape(option)} = "):
         load_with({"input.layout": layout, option: given})
+
+
+def test_an_archive_has_no_array_inside() -> None:
+    """Also where its objects are arrays of JSON."""
+    given = {
+        "input.layout": "aiven",
+        "input.format": "json",
+        "json.path": "$.a[*]",
+        "file.name.template": None,
+    }
+    with pytest.raises(SettingsError, match="has no part in a restore"):
+        load_with(given)
 
 
 def test_lenses_csv_is_told_its_columns() -> None:

@@ -370,6 +370,31 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
             "text.start.pattern = 'x': means nothing without input.format=text",
             id="text without text",
         ),
+        *(
+            pytest.param(
+                {"input.format": "json", "json.path": path},
+                f"json.path = {path!r}: expected a path to one array such as $.Records[*] or "
+                f"$.detail['log events'][*]{more}",
+                id=f"json.path {path}",
+            )
+            for path, more in (
+                ("Records", ""),
+                ("$.Records", ""),
+                ("$.a[0].b[*]", "; between $ and [*] only names of objects may be, such as .a or ['b c']"),
+                ("$.a[*].b[*]", "; between $ and [*] only names of objects may be, such as .a or ['b c']"),
+                ("$..a[*]", "; between $ and [*] only names of objects may be, such as .a or ['b c']"),
+            )
+        ),
+        pytest.param(
+            {"input.format": "jsonl", "json.path": "$.Records[*]"},
+            "json.path = '$.Records[*]': means nothing without input.format=json",
+            id="json.path without json",
+        ),
+        pytest.param(
+            {"input.format": "auto", "json.path": "$.Records[*]"},
+            "json.path = '$.Records[*]': means nothing without input.format=json",
+            id="json.path with auto",
+        ),
         pytest.param(
             {"input.format": "text", "text.end.pattern": "("},
             "text.end.pattern = '(': expected a regular expression (Python's); it is none: missing ), "
