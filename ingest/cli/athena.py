@@ -99,22 +99,20 @@ def table_of(
     own = settings.for_topic(topic)
     assert own.sink is not None, "a source writes no objects"
     form = file_form(own.sink.output, sample_object(own, records))
-    names = own.sink.names
-    return Table(
-        database=database,
-        name=table,
-        form=form,
-        partitions=partitions_of(
-            names,
-            bucket=own.s3.bucket,
-            topic=topic,
-            has_other_topics=own.sink.topics.pattern is not None or _shares(settings, topic),
-            partition_count=partition_count,
-            taken=[column.name for column in form.columns],
-            in_directories=is_repaired,
-        ),
-        is_repaired=is_repaired,
+    # Directories of a field have its name, by which MSCK REPAIR finds them: they are the column then.
+    are_columns = is_repaired and form.finds_by_name
+    partitions = partitions_of(
+        own.sink.names,
+        bucket=own.s3.bucket,
+        topic=topic,
+        has_other_topics=own.sink.topics.pattern is not None or _shares(settings, topic),
+        partition_count=partition_count,
+        taken=() if are_columns else [column.name for column in form.columns],
+        in_directories=is_repaired,
     )
+    if are_columns:
+        form = form.without([column.name for column in partitions.columns])
+    return Table(database=database, name=table, form=form, partitions=partitions, is_repaired=is_repaired)
 
 
 def table_name(topic: str) -> str:

@@ -2,8 +2,8 @@
 
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -62,6 +62,15 @@ class FileForm:
     serde_options: Mapping[str, str] = field(default_factory=dict)
     table_options: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    finds_by_name: bool = False
+    """A column that the table lacks leaves the others where they are."""
+
+    def without(self, names: Collection[str]) -> "FileForm":
+        """The same without some columns, where others are found without them."""
+        if not self.finds_by_name:
+            return self
+        left = tuple(column for column in self.columns if column.name.lower() not in names)
+        return replace(self, columns=left)
 
 
 def file_form(output: OutputSettings, sample: SampleObject) -> FileForm:
@@ -128,6 +137,7 @@ def _parquet(sample: SampleObject) -> FileForm:
         stored_as="PARQUET",
         input_format=f"{_PARQUET}.MapredParquetInputFormat",
         output_format=f"{_PARQUET}.MapredParquetOutputFormat",
+        finds_by_name=True,
     )
 
 
@@ -178,6 +188,7 @@ def _jsonl(sample: SampleObject) -> FileForm:
         output_format="org.apache.hadoop.hive.ql.io.IgnoreKeyTextOutputFormat",
         serde_options={"case.insensitive": "true" if not renamed else "false", **renamed},
         notes=("Columns are those of the sample: one that came later is missing here.",),
+        finds_by_name=True,
     )
 
 

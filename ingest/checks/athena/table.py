@@ -23,9 +23,19 @@ class Table:
     is_repaired: bool = False
 
     def __post_init__(self) -> None:
+        if not self.form.columns:
+            raise NotQueryable(
+                f"Rows of {self.name!r} have no member but those of directories: leave --repair out."
+            )
         if self.is_repaired and not self.partitions.columns:
             raise NotQueryable(f"Names of {self.name!r} have no directories of partitions: no --repair.")
         if self.is_repaired and not self.partitions.is_hive:
+            if names := [each.name for each in self.partitions.columns if each.name.endswith("_dir")]:
+                shared = ", ".join(name.removesuffix("_dir") for name in names)
+                raise NotQueryable(
+                    f"Directories of {self.name!r} have the names of columns ({shared}), and a table of this "
+                    "format has each name once: leave --repair out, for partition projection."
+                )
             raise NotQueryable(
                 f"Directories of {self.name!r} are not all name=value, which is what MSCK REPAIR TABLE "
                 "finds: leave --repair out, for partition projection, or write such names."

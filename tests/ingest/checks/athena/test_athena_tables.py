@@ -296,6 +296,29 @@ def test_directories_of_a_date_are_columns_of_their_own(path: str, columns: dict
     assert table.partitions.location.startswith("s3://lake/orders/")
 
 
+def test_a_directory_with_the_name_of_a_member_is_its_column() -> None:
+    """As Confluent's FieldPartitioner names them: the rows' own column of that name is left out."""
+    hive = "{{topic}}/value={{value:id}}/{{partition}}-{{start_offset}}{{extension}}"
+    table = _table({"file.name.template": hive, "value.converter": _JSON}, is_repaired=True)
+
+    assert [each.name for each in table.partitions.columns] == ["value"]
+    assert "value" not in [each.name for each in table.form.columns]
+    assert table.form.columns, "the others are left"
+    _parsed(table)
+    alone = {"file.name.template": hive, "value.converter": _JSON, "output.fields": "value"}
+    with pytest.raises(NotQueryable, match="no member but those of directories"):
+        _table(alone, is_repaired=True)
+
+
+def test_a_directory_with_the_name_of_a_column_that_has_a_place_is_refused() -> None:
+    """Without one of its columns, csv would be read into the wrong ones."""
+    hive = "{{topic}}/value={{value:id}}/{{partition}}-{{start_offset}}{{extension}}"
+    with pytest.raises(NotQueryable, match=r"have the names of columns \(value\)"):
+        _table(
+            {"file.name.template": hive, "value.converter": _JSON, "output.format": "csv"}, is_repaired=True
+        )
+
+
 def test_a_directory_of_a_date_without_a_name_is_not_found() -> None:
     """Nor one that has more than its date."""
     for path in ("YYYY/MM", "'year'=YYYY'x'/'month'=MM"):
