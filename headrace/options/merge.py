@@ -111,6 +111,9 @@ def _unknown(option: str, foreign: Foreign) -> str:
     ):
         return JAVA_STORES
     close = suggested(option, (*SPELLINGS, *foreign.names))
+    if close is not None and close not in foreign.names:
+        # Its name of today, whichever of its names was resembled.
+        close = CANONICAL.get(close, close)
     if option.startswith(("producer.", "consumer.", "admin.")):
         role, _, rest = option.partition(".")
         close = f"{role}.override.{rest.removeprefix('override.')}" if rest else close

@@ -152,6 +152,8 @@ def _listener(text: str | None) -> str | None:
             except ValueError as error:
                 raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.") from error
     if text and text.strip():
+        if "://" not in text:
+            raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.")
         raise InvalidConfiguration(
             f"listeners = {text!r}: only http:// is served; put a proxy with TLS before it, or set "
             "rest.listen."

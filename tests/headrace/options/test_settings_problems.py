@@ -35,6 +35,11 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         pytest.param(
             {"bucket": "a"}, "bucket: is no option of Headrace; did you mean aws.s3.bucket.name?", id="meant"
         ),
+        pytest.param(
+            {"aws.s3.bucket": "a"},
+            "aws.s3.bucket: is no option of Headrace; did you mean aws.s3.bucket.name?",
+            id="near an old name",
+        ),
         pytest.param({"zzz": "1"}, "zzz: is no option of Headrace; remove it", id="nothing near"),
         pytest.param(
             {"producer.linger.ms": "1"},
