@@ -42,6 +42,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
+def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A broker and an S3 that keep what they have when they are killed."""
+    with ExitStack() as stack:
+        yield open_site(stack, tmp_path_factory.mktemp("lasting"), own_s3=True, lasts=True)
+
+
+@pytest.fixture(scope="session")
 def results() -> Iterator[Path]:
     """The folder where results are kept; the report is written from all that are there, at the end."""
     yield _RESULTS

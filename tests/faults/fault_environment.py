@@ -10,6 +10,7 @@ from localstack.broker import Broker
 from localstack.emulator import Emulator
 from localstack.parts import EMULATOR_VENV, JAR_FOLDER
 from localstack.ports import HOST, free_port
+from tests.faults.lasting_s3 import LastingS3
 from tests.support import aws, kafka
 from tests.support.proxy import Proxy
 
@@ -20,7 +21,7 @@ class Site:
 
     folder: Path
     broker: Broker
-    emulator: Emulator | None
+    emulator: Emulator | LastingS3 | None
     kafka_proxy: Proxy
     s3_proxy: Proxy
     sqs_proxy: Proxy
@@ -36,11 +37,18 @@ class Site:
         return self.broker.bootstrap
 
 
-def open_site(stack: ExitStack, folder: Path, *, own_s3: bool) -> Site:
-    """A site with an empty broker, closed with the stack; 5 s, and 10 more with an S3 of its own."""
-    emulator = None
+def open_site(stack: ExitStack, folder: Path, *, own_s3: bool, lasts: bool = False) -> Site:
+    """A site with an empty broker, closed with the stack; 5 s, and 10 more with a LocalStack of its own.
+
+    An own S3 that `lasts` keeps its objects and uploads when it is killed; it has no queues.
+    """
+    emulator: Emulator | LastingS3 | None = None
     if own_s3:
-        emulator = Emulator(folder=folder / "localstack", venv=EMULATOR_VENV, port=free_port())
+        emulator = (
+            LastingS3(folder=folder / "s3", port=free_port())
+            if lasts
+            else Emulator(folder=folder / "localstack", venv=EMULATOR_VENV, port=free_port())
+        )
         stack.callback(emulator.stop)
         emulator.start()
     endpoint = aws.address() if emulator is None else emulator.endpoint

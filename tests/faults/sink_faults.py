@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from tests.faults import processes
 from tests.faults.faults import READY_SECONDS, Scene
+from tests.faults.lasting_s3 import LastingS3
 from tests.support import aws
 from tests.support.proxy import Answer, Cut, Fault, Request, Silent, Slow
 from tests.support.silence import silent
@@ -31,6 +32,7 @@ class SinkHarm(StrEnum):
     ERRORS_S3 = "S3 answers 500 for seconds to requests of a sink"
     SLOW_S3 = "S3 takes what a sink sends slowly, or not at all, for seconds"
     CUT_S3 = "connections of a sink to S3 cut, its answers lost"
+    KILLED_S3 = "S3 killed while parts are sent or objects completed, restarted with its data"
 
 
 SINK_KILLS: Final = frozenset(
@@ -41,6 +43,7 @@ SINK_KILLS: Final = frozenset(
         SinkHarm.COMMITTED_DRIVER,
         SinkHarm.COMPLETED_WORKER,
         SinkHarm.COMPLETED_DRIVER,
+        SinkHarm.KILLED_S3,
     }
 )
 """What counts as a kill -9."""
@@ -216,6 +219,18 @@ def _cut_s3(scene: Scene) -> float:
     return _lasting(scene, fault, lambda _: chance.random() < share)
 
 
+def _killed_s3(scene: Scene) -> float:
+    """At a part or a completion, which it may have kept or not; sometimes away for longer than a retry."""
+    emulator, chance = scene.site.emulator, scene.chance
+    assert isinstance(emulator, LastingS3), "this S3 forgets what it has acknowledged"
+    _await_requests(scene, chance.choice([is_part, is_completion]), chance.randint(1, 4))
+    began = time.monotonic()
+    emulator.daemon.kill()
+    time.sleep(chance.choice([0.0, 1.0, 10.0]))  # the time that it is away
+    emulator.start()
+    return began
+
+
 _HOW: Final[dict[SinkHarm, Callable[[Scene], float]]] = {
     SinkHarm.SEALED_WORKER: lambda scene: _after_seal(scene, _kill_worker),
     SinkHarm.SEALED_DRIVER: _and_started(_after_seal),
@@ -228,4 +243,5 @@ _HOW: Final[dict[SinkHarm, Callable[[Scene], float]]] = {
     SinkHarm.ERRORS_S3: _errors_s3,
     SinkHarm.SLOW_S3: _slow_s3,
     SinkHarm.CUT_S3: _cut_s3,
+    SinkHarm.KILLED_S3: _killed_s3,
 }

@@ -130,6 +130,17 @@ def test_sink_campaign(
     _run(campaign, site, sink_results, request)
 
 
+def test_sink_campaign_s3(lasting_site: Site, sink_results: Path, request: pytest.FixtureRequest) -> None:
+    """The same while S3 itself is killed; it keeps what it has acknowledged, as S3 does."""
+    campaign = SinkCampaign(
+        name="sink-s3",
+        title="objects close by records (200), on an S3 that is killed and keeps its data",
+        harms={SinkHarm.KILLED_S3: 30, Harm.WORKER: 4, SinkHarm.COMMITTED_WORKER: 4, Harm.DRIVER: 4},
+        options=_BY_RECORDS | _PATIENTLY,
+    )
+    _run(campaign, lasting_site, sink_results, request)
+
+
 def test_sink_campaign_executor(site: Site, sink_results: Path, request: pytest.FixtureRequest) -> None:
     """The same on a standalone cluster, of which executors are killed."""
     with cluster(site.folder) as found:
