@@ -23,6 +23,17 @@ _PRECONDITION_FAILED: Final = 412
 # How stores say that they do not know what is asked of them.
 _UNKNOWN: Final = frozenset({"NotImplemented", "MethodNotAllowed"})
 _PART_BYTES: Final = 256 * 1024**2
+_KEPT: Final = (
+    "CacheControl",
+    "ContentDisposition",
+    "ContentEncoding",
+    "ContentLanguage",
+    "ContentType",
+    "Expires",
+    "StorageClass",
+)
+_MOVED: Final = "headrace-moved"
+"""Metadata of a copy in parts, whose ETag is another one: the ETag of what was copied."""
 
 
 class PostActionCalls:
@@ -79,19 +90,24 @@ class PostActionCalls:
         found = self._current(key, etag)
         if found is None:
             return False
-        free = self._free_key(target, etag)
-        if free is not None and not self._is_copied(found, free):
+        place, has_copy = self._place(target, etag)
+        if not has_copy and not self._is_copied(found, place):
             return False
+        if found.size > self._copy_max_bytes:
+            # They are put once the copy is there, which an earlier attempt may not have come to.
+            self._copy_tags(key, place)
         return self.delete(key, etag)
 
-    def _free_key(self, target: str, etag: str) -> str | None:
-        """The key to copy to; None where an earlier attempt has made the copy already."""
+    def _place(self, target: str, etag: str) -> tuple[str, bool]:
+        """The key to copy to, and whether an earlier attempt has made the copy already."""
         known = self._head(target)
-        if known is None or known.id.etag == etag:
-            return target if known is None else None
+        if known is None:
+            return target, False
+        if known.id.etag == etag or self._moved_etag(target) == etag:
+            return target, True
         other = f"{target}.{etag}"
         if self._head(other) is not None:
-            return None
+            return other, True
         _log.warning(
             "move_target_taken",
             target=self._url(target),
@@ -99,7 +115,17 @@ class PostActionCalls:
             detail="other content has the key that post.action moves the object to: it stays, and the object "
             "goes to the key with its ETag behind",
         )
-        return other
+        return other, False
+
+    def _moved_etag(self, key: str) -> str | None:
+        """The ETag of which the object is a copy in parts; None where it is not one."""
+        try:
+            found = self._calls.retried(
+                lambda: self._client.head_object(Bucket=self._bucket, Key=key), what=self._url(key)
+            )
+        except ObjectMissing:
+            return None
+        return dict(found.get("Metadata", {})).get(_MOVED)
 
     def _is_copied(self, found: S3Object, target: str) -> bool:
         key, etag = found.id.key, found.id.etag
@@ -169,11 +195,9 @@ class PostActionCalls:
     def _copy_in_parts(self, key: str, etag: str, target: str) -> None:
         source = {"Bucket": self._bucket, "Key": key}
         known = self._calls.retried(lambda: self._client.head_object(**source), what=self._url(key))
-        extra = {
-            name: known[name]
-            for name in ("Metadata", "ContentType", "ContentEncoding", "StorageClass")
-            if known.get(name)
-        }
+        extra: dict[str, Any] = {name: known[name] for name in _KEPT if known.get(name)}
+        extra["MetadataDirective"] = "REPLACE"
+        extra["Metadata"] = {**known.get("Metadata", {}), _MOVED: etag}
         extra["CopySourceIfMatch"] = f'"{etag}"'
         config = TransferConfig(
             multipart_threshold=self._copy_max_bytes,
@@ -185,7 +209,9 @@ class PostActionCalls:
                 transfers.copy(source, self._bucket, target, extra_args=extra).result()
 
         self._calls.retried(copied, what=self._url(key))
-        if tags := self._tags(source):
+
+    def _copy_tags(self, key: str, target: str) -> None:
+        if tags := self._tags({"Bucket": self._bucket, "Key": key}):
             self._put_tags({"Bucket": self._bucket, "Key": target}, tags)
 
     def _url(self, key: str) -> str:

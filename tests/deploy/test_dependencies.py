@@ -10,7 +10,8 @@ from typing import Final
 
 _TOP: Final = Path(__file__).resolve().parents[2]
 _PACKAGES: Final = ("headrace", "ingest", "listeners", "spark")
-# What no line imports (protoc is imported by its name), and what comes with a declared package that cannot be without it.
+# What no line imports (protoc runs as a module), and what comes with a declared package that cannot do
+# without it.
 _WITHOUT_IMPORT: Final = frozenset({"googleapis-common-protos", "grpcio-tools"})
 _BROUGHT: Final = {
     "botocore": "aiobotocore",
