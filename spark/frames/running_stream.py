@@ -7,13 +7,14 @@ import structlog
 from headrace.model.errors import FrameRefused
 from headrace.model.slot_protocol import Split
 from headrace.process import logs
+from headrace.s3 import S3Calls
 from ingest.source.catalogue import Baseline
 from ingest.source.object_selection import key_readers, object_filter_of
 from spark.frames.admission import NO_LIMITS, ReadLimits
 from spark.frames.discovery import Discovery
 from spark.frames.discovery_log import DiscoveryLog
 from spark.frames.log_entries import LoggedObject, logged
-from spark.frames.log_store import LogStore, log_store
+from spark.frames.log_store import log_store
 from spark.frames.options import FramesSettings
 from spark.frames.partitions import FramePartition, cuts_of, partitioned, splits_of
 from spark.frames.reading import s3_calls
@@ -27,28 +28,38 @@ Offset = dict[str, Any]
 class RunningStream:
     """A stream at work: its log, and what finds new objects."""
 
-    def __init__(self, settings: FramesSettings) -> None:
+    def __init__(
+        self, settings: FramesSettings, log: DiscoveryLog, discovery: Discovery, calls: S3Calls
+    ) -> None:
+        self._settings = settings
+        self._log = log
+        self._discovery = discovery
+        self._calls = calls
+        self._first_new = log.last + 1
+        self._route, _ = key_readers(settings.shared)
+        self._is_available_now = False
+        # The last batches, so that they are not read back.
+        self._recent: dict[int, tuple[LoggedObject, ...]] = {}
+
+    @classmethod
+    def opened(cls, settings: FramesSettings) -> "RunningStream":
+        """The stream over the log at `state.path`, made where there is none; it finds objects from now on."""
         shared = settings.shared
         if not structlog.is_configured():
             # A process of Spark's own: what it logs is for whoever looks into the driver's stderr.
             logs.configure(level="warning", style="console")
-        self._settings = settings
-        self._calls = s3_calls(shared.s3)
+        calls = s3_calls(shared.s3)
         assert settings.state_path is not None, "a stream without it is refused"
-        store: LogStore = log_store(settings.state_path, shared.s3)
-        self._log = DiscoveryLog.open(
-            store, bucket=shared.s3.bucket, prefix=shared.s3.prefix, baseline=self._first_start
+        log = DiscoveryLog.open(
+            log_store(settings.state_path, shared.s3),
+            bucket=shared.s3.bucket,
+            prefix=shared.s3.prefix,
+            baseline=lambda: _first_start(settings, calls),
         )
-        self._first_new = self._log.last + 1
-        self._route, _ = key_readers(shared)
-        self._is_available_now = False
-        # The last batches, so that they are not read back.
-        self._recent: dict[int, tuple[LoggedObject, ...]] = {}
-        baseline = self._log.about.baseline
-        self._discovery = Discovery(
-            settings, known=self._log.known, object_filter=object_filter_of(shared, baseline)
-        )
-        self._discovery.start(skip_through=baseline.start_key)
+        baseline = log.about.baseline
+        discovery = Discovery(settings, known=log.known, object_filter=object_filter_of(shared, baseline))
+        discovery.start(skip_through=baseline.start_key)
+        return cls(settings, log, discovery, calls)
 
     def offset(self, batch: int) -> Offset:
         """The offset after a batch; the log's id tells checkpoints of other logs."""
@@ -57,9 +68,14 @@ class RunningStream:
     def next_offset(self, start: Offset, limits: ReadLimits) -> Offset:
         """The next batch of the log, a new one where it has none, `start` for nothing."""
         batch = self._checked(start)
+        if batch > self._log.committed:
+            # Spark asks for more where all before is done. It reports that when the next batch begins, and of
+            # the last one never.
+            self.commit(start)
         if batch < self._log.last:
-            # It was written, and Spark does not know of it, or an older checkpoint was restored.
-            return self.offset(self._log.last if limits == NO_LIMITS else batch + 1)
+            # It was written, and Spark does not know of it, or an older checkpoint was restored. Whatever the
+            # limits, one at a time: a batch of Spark's that is repeated has to have what it had.
+            return self.offset(batch + 1)
         if self._is_available_now:
             self._discovery.wait_for_batch(limits)
         elif not (found := self._discovery.take(limits)):
@@ -95,8 +111,9 @@ class RunningStream:
     def commit(self, end: Offset) -> None:
         """Delete the messages of batches that are done, and compact the log."""
         batch = self._checked(end)
-        self._discovery.commit(batch)
-        self._log.commit(batch)
+        if batch > self._log.committed:
+            self._discovery.commit(batch)
+            self._log.commit(batch)
 
     def report(self) -> Offset:
         """Numbers for the query's progress."""
@@ -150,14 +167,15 @@ class RunningStream:
             )
         return batch
 
-    def _first_start(self) -> Baseline:
-        """What the first start leaves to the past."""
-        discovery, s3 = self._settings.shared.discovery, self._settings.shared.s3
-        if discovery.include_existing:
-            return Baseline(start_key=discovery.native_start_key)
-        under_way = self._calls.uploads_under_way(s3.bucket, s3.prefix)
-        return Baseline(
-            existing_before_ms=under_way.at_ms,
-            start_key=discovery.native_start_key,
-            uploads=under_way.begun_ms,
-        )
+
+def _first_start(settings: FramesSettings, calls: S3Calls) -> Baseline:
+    """What the first start leaves to the past."""
+    discovery, s3 = settings.shared.discovery, settings.shared.s3
+    if discovery.include_existing:
+        return Baseline(start_key=discovery.native_start_key)
+    under_way = calls.uploads_under_way(s3.bucket, s3.prefix)
+    return Baseline(
+        existing_before_ms=under_way.at_ms,
+        start_key=discovery.native_start_key,
+        uploads=under_way.begun_ms,
+    )

@@ -247,5 +247,5 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Tasks have this class too, and need nothing of what finds objects.
             from spark.frames.running_stream import RunningStream
 
-            self._running = RunningStream(self._settings)
+            self._running = RunningStream.opened(self._settings)
         return self._running
