@@ -1,14 +1,18 @@
-"""The splits of a batch, and which of them one task reads."""
+"""The splits of a batch, which of them one task reads, and what goes to the tasks."""
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from pyspark.sql.datasource import InputPartition
 
 from headrace.formats import SPLITTERS, DecodeOptions
-from headrace.model.errors import ObjectError
-from headrace.model.objects import Route, S3Object
+from headrace.model.errors import FrameRefused, ObjectError
+from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Split
 from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
@@ -87,3 +91,74 @@ def cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[
     except ObjectError:
         # The task that reads it finds the same, and says so.
         return ()
+
+
+# -- What goes to the tasks: pickles have fields by their place, and executors may have another version ------
+
+Shapes = dict[str, tuple[str, ...]]
+"""The names of the fields of classes, by module and class."""
+
+
+class Shipped:
+    """A dataclass that tasks get, and refuse where a class in it has other fields on their side."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = _fields_of(self)
+        assert values is not None, "it is a dataclass"
+        content = pickle.dumps(tuple(values.values()))
+        return received, (type(self), shapes_of(self) | _IN_PARTITIONS, content)
+
+
+def received(kind: Any, shapes: Shapes, content: bytes) -> Any:
+    """What was pickled; FrameRefused where this side has other classes, before any of it is read."""
+    for name, fields in shapes.items():
+        module, _, class_name = name.partition(":")
+        try:
+            found = _names_of(getattr(import_module(module), class_name))
+        except (ImportError, AttributeError):
+            found = None
+        if found != fields:
+            raise FrameRefused(
+                "Spark's driver and this executor have different versions of Headrace "
+                f"({class_name} has other fields): have PYSPARK_PYTHON, or spark.pyspark.python, name "
+                "environments with the same version."
+            )
+    return kind(*pickle.loads(content))  # noqa: S301  # as Spark does with all that it sends to tasks
+
+
+def shapes_of(value: Any) -> Shapes:
+    """The classes of this value and of all within it."""
+    fields = _fields_of(value)
+    if fields is None:
+        inner: Iterable[Any] = ()
+        if isinstance(value, Mapping):
+            inner = value.values()
+        elif isinstance(value, tuple | list | frozenset):
+            inner = value
+        return {name: names for each in inner for name, names in shapes_of(each).items()}
+    found = _shape_of(type(value))
+    for each in fields.values():
+        found |= shapes_of(each)
+    return found
+
+
+def _fields_of(value: Any) -> dict[str, Any] | None:
+    names = _names_of(type(value))
+    return None if names is None else {name: getattr(value, name) for name in names}
+
+
+def _names_of(kind: Any) -> tuple[str, ...] | None:
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    return kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else None
+
+
+def _shape_of(kind: Any) -> Shapes:
+    return {f"{kind.__module__}:{kind.__qualname__}": _names_of(kind) or ()}
+
+
+_IN_PARTITIONS: Final[Shapes] = {
+    name: names for kind in (Split, S3Object, ObjectId, Route) for name, names in _shape_of(kind).items()
+}

@@ -37,7 +37,7 @@ from spark.frames.inference import PARTITION_COLUMNS, add_columns
 from spark.frames.log_entries import identity
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.options import Evolution, FramesSettings, OnSuperseded, Rows
-from spark.frames.partitions import FramePartition
+from spark.frames.partitions import FramePartition, Shipped
 from spark.frames.record_rows import constant, metadata_array, position_texts, record_batch, topic_of
 from spark.frames.schema import METADATA, RESCUED
 from spark.source.decoding import Decoding
@@ -63,7 +63,7 @@ class _NoBroker:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadTask:
+class ReadTask(Shipped):
     """What a task needs. `schema` is the Arrow schema of the frame; `is_inferred`: nobody gave it."""
 
     settings: FramesSettings

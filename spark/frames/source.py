@@ -183,6 +183,9 @@ class HeadraceReader(DataSourceReader):
         assert isinstance(partition, FramePartition), "it is one of `partitions`"
         return self._task.read(partition)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_task": self._task}
+
 
 class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what is there and what comes: one in the driver, for as long as the query runs.
@@ -240,7 +243,8 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._running = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_settings": self._settings, "_task": self._task, "_running": None}
+        # A task needs nothing else; what it has is refused where its side has another version.
+        return {"_task": self._task}
 
     def _run(self) -> "RunningStream":
         if self._running is None:

@@ -28,6 +28,7 @@ from headrace.s3.completion import CompletionState
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.options import STATE_PATH, loaded, split_options
+from spark.frames.partitions import Shipped
 from spark.sink.frame_writer import FrameWriter, records_of
 from spark.sink.task_settings import SinkTaskSettings, sink_task_settings
 
@@ -87,7 +88,7 @@ _FIXES: Final[Mapping[CompletionState, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class WriteSettings:
+class WriteSettings(Shipped):
     """What the writer is given; small and picklable."""
 
     sink: SinkTaskSettings

@@ -1,6 +1,10 @@
 """The options of a query: what they become, and what is said of those that cannot be."""
 
 import json
+import pickle
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +18,22 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.model.sink_entries import SealedObject
 from ingest.cli.app import app
 from ingest.source.catalogue import Baseline
+from spark.code_archive import build_code_archive
 from spark.frames.admission import ReadLimits
 from spark.frames.discovery_log import DiscoveryLog
 from spark.frames.log_entries import LoggedObject
 from spark.frames.log_report import log_plan, settings_of
 from spark.frames.log_store import DirectoryStore
 from spark.frames.options import NO_TOPIC, Rows, reading_settings
-from spark.frames.partitions import partitioned, splits_of
+from spark.frames.partitions import partitioned, received, splits_of
+from spark.frames.reading import ReadTask
 from spark.frames.writing import first_commit, record_columns, writing_settings
 from spark.sink.frame_writer import records_of
+
+
+class Keeper:
+    """Keeps an archive while it is there."""
+
 
 _RECORDS = (
     StructType()
@@ -129,6 +140,64 @@ def test_a_batch_that_is_repeated_has_the_objects_of_its_first_commit(tmp_path: 
     assert first_commit(store, "q", 3, [sealed("one")]) == [sealed("one")]
     assert first_commit(store, "q", 3, [sealed("two")]) == [sealed("one")]
     assert first_commit(store, "q", 4, [sealed("two")]) == [sealed("two")]
+
+
+def task_of(**options: str) -> ReadTask:
+    """What tasks of a read get."""
+    settings = reading_settings({"path": "s3://b12/in/", **options})
+    return ReadTask(settings, pa.schema([("n", pa.int64())]), frozenset({"topic"}), is_inferred=True)
+
+
+def test_what_tasks_get_is_the_same_there() -> None:
+    """Pickled as Spark pickles it, with all that is in it."""
+    task = task_of(rows="columns", maxFilesPerTrigger="3")
+    writing = writing_settings({"path": "s3://b12/"}, _RECORDS, overwrites=True)
+
+    for each in (task, writing):
+        assert pickle.loads(pickle.dumps(each)) == each  # noqa: S301  # our own
+    _, (_, shapes, _) = task.__reduce__()
+    _, (_, shapes, _) = task.__reduce__()
+    assert "headrace.options.settings:S3Settings" in shapes
+    assert "object" in shapes["headrace.model.slot_protocol:Split"]
+
+
+def test_other_fields_are_refused_before_anything_is_read() -> None:
+    """What is in the pickle would be taken for something else."""
+    _, (kind, shapes, _) = task_of().__reduce__()
+    name = "spark.frames.options:FramesSettings"
+
+    for other in ({name: shapes[name][1:]}, {"spark.frames.options:Gone": ("x",)}, {"gone:Gone": ("x",)}):
+        with pytest.raises(FrameRefused, match="have different versions of Headrace"):
+            received(kind, shapes | other, b"no pickle")
+
+
+@pytest.mark.long
+def test_an_executor_with_an_older_headrace_refuses_its_task(tmp_path: Path) -> None:
+    """Fields are pickled by their place: with one more, each would have the value of another."""
+    content = pickle.dumps(task_of())
+    keeper = Keeper()
+    older = tmp_path / "older.zip"
+    field = "    on_superseded: OnSuperseded\n"
+    with zipfile.ZipFile(build_code_archive(keeper)) as ours, zipfile.ZipFile(older, "w") as archive:
+        for name in ours.namelist():
+            text = ours.read(name).decode()
+            if name == "spark/frames/options.py":
+                assert field in text
+                text = text.replace(field, "").replace("on_superseded=values[ON_SUPERSEDED.name],", "")
+            archive.writestr(name, text)
+    program = "import pickle, sys; pickle.loads(sys.stdin.buffer.read())"
+    done = subprocess.run(
+        ["env", f"PYTHONPATH={older}", sys.executable, "-c", program],
+        input=content,
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+    )
+
+    assert (
+        "driver and this executor have different versions of Headrace (FramesSettings has other"
+        in done.stderr.decode()
+    )
 
 
 def object_of(number: int, size: int) -> S3Object:
