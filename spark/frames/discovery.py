@@ -308,6 +308,8 @@ class Discovery:
         return found.id
 
     def _reason(self, found: S3Object) -> str | None:
+        if self._given.is_state(found.id.key):
+            return "state"
         if not self._given.is_in_time(found):
             return "modified"
         if found.is_archived:

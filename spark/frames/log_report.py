@@ -74,6 +74,8 @@ def log_plan(settings: FramesSettings, listed: Iterable[S3Object]) -> Shape:
         reason = chosen.listed_route_or_reason(found)
         if isinstance(reason, ExclusionReason):
             left_out[reason.value] += 1
+        elif settings.is_state(found.id.key):
+            left_out["state"] += 1
         elif identity(found.id) in known:
             in_log += 1
         elif not settings.is_in_time(found):

@@ -16,6 +16,7 @@ from headrace.options.settings import S3Settings
 from headrace.s3.client import new_s3_client
 from headrace.s3.errors import BOTOCORES, answer_of, translate_s3
 from headrace.s3.retries import attempted
+from spark.frames.options import S3_SCHEMES
 
 _TAKEN: Final = 412
 _CONFLICT: Final = 409
@@ -47,7 +48,7 @@ class LogStore(Protocol):
 def log_store(path: str, s3: S3Settings) -> LogStore:
     """The store at `state.path`; S3 is reached as the bucket of the objects is."""
     parts = urlsplit(path)
-    if parts.scheme in {"s3", "s3a", "s3n"}:
+    if parts.scheme in S3_SCHEMES:
         return S3Store(s3, bucket=parts.netloc, prefix=parts.path.strip("/"))
     if parts.scheme in {"", "file"}:
         return DirectoryStore(Path(parts.path if parts.scheme else path))

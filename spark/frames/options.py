@@ -26,6 +26,10 @@ NO_TOPIC: Final = "headrace.no.topic"
 """In the place of a topic that neither the key nor the options name; the column is null."""
 
 
+S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
+"""What addresses of S3 begin with, in Hadoop's words as well."""
+
+
 class Rows(StrEnum):
     """What a row of the frame is."""
 
@@ -219,6 +223,15 @@ class FramesSettings:
             before is None or found.last_modified_ms < before
         )
 
+    def is_state(self, key: str) -> bool:
+        """Whether an object is a file of the query's own `state.path`, which may lie in what is read."""
+        parts = urlsplit(self.state_path or "")
+        return (
+            parts.scheme in S3_SCHEMES
+            and parts.netloc == self.shared.s3.bucket
+            and key.startswith(f"{parts.path.strip('/')}/")
+        )
+
     @property
     def url(self) -> str:
         """What is read, for messages."""
@@ -255,6 +268,7 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
         )
     if rows is Rows.COLUMNS and settings.format.restore is not None:
         raise FrameRefused("rows=columns does not read archives (input.layout): use rows=records.")
+    _check_state_path(values[STATE_PATH.name])
     has_metadata = values[METADATA.name]
     return FramesSettings(
         shared=settings,
@@ -271,6 +285,14 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
         tasks=settings.identity.tasks_max or max(2, os.cpu_count() or 2),
         given=frozenset(own),
     )
+
+
+def _check_state_path(path: str | None) -> None:
+    parts = urlsplit(path or "")
+    if parts.scheme in S3_SCHEMES and not (parts.netloc and parts.path.strip("/")):
+        raise FrameRefused(
+            f"{STATE_PATH.name} = {path!r}: expected s3://bucket/prefix, with a prefix of its own."
+        )
 
 
 def split_options(
@@ -302,7 +324,7 @@ def split_options(
 def _take_path(path: str, shared: dict[str, str], problems: list[str]) -> None:
     """What `.load(path)` names: bucket and prefix."""
     parts = urlsplit(path)
-    if parts.scheme not in {"s3", "s3a", "s3n"} or not parts.netloc:
+    if parts.scheme not in S3_SCHEMES or not parts.netloc:
         problems.append(f"path = {path!r}: expected s3://bucket/prefix")
         return
     for name, value in (("aws.s3.bucket.name", parts.netloc), ("aws.s3.prefix", parts.path.lstrip("/"))):

@@ -153,6 +153,7 @@ def _objects_now(settings: FramesSettings) -> Iterator[tuple[S3Object, Any]]:
         for found in s3_calls(shared.s3).listed(shared.s3.bucket, shared.s3.prefix):
             route = chosen.listed_route_or_reason(found)
             is_wanted = not isinstance(route, ExclusionReason) and settings.is_in_time(found)
+            is_wanted = is_wanted and not settings.is_state(found.id.key)
             if is_wanted and not found.is_archived and found.last_modified_ms <= oldest_ms:
                 yield found, route
     except HeadraceError as error:

@@ -74,6 +74,7 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
         ({"path": "s3://b12/", "rows": "columns", "input.layout": "aiven"}, "does not read archives"),
         ({"path": "s3://b12/", "post.action": "delete"}, "post.action: is not an option"),
         ({"path": "s3://b12/", "bootstrap.servers": "x:1"}, "bootstrap.servers: is not an option"),
+        ({"path": "s3://b12/", "state.path": "s3://b12"}, "with a prefix of its own"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
@@ -82,6 +83,26 @@ def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
         reading_settings(options)
 
     assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("state_path", "key", "is_state"),
+    [
+        ("s3://b12/in/state", "in/state/entries/1.json", True),
+        ("s3a://b12/in/state/", "in/state/log.json", True),
+        ("s3://b12/in/state", "in/statement.json", False),
+        ("s3://other/in/state", "in/state/log.json", False),
+        ("/in/state", "in/state/log.json", False),
+        (None, "in/state/log.json", False),
+    ],
+)
+def test_files_of_the_log_are_no_objects_of_the_query(
+    state_path: str | None, key: str, is_state: bool
+) -> None:
+    """Where it lies within what is read: each batch would find the entry of the one before, without end."""
+    given = {"path": "s3://b12/in/", **({} if state_path is None else {"state.path": state_path})}
+
+    assert reading_settings(given).is_state(key) == is_state
 
 
 def test_a_frame_that_holds_no_records() -> None:

@@ -226,6 +226,19 @@ def test_two_queries_on_one_log(frames: Frames) -> None:
     assert "two queries run on one state.path" in sentences[0]
 
 
+def test_a_log_within_what_is_read(frames: Frames) -> None:
+    """Its own files are not among the objects, and S3 keeps it over a restart."""
+    state_path = f"s3://{frames.bucket}/in/state"
+    frames.put("0.jsonl", *numbered(0, 10))
+    frames.run(frames.stream(state_path=state_path))
+    frames.put("1.jsonl", *numbered(10, 20))
+    frames.run(frames.stream(state_path=state_path))
+    frames.run(frames.stream(state_path=state_path))
+
+    assert frames.rows() == list(range(20))
+    assert frames.batches() == [0, 1]
+
+
 def test_objects_that_are_gone(frames: Frames) -> None:
     """A batch that was begun fails with the object; `on.superseded=skip` leaves it out."""
     frames.put("0.jsonl", *numbered(0, 10))
