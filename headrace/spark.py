@@ -8,16 +8,33 @@
 Where Headrace is installed for the Python that Spark runs, `format("headrace")` is known without `register`.
 """
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["register"]
 
+# What PySpark runs where neither PYSPARK_PYTHON nor spark.pyspark.python names another.
+_DEFAULT_PYTHON: Final = "python3"
+
 
 def register(spark: "SparkSession") -> None:
-    """Have this session, of Spark Connect too, know `format("headrace")`."""
+    """Have this session, of Spark Connect too, know `format("headrace")`.
+
+    Where everything runs on this machine and the session names no Python, its processes run this one.
+    """
     from spark.frames.source import HeadraceSource
 
+    _choose_python(spark)
     spark.dataSource.register(HeadraceSource)
+
+
+def _choose_python(spark: "SparkSession") -> None:
+    # A session of Connect has no context; its server has a Python of its own.
+    context = getattr(spark, "_sc", None)
+    if context is None or not context.master.startswith("local"):
+        return
+    if context.pythonExec == _DEFAULT_PYTHON:
+        context.pythonExec = sys.executable

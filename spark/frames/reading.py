@@ -73,6 +73,16 @@ class ReadTask(Shipped):
 
     def read(self, partition: FramePartition) -> Iterator[Any]:
         """The rows of the partition as Arrow batches; FrameRefused names object and fix."""
+        try:
+            yield from self._read(partition)
+        except HeadraceError as error:
+            sentence = str(error)
+        else:
+            return
+        # Without its causes: PySpark shows the stack of each before the sentence.
+        raise FrameRefused(sentence)
+
+    def _read(self, partition: FramePartition) -> Iterator[Any]:
         if not partition.splits:
             return
         settings = self.settings

@@ -1,8 +1,9 @@
 """What PySpark asks of a data source: the schema, and readers and writers of batches and streams."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -48,6 +49,22 @@ if TYPE_CHECKING:
     from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter
 
 Offset = dict[str, Any]
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+def in_a_sentence(call: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+    """The call, whose refusal is one sentence: PySpark shows each cause with its stack, and that last."""
+
+    @wraps(call)
+    def called(*args: _Given.args, **named: _Given.kwargs) -> _Found:
+        try:
+            return call(*args, **named)
+        except HeadraceError as error:
+            sentence = str(error)
+        raise FrameRefused(sentence)
+
+    return called
 
 
 class HeadraceSource(DataSource):
@@ -61,6 +78,7 @@ class HeadraceSource(DataSource):
         """The name of the format."""
         return "headrace"
 
+    @in_a_sentence
     def schema(self) -> StructType:
         """The columns, where the query does not give them."""
         settings = reading_settings(self.options)
@@ -75,11 +93,13 @@ class HeadraceSource(DataSource):
         ]
         return StructType([*fields, METADATA_FIELD] if settings.has_metadata else fields)
 
+    @in_a_sentence
     def reader(self, schema: StructType) -> "HeadraceReader":
         """The reader of what is there now."""
         settings = reading_settings(self.options)
         return HeadraceReader(settings, _task(settings, schema, is_inferred=self.is_inferred))
 
+    @in_a_sentence
     def streamReader(self, schema: StructType) -> "HeadraceStreamReader":  # noqa: N802  # PySpark's name
         """The reader of what is there and of what comes."""
         settings = reading_settings(self.options)
@@ -87,12 +107,14 @@ class HeadraceSource(DataSource):
             raise FrameRefused(f"{STATE_PATH.name} is missing: a stream keeps its discovery log there.")
         return HeadraceStreamReader(settings, _task(settings, schema, is_inferred=self.is_inferred))
 
+    @in_a_sentence
     def writer(self, schema: StructType, overwrite: bool) -> "HeadraceWriter":  # noqa: FBT001  # PySpark's
         """The writer of a frame."""
         from spark.frames.writing import HeadraceWriter, writing_settings
 
         return HeadraceWriter(writing_settings(self.options, schema, overwrites=overwrite))
 
+    @in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> "HeadraceStreamWriter":  # noqa: N802, FBT001  # PySpark's
         """The writer of a query's batches."""
         from spark.frames.writing import HeadraceStreamWriter, writing_settings
@@ -167,6 +189,7 @@ class HeadraceReader(DataSourceReader):
         self._settings = settings
         self._task = task
 
+    @in_a_sentence
     def partitions(self) -> list[FramePartition]:
         """The splits of all objects; one without any where there is nothing, for Spark wants one."""
         settings = self._settings
@@ -200,6 +223,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._task = task
         self._running: RunningStream | None = None
 
+    @in_a_sentence
     def initialOffset(self) -> Offset:  # noqa: N802  # PySpark's name
         """Before the first batch."""
         return self._run().offset(0)
@@ -211,11 +235,13 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxFiles(limits.max_files)
         return ReadAllAvailable() if limits.max_bytes is None else ReadMaxBytes(limits.max_bytes)
 
+    @in_a_sentence
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802  # PySpark's name
         """A batch that is durable, `start` where there is nothing new."""
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._settings.limits
         return self._run().next_offset(start, limits)
 
+    @in_a_sentence
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # PySpark's name
         """From now on what the bucket has now, and no more."""
         self._run().only_what_is_there()
@@ -224,6 +250,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What the progress of the query shows: the log's last batch, what is known, and what waits."""
         return None if self._running is None else self._running.report()
 
+    @in_a_sentence
     def partitions(self, start: Offset, end: Offset) -> list[FramePartition]:
         """The partitions of the batches after `start`, up to `end`: for ever the same."""
         return self._run().partitions(start, end)
@@ -233,6 +260,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, FramePartition), "it is one of `partitions`"
         return self._task.read(partition)
 
+    @in_a_sentence
     def commit(self, end: Offset) -> None:
         """Everything up to `end` is done: its messages are deleted."""
         self._run().commit(end)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from headrace.model.errors import FrameRefused
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.sink_entries import SealedObject
+from headrace.spark import register
 from ingest.cli.app import app
 from ingest.source.catalogue import Baseline
 from spark.code_archive import build_code_archive
@@ -103,6 +105,25 @@ def test_files_of_the_log_are_no_objects_of_the_query(
     given = {"path": "s3://b12/in/", **({} if state_path is None else {"state.path": state_path})}
 
     assert reading_settings(given).is_state(key) == is_state
+
+
+@pytest.mark.parametrize(
+    ("master", "python", "expected"),
+    [
+        ("local[2]", "python3", sys.executable),
+        ("local[2]", "/opt/python", "/opt/python"),
+        ("spark://host:7077", "python3", "python3"),
+    ],
+)
+def test_a_local_session_runs_the_python_that_registers(master: str, python: str, expected: str) -> None:
+    """Unless it names another; executors of a cluster have their own."""
+    context = SimpleNamespace(master=master, pythonExec=python)
+    registered: list[Any] = []
+    session: Any = SimpleNamespace(_sc=context, dataSource=SimpleNamespace(register=registered.append))
+    register(session)
+
+    assert context.pythonExec == expected
+    assert [one.name() for one in registered] == ["headrace"]
 
 
 def test_a_frame_that_holds_no_records() -> None:

@@ -239,6 +239,20 @@ def test_a_log_within_what_is_read(frames: Frames) -> None:
     assert frames.batches() == [0, 1]
 
 
+def test_a_refusal_is_one_sentence(frames: Frames) -> None:
+    """Of what the driver finds, and of what a task does: no stack of a cause comes before it."""
+    frames.put("0.jsonl", {"n": 1}, b"{")
+    (frames.folder / "file").touch()
+    found = [
+        frames.problem(lambda: frames.stream("n long", state_path=str(frames.folder / "file"))),
+        frames.problem(lambda: frames.stream("n long"), checkpoint="other"),
+    ]
+
+    assert "file' may not be read and written (Not a directory): name a directory" in found[0]
+    assert "has a bad row at" in found[1]
+    assert all("direct cause" not in text and "another exception" not in text for text in found)
+
+
 def test_objects_that_are_gone(frames: Frames) -> None:
     """A batch that was begun fails with the object; `on.superseded=skip` leaves it out."""
     frames.put("0.jsonl", *numbered(0, 10))
