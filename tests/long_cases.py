@@ -37,6 +37,7 @@ _START: Final = "integration/test_start_problems.py::"
 _SINK: Final = "sink/test_sink_end_to_end.py::"
 _LISTENERS: Final = "listeners/test_listeners.py::"
 _TASK: Final = "spark/test_task_end_to_end.py::"
+_FIRST_START: Final = "ingest/service/test_first_start.py::"
 _READER: Final = "headrace/kafka/consumer/test_partition_reader.py::"
 
 # Units: more pages of a kind, sizes and codecs.
@@ -328,6 +329,51 @@ _SERVICES: Final = (
         shown_by=(
             "headrace/formats/transforms/test_source_transforms.py",
             "headrace/formats/transforms/test_record_transforms.py",
+        ),
+    ),
+    Moved(
+        test="integration/test_post_actions.py::test_another_bucket_is_another_first_start",
+        shown_by=(
+            f"{_FIRST_START}test_a_record_without_a_bucket_is_of_the_bucket_that_the_ledger_knows",
+            "simulation/test_simulation.py",
+        ),
+    ),
+    Moved(
+        test="integration/test_post_actions.py::test_another_prefix_is_another_first_start",
+        shown_by=(
+            f"{_FIRST_START}test_another_prefix_is_another_first_start_of_the_keys_outside_the_first_one",
+            f"{_FIRST_START}test_back_at_a_prefix_its_own_first_start_counts",
+        ),
+    ),
+    Moved(
+        test="integration/test_discovery_listing.py::"
+        "test_an_upload_under_way_at_the_first_start_is_not_existing",
+        shown_by=(
+            "ingest/source/catalogue/test_object_filter.py::"
+            "test_uploads_that_were_under_way_are_not_existing",
+            "headrace/kafka/test_control_records.py::test_controls_there_and_back",
+        ),
+    ),
+    Moved(
+        test="ingest/http/rest/test_rest_end_to_end.py::test_a_reset_has_everything_read_again",
+        shown_by=(
+            "ingest/http/rest/test_rest_end_to_end.py::"
+            "test_a_stopped_service_gives_its_slots_back_and_lets_offsets_be_changed",
+            "ingest/http/rest/test_rest_offsets.py::test_delete_resets_all",
+        ),
+    ),
+    Moved(
+        test="ingest/connect/test_frozen_worker.py::test_a_request_to_a_frozen_worker_is_answered_in_time",
+        shown_by=(
+            "ingest/connect/test_forwarding.py::test_a_frozen_worker_is_not_waited_for",
+            "ingest/connect/test_forwarding.py::test_nobody_waits_longer_than_asked",
+        ),
+    ),
+    Moved(
+        test="spark/frames/test_frames_stream.py::test_a_checkpoint_of_another_log",
+        shown_by=(
+            "spark/frames/test_frames_stream.py::test_a_log_that_is_older_than_the_checkpoint",
+            "spark/frames/test_frames_log.py::test_a_log_of_another_bucket_is_refused",
         ),
     ),
 )
