@@ -1,7 +1,8 @@
 """The formats: how a source becomes batches of rows. A new format is one module and one line in `detected`.
 
 jsonl        JSON Lines: lines, json_check, json_batches; line_splits cuts objects of lines
-json_array   one JSON array, which json_path finds where it is inside a document
+json_array   one JSON array, which json_path finds where it is inside a document, or what json_sequence reads:
+             JSON objects one after another; json_marks has the brackets of both
 csv_objects  CSV: csv_rows cuts rows, csv_fields reads and writes them
 text         lines, or text by patterns
 chunks       bytes

@@ -20,6 +20,7 @@ class Content:
     """What bytes look like: `words` for a sentence, the input format that reads it, and what else to do.
 
     `also` are formats that may read it as well, and `options` what the format needs beside itself.
+    `is_seen`: `input.format=auto` takes it for what it is.
     """
 
     words: str
@@ -27,11 +28,12 @@ class Content:
     otherwise: str = _CONVERT
     also: frozenset[InputFormat] = frozenset()
     options: str = ""
+    is_seen: bool = True
 
     def is_read_by(self, input_format: InputFormat) -> bool:
         """Whether objects like this are rows to this format."""
         if input_format is InputFormat.AUTO:
-            return self.format is not None
+            return self.format is not None and self.is_seen
         return input_format in {InputFormat.BYTES, self.format, *self.also}
 
     @property
@@ -46,8 +48,13 @@ _JSONL: Final = Content("JSON Lines", InputFormat.JSONL, also=_TEXT)
 _ARRAYS: Final = replace(_JSONL, also=_TEXT | {InputFormat.JSON})
 _ARRAY: Final = Content("one JSON array over several lines", InputFormat.JSON, also=_TEXT)
 _DOCUMENT: Final = Content(
-    "one JSON document over several lines", None, "write one JSON value a line (jq -c does)", _TEXT
+    "a JSON document over several lines",
+    InputFormat.JSON,
+    also=_TEXT,
+    options=" (and json.path, if the rows are in an array inside it)",
+    is_seen=False,
 )
+_SEQUENCE: Final = replace(_DOCUMENT, words="JSON objects with no line ends between them", options="")
 _MAGIC: Final = (
     (b"PAR1", Content("Parquet", InputFormat.PARQUET)),
     (b"PARE", Content("Parquet with an encrypted footer")),
@@ -81,6 +88,8 @@ def _of_text(text: str) -> Content | None:
     first = text.lstrip()[0]
     if all(good):
         return _ARRAYS if first == "[" else _JSONL
+    if not good[0] and _holds_several(lines[0]):
+        return _SEQUENCE
     if any(good[:_FEW_LINES]) or len(lines) < _FEW_LINES:
         return None  # lines of JSON with a broken one among them, or too little to know
     return {"[": _ARRAY, "{": _DOCUMENT}.get(first) or _of_lines(lines)
@@ -103,6 +112,16 @@ def _is_json(line: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _holds_several(line: str) -> bool:
+    """Whether the line begins with a JSON object, and another one behind it."""
+    text = line.lstrip()
+    try:
+        behind = text[json.JSONDecoder().raw_decode(text)[1] :] if text.startswith("{") else ""
+    except (ValueError, RecursionError):
+        return False
+    return behind.lstrip().startswith("{")
 
 
 def _of_lines(lines: list[str]) -> Content:

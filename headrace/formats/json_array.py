@@ -1,33 +1,31 @@
-"""One JSON array, streamed: each element, as it stands, is a row once it is known to be one JSON value."""
+"""JSON, streamed: each element of an array, or each of many objects, is a row as it stands."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
+from headrace.formats import json_sequence
 from headrace.formats.compression import plain_stream
 from headrace.formats.json_batches import json_batches, one_bad_row
+from headrace.formats.json_marks import BLANKS, COMMA, Marks, Opening, opened
 from headrace.formats.json_path import ArrayError, ArrayFinder
 from headrace.formats.lines import LineBlock, LongLine
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectCorrupt
-from headrace.model.positions import ElementPosition, Position
+from headrace.model.positions import BytePosition, ElementPosition, Position
 from headrace.model.rows import Numbers, RowBatch
 
 # -- The elements of one JSON array in a byte stream, many at a time, without holding one that is too long ---
 # Only what bounds elements is looked at: strings, brackets, and commas at the array's own level. Whether an
 # element is JSON is seen when it is checked.
 
-_QUOTE, _BACKSLASH, _OPEN, _CLOSE, _COMMA = range(1, 6)
-_KINDS: Final = np.zeros(256, np.uint8)
-for _octets, _kind in ((b'"', _QUOTE), (b"\\", _BACKSLASH), (b"[{", _OPEN), (b"]}", _CLOSE), (b",", _COMMA)):
-    _KINDS[list(_octets)] = _kind
-_DELTAS: Final = np.array([0, 0, 0, 1, -1, 0], np.int64)
 _BLANK: Final = np.zeros(256, bool)
-_BLANK[list(b" \t\r\n")] = True
+_BLANK[list(BLANKS)] = True
 # Blanks before an element that are passed one by one for all elements at once.
 _BLANKS_AT_ONCE: Final = 64
 _SLACK_BYTES: Final = 64
@@ -54,22 +52,30 @@ class LongElement:
 def elements(
     chunks: Iterator[bytes], *, offset: int, number: int, limit: int
 ) -> Iterator[ElementBlock | LongElement]:
-    """The elements of the stream whose first byte is byte `offset` and, unless that is 0, element `number`.
+    """The elements of the stream whose first byte, byte `offset`, is one of element `number` or before it.
 
-    Raises ArrayError where the stream is no array; EOFError behind the last whole element when it ends early.
+    Raises ArrayError where something follows the array, EOFError behind the last whole element when it ends
+    early.
     """
     scanner = _ElementScanner(offset, number, limit)
-    if offset == 0:
-        chunks = scanner.opened(chunks)
     for chunk in chunks:
         if scanner.rest is None:
             yield from scanner.feed(chunk)
         else:
             scanner.rest = chunk
-        if scanner.rest is not None:
-            _only_blanks(scanner.rest)
+        if scanner.rest is not None and scanner.rest.strip(BLANKS):
+            raise ArrayError("something stands behind its closing ]")
     if scanner.rest is None:
         raise EOFError("the array does not end")
+
+
+def elements_of_array(opening: Opening, limit: int) -> Iterator[ElementBlock | LongElement]:
+    """All elements of what has been opened; ArrayError where it is not an array."""
+    if opening.first not in {b"", b"["}:
+        raise ArrayError("it does not begin with [")
+    if opening.first:
+        behind = chain([next(opening.chunks)[1:]], opening.chunks)
+        yield from elements(behind, offset=opening.offset + 1, number=0, limit=limit)
 
 
 def elements_at(
@@ -112,27 +118,7 @@ class _ElementScanner:
         self._parts: list[bytes] = []
         self._held = 0
         self._dropped = False
-        self._depth = 1
-        self._in_string = False
-        self._escaped = False
-
-    def opened(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """The chunks behind the bracket that opens the array."""
-        for chunk in chunks:
-            text = chunk
-            if self._begin == 0 and text.startswith(b"\xef\xbb\xbf"):
-                text, self._begin = text[3:], 3
-            rest = text.lstrip(b" \t\r\n")
-            self._begin += len(text) - len(rest)
-            if not rest:
-                continue
-            if not rest.startswith(b"["):
-                raise ArrayError("it does not begin with [")
-            self._begin += 1
-            yield rest[1:]
-            yield from chunks
-            return
-        self.rest = b""  # nothing but blanks: an object without rows
+        self._marks = Marks(depth=1)
 
     def feed(self, chunk: bytes) -> Iterator[ElementBlock | LongElement]:
         commas, close = self._scan(chunk)
@@ -150,44 +136,13 @@ class _ElementScanner:
             self._hold(chunk[behind:] if behind else chunk)
 
     def _scan(self, chunk: bytes) -> tuple[Numbers, int | None]:
-        """Commas of the array's own level, and the bracket that closes it; the next scan goes on there."""
-        octets = np.frombuffer(chunk, np.uint8)
-        kinds = _KINDS[octets]
-        at = np.flatnonzero(kinds)
-        kinds = kinds[at]
-        at, kinds = self._unescaped(at, kinds, len(chunk))
-        quotes = kinds == _QUOTE
-        inside = (np.cumsum(quotes) + self._in_string) % 2 == 1
-        self._in_string = bool(inside[-1]) if len(inside) else self._in_string
-        outside = ~inside & ~quotes
-        at, kinds = at[outside], kinds[outside]
-        depths = self._depth + np.cumsum(_DELTAS[kinds])
+        """Commas of the array's own level, and the bracket that closes it."""
+        at, kinds, depths = self._marks.scan(chunk)
         closes = np.flatnonzero(depths <= 0)
         close = int(at[closes[0]]) if len(closes) else None
         if close is not None:
             at, kinds, depths = at[: closes[0]], kinds[: closes[0]], depths[: closes[0]]
-        elif len(depths):
-            self._depth = int(depths[-1])
-        return at[(kinds == _COMMA) & (depths == 1)], close
-
-    def _unescaped(self, at: Numbers, kinds: np.ndarray, length: int) -> tuple[Numbers, np.ndarray]:
-        """What is neither a backslash nor behind an odd number of them."""
-        was_escaped, self._escaped = self._escaped, False
-        slashes = kinds == _BACKSLASH
-        if was_escaped and len(at) and at[0] == 0:
-            slashes[0] = False  # a backslash there is escaped itself, and so is a quote
-        if not slashes.any():
-            keep = (kinds != _BACKSLASH) & ~((at == 0) & was_escaped)
-            return at[keep], kinds[keep]
-        places = at[slashes]
-        begins = np.concatenate([[True], np.diff(places) != 1])
-        runs = np.flatnonzero(begins)
-        lengths = np.diff(np.append(runs, len(places)))
-        behind = places[runs] + lengths
-        escaped = behind[lengths % 2 == 1]
-        self._escaped = bool(len(escaped)) and int(escaped[-1]) == length
-        keep = (kinds != _BACKSLASH) & ~np.isin(at, escaped, assume_unique=True) & ~((at == 0) & was_escaped)
-        return at[keep], kinds[keep]
+        return at[(kinds == COMMA) & (depths == 1)], close
 
     def _cut(self, chunk: bytes, cuts: Numbers, *, is_end: bool) -> Iterator[ElementBlock | LongElement]:
         first = 0
@@ -233,7 +188,7 @@ class _ElementScanner:
 
     def _hold(self, part: bytes) -> None:
         if not self._held:
-            text = part.lstrip(b" \t\r\n")
+            text = part.lstrip(BLANKS)
             self._begin += len(part) - len(text)
             part = text
         self._held += len(part)
@@ -260,12 +215,7 @@ def _passed_blanks(octets: np.ndarray, at: Numbers, stop: Numbers, step: int) ->
     return np.array(places, np.int64)
 
 
-def _only_blanks(chunk: bytes) -> None:
-    if chunk.strip(b" \t\r\n"):
-        raise ArrayError("something stands behind its closing ]")
-
-
-# -- One JSON array, streamed: each element, as it stands, is a row once it is known to be one JSON value ----
+# -- Rows: elements of the array, or of that inside, or objects one after another ----------------------------
 
 
 def decode(
@@ -276,35 +226,62 @@ def decode(
     begin: int | None = None,
     end: int | None = None,
 ) -> Iterator[RowBatch]:
-    """The elements of the array from `start` on; an array is never cut. Blocks on reads.
+    """The elements of the array, or the objects one after another, from `start` on; never cut.
 
-    With `json.path` those of the array inside, of each document. Raises ObjectCorrupt behind the last whole
-    element of an array that does not end, InvalidObject (`not_an_array`) for anything else.
+    With `json.path` the elements of the array inside, of each document. Blocks on reads. Raises ObjectCorrupt
+    behind the last whole row where the end is missing, InvalidObject (`not_an_array`) for anything else.
     """
     del begin, end
-    if not isinstance(start, ElementPosition | None):
-        raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a JSON array.")
-    at = start if start is not None else ElementPosition()
-    builder = RecordBuilder.of(options)
     path = options.format.json_path
-    stream, limit = plain_stream(source, at.byte), options.row_max_bytes
-    found = (
-        elements_at(stream, path, offset=at.byte, number=at.element, limit=limit)
-        if path
-        else elements(stream, offset=at.byte, number=at.element, limit=limit)
-    )
     try:
-        for block in found:
-            if isinstance(block, LongElement):
-                yield _long_element(block, options)
-            else:
-                yield from map(builder.build, _batches(block, options))
+        is_any = path is None and options.archive is None
+        if is_any and isinstance(start, BytePosition | None):
+            yield from _rows_of_any(source, start, options)
+        elif isinstance(start, ElementPosition | None):
+            yield from _rows_of_array(source, start or ElementPosition(), options)
+        else:
+            raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a JSON object.")
     except ArrayError as error:
         raise InvalidObject(_refusal(source.name, path, error), reason="not_an_array") from error
     except EOFError as error:
-        raise ObjectCorrupt(
-            f"{source.name}: the JSON array is cut short. Upload the object again."
-        ) from error
+        raise ObjectCorrupt(f"{source.name}: the JSON is cut short. Upload the object again.") from error
+
+
+def _rows_of_any(
+    source: ByteSource, start: BytePosition | None, options: DecodeOptions
+) -> Iterator[RowBatch]:
+    """The rows of an array, or of objects one after another, in which a position is a byte."""
+    opening = opened(plain_stream(source))
+    if opening.first != b"{":
+        if start is not None:
+            raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a JSON array.")
+        yield from _rows_of(elements_of_array(opening, options.row_max_bytes), options)
+        return
+    chunks, at = opening.chunks, opening.offset
+    if start is not None and start.byte > at:
+        chunks, at = plain_stream(source, start.byte), start.byte
+    yield from map(RecordBuilder.of(options).build, json_sequence.decode(chunks, at, options))
+
+
+def _rows_of_array(source: ByteSource, start: ElementPosition, options: DecodeOptions) -> Iterator[RowBatch]:
+    path, limit = options.format.json_path, options.row_max_bytes
+    chunks, at, number = plain_stream(source, start.byte), start.byte, start.element
+    if path:
+        found = elements_at(chunks, path, offset=at, number=number, limit=limit)
+    elif at:
+        found = elements(chunks, offset=at, number=number, limit=limit)
+    else:
+        found = elements_of_array(opened(chunks), limit)
+    yield from _rows_of(found, options)
+
+
+def _rows_of(found: Iterator[ElementBlock | LongElement], options: DecodeOptions) -> Iterator[RowBatch]:
+    builder = RecordBuilder.of(options)
+    for block in found:
+        if isinstance(block, LongElement):
+            yield _long_element(block, options)
+        else:
+            yield from map(builder.build, _batches(block, options))
 
 
 def _refusal(name: str, path: tuple[str, ...] | None, error: ArrayError) -> str:
@@ -314,15 +291,15 @@ def _refusal(name: str, path: tuple[str, ...] | None, error: ArrayError) -> str:
             "leave such objects out (object.exclude)."
         )
     return (
-        f"{name}: the object is no JSON array: {error}. Set input.format to what it is (jsonl for lines of "
-        "JSON), or json.path if the array is inside."
+        f"{name}: the object is neither one JSON array nor JSON objects one after another: {error}. Set "
+        "input.format to what it is (jsonl for lines of JSON values)."
     )
 
 
 def first_element(head: bytes) -> bytes | None:
     """The first element of the array that begins so, None where there is none, or not all of it."""
     try:
-        block = next(elements(iter([head]), offset=0, number=0, limit=len(head)), None)
+        block = next(elements_of_array(opened(iter([head])), len(head)), None)
     except (ArrayError, EOFError):
         return None
     if not isinstance(block, ElementBlock):

@@ -69,9 +69,9 @@ INPUT_FORMAT = option(
     choice(InputFormat),
     "bytes",
     Group.RECORDS,
-    "What the objects hold: `bytes` cut in chunks, lines of JSON (`jsonl`), one JSON array (`json`), `csv`, "
-    "lines of `text`, `avro` or `parquet`. `auto`: each object is read as what its beginning says, or else "
-    "its name.",
+    "What the objects hold: `bytes` cut in chunks, lines of JSON (`jsonl`), one JSON array or JSON objects "
+    "one after another (`json`), `csv`, lines of `text`, `avro` or `parquet`. `auto`: each object is read as "
+    "what its beginning says, or else its name.",
     importance="HIGH",
 )
 COMPRESSION = option(

@@ -29,7 +29,7 @@ _PARTITION: Final = ("bucket", "key", "etag")
 # With `auto` the object decides, so that any is a position.
 _KINDS: Final[Mapping[InputFormat, tuple[type[Position], ...]]] = {
     InputFormat.JSONL: (BytePosition,),
-    InputFormat.JSON: (ElementPosition,),
+    InputFormat.JSON: (ElementPosition, BytePosition),
     InputFormat.CSV: (BytePosition,),
     InputFormat.TEXT: (BytePosition,),
     InputFormat.BYTES: (BytePosition,),

@@ -20,7 +20,9 @@ from headrace.options.choices import InputFormat
         (b"id,name\n1,a\n2,b\n3", "CSV (columns between commas)", InputFormat.CSV),
         (b"id;name\r\n1;a,b\r\n", "CSV (columns between semicolons)", InputFormat.CSV),
         (b"1\ta\n2\tb\n", "CSV (columns between tabs)", InputFormat.CSV),
-        (b'{\n  "a": 1,\n  "b": 2\n}\n', "one JSON document over several lines", None),
+        (b'{\n  "a": 1,\n  "b": 2\n}\n', "a JSON document over several lines", InputFormat.JSON),
+        (b'{"a":1}{"a":2}{"a', "JSON objects with no line ends between them", InputFormat.JSON),
+        (b'{"a":1} {"a":2}\n{"a":1}\n', "JSON objects with no line ends between them", InputFormat.JSON),
         (b'[\n{"a":1},\n{"a":2}\n]\n', "one JSON array over several lines", InputFormat.JSON),
         (b"<?xml version='1.0'?>\n<a/>", "XML or HTML", None),
         (

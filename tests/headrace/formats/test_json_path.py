@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.formats import DecodeOptions
 from headrace.model.errors import InvalidObject
-from headrace.model.positions import ElementPosition
+from headrace.model.positions import BytePosition, ElementPosition
 from headrace.options.choices import InputFormat
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.endless import Endless
@@ -112,6 +112,11 @@ def test_a_document_that_is_cut_short_gives_what_is_whole(length: int, rows: int
     assert decoded.error is not None
     assert "cut short" in str(decoded.error)
     assert decoded.values == [b"1", b"2", b"3"][:rows]
+
+
+def test_a_byte_is_no_position_in_an_array() -> None:
+    """It is one in objects one after another, whose rows these documents are not."""
+    assert decode_all(MemorySource(b'{"Records":[1]}'), RECORDS, start=BytePosition(0)).error is not None
 
 
 values: Any = st.recursive(
