@@ -7,7 +7,8 @@ from headrace.options.value_types import Form, FormError
 
 AIVEN_SOURCE: Final = "io.aiven.kafka.connect.s3.source.S3SourceConnector"
 AIVEN_SOURCES: Final = (AIVEN_SOURCE, "io.aiven.kafka.connect.s3.S3SourceConnector", "S3SourceConnector")
-SOURCE_CLASSES: Final = ("HeadraceSource", *AIVEN_SOURCES)
+SOURCE_CLASS: Final = "HeadraceSource"
+SOURCE_CLASSES: Final = (SOURCE_CLASS, *AIVEN_SOURCES)
 SINK_CLASS: Final = "HeadraceSink"
 CLASSES: Final = (*SOURCE_CLASSES, SINK_CLASS)
 """Our own classes, and those that mean one of them."""
@@ -17,6 +18,11 @@ OTHER_SINKS: Final = (
     "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
 )
 """The sinks whose configurations `headrace.vendors` translates."""
+CONFLUENT_SOURCE: Final = "io.confluent.connect.s3.source.S3SourceConnector"
+LENSES_SOURCE: Final = "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector"
+OTHER_SOURCES: Final = (CONFLUENT_SOURCE, LENSES_SOURCE)
+"""The sources whose configurations it translates; Aiven's has our own options."""
+_NAMED: Final = ("HeadraceSource", "HeadraceSink", AIVEN_SOURCE, *OTHER_SOURCES, *OTHER_SINKS)
 SINK_CLASSES: Final = (SINK_CLASS, *OTHER_SINKS)
 
 
@@ -39,12 +45,17 @@ def _direction(text: str) -> Direction:
             f"configurations of this sink do not run here yet: set {SINK_CLASS} and Headrace's own options "
             "(docs/sink.md)"
         )
+    if name in OTHER_SOURCES:
+        raise FormError(
+            f"configurations of this source do not run here yet: set {SOURCE_CLASS} and Headrace's own "
+            "options (docs/restore.md)"
+        )
     raise FormError
 
 
 CONNECTOR: Final = Form(
     kind="CLASS",
-    expected=f"HeadraceSource, HeadraceSink, {AIVEN_SOURCE}, {', '.join(OTHER_SINKS)}, or absent",
+    expected=f"{', '.join(_NAMED)}, or absent",
     parse=_direction,
     values=CLASSES,
 )

@@ -1,4 +1,4 @@
-"""What a maker's sink is to us: its classes, what becomes of each of its options, its translation."""
+"""What a vendor's connector is to us: its classes, what becomes of each of its options, its translation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from headrace.names.archive_names import LayoutName
+from headrace.options.direction_forms import SINK_CLASS
 
 if TYPE_CHECKING:
     from headrace.options.vendor_translation import Translation
@@ -41,14 +42,20 @@ class VendorOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """`name` is what its users call it; `translate` reads its options and writes ours."""
+    """`name` is what its users call it; `translate` reads its options and writes those of `own_class`."""
 
     name: str
     layout: LayoutName
     classes: tuple[str, ...]
     options: tuple[VendorOption, ...]
     translate: "Callable[[Translation], None]"
+    own_class: str = SINK_CLASS
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether it archives topics; otherwise it brings objects to Kafka."""
+        return self.own_class == SINK_CLASS
 
     def option(self, name: str) -> VendorOption | None:
-        """The row of an option, None where its sink has none of this name."""
+        """The row of an option, None where it has none of this name."""
         return next((each for each in self.options if each.matches(name)), None)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from headrace.options.direction_forms import SINK_CLASS
 from headrace.options.problems import Problems
 from headrace.options.references import ReferenceMissing, References
 from headrace.options.secret import MASK, is_secret_name
@@ -14,7 +13,7 @@ T = TypeVar("T")
 
 _CLASS: Final = "connector.class"
 _FLAGS: Final = {"true": True, "false": False}
-_LEFTOVER: Final = "the other sink does not know it either"
+_LEFTOVER: Final = "the other connector does not know it either"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +206,7 @@ def translate(
         *(TranslatedLine(option=each, fate=Fate.NEEDLESS, note=_LEFTOVER) for each in leftovers),
     )
     return Translated(
-        options={_CLASS: SINK_CLASS, **found.options, **others},
+        options={_CLASS: vendor.own_class, **found.options, **others},
         spelled={own: theirs for own, theirs in found.spelled.items() if own not in others},
         lines=lines,
         warnings=(*found.warnings, *_overruled(found, others), *_needless(lines)),
@@ -227,7 +226,7 @@ def _divided(vendor: Vendor, configuration: Mapping[str, str]) -> tuple[dict[str
 
 def _overruled(found: Translated, others: Mapping[str, str]) -> list[str]:
     return [
-        f"{own} wins over {found.spelled[own]}, which says the same in the other sink's words"
+        f"{own} wins over {found.spelled[own]}, which says the same in the other connector's words"
         for own in others
         if own in found.spelled
     ]

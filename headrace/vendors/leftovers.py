@@ -76,7 +76,11 @@ def is_leftover(option: str, own: Vendor | None, vendors: tuple[Vendor, ...]) ->
 
 
 def is_leftover_of_a_source(
-    option: str, text: str, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]
+    option: str,
+    text: str,
+    configuration: Mapping[str, str],
+    vendors: tuple[Vendor, ...],
+    own: Vendor | None = None,
 ) -> bool:
     """The same for a source, whose converters write: what they write is decided by their own options."""
     if option.startswith(TOPIC_CREATION):
@@ -88,7 +92,7 @@ def is_leftover_of_a_source(
             return False
         named = configuration.get(part, "").strip()
         return needless_of_converter(named, suffix, text, writes=True) is not None
-    return is_leftover(option, None, vendors)
+    return is_leftover(option, own, vendors)
 
 
 def names_of(vendor: Vendor) -> tuple[str, ...]:

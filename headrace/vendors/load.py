@@ -57,8 +57,8 @@ def load(
     `overrides` (`--set`) win over the text, the text over `worker_config`, the text of a Connect worker's
     file. `read_file` and `read_bytes` are asked for the files that `${file:..}` and a PKCS12 trust store
     name, and may raise OSError; where no region is given, for those of AWS's profiles; nothing else is read.
-    A configuration of another maker's sink (`vendors`) is translated first. Raises SettingsError with all
-    problems, and nothing else.
+    A configuration of another vendor's connector (`vendors`) is translated first. Raises SettingsError
+    with all problems, and nothing else.
     """
     problems = Problems()
     references = References(environment=environment, read_file=read_file)
@@ -73,7 +73,7 @@ def load(
             worker=worker or {},
             references=references,
             problems=problems,
-            is_leftover=partial(is_leftover, own=vendor, vendors=vendors),
+            is_leftover=_leftovers(vendor, {**file, **overrides}, vendors),
         )
         file, overrides = dict(translated.options), _NONE
     elif is_quix({**file, **overrides}):
@@ -133,6 +133,16 @@ def _machines(
     name = reading_options.REGION.name
     region = None if name in gathered.entries else machine_region(environment, read_file)
     return {} if region is None else {name: region}
+
+
+def _leftovers(
+    vendor: Vendor, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]
+) -> Callable[[str], bool]:
+    if vendor.is_sink:
+        return partial(is_leftover, own=vendor, vendors=vendors)
+    return lambda option: is_leftover_of_a_source(
+        option, configuration.get(option, ""), configuration, vendors, own=vendor
+    )
 
 
 def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]) -> Foreign:

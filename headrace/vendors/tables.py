@@ -1,4 +1,4 @@
-"""The tables of other makers' options as Markdown: `python -m headrace.vendors.tables lenses`."""
+"""The tables of other vendors' options as Markdown: `python -m headrace.vendors.tables lenses`."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -6,8 +6,16 @@ from typing import Final
 
 from headrace.options.vendor import VendorOption
 from headrace.vendors.lenses.options import OPTIONS, PROPERTIES
+from headrace.vendors.lenses.source_translation import SOURCE_OPTIONS, SOURCE_PROPERTIES
 
-TABLES: Final = {"lenses": (("option", OPTIONS), ("property", PROPERTIES))}
+TABLES: Final = {
+    "lenses": (
+        ("option", OPTIONS),
+        ("property", PROPERTIES),
+        ("option of the source", SOURCE_OPTIONS),
+        ("property of the source", SOURCE_PROPERTIES),
+    )
+}
 
 
 def tables(name: str) -> str:

@@ -1,4 +1,4 @@
-"""`headrace translate`: another maker's configuration in Headrace's own options."""
+"""`headrace translate`: another vendor's configuration in Headrace's own options."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,10 +19,10 @@ def translate(
     sets: Sets = None,
     worker_config: WorkerConfig = None,
 ) -> None:
-    """Print a configuration of another maker's sink in Headrace's own options, and what became of each.
+    """Print a configuration of another vendor's connector in Headrace's own options, and what became of each.
 
-    The printed name is that of the Connect connector's group, in which its offsets are: a sink of this name
-    goes on there. Contacts nothing.
+    A sink's printed name is that of the Connect connector's group, in which its offsets are: a sink of this
+    name continues there. Contacts nothing.
     """
     found = shape_of(read_settings(config, sets=sets or (), worker_config=worker_config))
     typer.echo(json_text(found if as_json else found["config"], indent=None if as_json else 2))
@@ -36,12 +36,12 @@ def shape_of(settings: Settings) -> dict[str, Any]:
     if translated is None:
         raise InvalidConfiguration(
             f"{settings.name!r} is in Headrace's own options already: connector.class names no other "
-            "maker's sink."
+            "vendor's connector."
         )
     shown = describe(settings)
     config = {name: shown[name] for name in sorted(settings.given)}
-    assert settings.sink is not None, "other makers' configurations are those of sinks"
-    config["name"] = settings.sink.group_id
+    if settings.sink is not None:
+        config["name"] = settings.sink.group_id
     return {
         "config": config,
         "hidden": [name for name, text in config.items() if text == MASK],

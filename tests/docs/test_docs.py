@@ -15,6 +15,7 @@ from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.foreign_options import WITHOUT_MEANING
 from headrace.vendors import VENDORS
 from headrace.vendors.lenses.options import PROPERTIES
+from headrace.vendors.lenses.source_translation import SOURCE_PROPERTIES
 from ingest.cli.app import app
 from ingest.connect.worker_settings import WORKER_OPTIONS
 from spark.frames.options import OWN as OF_FRAMES
@@ -145,7 +146,7 @@ def test_options_that_are_named_exist(page: Path) -> None:
         *OF_ALIASES,
         *WORKER_OPTIONS,
         *(option.name for vendor in VENDORS for option in vendor.options),
-        *(row.name for row in PROPERTIES),
+        *(row.name for row in (*PROPERTIES, *SOURCE_PROPERTIES)),
         *(option.name for option in OF_FRAMES),
     }
     families = tuple(family.prefix for family in FAMILIES)

@@ -77,19 +77,21 @@ def translate_storage(given: Translation) -> None:
     class_of(given, "storage.class", STORAGES, "s3")
     given.rename("s3.bucket.name", "aws.s3.bucket.name")
     given.own("aws.s3.region", given.text("s3.region", "us-west-2"), by="s3.region")
-    _translate_endpoint(given)
-    _translate_credentials(given)
+    translate_endpoint(given)
+    translate_credentials(given)
     _translate_encryption(given)
     _translate_uploads(given)
-    for theirs, own in (
-        ("s3.proxy.url", "aws.s3.proxy.url"),
-        ("s3.proxy.user", "aws.s3.proxy.user"),
-        ("s3.proxy.password", "aws.s3.proxy.password"),
-    ):
-        given.rename(theirs, own)
+    translate_proxy(given)
 
 
-def _translate_endpoint(given: Translation) -> None:
+def translate_proxy(given: Translation) -> None:
+    """Write the proxy."""
+    for name in ("url", "user", "password"):
+        given.rename(f"s3.proxy.{name}", f"aws.s3.proxy.{name}")
+
+
+def translate_endpoint(given: Translation) -> None:
+    """Write the address of S3, and where the bucket is in addresses."""
     path_style = given.flag("s3.path.style.access.enabled", default=True)
     if given.flag("s3.wan.mode", default=False):
         if given.is_given("store.url"):
@@ -100,7 +102,8 @@ def _translate_endpoint(given: Translation) -> None:
     given.own("aws.s3.path.style.access", "true" if path_style else "false")
 
 
-def _translate_credentials(given: Translation) -> None:
+def translate_credentials(given: Translation) -> None:
+    """Write keys, provider and role."""
     for theirs, own in _PLATFORM_KEYS.items():
         given.rename(theirs, own)
     given.rename("aws.access.key.id", "aws.access.key.id")
@@ -139,11 +142,16 @@ def _translate_uploads(given: Translation) -> None:
             "s3.part.size is the size of a part of an upload and closes no object, as in the other sink; "
             "rotate.bytes does"
         )
+    translate_calls(given)
+    given.own("aws.s3.object.tags", ",".join(_tags(given)), by="s3.object.tagging")
+
+
+def translate_calls(given: Translation) -> None:
+    """Write how often a call is repeated."""
     retries = min(given.integer("s3.part.retries", 3, low=0), _MOST_RETRIES)
     given.own("aws.s3.backoff.max.retries", retries, by="s3.part.retries")
     delay = min(max(given.integer("s3.retry.backoff.ms", 200, low=0), 1), _MOST_DELAY_MS)
     given.own("aws.s3.backoff.delay.ms", delay, by="s3.retry.backoff.ms")
-    given.own("aws.s3.object.tags", ",".join(_tags(given)), by="s3.object.tagging")
 
 
 def _tags(given: Translation) -> list[str]:

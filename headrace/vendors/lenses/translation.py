@@ -68,20 +68,25 @@ _ALWAYS: Final = {
 
 
 def _translate_storage(given: Translation) -> None:
-    for older, newer, own in _CONNECTION:
-        given.rename(older, own)
-        given.rename(newer, own)
+    translate_connection(given)
     given.rename("connect.s3.local.tmp.directory", "buffer.dir")
-    for theirs, own, default in _CALLS:
-        given.own(own, given.text(theirs, default), by=theirs)
-    _translate_keys(given)
-    _translate_addresses(given)
     connections = given.integer("connect.s3.pool.max.connections", -1, low=-1, high=256)
     given.own(
         "aws.s3.max.connections",
         connections if connections > 0 else _POOL,
         by="connect.s3.pool.max.connections",
     )
+
+
+def translate_connection(given: Translation) -> None:
+    """Write where S3 is, with whose keys it is called, and how often a call is repeated."""
+    for older, newer, own in _CONNECTION:
+        given.rename(older, own)
+        given.rename(newer, own)
+    for theirs, own, default in _CALLS:
+        given.own(own, given.text(theirs, default), by=theirs)
+    _translate_keys(given)
+    _translate_addresses(given)
 
 
 def _translate_keys(given: Translation) -> None:
@@ -113,7 +118,8 @@ def _translate_addresses(given: Translation) -> None:
         given.own("aws.s3.path.style.access", styles.pop(), by=named[0])
 
 
-def _translate_errors(given: Translation) -> None:
+def check_error_policy(given: Translation) -> None:
+    """Refuse the one policy that loses records."""
     policy = given.choice(
         "connect.s3.error.policy", {"THROW": "THROW", "RETRY": "RETRY", "NOOP": "NOOP"}, "THROW"
     )
@@ -123,6 +129,10 @@ def _translate_errors(given: Translation) -> None:
             "loses records; set errors.tolerance=all (and errors.deadletterqueue.topic.name) to go on at bad "
             "records, and leave it out",
         )
+
+
+def _translate_errors(given: Translation) -> None:
+    check_error_policy(given)
     ignores = given.flag("connect.s3.skip.null.values", default=False)
     given.own("behavior.on.null.values", "ignore" if ignores else "write", by="connect.s3.skip.null.values")
 

@@ -11,14 +11,20 @@ from typing import Any, Final
 from headrace.model.errors import HeadraceError
 from headrace.options.declarations import BY_NAME, OPTIONS
 from headrace.options.declarations.option import Group, Option
-from headrace.options.direction_forms import AIVEN_SOURCE, SINK_CLASSES, SOURCE_CLASSES, Direction
+from headrace.options.direction_forms import (
+    AIVEN_SOURCE,
+    OTHER_SOURCES,
+    SINK_CLASSES,
+    SOURCE_CLASSES,
+    Direction,
+)
 from headrace.options.directions import is_for
 from headrace.options.given import Entry, canonical
 from headrace.options.problems import SettingsError
 from headrace.vendors.load import load
 
 _CLASSES: Final[Mapping[str, Direction]] = {
-    **dict.fromkeys(SOURCE_CLASSES, Direction.SOURCE),
+    **dict.fromkeys((*SOURCE_CLASSES, *OTHER_SOURCES), Direction.SOURCE),
     **dict.fromkeys(SINK_CLASSES, Direction.SINK),
 }
 _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})

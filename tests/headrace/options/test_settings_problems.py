@@ -22,6 +22,8 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
             {"connector.class": "org.example.Other"},
             "connector.class = 'org.example.Other': expected HeadraceSource, HeadraceSink, "
             "io.aiven.kafka.connect.s3.source.S3SourceConnector, "
+            "io.confluent.connect.s3.source.S3SourceConnector, "
+            "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector, "
             "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector, "
             "io.confluent.connect.s3.S3SinkConnector, "
             "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector, or absent",

@@ -4,6 +4,10 @@ text       = [statement] (";" [statement])*
 statement  = INSERT INTO target SELECT "*" FROM topic clause*
 clause     = PARTITIONBY ["("] field ("," field)* [","] [")"] | NOPARTITION | STOREAS name | LIMIT number
            | PROPERTIES "(" [name "=" value ("," name "=" value)* [","]] ")"
+
+of a source:
+statement  = INSERT INTO topic SELECT "*" FROM target clause*
+clause     = BATCH ["="] number | STOREAS name | LIMIT number | PROPERTIES ..
 """
 
 import re
@@ -113,8 +117,16 @@ def read_kcql(source: str) -> tuple[Statement, ...]:
     return _Parser(source).text()
 
 
+def read_source_kcql(source: str) -> tuple[Statement, ...]:
+    """The same of a source, whose statements read a bucket and name the topic to write."""
+    return _SourceParser(source).text()
+
+
 class _Parser:
     """One pass over the tokens of a text."""
+
+    clauses: tuple[str, ...] = _CLAUSES
+    form = "INSERT INTO bucket:prefix SELECT * FROM topic"
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -131,21 +143,13 @@ class _Parser:
                 continue
             statements.append(self._statement())
             if not self._is_at_end:
-                raise self._expected("; or one of " + ", ".join(_CLAUSES))
+                raise self._expected("; or one of " + ", ".join(self.clauses))
         if not statements:
-            raise self._expected("INSERT INTO bucket:prefix SELECT * FROM topic")
+            raise self._expected(self.form)
         return tuple(statements)
 
     def _statement(self) -> Statement:
-        start = self._next.start
-        self._keyword("INSERT")
-        self._keyword("INTO")
-        bucket, prefix = self._target()
-        self._keyword("SELECT")
-        self._everything()
-        self._keyword("FROM")
-        topic = self._topic()
-        statement = Statement(bucket=bucket, prefix=prefix, topic=topic, start=start)
+        statement = self._head()
         seen: set[str] = set()
         while (clause := self._clause_word()) is not None:
             opening = self._take()
@@ -155,6 +159,17 @@ class _Parser:
             seen.add(clause)
             statement = self._clause(clause, statement)
         return replace(statement, end=self._tokens[self._at - 1].end)
+
+    def _head(self) -> Statement:
+        start = self._next.start
+        self._keyword("INSERT")
+        self._keyword("INTO")
+        bucket, prefix = self._target()
+        self._keyword("SELECT")
+        self._everything()
+        self._keyword("FROM")
+        topic = self._topic()
+        return Statement(bucket=bucket, prefix=prefix, topic=topic, start=start)
 
     def _target(self) -> tuple[str, str]:
         name, tokens = self._name("a bucket, or bucket:prefix")
@@ -294,7 +309,7 @@ class _Parser:
         word = self._next.text.upper()
         if word in _REPLACED:
             raise self._replaced()
-        return word if word in _CLAUSES else None
+        return word if word in self.clauses else None
 
     def _replaced(self) -> KcqlError:
         """What to write in the place of this clause, and of those like it behind it."""
@@ -340,6 +355,39 @@ class _Parser:
 
     def _wrong(self, problem: str, *tokens: Token) -> KcqlError:
         return KcqlError(problem, source=self._source, start=tokens[0].start, end=tokens[-1].end)
+
+
+class _SourceParser(_Parser):
+    """The same for statements of a source."""
+
+    clauses = ("BATCH", "STOREAS", "LIMIT", "PROPERTIES")
+    form = "INSERT INTO topic SELECT * FROM bucket:prefix"
+
+    def _head(self) -> Statement:
+        start = self._next.start
+        self._keyword("INSERT")
+        self._keyword("INTO")
+        first = self._next
+        topic = self._topic()
+        if topic == EVERY_TOPIC:
+            raise self._wrong("Records go to one topic; write its name in the place of *", first)
+        self._keyword("SELECT")
+        self._everything()
+        self._keyword("FROM")
+        bucket, prefix = self._target()
+        return Statement(bucket=bucket, prefix=prefix, topic=topic, start=start)
+
+    def _clause(self, clause: str, statement: Statement) -> Statement:
+        if clause == "BATCH":
+            self._skip("=")
+            # How many names a listing returns at once decides nothing here.
+            self._number()
+            return statement
+        return super()._clause(clause, statement)
+
+    def _number(self) -> int:
+        self._skip("=")
+        return super()._number()
 
 
 def _dotted(text: str) -> list[str]:

@@ -1,0 +1,294 @@
+"""Confluent's S3 source, for files and for archives of its sink: its configuration in our options."""
+
+import re
+from typing import Final
+
+from headrace.names.archive_names import LayoutName
+from headrace.options.direction_forms import CONFLUENT_SOURCE, SOURCE_CLASS
+from headrace.options.vendor import Fate, Vendor, VendorOption
+from headrace.options.vendor_translation import Translation
+from headrace.vendors.confluent.options import CONFLUENT_OPTIONS
+from headrace.vendors.confluent.storage import (
+    FORMATS,
+    class_of,
+    translate_calls,
+    translate_credentials,
+    translate_endpoint,
+    translate_proxy,
+)
+from headrace.vendors.connect.source_options import SOURCE_CONNECT_OPTIONS, translate_source_converters
+
+# -- The options of Confluent's S3 source, and what becomes of each ------------------------------------------
+
+_OF_SINK: Final = "an option of Confluent's sink, which its source does not read"
+_NAMES: Final = "names of objects are read whatever partitioner wrote them"
+_LICENSE: Final = "no license of another vendor is asked for"
+# Options that both of Confluent's connectors have, with one meaning.
+_SHARED: Final = (
+    "s3.bucket.name",
+    "s3.region",
+    "s3.credentials.provider.class",
+    "s3.credentials.provider.sts.role.arn",
+    "s3.credentials.provider.sts.role.session.name",
+    "s3.credentials.provider.sts.role.external.id",
+    "s3.credentials.provider.sts.aws.access.key.id",
+    "s3.credentials.provider.sts.aws.secret.key.id",
+    "s3.credentials.provider.access_key_id",
+    "s3.credentials.provider.secret_access_key",
+    "s3.credentials.provider.*",
+    "aws.access.key.id",
+    "aws.secret.access.key",
+    "s3.wan.mode",
+    "s3.part.retries",
+    "s3.retry.backoff.ms",
+    "s3.proxy.url",
+    "s3.proxy.user",
+    "s3.proxy.password",
+    "s3.path.style.access.enabled",
+    "store.url",
+)
+
+
+def _row(fate: Fate, name: str, note: str) -> VendorOption:
+    return VendorOption(name=name, fate=fate, note=note)
+
+
+CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
+    _row(
+        Fate.CHANGED,
+        "mode",
+        "`RESTORE_BACKUP`, its default, is `input.layout=confluent`; `GENERIC` is `none`",
+    ),
+    _row(
+        Fate.CHANGED, "topics.dir", "`aws.s3.prefix`, with `directory.delim` behind it; `topics` by default"
+    ),
+    _row(
+        Fate.CHANGED,
+        "topic.regex.list",
+        "with `GENERIC` `topic` and `file.name.template`, for one pair; the expression has to match the "
+        "whole name, with or without `topics.dir`",
+    ),
+    _row(
+        Fate.CHANGED,
+        "format.class",
+        "`input.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`, with `GENERIC` lines of `text`",
+    ),
+    _row(Fate.KEPT, "s3.poll.interval.ms", "`poll.interval.ms`, 60000 by default"),
+    _row(
+        Fate.CHANGED,
+        "behavior.on.error",
+        "`errors.tolerance`: `fail` is `none`, `ignore` and `log` are `all`",
+    ),
+    _row(
+        Fate.CHANGED,
+        "parse.error.topic.prefix",
+        "`errors.deadletterqueue.topic.name`: it, a hyphen and the name of the connector",
+    ),
+    _row(Fate.KEPT, "directory.delim", "`directory.delim` in a restore, and the end of `aws.s3.prefix`"),
+    _row(Fate.KEPT, "file.delim", "`file.delim` in a restore"),
+    _row(Fate.KEPT, "tombstone.encoded.partition", "`tombstone.encoded.partition` in a restore"),
+    _row(
+        Fate.CHANGED,
+        "format.bytearray.separator",
+        "`format.bytearray.separator` in a restore; with `GENERIC` only line feeds",
+    ),
+    _row(
+        Fate.CHANGED,
+        "file.discovery.starting.timestamp",
+        "0; another time is refused: `include.existing=false` begins with what comes after the first start",
+    ),
+    _row(Fate.NEEDLESS, "format.bytearray.extension", "names are read whatever their ending"),
+    _row(Fate.NEEDLESS, "filename.regex", _NAMES),
+    _row(Fate.NEEDLESS, "folders", "folders are found by listing the prefix"),
+    _row(Fate.NEEDLESS, "partitioner.class", _NAMES),
+    _row(Fate.NEEDLESS, "partition.field.name", _NAMES),
+    _row(Fate.NEEDLESS, "path.format", _NAMES),
+    _row(
+        Fate.NEEDLESS,
+        "record.batch.max.size",
+        "there is no poll; `transaction.boundary.*` closes transactions",
+    ),
+    _row(Fate.NEEDLESS, "task.batch.size", "objects are given to slots one by one, as these get free"),
+    _row(Fate.NEEDLESS, "schema.cache.size", "schemas are remembered anyway"),
+    _row(Fate.NEEDLESS, "s3.ssea.name", "S3 decrypts by itself what it encrypted"),
+    _row(Fate.NEEDLESS, "s3.http.send.expect.continue", "nothing is uploaded"),
+    _row(
+        Fate.REFUSED,
+        "s3.sse.customer.key",
+        "objects under keys of customers (SSE-C) are not read here; copy them within S3 with "
+        "`--sse-c-copy-source` and S3's own encryption, then remove it",
+    ),
+    _row(
+        Fate.REFUSED,
+        "topics",
+        "restores no less than all topics, as in Confluent's source, which does not read it; write "
+        "object.include=topics/NAME/* for one of them",
+    ),
+    _row(
+        Fate.REFUSED,
+        "topics.regex",
+        "restores no less than all topics, as in Confluent's source, which does not read it; write "
+        "object.include=topics/NAME/* for one of them",
+    ),
+    *(
+        _row(Fate.NEEDLESS, name, _OF_SINK)
+        for name in ("schema.compatibility", "behavior.on.null.values", "json.decimal.format", "timezone")
+    ),
+    _row(Fate.NEEDLESS, "confluent.license", _LICENSE),
+    _row(Fate.NEEDLESS, "confluent.topic.*", _LICENSE),
+    _row(Fate.NEEDLESS, "confluent.metrics.*", "metrics are those of `http.listen`"),
+    *(row for row in CONFLUENT_OPTIONS if row.name in _SHARED),
+    *SOURCE_CONNECT_OPTIONS,
+)
+
+# -- Confluent's S3 source in our options --------------------------------------------------------------------
+
+_GENERIC_PACKAGE: Final = "io.confluent.connect.cloud.storage.source.format.CloudStorage"
+_FORMATS: Final = {
+    **FORMATS,
+    f"{_GENERIC_PACKAGE}AvroFormat": "avro",
+    f"{_GENERIC_PACKAGE}JsonFormat": "jsonl",
+    f"{_GENERIC_PACKAGE}ByteArrayFormat": "bytes",
+}
+_MODES: Final = {"RESTORE_BACKUP": True, "GENERIC": False}
+_LIST: Final = "topic.regex.list"
+_SEPARATOR: Final = "format.bytearray.separator"
+_FORMAT: Final = "format.class"
+_OF_RESTORES: Final = ("directory.delim", "file.delim", "tombstone.encoded.partition", _SEPARATOR)
+
+
+def _translate(given: Translation) -> None:
+    given.rename("name", "name")
+    given.rename("s3.bucket.name", "aws.s3.bucket.name")
+    given.own("aws.s3.region", given.text("s3.region", "us-west-2"), by="s3.region")
+    translate_endpoint(given)
+    translate_credentials(given)
+    translate_proxy(given)
+    translate_calls(given)
+    poll = given.integer("s3.poll.interval.ms", 60_000, low=1, high=86_400_000)
+    given.own("poll.interval.ms", max(poll, 100), by="s3.poll.interval.ms")
+    restores = given.choice("mode", _MODES, default=True)
+    translate_source_converters(given, restores=restores)
+    _translate_errors(given)
+    _translate_start(given)
+    if restores:
+        _translate_restore(given)
+    else:
+        _translate_files(given)
+
+
+def _prefix(given: Translation) -> str:
+    directory = given.exact_text("topics.dir", "topics").strip()
+    delimiter = given.exact_text("directory.delim", "/").strip()
+    return f"{directory.removesuffix(delimiter)}{delimiter}" if directory else ""
+
+
+def _format(given: Translation) -> str:
+    if not given.is_given(_FORMAT):
+        given.refuse(_FORMAT, f"is missing; add one of {', '.join(_FORMATS)}")
+    return class_of(given, _FORMAT, _FORMATS, "jsonl")
+
+
+def _translate_restore(given: Translation) -> None:
+    """An archive of Confluent's sink: names say topic, partition and order."""
+    given.own("input.layout", "confluent", by="mode")
+    given.own("aws.s3.prefix", _prefix(given), by="topics.dir")
+    # What is given is believed, also of objects of keys, which have other formats: each says its own.
+    form = _format(given)
+    if form == "bytes":
+        given.own("input.format", "bytes", by=_FORMAT)
+    for option in _OF_RESTORES:
+        if given.is_given(option):
+            given.rename(option, option)
+    if given.is_given(_LIST):
+        given.note(_LIST, Fate.NEEDLESS, "decides nothing without mode=GENERIC, as in Confluent's source")
+    given.warn(
+        "keys, headers and tombstones of the archive are restored as well, where the sink stored them "
+        "(restore.sidecars, restore.tombstones); those whose place is not proven are quarantined"
+    )
+
+
+def _translate_files(given: Translation) -> None:
+    """Files of any names, into one topic."""
+    prefix = _prefix(given)
+    given.own("aws.s3.prefix", prefix, by="topics.dir")
+    given.own("key.source", "none")
+    form = _format(given)
+    separator = given.exact_text(_SEPARATOR, "\n").replace("\\n", "\n").replace("\\r", "\r")
+    if form == "bytes" and separator not in {"\n", "\r\n"}:
+        given.refuse(
+            _SEPARATOR, "splits no files here; input.format=text with text.end.pattern ends records at lines"
+        )
+    given.own("input.format", "text" if form == "bytes" else form, by=_FORMAT)
+    if form == "jsonl":
+        given.warn(
+            "JSON is read line by line; a file that is one array needs input.format=json beside format.class"
+        )
+    _translate_pair(given, prefix)
+
+
+def _translate_pair(given: Translation, prefix: str) -> None:
+    # One problem is enough: what the list would have said is not missing besides.
+    given.own("file.name.template", ".*", by=_LIST)
+    given.own("topic", "unread", by=_LIST)
+    pairs = [pair.strip() for pair in given.text(_LIST).split(",") if pair.strip()]
+    if not pairs:
+        given.refuse(_LIST, f"is missing; mode=GENERIC needs it, such as {_LIST}=TOPIC:.*")
+        return
+    if len(pairs) > 1:
+        given.refuse(
+            _LIST,
+            "names several pairs; one connector brings files to one topic here: write a configuration, with "
+            "another name, for each (in an expression a comma is \\x2c)",
+        )
+        return
+    topic, colon, expression = pairs[0].partition(":")
+    if not colon or not topic.strip() or not expression.strip():
+        given.refuse(_LIST, "expected TOPIC:EXPRESSION, such as orders:.*")
+        return
+    try:
+        re.compile(expression)
+    except re.error as error:
+        given.refuse(_LIST, f"is no regular expression of Python's: {error.msg}")
+        return
+    before = f"(?:{re.escape(prefix)})?" if prefix else ""
+    given.own("topic", topic.strip(), by=_LIST)
+    given.own("file.name.match", "search")
+    whole = expression.strip() == ".*"
+    given.own("file.name.template", ".*" if whole else f"^{before}(?:{expression.strip()})$", by=_LIST)
+
+
+def _translate_errors(given: Translation) -> None:
+    option, topic = "behavior.on.error", "parse.error.topic.prefix"
+    goes_on = given.choice(option, {"fail": False, "ignore": True, "log": True}, default=False)
+    if given.is_given(option):
+        given.own("errors.tolerance", "all" if goes_on else "none", by=option)
+    prefix = given.text(topic)
+    if prefix and goes_on:
+        given.own("errors.deadletterqueue.topic.name", f"{prefix}-{given.text('name')}", by=topic)
+    elif prefix:
+        given.note(topic, Fate.NEEDLESS, f"decides nothing with {option}=fail")
+    elif goes_on:
+        given.warn(
+            f"{option}: what cannot be read is only in the log; errors.deadletterqueue.topic.name keeps it"
+        )
+
+
+def _translate_start(given: Translation) -> None:
+    option = "file.discovery.starting.timestamp"
+    if given.integer(option, 0, low=0):
+        given.refuse(
+            option,
+            "begins at a time that is not asked for here; remove it, and set include.existing=false to begin "
+            "with what comes after the first start, or native.start.key to begin behind a key",
+        )
+
+
+CONFLUENT_SOURCE_VENDOR: Final = Vendor(
+    name="Confluent's S3 source",
+    layout=LayoutName.CONFLUENT,
+    classes=(CONFLUENT_SOURCE,),
+    options=CONFLUENT_SOURCE_OPTIONS,
+    translate=_translate,
+    own_class=SOURCE_CLASS,
+)

@@ -1,0 +1,419 @@
+"""Lenses' S3 source (stream-reactor): its options and KCQL in ours."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from headrace.names.archive_names import LayoutName
+from headrace.options.direction_forms import LENSES_SOURCE, SOURCE_CLASS
+from headrace.options.vendor import Fate, Vendor, VendorOption
+from headrace.options.vendor_translation import Translation
+from headrace.vendors.connect.source_options import SOURCE_CONNECT_OPTIONS, translate_source_converters
+from headrace.vendors.lenses.kcql import KcqlError, Statement, read_source_kcql
+from headrace.vendors.lenses.options import OPTIONS
+from headrace.vendors.lenses.translation import check_error_policy, translate_connection
+
+# -- The options of Lenses' S3 source, and what becomes of each ----------------------------------------------
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LISTING: Final = "everything below the prefix is listed, in full, at each poll"
+_SHARED: Final = _names(
+    """
+    connect.s3.aws.region connect.s3.aws.access.key connect.s3.aws.secret.key connect.s3.aws.auth.mode
+    connect.s3.custom.endpoint connect.s3.path.style.access connect.s3.vhost.bucket
+    connect.s3.http.max.retries connect.s3.http.retry.interval connect.s3.http.socket.timeout
+    connect.s3.http.connection.timeout
+    connect.s3.error.policy connect.s3.max.retries connect.s3.retry.interval connect.s3.aws.client
+    connect.s3.config.profiles connect.progress.enabled connect.s3.log.metrics
+    aws.region aws.custom.endpoint aws.vhost.bucket aws.auth.mode aws.access.key aws.secret.key
+    """
+)
+
+
+def _row(fate: Fate, name: str, note: str) -> VendorOption:
+    return VendorOption(name=name, fate=fate, note=note)
+
+
+SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
+    _row(
+        Fate.KEPT,
+        "connect.s3.kcql",
+        "one statement: `topic`, `aws.s3.bucket.name`, `aws.s3.prefix` (with a slash at its end), "
+        "`input.format`; several are refused",
+    ),
+    _row(
+        Fate.CHANGED, "connect.s3.source.partition.search.interval", "`poll.interval.ms`, 300000 by default"
+    ),
+    _row(
+        Fate.CHANGED,
+        "connect.s3.source.partition.search.continuous",
+        "`true`; with `false` a warning names `--until-idle`, which ends the command when all is read",
+    ),
+    _row(Fate.KEPT, "connect.s3.source.partition.search.excludes", "`object.exclude`; `.indexes` by default"),
+    _row(Fate.NEEDLESS, "connect.s3.source.partition.search.recurse.levels", _LISTING),
+    _row(Fate.NEEDLESS, "connect.s3.source.partition.search.depth", _LISTING),
+    _row(Fate.KEPT, "connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION`"),
+    _row(Fate.KEPT, "connect.s3.source.extension.excludes", "`object.exclude`, as `*.EXTENSION`"),
+    _row(
+        Fate.CHANGED,
+        "connect.s3.source.partition.extractor.type",
+        "`hierarchical` is `input.layout=lenses` without an envelope; `regex` is refused: "
+        "`file.name.template` with `{{partition}}`",
+    ),
+    _row(
+        Fate.CHANGED,
+        "connect.s3.source.partition.extractor.regex",
+        "as `regex` above; `none` is no expression",
+    ),
+    _row(
+        Fate.CHANGED,
+        "connect.s3.ordering.type",
+        "a restore is in the order of offsets; other objects are read side by side, each in its own order",
+    ),
+    _row(Fate.CHANGED, "connect.s3.source.ordering.type", "as `connect.s3.ordering.type`"),
+    _row(
+        Fate.REFUSED,
+        "connect.s3.source.write.watermark.header",
+        "writes a header of its own form; remove it and set record.headers=source for bucket, key, ETag and "
+        "position of each record",
+    ),
+    _row(Fate.NEEDLESS, "connect.s3.source.late.arrival.interval", "late objects are found by each listing"),
+    _row(
+        Fate.NEEDLESS, "connect.s3.source.empty.results.backoff.*", "a listing is at each `poll.interval.ms`"
+    ),
+    _row(
+        Fate.NEEDLESS,
+        "connect.s3.compression.codec",
+        "how an object is compressed is in its first bytes (`file.compression.type=auto`)",
+    ),
+    _row(Fate.NEEDLESS, "connect.s3.compression.level", "nothing is compressed"),
+    _row(Fate.NEEDLESS, "connect.s3.pool.max.connections", "each slot has its own connections"),
+    *(row for row in OPTIONS if row.name in _SHARED),
+    *SOURCE_CONNECT_OPTIONS,
+)
+SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
+    _row(
+        Fate.KEPT,
+        "store.envelope",
+        "`true` is `input.layout=lenses` and `store.envelope`, with `JSON`, `AVRO` and `PARQUET`",
+    ),
+    _row(
+        Fate.CHANGED, "source.topic.from.envelope", "`true`: `topic` is left out, and names of objects say it"
+    ),
+    _row(
+        Fate.CHANGED,
+        "read.text.mode",
+        "with `TEXT`: `Regex` and `StartEndLine` are `text.start.pattern` and `text.end.pattern`; "
+        "`StartEndTag` is refused, as records begin and end with lines here",
+    ),
+    _row(Fate.CHANGED, "read.text.regex", "`text.start.pattern`; each line that it matches is a record"),
+    _row(Fate.CHANGED, "read.text.start.line", "`text.start.pattern`, of the whole line in any case"),
+    _row(Fate.CHANGED, "read.text.end.line", "`text.end.pattern`, of the whole line in any case"),
+    _row(Fate.CHANGED, "read.text.trim", "`false`; `true` is refused, as ends of records are kept"),
+    _row(
+        Fate.CHANGED,
+        "read.text.last.end.line.missing",
+        "`false`: a record without its end is a bad record; `true` is refused: leave `read.text.end.line` "
+        "out for records that end before the next start",
+    ),
+    _row(Fate.REFUSED, "read.text.start.tag", "records begin with lines here: use text.start.pattern"),
+    _row(Fate.REFUSED, "read.text.end.tag", "records end with lines here: use text.end.pattern"),
+    _row(Fate.NEEDLESS, "read.text.buffer.size", "lines may have any length up to `record.max.bytes`"),
+    _row(Fate.CHANGED, "post.process.action", "`post.action`: `Delete` is `delete`, `Move` is `move:PREFIX`"),
+    _row(Fate.CHANGED, "post.process.action.prefix", "PREFIX of `post.action=move:PREFIX`, with a slash"),
+    _row(Fate.CHANGED, "post.process.action.bucket", "the bucket that is read; another one is refused"),
+    _row(Fate.NEEDLESS, "post.process.action.retain.dirs", "no objects are written to keep directories"),
+    _row(
+        Fate.NEEDLESS,
+        "post.process.action.watermark.process.late.arrival",
+        "every object ends with its action, whenever it comes",
+    ),
+)
+"""The keys of `PROPERTIES(..)` in a source."""
+
+# -- Lenses' S3 source in our options ------------------------------------------------------------------------
+
+_KCQL: Final = "connect.s3.kcql"
+_SEARCH: Final = "connect.s3.source.partition.search."
+_EXTRACTOR: Final = "connect.s3.source.partition.extractor."
+_FORMATS: Final = {
+    "JSON": "jsonl",
+    "AVRO": "avro",
+    "PARQUET": "parquet",
+    "TEXT": "text",
+    "CSV": "text",
+    "BYTES": "bytes",
+}
+_WITH_ENVELOPE: Final = frozenset({"JSON", "AVRO", "PARQUET"})
+_WHOLE_OBJECT: Final = 999_934_464
+_FLAGS: Final = {"true": True, "false": False}
+
+
+class _Properties:
+    """The statement's properties, each read once; problems are those of the KCQL."""
+
+    def __init__(self, given: Translation, statement: Statement) -> None:
+        self._given = given
+        self._texts = {each.name.lower(): each.value for each in statement.properties}
+        rows = {row.name: row for row in SOURCE_PROPERTIES}
+        needless = [name for name in self._texts if name in rows and rows[name].fate is Fate.NEEDLESS]
+        if needless:
+            given.warn(f"properties that nothing depends on here: {', '.join(sorted(needless))}")
+        for name in self._texts:
+            if name not in rows:
+                self.refuse(name, "is no property of Lenses' source that is known here; remove it")
+
+    def text(self, name: str) -> str:
+        """The value, empty where there is none."""
+        return self._texts.get(name, "").strip()
+
+    def has(self, name: str) -> bool:
+        """Whether the property is there, be it empty."""
+        return name in self._texts
+
+    def flag(self, name: str) -> bool:
+        """True or false; false where it is absent."""
+        text = self.text(name).lower()
+        if text and text not in _FLAGS:
+            self.refuse(name, "expected true or false")
+        return _FLAGS.get(text, False)
+
+    def refuse(self, name: str, message: str) -> None:
+        """Note a problem of a property."""
+        self._given.refuse(_KCQL, f"{name} {message}")
+
+
+def _translate(given: Translation) -> None:
+    given.rename("name", "name")
+    translate_connection(given)
+    check_error_policy(given)
+    interval = f"{_SEARCH}interval"
+    given.own("poll.interval.ms", given.integer(interval, 300_000, low=100, high=86_400_000), by=interval)
+    if not given.flag(f"{_SEARCH}continuous", default=True):
+        given.warn(f"{_SEARCH}continuous=false: run with --until-idle, which ends when everything is read")
+    statement = _statement(given)
+    if statement is None:
+        # One problem is enough: what a statement would have said is not missing besides.
+        for own, text in (
+            ("aws.s3.bucket.name", "unread"),
+            ("topic", "unread"),
+            ("file.name.template", ".*"),
+        ):
+            given.own(own, text, by=_KCQL)
+        return
+    _translate_statement(given, statement)
+
+
+def _statement(given: Translation) -> Statement | None:
+    source = given.text(_KCQL)
+    if not source:
+        given.refuse(_KCQL, "is missing; expected INSERT INTO topic SELECT * FROM bucket:prefix ..")
+        return None
+    try:
+        statements = read_source_kcql(source)
+    except KcqlError as error:
+        given.refuse(_KCQL, str(error))
+        return None
+    if len(statements) > 1:
+        given.refuse(
+            _KCQL,
+            "has several statements; one connector brings one prefix to one topic here: write a "
+            "configuration, with another name, for each",
+        )
+        return None
+    return statements[0]
+
+
+def _translate_statement(given: Translation, statement: Statement) -> None:
+    properties = _Properties(given, statement)
+    prefix = statement.prefix.removesuffix("/")
+    given.own("aws.s3.bucket.name", statement.bucket, by=_KCQL)
+    given.own("aws.s3.prefix", f"{prefix}/" if prefix else "", by=_KCQL)
+    has_envelope, has_partitions = properties.flag("store.envelope"), _has_partitions(given)
+    restores = has_envelope or has_partitions
+    translate_source_converters(given, restores=restores)
+    by_envelope = properties.flag("source.topic.from.envelope")
+    if by_envelope and not has_envelope:
+        properties.refuse("source.topic.from.envelope", "needs store.envelope=true")
+    if not (by_envelope and has_envelope):
+        given.own("topic", statement.topic, by=_KCQL)
+    form = (statement.store_as or "JSON").upper()
+    if restores:
+        _translate_archive(given, form, properties, has_envelope=has_envelope)
+    else:
+        _translate_files(given, form, properties)
+    _translate_filters(given, restores=restores)
+    _translate_action(given, statement, properties)
+    if statement.limit is not None:
+        given.warn(
+            "LIMIT and BATCH decide nothing: there is no poll; transaction.boundary.* closes transactions"
+        )
+    for option in ("connect.s3.ordering.type", "connect.s3.source.ordering.type"):
+        given.choice(option, {"AlphaNumeric": "", "LastModified": ""}, "")
+        if given.is_given(option) and not restores:
+            given.warn(
+                f"{option}: objects are read side by side, each in its own order; ordering=partition with "
+                "{{partition}} and {{start_offset}} in file.name.template reads them one after the other"
+            )
+
+
+def _has_partitions(given: Translation) -> bool:
+    """Whether names of objects, in the form of Lenses' sink, say the partition."""
+    kind, regex = f"{_EXTRACTOR}type", f"{_EXTRACTOR}regex"
+    wanted = given.choice(kind, {"hierarchical": True, "regex": None, "none": False}, default=False)
+    expression = given.text(regex)
+    if wanted is None or (expression and expression.lower() != "none" and not wanted):
+        given.refuse(
+            kind if wanted is None else regex,
+            "reads the partition by an expression; remove both options of the extractor and set "
+            "file.name.template with {{partition}} in the place of its group, and ordering=partition",
+        )
+        return False
+    return bool(wanted)
+
+
+def _translate_archive(given: Translation, form: str, properties: _Properties, *, has_envelope: bool) -> None:
+    """Objects of Lenses' sink: names say partition and order."""
+    given.own("input.layout", "lenses", by=_KCQL)
+    given.own("store.envelope", has_envelope, by=_KCQL)
+    if has_envelope and form not in _WITH_ENVELOPE:
+        properties.refuse("store.envelope", f"needs STOREAS JSON, AVRO or PARQUET, not {form}")
+    if form.startswith("CSV"):
+        given.own("csv.header", form == "CSV_WITHHEADERS", by=_KCQL)
+    if properties.text("read.text.mode"):
+        properties.refuse("read.text.mode", "has no part in a restore; remove it, or the extractor's options")
+    given.warn(
+        "objects are read whose names are those of Lenses' sink; others are counted as unmatched and left out"
+    )
+
+
+def _translate_files(given: Translation, form: str, properties: _Properties) -> None:
+    """Objects of any names."""
+    given.own("file.name.template", ".*")
+    given.own("key.source", "none")
+    if form == "CSV_WITHHEADERS":
+        given.refuse(
+            _KCQL,
+            "STOREAS CSV_WITHHEADERS: lines without their header are not read as text; write STOREAS `CSV` "
+            "and set input.format=csv and csv.header=true, which makes each row a JSON object",
+        )
+    given.own("input.format", _FORMATS.get(form, "text"), by=_KCQL)
+    if form == "BYTES":
+        # An object is a record; too large a one is a bad record, never two.
+        for size in ("transformer.max.buffer.size", "record.max.bytes"):
+            given.own(size, _WHOLE_OBJECT, by=_KCQL)
+        given.own("value.format", "raw", by=_KCQL)
+    _translate_text(given, form, properties)
+
+
+def _translate_text(given: Translation, form: str, properties: _Properties) -> None:
+    mode = properties.text("read.text.mode").lower()
+    if mode and form != "TEXT":
+        properties.refuse("read.text.mode", "is for STOREAS `TEXT`; remove it")
+        return
+    for flag, why in (
+        ("read.text.trim", "is not done here: remove it, blanks around records are kept"),
+        (
+            "read.text.last.end.line.missing",
+            "is not done here: remove it, and read.text.end.line for records that end before the next start",
+        ),
+    ):
+        if properties.flag(flag):
+            properties.refuse(flag, why)
+    start = properties.text("read.text.start.line")
+    end = properties.text("read.text.end.line") if properties.has("read.text.end.line") else None
+    match mode:
+        case "":
+            return
+        case "regex":
+            _text_pattern(given, properties)
+        case "startendline" if start:
+            given.own("text.start.pattern", _whole_line(start), by=_KCQL)
+            if end is not None:
+                given.own("text.end.pattern", _whole_line(end), by=_KCQL)
+        case "startendline":
+            properties.refuse("read.text.start.line", "is missing")
+        case "startendtag":
+            properties.refuse(
+                "read.text.mode",
+                "is StartEndTag, and records begin and end with lines here: use StartEndLine, or "
+                "text.start.pattern and text.end.pattern",
+            )
+        case _:
+            properties.refuse("read.text.mode", "expected one of Regex, StartEndLine, StartEndTag")
+
+
+def _text_pattern(given: Translation, properties: _Properties) -> None:
+    expression = properties.text("read.text.regex")
+    try:
+        re.compile(expression)
+    except re.error as error:
+        properties.refuse("read.text.regex", f"is no regular expression of Python's: {error.msg}")
+        return
+    if not expression:
+        properties.refuse("read.text.regex", "is missing")
+        return
+    # A record ends with the line that it begins with.
+    for pattern in ("text.start.pattern", "text.end.pattern"):
+        given.own(pattern, rf"^(?:{expression})\r?\n?$", by=_KCQL)
+
+
+def _whole_line(text: str) -> str:
+    return rf"^(?i:{re.escape(text)})\r?\n?$"
+
+
+def _translate_filters(given: Translation, *, restores: bool) -> None:
+    includes, excludes = "connect.s3.source.extension.includes", "connect.s3.source.extension.excludes"
+    searched = f"{_SEARCH}excludes"
+    folders = _list(given.text(searched, ".indexes"))
+    if restores:
+        given.own("layout.indexes", ",".join(f"{each.strip('/')}/" for each in [*folders, ".temp-upload"]))
+    excluded = [f"*.{each.lstrip('.')}" for each in _list(given.text(excludes))]
+    if given.is_given(searched):
+        excluded += [glob for each in folders for glob in (f"{each.strip('/')}/*", f"*/{each.strip('/')}/*")]
+    if excluded:
+        given.own("object.exclude", ",".join(excluded), by=excludes)
+    included = [f"*.{each.lstrip('.')}" for each in _list(given.text(includes))]
+    if included:
+        given.own("object.include", ",".join(included), by=includes)
+
+
+def _list(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _translate_action(given: Translation, statement: Statement, properties: _Properties) -> None:
+    name = "post.process.action"
+    prefix = properties.text(f"{name}.prefix").strip("/")
+    bucket = properties.text(f"{name}.bucket")
+    actions: Mapping[str, str] = {"": "", "delete": "delete", "move": f"move:{prefix}/"}
+    action = properties.text(name).lower()
+    if action not in actions:
+        properties.refuse(name, "expected Delete or Move")
+        return
+    if action == "move" and not prefix:
+        properties.refuse(f"{name}.prefix", "is missing, which post.process.action=Move needs")
+        return
+    if action == "move" and bucket and bucket != statement.bucket:
+        properties.refuse(
+            f"{name}.bucket",
+            f"is another bucket, and post.action moves within {statement.bucket}; name that one, or let S3 "
+            "replicate the prefix",
+        )
+        return
+    if action:
+        given.own("post.action", actions[action], by=_KCQL)
+
+
+LENSES_SOURCE_VENDOR: Final = Vendor(
+    name="Lenses' S3 source",
+    layout=LayoutName.LENSES,
+    classes=(LENSES_SOURCE,),
+    options=SOURCE_OPTIONS,
+    translate=_translate,
+    own_class=SOURCE_CLASS,
+)

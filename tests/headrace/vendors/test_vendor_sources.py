@@ -1,0 +1,397 @@
+"""Confluent's and Lenses' S3 sources: what becomes of their options, and what is refused with which fix."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from headrace.options import Settings, SettingsError
+from headrace.options.merge import is_known
+from headrace.options.vendor import Fate, Vendor
+from headrace.vendors import VENDORS, vendor_of
+from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
+from headrace.vendors.lenses.kcql import Property, Statement, read_source_kcql
+from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
+from tests.support.sink_archives import sink_settings
+
+_CONFLUENT: Final = "io.confluent.connect.s3."
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+_AVRO: Final = "io.confluent.connect.avro.AvroConverter"
+RESTORE: Final[Mapping[str, str]] = {
+    "connector.class": f"{_CONFLUENT}source.S3SourceConnector",
+    "s3.bucket.name": "bucket",
+    "format.class": f"{_CONFLUENT}format.json.JsonFormat",
+}
+GENERIC: Final[Mapping[str, str]] = {**RESTORE, "mode": "GENERIC", "topic.regex.list": "orders:.*"}
+LENSES: Final[Mapping[str, str]] = {
+    "connector.class": "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector"
+}
+_TEXT: Final = "insert into t select * from bkt:p STOREAS `TEXT` PROPERTIES("
+_SEARCH: Final = "connect.s3.source.partition."
+
+
+def _load(given: Mapping[str, str]) -> Settings:
+    return sink_settings({"name": "reader", **given})
+
+
+def _own(given: Mapping[str, str]) -> Mapping[str, str]:
+    translated = _load(given).translated
+    assert translated is not None
+    return translated.options
+
+
+def _kcql(text: str, **more: str) -> Mapping[str, str]:
+    return {**LENSES, "connect.s3.kcql": text, **more}
+
+
+def _problems(given: Mapping[str, str]) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        _load(given)
+    return [str(problem) for problem in caught.value.problems]
+
+
+_ARCHIVE: Final = {"input.layout": "confluent", "aws.s3.prefix": "topics/", "aws.s3.region": "us-west-2"}
+_TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
+    (RESTORE, {**_ARCHIVE, "poll.interval.ms": "60000", "topic": None, "file.name.template": None}),
+    (
+        {**RESTORE, "topics.dir": "a/b", "directory.delim": "_", "file.delim": "-"},
+        {"aws.s3.prefix": "a/b_", "directory.delim": "_", "file.delim": "-"},
+    ),
+    ({**RESTORE, "topics.dir": ""}, {"aws.s3.prefix": ""}),
+    (
+        {**RESTORE, "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat"},
+        {"input.format": "bytes", "input.layout": "confluent"},
+    ),
+    (
+        {**RESTORE, "format.bytearray.separator": "|", "tombstone.encoded.partition": "gone"},
+        {"format.bytearray.separator": "|", "tombstone.encoded.partition": "gone"},
+    ),
+    (
+        {**RESTORE, "value.converter": _JSON, "value.converter.schemas.enable": "false"},
+        {"restore.value": "json", "value.converter": None},
+    ),
+    ({**RESTORE, "value.converter": _STRING, "key.converter": _STRING}, {"restore.key": "string"}),
+    (
+        {
+            **RESTORE,
+            "s3.region": "eu-west-1",
+            "store.url": "http://store:9000",
+            "s3.poll.interval.ms": "5000",
+        },
+        {"aws.s3.region": "eu-west-1", "aws.s3.endpoint": "http://store:9000", "poll.interval.ms": "5000"},
+    ),
+    (
+        {**RESTORE, "aws.access.key.id": "id", "aws.secret.access.key": "${env:HOME}"},
+        {"aws.access.key.id": "id", "aws.secret.access.key": "${env:HOME}"},
+    ),
+    (
+        {**RESTORE, "s3.path.style.access.enabled": "false", "s3.part.retries": "9"},
+        {"aws.s3.path.style.access": "false", "aws.s3.backoff.max.retries": "9"},
+    ),
+    (
+        GENERIC,
+        {
+            "input.layout": None,
+            "topic": "orders",
+            "file.name.template": ".*",
+            "input.format": "jsonl",
+            "key.source": "none",
+            "aws.s3.prefix": "topics/",
+        },
+    ),
+    (
+        {**GENERIC, "topic.regex.list": r"a:in/\d+\.json", "topics.dir": "q"},
+        {"topic": "a", "file.name.template": r"^(?:q/)?(?:in/\d+\.json)$"},
+    ),
+    (
+        {
+            **GENERIC,
+            "format.class": "io.confluent.connect.cloud.storage.source.format.CloudStorageByteArrayFormat",
+        },
+        {"input.format": "text"},
+    ),
+    (
+        {
+            **GENERIC,
+            "format.class": f"{_CONFLUENT}format.avro.AvroFormat",
+            "value.converter": _AVRO,
+            "value.converter.schema.registry.url": "http://registry:8081",
+        },
+        {"input.format": "avro", "value.converter.schema.registry.url": "http://registry:8081"},
+    ),
+    (
+        {**GENERIC, "behavior.on.error": "log", "parse.error.topic.prefix": "errors"},
+        {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "errors-reader"},
+    ),
+    ({**GENERIC, "behavior.on.error": "fail"}, {"errors.tolerance": "none"}),
+    (
+        _kcql(
+            "insert into orders select * from bucket:backup BATCH=100 STOREAS `AVRO` LIMIT 5000 "
+            "PROPERTIES('store.envelope'=true)"
+        ),
+        {
+            "aws.s3.bucket.name": "bucket",
+            "aws.s3.prefix": "backup/",
+            "input.layout": "lenses",
+            "store.envelope": "true",
+            "topic": "orders",
+            "layout.indexes": ".indexes/,.temp-upload/",
+            "poll.interval.ms": "300000",
+        },
+    ),
+    (
+        _kcql(
+            "insert into x select * from bkt:p PROPERTIES("
+            "'store.envelope'=true,'source.topic.from.envelope'=true)"
+        ),
+        {"topic": None, "input.layout": "lenses"},
+    ),
+    (
+        _kcql("insert into x select * from bkt STOREAS CSV", **{f"{_SEARCH}extractor.type": "hierarchical"}),
+        {"aws.s3.prefix": "", "input.layout": "lenses", "store.envelope": "false", "csv.header": "false"},
+    ),
+    (
+        _kcql("insert into `my-topic` select * from bkt:p/q/"),
+        {"topic": "my-topic", "aws.s3.prefix": "p/q/", "file.name.template": ".*", "input.format": "jsonl"},
+    ),
+    (_kcql("insert into x select * from bkt STOREAS `CSV`"), {"input.format": "text", "csv.header": None}),
+    (
+        _kcql("insert into x select * from bkt STOREAS `BYTES`"),
+        {
+            "input.format": "bytes",
+            "transformer.max.buffer.size": "999934464",
+            "record.max.bytes": "999934464",
+        },
+    ),
+    (
+        _kcql(f"{_TEXT}'read.text.mode'='regex','read.text.regex'='^[1-9].*')"),
+        {"text.start.pattern": r"^(?:^[1-9].*)\r?\n?$", "text.end.pattern": r"^(?:^[1-9].*)\r?\n?$"},
+    ),
+    (
+        _kcql(f"{_TEXT}'read.text.mode'='StartEndLine','read.text.start.line'='S.','read.text.end.line'='')"),
+        {"text.start.pattern": r"^(?i:S\.)\r?\n?$", "text.end.pattern": r"^(?i:)\r?\n?$"},
+    ),
+    (_kcql(f"{_TEXT}'post.process.action'=delete)"), {"post.action": "delete"}),
+    (
+        _kcql(
+            f"{_TEXT}'post.process.action'=MOVE,'post.process.action.bucket'='bkt',"
+            "'post.process.action.prefix'='done/')"
+        ),
+        {"post.action": "move:done/"},
+    ),
+    (
+        _kcql(
+            "insert into x select * from bkt:p",
+            **{
+                "connect.s3.source.extension.includes": "json,.csv",
+                "connect.s3.source.extension.excludes": "tmp",
+                f"{_SEARCH}search.excludes": ".state",
+                f"{_SEARCH}search.interval": "1000",
+                "connect.s3.custom.endpoint": "http://store:9000",
+                "connect.s3.vhost.bucket": "true",
+            },
+        ),
+        {
+            "object.include": "*.json,*.csv",
+            "object.exclude": "*.tmp,.state/*,*/.state/*",
+            "poll.interval.ms": "1000",
+            "aws.s3.endpoint": "http://store:9000",
+            "aws.s3.path.style.access": "true",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), _TRANSLATED)
+def test_options_become_ours(given: Mapping[str, str], expected: Mapping[str, str | None]) -> None:
+    """A configuration as it is, in our own options; None: not set."""
+    own = _own(given)
+
+    assert own["connector.class"] == "HeadraceSource"
+    assert {option: own.get(option) for option in expected} == expected
+
+
+def test_the_name_is_the_connectors_own() -> None:
+    """Connect's group of a sink has no counterpart: a source has no consumer there."""
+    settings = _load(RESTORE)
+
+    assert settings.sink is None
+    assert settings.name == "reader"
+
+
+_REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
+    ({**RESTORE, "format.class": ""}, "format.class = '': is missing; add one of"),
+    ({**RESTORE, "mode": "ALL"}, "mode = 'ALL': expected one of RESTORE_BACKUP, GENERIC"),
+    ({**RESTORE, "topics": "orders"}, "topics: restores no less than all topics"),
+    (
+        {**RESTORE, "value.converter": _AVRO},
+        f"value.converter = '{_AVRO}': writes a form that a restore does not",
+    ),
+    (
+        {**RESTORE, "value.converter": _JSON},
+        "value.converter.schemas.enable: must be false with JsonConverter",
+    ),
+    ({**RESTORE, "s3.sse.customer.key": "k"}, "s3.sse.customer.key: objects under keys of customers"),
+    (
+        {**RESTORE, "file.discovery.starting.timestamp": "5"},
+        "remove it, and set include.existing=false",
+    ),
+    ({**RESTORE, "s3.pol.interval.ms": "5"}, "s3.pol.interval.ms: is no option of Confluent's S3 source"),
+    ({**GENERIC, "topic.regex.list": ""}, "topic.regex.list = '': is missing; mode=GENERIC needs it"),
+    ({**GENERIC, "topic.regex.list": "a:x,b:y"}, "topic.regex.list = 'a:x,b:y': names several pairs"),
+    ({**GENERIC, "topic.regex.list": "a"}, "topic.regex.list = 'a': expected TOPIC:EXPRESSION"),
+    ({**GENERIC, "topic.regex.list": "a:["}, "topic.regex.list = 'a:[': is no regular expression"),
+    (
+        {
+            **GENERIC,
+            "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat",
+            "format.bytearray.separator": "|",
+        },
+        "format.bytearray.separator = '|': splits no files here",
+    ),
+    (LENSES, "connect.s3.kcql: is missing; expected INSERT INTO topic SELECT * FROM bucket:prefix"),
+    (_kcql("insert into a select * from bkt; insert into c select * from dkt"), "has several statements"),
+    (_kcql("insert into * select * from bkt"), "Records go to one topic; write its name in the place of *"),
+    (_kcql("insert into $T select * from bkt"), "is a placeholder of an example"),
+    (_kcql("insert into a select * from bkt PARTITIONBY x"), "one of BATCH, STOREAS, LIMIT, PROPERTIES"),
+    (
+        _kcql("insert into a select * from bkt STOREAS CSV_WITHHEADERS"),
+        "set input.format=csv and csv.header=true",
+    ),
+    (_kcql(f"{_TEXT}'store.envelope'=true)"), "store.envelope needs STOREAS JSON, AVRO or PARQUET, not TEXT"),
+    (_kcql(f"{_TEXT}'store.envelope'=maybe)"), "store.envelope expected true or false"),
+    (
+        _kcql(f"{_TEXT}'source.topic.from.envelope'=true)"),
+        "source.topic.from.envelope needs store.envelope=true",
+    ),
+    (_kcql(f"{_TEXT}'read.text.mode'=StartEndTag)"), "read.text.mode is StartEndTag"),
+    (_kcql(f"{_TEXT}'read.text.mode'=StartEndLine)"), "read.text.start.line is missing"),
+    (_kcql(f"{_TEXT}'read.text.mode'=Regex)"), "read.text.regex is missing"),
+    (
+        _kcql(f"{_TEXT}'read.text.mode'=Regex,'read.text.regex'='[')"),
+        "read.text.regex is no regular expression",
+    ),
+    (_kcql(f"{_TEXT}'read.text.mode'=Lines)"), "read.text.mode expected one of Regex, StartEndLine"),
+    (_kcql(f"{_TEXT}'read.text.trim'=true)"), "read.text.trim is not done here"),
+    (
+        _kcql("insert into a select * from bkt PROPERTIES('read.text.mode'=Regex)"),
+        "read.text.mode is for STOREAS",
+    ),
+    (_kcql(f"{_TEXT}'flush.count'=1)"), "flush.count is no property of Lenses' source"),
+    (_kcql(f"{_TEXT}'post.process.action'=rename)"), "post.process.action expected Delete or Move"),
+    (_kcql(f"{_TEXT}'post.process.action'=move)"), "post.process.action.prefix is missing"),
+    (
+        _kcql(
+            f"{_TEXT}'post.process.action'=move,'post.process.action.prefix'=d,'post.process.action.bucket'=c)"
+        ),
+        "post.process.action.bucket is another bucket, and post.action moves within bkt",
+    ),
+    (
+        _kcql("insert into a select * from bkt", **{f"{_SEARCH}extractor.type": "regex"}),
+        "set file.name.template with {{partition}}",
+    ),
+    (_kcql("insert into a select * from bkt", **{"connect.s3.error.policy": "NOOP"}), "loses records"),
+    (
+        _kcql("insert into a select * from bkt", **{"connect.s3.source.write.watermark.header": "true"}),
+        "set record.headers=source",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "sentence"), _REFUSED)
+def test_what_has_no_counterpart_is_refused_with_its_fix(given: Mapping[str, str], sentence: str) -> None:
+    """One sentence that names the option, and nothing besides it."""
+    found = _problems(given)
+
+    assert len(found) == 1, found
+    assert sentence in found[0]
+
+
+def test_lines_that_decide_nothing_are_one_warning() -> None:
+    """Of the sink's configuration, to which Confluent's page says to make minor changes, and of licenses."""
+    settings = _load(
+        {
+            **RESTORE,
+            "flush.size": "3",
+            "storage.class": "io.confluent.connect.s3.storage.S3Storage",
+            "schema.compatibility": "NONE",
+            "partitioner.class": "io.confluent.connect.storage.partitioner.HourlyPartitioner",
+            "record.batch.max.size": "500",
+            "confluent.topic.bootstrap.servers": "broker:9092",
+            "errors.log.include.messages": "true",
+        }
+    )
+
+    (warning,) = [each for each in settings.warnings if each.startswith("accepted though nothing")]
+    assert warning.count(",") == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (GENERIC, "a file that is one array needs input.format=json"),
+        ({**GENERIC, "behavior.on.error": "ignore"}, "what cannot be read is only in the log"),
+        (_kcql("insert into a select * from bkt LIMIT 5"), "LIMIT and BATCH decide nothing"),
+        (
+            _kcql("insert into a select * from bkt", **{f"{_SEARCH}search.continuous": "false"}),
+            "--until-idle",
+        ),
+        (
+            _kcql("insert into a select * from bkt", **{"connect.s3.ordering.type": "LastModified"}),
+            "side by side",
+        ),
+        (
+            _kcql("insert into a select * from bkt PROPERTIES('store.envelope'=true)"),
+            "others are counted as unmatched",
+        ),
+        (_kcql(f"{_TEXT}'post.process.action.retain.dirs'=true)"), "properties that nothing depends on here"),
+    ],
+)
+def test_what_differs_is_a_warning(given: Mapping[str, str], words: str) -> None:
+    """What an operator would notice."""
+    assert any(words in warning for warning in _load(given).warnings)
+
+
+@pytest.mark.parametrize(
+    "vendor", [CONFLUENT_SOURCE_VENDOR, LENSES_SOURCE_VENDOR], ids=lambda each: each.name
+)
+def test_no_option_of_ours_is_passed_on_by_chance(vendor: Vendor) -> None:
+    """An option of the sister sink that has our name is in the source's own table, or of Connect."""
+    (sister,) = [each for each in VENDORS if each.layout == vendor.layout and each.is_sink]
+    shared = {row.name for row in sister.options if is_known(row.name)}
+    of_connect = {name for name in shared if ".converter" in name or name.startswith("errors.")}
+    ours = set() if vendor is CONFLUENT_SOURCE_VENDOR else {"topics", "topics.regex"}
+
+    assert {name for name in shared - of_connect - ours if vendor.option(name) is None} == set()
+    assert vendor_of({"connector.class": vendor.classes[0]}) is vendor
+
+
+def test_each_given_option_has_a_line() -> None:
+    """What `headrace translate` prints."""
+    translated = _load({**RESTORE, "record.batch.max.size": "5"}).translated
+
+    assert translated is not None
+    fates = {line.option: line.fate for line in translated.lines}
+    assert fates["s3.bucket.name"] is Fate.KEPT
+    assert fates["record.batch.max.size"] is Fate.NEEDLESS
+    assert fates["format.class"] is Fate.CHANGED
+
+
+def test_a_statement_of_a_source_is_read() -> None:
+    """The other way round than a sink's."""
+    text = (
+        "INSERT INTO `a-b` SELECT * FROM `some-bucket:p/q` BATCH = 7 STOREAS `text` LIMIT 5 "
+        "PROPERTIES('x'=1,)"
+    )
+
+    assert read_source_kcql(text) == (
+        Statement(
+            bucket="some-bucket",
+            prefix="p/q",
+            topic="a-b",
+            store_as="TEXT",
+            limit=5,
+            properties=(Property("x", "1"),),
+        ),
+    )
