@@ -349,16 +349,20 @@ _SERVICES: Final = (
         test="integration/test_discovery_listing.py::"
         "test_an_upload_under_way_at_the_first_start_is_not_existing",
         shown_by=(
-            "ingest/source/catalogue/test_object_filter.py::"
-            "test_uploads_that_were_under_way_are_not_existing",
+            (
+                "ingest/source/catalogue/test_object_filter.py::"
+                "test_uploads_that_were_under_way_are_not_existing"
+            ),
             "headrace/kafka/test_control_records.py::test_controls_there_and_back",
         ),
     ),
     Moved(
         test="ingest/http/rest/test_rest_end_to_end.py::test_a_reset_has_everything_read_again",
         shown_by=(
-            "ingest/http/rest/test_rest_end_to_end.py::"
-            "test_a_stopped_service_gives_its_slots_back_and_lets_offsets_be_changed",
+            (
+                "ingest/http/rest/test_rest_end_to_end.py::"
+                "test_a_stopped_service_gives_its_slots_back_and_lets_offsets_be_changed"
+            ),
             "ingest/http/rest/test_rest_offsets.py::test_delete_resets_all",
         ),
     ),
