@@ -133,7 +133,7 @@ class SlotDeaths:
         """See `Repeats.problems`; and that no slot has begun to work, where none does."""
         found = self._repeats.problems()
         began = min(self._starting.values(), default=None)
-        if not self._up and began is not None and self._now() - began > _LATE_SECONDS:
+        if not self._up and began is not None and self._is_late(began):
             late = f"{self._now() - began:.0f} s ago"
             found["slots"] = (
                 f"Spark was asked for the tasks of {len(self._starting)} slots {late}, and none has begun: "
@@ -141,6 +141,15 @@ class SlotDeaths:
                 "its executors."
             )
         return found
+
+    def absent(self) -> tuple[int, ...]:
+        """The slots whose tasks Spark has not begun for long, where others work."""
+        if not self._up:
+            return ()
+        return tuple(sorted(slot for slot, began in self._starting.items() if self._is_late(began)))
+
+    def _is_late(self, began: float) -> bool:
+        return self._now() - began > _LATE_SECONDS
 
     def clear(self) -> None:
         """Forget all of them, with the leadership."""

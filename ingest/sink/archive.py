@@ -65,6 +65,7 @@ class Archive:
         self._request = 0
         self._members: tuple[str, ...] = ()
         self._now_ms: int | None = None
+        self._absent: tuple[int, ...] = ()
 
     @classmethod
     def from_ledger(cls, controls: Iterable[tuple[ControlKey, bytes]], options: ArchiveOptions) -> "Archive":
@@ -144,11 +145,18 @@ class Archive:
 
     def next_batch(self, slot: int, number: int) -> tuple[PartitionGrant, ...]:
         """The partitions that the slot holds from now on, as batch `number`; empty when there are none."""
-        chosen = deal(slot, self._candidates(), held=self._held(), slots=self._options.slots)
+        chosen = self._deal(slot)
         if not chosen:
             return ()
         self._batches.add(number, slot, chosen)
         return tuple(self._grant(self._states[partition], slot, number) for partition in chosen)
+
+    def on_absent(self, slots: tuple[int, ...]) -> SinkEffects:
+        """Spark has not begun the tasks of these slots for long: what would be theirs is for the others."""
+        if slots == self._absent:
+            return SinkEffects()
+        self._absent = slots
+        return self._advance(SinkEffectsBuilder())
 
     def earlier_options(self, grants: Iterable[PartitionGrant]) -> tuple[GroupingOptions, ...]:
         """The options that are no longer in force and that these grants refer to."""
@@ -382,10 +390,15 @@ class Archive:
     def _rebalance(self, effects: SinkEffectsBuilder) -> None:
         waiting = len(self._candidates())
         ending = {batch.slot for batch in self._batches if batch.is_ending or batch.is_lost}
-        for slot in slots_to_end(waiting, held=self._held(), ending=ending, slots=self._options.slots):
+        slots, absent = self._options.slots, self._absent
+        for slot in slots_to_end(waiting, held=self._held(), ending=ending, slots=slots, absent=absent):
             batch = self._batches.of_slot(slot)
             assert batch is not None, "only a slot that holds partitions is asked to end"
             _ask_to_end(effects, batch)
+
+    def _deal(self, slot: int) -> tuple[TopicPartition, ...]:
+        held, absent = self._held(), self._absent
+        return deal(slot, self._candidates(), held=held, slots=self._options.slots, absent=absent)
 
     def _candidates(self) -> list[Candidate]:
         if self.is_paused or self._members:

@@ -23,17 +23,24 @@ class _Share:
 
 
 def deal(
-    slot: int, candidates: Sequence[Candidate], *, held: Mapping[int, int], slots: int
+    slot: int,
+    candidates: Sequence[Candidate],
+    *,
+    held: Mapping[int, int],
+    slots: int,
+    absent: Collection[int] = (),
 ) -> tuple[TopicPartition, ...]:
     """The partitions for this idle slot. `held` has the number of partitions of every slot with a batch.
+
+    Nothing is left for slots that are `absent`: Spark has not begun their tasks for long.
 
     Every idle slot's share is worked out, so that the others find theirs when they ask. A slot gets back what
     it held last where there is room, for it may have something of them in hand; the rest goes where
     the least waits. A slot that asks never goes away empty: who else would get it may be long in coming.
     """
-    idle = [number for number in range(slots) if number not in held]
+    idle = [number for number in range(slots) if number not in held and number not in absent]
     shares = {number: _Share(number, []) for number in idle}
-    room = _fair(len(candidates), held, slots)
+    room = _fair(len(candidates), held, slots - len(absent))
     ordered = sorted(candidates, key=lambda one: (-one.lag, one.partition))
     for candidate in ordered:
         last = shares.get(candidate.last_slot) if candidate.last_slot is not None else None
@@ -47,15 +54,23 @@ def deal(
     return tuple(sorted(shares[slot].partitions)) or tuple(one.partition for one in ordered[:1])
 
 
-def slots_to_end(waiting: int, *, held: Mapping[int, int], ending: Collection[int], slots: int) -> list[int]:
+def slots_to_end(
+    waiting: int,
+    *,
+    held: Mapping[int, int],
+    ending: Collection[int],
+    slots: int,
+    absent: Collection[int] = (),
+) -> list[int]:
     """The slots to be asked to end, so that partitions that nobody has find a place, or an idle slot work.
 
     `waiting` counts partitions that could be granted and no idle slot has room for. What slots that are
-    `ending` give back is on its way.
+    `ending` give back is on its way. A slot that is `absent` is no idle one.
     """
-    fair = _fair(waiting, held, slots)
+    present = slots - len(absent)
+    fair = _fair(waiting, held, present)
     live = {slot: count for slot, count in held.items() if slot not in ending}
-    idle = slots - len(held) + len(ending)
+    idle = present - len(held) + len(ending)
     wanted: list[int] = []
     # The least loaded take what waits: they have the least to close.
     for slot in sorted(live, key=lambda one: (live[one], one)):

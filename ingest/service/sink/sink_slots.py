@@ -59,6 +59,7 @@ class SinkSlots:
         self._parts = parts
         self._batches = 0
         self._asked_to_end: set[int] = set()
+        self._absent: tuple[int, ...] = ()
         self.slots = SlotStates(slots)
 
     # -- what slots tell -------------------------------------------------------------------------------------
@@ -193,6 +194,7 @@ class SinkSlots:
 
     def plan(self) -> None:
         """Give ready slots partitions, and start as many free ones as there are partitions left for."""
+        self._leave_out_absent()
         ready = self.slots.of(SlotState.READY)
         for slot in ready:
             self._grant(slot)
@@ -200,6 +202,21 @@ class SinkSlots:
         for slot in self.slots.of(SlotState.FREE)[: max(0, wanted)]:
             self.slots.started(slot, self._parts.slot_pool.start(slot))
             self._parts.statistics.deaths.starting(slot)
+
+    def _leave_out_absent(self) -> None:
+        """Have the slots that work take the partitions of those that Spark does not start."""
+        absent = self._parts.statistics.deaths.absent()
+        if absent == self._absent:
+            return
+        if added := sorted({*absent} - {*self._absent}):
+            _log.warning(
+                "slots_absent",
+                slots=added,
+                detail="Spark was asked for their tasks a minute ago and has not begun them: the others take "
+                "their partitions. Look for free cores in the cluster, or lower tasks.max.",
+            )
+        self._absent = absent
+        self._parts.apply(self._parts.archive.on_absent(absent))
 
     def _grant(self, slot: int) -> None:
         parts, number = self._parts, self._batches + 1

@@ -73,6 +73,22 @@ def test_tasks_that_spark_does_not_start_are_a_problem() -> None:
     assert deaths.problems() == {}
 
 
+def test_slots_are_absent_where_others_work() -> None:
+    """Those that Spark has not begun for a minute; where none works, it is a problem."""
+    clock = _Clock()
+    deaths = SlotDeaths(clock)
+    for slot in range(3):
+        deaths.starting(slot)
+    clock.now = 61
+    assert deaths.absent() == ()
+    deaths.ready(1)
+    assert deaths.absent() == (0, 2)
+    deaths.ready(2)
+    deaths.ended(0)
+    deaths.starting(0)
+    assert deaths.absent() == ()
+
+
 def test_status_of_a_source_and_of_a_sink_have_it() -> None:
     """With the last error, which was null before."""
     for statistics in (Statistics(Metrics(dict)), SinkStatistics(Metrics(dict))):

@@ -54,6 +54,11 @@ class TestDeal:
         """Those with a batch are asked to end for the rest."""
         assert dealt(candidates(1, 1, 1, 1, 1), 4, held={0: 1, 1: 1, 2: 1}) == {3: [0, 1]}
 
+    def test_nothing_is_left_for_slots_that_are_absent(self) -> None:
+        """What is dealt to a slot that Spark does not start waits for as long as that lasts."""
+        assert len(deal(1, candidates(1, 1, 1, last=0), held={}, slots=2, absent=(0,))) == 3
+        assert len(deal(1, candidates(1, 1, 1, 1), held={0: 1, 2: 1}, slots=4, absent=(3,))) == 2
+
 
 class TestSlotsToEnd:
     """Which slots have to give up what they hold."""
@@ -75,6 +80,14 @@ class TestSlotsToEnd:
         assert slots_to_end(0, held={0: 2}, ending=(), slots=2) == [0]
         assert slots_to_end(0, held={0: 2}, ending=(0,), slots=2) == []
         assert slots_to_end(0, held={0: 1}, ending=(), slots=2) == []
+
+    def test_a_slot_takes_what_an_absent_one_would_get(self) -> None:
+        """Where Spark has no core for it; once it has begun, it is dealt its share again."""
+        assert slots_to_end(1, held={1: 2}, ending=(), slots=2) == []
+        assert slots_to_end(1, held={1: 2}, ending=(), slots=2, absent=(0,)) == [1]
+        assert slots_to_end(1, held={1: 2}, ending=(1,), slots=2, absent=(0,)) == []
+        assert slots_to_end(0, held={1: 3}, ending=(), slots=2, absent=(0,)) == []
+        assert slots_to_end(0, held={1: 3}, ending=(), slots=2) == [1]
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
