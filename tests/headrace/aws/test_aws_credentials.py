@@ -13,6 +13,7 @@ from headrace.aws.aws_credentials import (
     session_with,
     usable_configuration,
 )
+from headrace.kafka.tokens import IamSignature
 from headrace.model.errors import AccessDenied
 from headrace.options.choices import CredentialsProvider
 from headrace.options.secret import Secret
@@ -23,8 +24,11 @@ from headrace.options.settings import (
     RoleCredentials,
     StaticCredentials,
 )
+from headrace.options.token_logins import IamLogin, token_login
 from headrace.s3 import new_s3_calls
+from tests.headrace.options.loading import load_with
 from tests.headrace.s3.scripted_s3 import settings
+from tests.support.credential_service import CredentialService
 
 KEYS = StaticCredentials(
     access_key_id="AKIA", secret_access_key=Secret("secret"), session_token=Secret("token")
@@ -117,3 +121,36 @@ def test_a_role_is_assumed_where_it_is_used(s3_endpoint: str) -> None:
     found = signing(role).get_frozen_credentials()
 
     assert found.token not in {None, "token"}
+
+
+@pytest.mark.parametrize("is_brokers", [True, False], ids=["log-in at the brokers", "S3"])
+def test_the_sts_of_a_role_is_reached_through_the_proxy_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, *, is_brokers: bool
+) -> None:
+    """No name of it is known here; `aws.s3.proxy.url` is S3's alone, and need not be there."""
+    with CredentialService() as proxy:
+        proxy.grant()
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        loaded = load_with(
+            {
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "security.protocol": "SASL_SSL",
+                "bootstrap.servers": "b-1.c.x.kafka.eu-west-1.amazonaws.com:9098",
+                "aws.s3.proxy.url": "http://127.0.0.1:9",
+                "aws.sts.role.arn": "arn:aws:iam::123456789012:role/both",
+                "aws.sts.role.session.name": "pair",
+                "aws.sts.config.endpoint": "http://sts.not-known.invalid",
+                "aws.access.key.id": "AKIA",
+                "aws.secret.access.key": "secret",
+            }
+        )
+        if is_brokers:
+            login = token_login(loaded.kafka.client("admin"))
+            assert isinstance(login, IamLogin)
+            assert IamSignature(login).token()[2] == "ASIATEMPORARY"
+        else:
+            found = signing(loaded.s3.credentials).get_frozen_credentials()
+            assert found.access_key == "ASIATEMPORARY"
+        assert proxy.asked["AssumeRole"] == 1

@@ -73,12 +73,13 @@ class Desk:
         limits: BatchLimits | None = None,
         jitter: Callable[[], float] = lambda: 1.0,
         intake: ObjectFilter | None = None,
+        bucket: str = BUCKET,
         **options: Any,
     ) -> None:
         self.ledger = ledger or FakeLedger()
         self.ledger.follow()
         self.catalogue = Catalogue(
-            bucket=BUCKET, view=self.ledger.view, object_filter=intake or ObjectFilter(route=route), **options
+            bucket=bucket, view=self.ledger.view, object_filter=intake or ObjectFilter(route=route), **options
         )
         self.planner = Planner(
             self.catalogue,

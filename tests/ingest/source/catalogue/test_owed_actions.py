@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.objects import RowPlace, SideObject
+from headrace.model.objects import ObjectId, RowPlace, SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
 from headrace.options.choices import Ordering
 from ingest.source.catalogue.alter_offsets import AlterOffsets, Offset
@@ -325,3 +325,41 @@ def test_what_proves_the_place_of_a_late_tombstone_is_not_forgotten(mode: str, *
         desk.show(*others, listing_id=number)
 
     assert (desk.entry(_value(0)) is not None) is is_kept
+
+
+@pytest.mark.parametrize(
+    ("prefix", "read", "acted"),
+    [
+        pytest.param("elsewhere/", [], [], id="another"),
+        pytest.param("in/2026/", ["in/2026/half"], ["in/2026/owed", "in/2026/half"], id="narrower"),
+        pytest.param(
+            "in/",
+            ["in/2026/half", "in/half"],
+            ["in/2026/owed", "in/owed", "in/2026/half", "in/half"],
+            id="back",
+        ),
+    ],
+)
+def test_a_move_meets_only_what_is_below_the_prefix_of_now(
+    prefix: str, read: list[str], acted: list[str]
+) -> None:
+    """What is begun or owed below another one waits for that prefix: its name below a target is not known."""
+    move = "move:done/"
+    loaded = load_with({"aws.s3.prefix": prefix, "post.action": move, "file.name.template": ".*"})
+    ledger = FakeLedger()
+    for folder in ("in/", "in/2026/"):
+        half = LedgerEntry(state=State.PARTIAL, position=BytePosition(1), size=10)
+        ledger.commit(object_id(f"{folder}half"), half)
+        ledger.commit(object_id(f"{folder}owed"), LedgerEntry(state=State.DONE, size=10, action=move))
+        ledger.commit(object_id(f"done/{folder}read"), LedgerEntry(state=State.DONE, size=10))
+    desk = Desk(ledger=ledger, intake=object_filter_of(loaded), post_action=move)
+    keys = sorted(key.key for key in ledger.truth if isinstance(key, ObjectId))
+    desk.observe(page(*(listed(key) for key in keys if key.startswith(prefix))))
+    plan = desk.plan()
+    assert desk.keys(plan) == read
+    for key in read:
+        desk.commit(plan, object_id(key), LedgerEntry(state=State.DONE, size=10, action=move))
+    desk.finish(plan)
+
+    assert [key for owed in desk.actions for key, _, _ in owed.contents] == acted
+    assert all(key.startswith(loaded.s3.prefix) for key in acted)

@@ -422,6 +422,32 @@ class TestSlices:
             desk.ledger.commit(key, read)
         assert self.hashes(desk.ledger) == ["made", "made"]
 
+    def test_another_bucket_has_cuts_and_splits_of_its_own(self) -> None:
+        """An object of the same key and ETag there is neither cut nor done; back in the first, it is."""
+        desk = self.desk()
+        self.cut(desk)
+        self.end(desk, 0)
+        there = Desk(
+            ledger=desk.ledger,
+            limits=BatchLimits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=True),
+            bucket="other",
+        )
+        assert there.works[there.plan()] == ()
+        there.announce("n", event("a", size=1000, bucket="other"))
+        plan = there.plan()
+        (work,) = there.works[plan]
+        assert (work.object.id.bucket, work.begin, work.end, work.splits_wanted) == ("other", None, None, 10)
+        there.finish(plan, cuts=((work, (0, 500, 1000)),))
+        begun = there.works[there.plan(0)]
+        assert [(one.object.id.bucket, one.begin, one.end) for one in begun] == [("other", 0, 500)]
+
+        back = self.desk(desk.ledger)
+        left = [one for slot in range(2) for one in back.works[back.plan(slot)]]
+        assert [(one.object.id.bucket, one.begin, one.end) for one in left] == [
+            ("bucket", 400, 800),
+            ("bucket", 800, 1000),
+        ]
+
     def test_done_without_cuts_has_no_hash(self) -> None:
         """It meant them alone."""
         desk = self.desk()
