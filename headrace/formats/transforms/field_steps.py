@@ -10,7 +10,13 @@ from headrace.formats.connect import struct
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms.json_objects import JsonObjects, flattened, loosened, members_of
-from headrace.formats.transforms.opening import Objects, column_of_part, opened, with_column
+from headrace.formats.transforms.opening import (
+    Objects,
+    column_of_part,
+    opened,
+    refuse_objects,
+    with_column,
+)
 from headrace.formats.transforms.refused_rows import Refused, RefusedRows
 from headrace.formats.transforms.struct_objects import StructField, StructObjects, typed_column
 from headrace.options.choices import JsonFormat
@@ -110,7 +116,7 @@ def replace_field(
     try:
         return _required(records, step.part, objects.renamed(name_of))
     except Refused as error:
-        refused.add_all(records, str(error))
+        refuse_objects(records, step.part, str(error), refused)
         return [records]
 
 
@@ -125,7 +131,7 @@ def extract_field(
         try:
             return [with_column(records, step.part, _struct_field(step, objects))]
         except Refused as error:
-            refused.add_all(records, str(error))
+            refuse_objects(records, step.part, str(error), refused)
             return [records]
     texts = objects.members(step.path[0])
     for name in step.path[1:]:
@@ -203,7 +209,7 @@ def flatten(step: Flatten, records: ConvertedRecords, refused: RefusedRows) -> l
     try:
         found = objects.with_fields(_flat_fields(step, objects, "", is_optional=objects.is_optional))
     except Refused as error:
-        refused.add_all(records, str(error))
+        refuse_objects(records, step.part, str(error), refused)
         return [records]
     return _required(records, step.part, found.filled())
 

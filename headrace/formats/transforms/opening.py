@@ -53,6 +53,11 @@ def opened(
     return None
 
 
+def refuse_objects(records: ConvertedRecords, part: RecordPart, message: str, refused: RefusedRows) -> None:
+    """Refuse those that have an object: a null beside them, which the step takes, is not of their schema."""
+    _refuse(records, np.flatnonzero(~column_of_part(records, part).nulls()).tolist(), message, refused)
+
+
 def _json_objects(
     records: ConvertedRecords, column: ConvertedColumn, part: RecordPart, refused: RefusedRows
 ) -> JsonObjects:

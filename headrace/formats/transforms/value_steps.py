@@ -17,7 +17,7 @@ from headrace.formats.converters.plain_columns import PlainColumn
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms import java_values
 from headrace.formats.transforms.json_objects import NULL, json_column, value_of
-from headrace.formats.transforms.opening import column_of_part, opened, with_column
+from headrace.formats.transforms.opening import column_of_part, opened, refuse_objects, with_column
 from headrace.formats.transforms.refused_rows import Refused, RefusedRows
 from headrace.formats.transforms.struct_objects import StructField, StructObjects, typed_column
 from headrace.model.columns import column_of
@@ -159,7 +159,7 @@ def cast(step: Cast, records: ConvertedRecords, refused: RefusedRows) -> list[Co
                 try:
                     objects = objects.changed(name, kind, values, shape, _cast_default(field, target))
                 except Refused as error:
-                    refused.add_all(records, f"the default of the field {name}: {error}")
+                    refuse_objects(records, step.part, f"the default of the field {name}: {error}", refused)
             continue
         texts = _cast_texts(objects.members(name), target, records, refused)
         objects.put(name, [text or bytes(NULL) for text in texts])
