@@ -32,8 +32,8 @@ message Order {
   enum Kind { NEW = 0; OLD = 1; }
   message Cash { double given = 1; }
 }"""
-_FULL: Final = {"id": 7, "note": "n", "labels": {"x": 1}, "kind": 1, "card": "c", "large": 4_294_967_295}
-_VALUE: Final = {
+_FULL: Final[dict[str, Any]] = {"id": 7, "note": "n", "labels": {"x": 1}, "kind": 1, "card": "c", "large": 4_294_967_295}
+_VALUE: Final[dict[str, Any]] = {
     "paid_0": {"card": "c", "cash": None},
     "id": 7,
     "note": "n",
@@ -42,7 +42,7 @@ _VALUE: Final = {
     "large": 4_294_967_295,
     "tip": None,
 }
-_UNSET: Final = {
+_UNSET: Final[dict[str, Any]] = {
     "paid_0": None,
     "id": 0,
     "note": None,
@@ -51,7 +51,7 @@ _UNSET: Final = {
     "large": 0,
     "tip": None,
 }
-_FLAT: Final = {"paid_0.card": None, "paid_0.cash.given": None, "tip.given": None}
+_FLAT: Final[dict[str, Any]] = {"paid_0.card": None, "paid_0.cash.given": None, "tip.given": None}
 _CASES: Final[dict[str, tuple[list[dict[str, str]], Any, Any]]] = {
     "inserted": (
         [{"type": f"{KAFKA}InsertField$Value", "static.field": "of", "static.value": "x"}],
