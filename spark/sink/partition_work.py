@@ -9,6 +9,7 @@ import numpy as np
 from headrace.conversion.encoders import with_texts
 from headrace.formats.converted_records import Conversion, ConvertedRecords, RecordFault
 from headrace.model.columns import Numbers
+from headrace.model.errors import InvalidObject
 from headrace.model.kafka_records import KafkaRecords
 from headrace.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
 from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
@@ -201,7 +202,12 @@ class PartitionWork:
             if self._tools.settings.errors.tolerance is not Tolerance.ALL:
                 self._stop_at(fault.offset, fault.reason, fault.message)
                 return False
-            self._letters[fault.offset] = self._tools.dead_letters.of(self._adding, fault)
+            try:
+                self._letters[fault.offset] = self._tools.dead_letters.of(self._adding, fault)
+            except InvalidObject as error:
+                # Its topic has become a ledger, which nothing may be written into.
+                self._stop_at(fault.offset, "dead_letter_refused", str(error))
+                return False
             self._offsets.add_dead_letter(fault.offset)
         return True
 

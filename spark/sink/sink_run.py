@@ -101,7 +101,7 @@ class SinkRun:
                 batch.slot,
                 settings.errors,
                 max_bytes=settings.kafka.message_max_bytes,
-                limit_of=topic_limits(settings.kafka).of,
+                limit_of=topic_limits(settings.kafka).of_dead_letters,
             ),
             recurring=self._recurring,
         )

@@ -222,6 +222,7 @@ class BatchRun:
             if rows.bad and self._settings.errors.dead_letter is not None:
                 # Missing, it is told at once; librdkafka would wait for it, the whole transaction with it.
                 self._producer.partitions(self._settings.errors.dead_letter.topic)
+                self._limits.of_dead_letters(self._settings.errors.dead_letter.topic)
         except (TopicMissing, AccessDenied, InvalidObject, SourceUnavailable) as error:
             progress.fail(error)
             return
@@ -313,7 +314,7 @@ class BatchRun:
                     bad,
                     settings=self._settings,
                     slot=self._batch.slot,
-                    topic_max_bytes=0 if is_emptied else self._limits.of(topic),
+                    topic_max_bytes=0 if is_emptied else self._limits.of_dead_letters(topic),
                 )
                 self._refused.sends_dead_letter(progress, bad.position)
                 self._producer.send_record(topic, key=key, value=value, headers=headers)

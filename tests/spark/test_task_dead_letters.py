@@ -4,10 +4,13 @@ import os
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Producer
 
 from headrace.model.ledger_entry import State
 from headrace.model.slot_protocol import BatchOutcome
+from tests.headrace.kafka.test_ledger_marks import MARKS
 from tests.spark.scripted_driver import ScriptedDriver
+from tests.support import kafka
 from tests.support.kafka import TopicFactory, limit_record_bytes
 
 pytestmark = pytest.mark.parts
@@ -51,3 +54,27 @@ def test_an_object_beside_a_refused_dead_letter_is_not_failed(
     ]
     entry = one.entries()[blank.id]
     assert (entry.state, entry.records) == (State.DONE, 0)
+
+
+def test_a_topic_that_has_become_a_ledger_gets_no_dead_letter(
+    driver: Callable[..., ScriptedDriver], topic: TopicFactory
+) -> None:
+    """Another connector has taken it while this one ran: the object waits for a person, others go on."""
+    letters = topic("letters", config={"cleanup.policy": "compact"})
+    one = driver(errors_tolerance="all", errors_deadletterqueue_topic_name=letters)
+    good, bad = one.put("good", b"1\n"), one.put("bad", b"2\n{]\n3\n")
+    one.ready()
+    key, value = MARKS["owner"]
+    producer = Producer({"bootstrap.servers": kafka.address()})
+    producer.produce(letters, key=key, value=value, partition=0)
+    assert not producer.flush(30)
+
+    finished = one.run(one.split(bad), one.split(good))
+
+    assert finished.outcome is BatchOutcome.CLEAN
+    assert [(failure.kind, failure.reason) for failure in finished.failures] == [
+        ("InvalidObject", "ledger_topic")
+    ]
+    assert f"errors.deadletterqueue.topic.name = {letters!r}" in finished.failures[0].message
+    assert one.entries()[good.id].state is State.DONE
+    assert [(record.key, record.value) for record in one.records(letters)] == [(key, value)]

@@ -56,6 +56,17 @@ class TopicLimits:
             raise InvalidObject(found.ledger_sentence, reason="ledger_topic")
         return found.max_record_bytes
 
+    def of_dead_letters(self, topic: str) -> int | None:
+        """The same of a dead letter topic, which may have become a ledger of another connector since."""
+        try:
+            return self.of(topic)
+        except InvalidObject as error:
+            raise InvalidObject(
+                f"errors.deadletterqueue.topic.name = {topic!r}: by now the topic holds what Headrace or "
+                "Kafka Connect keep of connectors, and dead letters would be taken for that. Name another.",
+                reason=error.reason,
+            ) from error
+
     def _note(self, topic: str, error: Exception) -> None:
         with self._lock:
             self._silent_until[topic] = self._clock() + _PATIENCE_SECONDS

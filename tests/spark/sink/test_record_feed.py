@@ -6,17 +6,21 @@ from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headrace.conversion.sink_records import SinkRecords
 from headrace.formats.converted_records import Conversion
+from headrace.kafka.output_topics import OutputTopic
+from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.columns import column_of
 from headrace.model.errors import SourceUnavailable
 from headrace.model.kafka_records import KafkaRecords
 from headrace.model.sink_entries import TopicPartition, encode_sink_entry
 from headrace.model.sink_protocol import PartitionGrant
+from spark.sink.dead_letters import DeadLetters
 from spark.sink.partition_work import PartitionWork
 from spark.sink.record_feed import RecordFeed, safely
 from tests.headrace.vendors.archive import Record
@@ -54,11 +58,21 @@ class _Converter:
 class _Slot:
     """The partitions of a slot, without Kafka: what they have read, and what is in the bucket."""
 
-    def __init__(self, made: DrivenTools, fails: Callable[[set[int]], None], *partitions: int) -> None:
+    def __init__(
+        self,
+        made: DrivenTools,
+        fails: Callable[[set[int]], None],
+        *partitions: int,
+        limit_of: Callable[[str], int | None] | None = None,
+    ) -> None:
         self.s3 = made.s3
         tools = made.tools.for_topic("t")
         self._uploads = tools.uploads
         tools = replace(tools, converter=_Converter(tools.converter, fails))
+        if limit_of is not None:
+            errors = tools.settings.errors
+            letters = DeadLetters("archive", 0, errors, max_bytes=1_000_000, limit_of=limit_of)
+            tools = replace(tools, dead_letters=letters)
         self.works = {
             TopicPartition("t", number): PartitionWork(
                 PartitionGrant(topic="t", partition=number, topic_id="id", offset=0), tools
@@ -108,7 +122,12 @@ def slot(tmp_path: Path) -> Iterator[Callable[..., _Slot]]:
     """Slots of a sink that writes offsets and values as JSON Lines."""
     with ExitStack() as closing:
 
-        def made(fails: Callable[[set[int]], None], *partitions: int, **options: Any) -> _Slot:
+        def made(
+            fails: Callable[[set[int]], None],
+            *partitions: int,
+            limit_of: Callable[[str], int | None] | None = None,
+            **options: Any,
+        ) -> _Slot:
             config = {
                 "bucket": "bucket",
                 "aws.s3.bucket.name": "bucket",
@@ -120,7 +139,7 @@ def slot(tmp_path: Path) -> Iterator[Callable[..., _Slot]]:
             }
             tools = DrivenTools(config, tmp_path)
             closing.callback(tools.close)
-            return _Slot(tools, fails, *(partitions or (0,)))
+            return _Slot(tools, fails, *(partitions or (0,)), limit_of=limit_of)
 
         yield made
 
@@ -205,6 +224,33 @@ def test_without_tolerance_the_partition_stops_at_it(slot: Callable[..., _Slot])
     assert "TypeError at test_record_feed.py" in stop.message
     assert "the content" not in stop.message
     assert one.close() == list(range(77))
+
+
+def test_a_dead_letter_topic_that_has_become_a_ledger_stops_the_partition(slot: Callable[..., _Slot]) -> None:
+    """Nothing is written into it, what is before the bad record is archived, and the fix names its option."""
+    is_ledger = False
+
+    def described(name: str) -> OutputTopic:
+        return OutputTopic(name=name, partitions=1, max_record_bytes=1_000_000, is_ledger=is_ledger)
+
+    def fails(offsets: set[int]) -> None:
+        if offsets & {20, 77}:
+            raise TypeError("the content of a record")
+
+    lookup = SimpleNamespace(get=described)
+    options = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+    one = slot(fails, limit_of=TopicLimits(lookup).of_dead_letters, **options)
+    one.read_again(_records(0, 50))
+    assert one.close() == sorted(set(range(50)) - {20})
+    is_ledger = True
+    one.read_again(_records(50, 100))
+
+    stop = one.works[P0].stop
+    assert stop is not None
+    assert (stop.offset, stop.reason) == (77, "dead_letter_refused")
+    assert "errors.deadletterqueue.topic.name = 'dead'" in stop.message
+    assert one.close() == sorted(set(range(77)) - {20})
+    assert one.letters == [b"20"]
 
 
 def test_what_is_no_records_fault_is_not_laid_on_one(slot: Callable[..., _Slot]) -> None:
