@@ -53,6 +53,7 @@ def frames_plan(options: dict[str, str], *, as_json: bool) -> None:
 
 def _status_lines(shape: Shape) -> Iterator[str]:
     yield f"{printable(shape['url'])}: discovery log at {printable(shape['state_path'])}"
+    yield from _without_log(shape)
     yield f"known     {counted(shape['known'], 'object')}, the last batch is {shape['last_batch']}"
     done = shape["committed_ms"]
     when = "" if done is None else f", at {datetime.fromtimestamp(done / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -62,7 +63,13 @@ def _status_lines(shape: Shape) -> Iterator[str]:
 
 def _plan_lines(shape: Shape) -> Iterator[str]:
     yield f"{printable(shape['url'])}: discovery log at {printable(shape['state_path'])}"
+    yield from _without_log(shape)
     yield f"new       {counted(shape['pending_objects'], 'object')}, {bytes_text(shape['pending_bytes'])}"
     yield f"in log    {counted(shape['in_log'], 'object')}"
     for reason, count in shape["left_out"].items():
         yield f"left out  {counted(count, 'object')}: {reason}"
+
+
+def _without_log(shape: Shape) -> Iterator[str]:
+    if shape["made_ms"] is None:
+        yield "no log    is there yet: the query has not run, or its state.path is another one"

@@ -35,9 +35,8 @@ def log_status(settings: FramesSettings) -> Shape:
     about = read_about(store)
     shape: Shape = {"source": "discovery log", "url": settings.url, "state_path": store.where}
     if about is None:
-        return {**shape, "known": 0, "last_batch": 0, "committed_batch": 0, "committed_ms": None} | _pending(
-            []
-        )
+        nothing = {"known": 0, "last_batch": 0, "committed_batch": 0, "committed_ms": None, "made_ms": None}
+        return shape | nothing | _pending([])
     log = DiscoveryLog(store, about)
     committed = read_committed(store)
     done = 0 if committed is None else committed.batch
@@ -87,6 +86,7 @@ def log_plan(settings: FramesSettings, listed: Iterable[S3Object]) -> Shape:
     return {
         "url": settings.url,
         "state_path": store.where,
+        "made_ms": None if about is None else about.made_ms,
         "in_log": in_log,
         "left_out": dict(sorted(left_out.items())),
         **_pending(new),

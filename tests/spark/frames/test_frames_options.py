@@ -289,7 +289,12 @@ def test_the_commands_show_a_log(tmp_path: Path) -> None:
     assert "known     2 objects, the last batch is 2" in shown.output
     assert "committed batch 1, at" in shown.output
     assert "pending   1 object, 1" in shown.output
+    assert "no log" not in shown.output
     assert json.loads(as_json.output)["pending_bytes"] == 1024
+    (tmp_path / "other.json").write_text(json.dumps({**options, "state.path": str(tmp_path / "other")}))
+    without = CliRunner().invoke(app, ["status", str(tmp_path / "other.json")])
+    assert "no log    is there yet: the query has not run, or its state.path is another one" in without.output
+    assert not (tmp_path / "other").exists()
     plan = log_plan(settings_of(options), [object_of(n, 10) for n in (0, 1, 2, 3, 9)])
     assert (plan["pending_objects"], plan["in_log"]) == (1, 2)
     assert plan["left_out"] == {"excluded": 1, "start_key": 1}
