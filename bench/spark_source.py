@@ -1,13 +1,14 @@
 """`format("headrace")` beside Spark's own file sources, in one run: rows, discovery, restart, latency.
 
-`python -m bench.spark_source --scale 1` with an S3 of its own; `--endpoint URL` uses one that runs. Spark's
-sources read the same bytes from the local disk, for its own S3 file system is not part of PySpark: the ratios
-are against a rival without a network.
+`python -m bench.spark_source --scale 1` with an S3 of its own; `--endpoint URL` uses one that runs, and
+`--only restart` runs one comparison. Spark's sources read the same bytes from the local disk, for its own S3
+file system is not part of PySpark: the ratios are against a rival without a network. CPU is that of Spark's
+processes, without S3's: it says more than the time where the machine has other work.
 """
 
 import argparse
 import json
-import resource
+import os
 import shutil
 import statistics
 import subprocess
@@ -18,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -26,9 +28,11 @@ import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 import headrace.spark
 from bench.flights import days
+from bench.processes import cpu_seconds, tree
 from bench.stage import stage
 from ingest.source.catalogue import Baseline
 from localstack.steps import say
@@ -59,11 +63,16 @@ class Bench:
         self.folder = folder
         self.endpoint = endpoint
         builder: Any = SparkSession.builder
-        settings = {"spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.log.level": "ERROR"}
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "2g",
+            "spark.log.level": "ERROR",
+            # As docs/spark.md advises: over TCP each task of a Python source begins 40 ms later.
+            "spark.python.unix.domain.socket.enabled": "true",
+        }
         for name, value in settings.items():
             builder = builder.config(name, value)
         self.spark = builder.master("local[2]").getOrCreate()
-        self.spark.sparkContext.pythonExec = sys.executable
         headrace.spark.register(self.spark)
 
     def put(self, key: str, content: bytes) -> None:
@@ -92,11 +101,27 @@ class Bench:
         return str(self.folder / "files" / prefix)
 
 
-def seconds_of(frame: DataFrame) -> float:
-    """How long it takes to read all of its rows and columns."""
-    began = time.perf_counter()
+def took(frame: DataFrame) -> tuple[float, float]:
+    """Seconds, and seconds of CPU, that it takes to read all of its rows and columns."""
+    cpu, began = sum(cpu_seconds(os.getpid()).values()), time.perf_counter()
     frame.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, sum(cpu_seconds(os.getpid()).values()) - cpu
+
+
+def compared(mine: Callable[[], DataFrame], theirs: Callable[[], DataFrame], rows: int) -> dict[str, Any]:
+    """Both, in turn: rows a second, CPU a row, and how many rows are read where Spark reads one; medians."""
+    runs = [(took(mine()), took(theirs())) for _ in range(ROUNDS + 1)][1:]
+    seconds, cpu = (
+        tuple(statistics.median(run[side][kind] for run in runs) for side in (0, 1)) for kind in (0, 1)
+    )
+    return {
+        "headrace_rows_per_second": round(rows / seconds[0]),
+        "spark_rows_per_second": round(rows / seconds[1]),
+        "ratio": round(statistics.median(run[1][0] / run[0][0] for run in runs), 2),
+        "headrace_cpu_us_per_row": round(cpu[0] / rows * 1e6, 2),
+        "spark_cpu_us_per_row": round(cpu[1] / rows * 1e6, 2),
+        "cpu_ratio": round(statistics.median(run[1][1] / run[0][1] for run in runs), 2),
+    }
 
 
 def rates(bench: Bench, scale: float) -> dict[str, Any]:
@@ -114,18 +139,17 @@ def rates(bench: Bench, scale: float) -> dict[str, Any]:
     rows = 4 * copies * count
     schema = bench.spark.read.parquet(bench.files("parquet")).schema
     found: dict[str, Any] = {"rows": rows}
-    for kind, input_format in (("json", "jsonl"), ("parquet", "parquet")):
-        ours = bench.spark.read.format("headrace").schema(schema)
-        ours_frame = ours.options(**bench.options(f"{kind}/", input__format=input_format)).load()
-        theirs_frame = bench.spark.read.schema(schema).format(kind).load(bench.files(kind))
-        times = [(seconds_of(ours_frame), seconds_of(theirs_frame)) for _ in range(ROUNDS + 1)][1:]
-        mine, theirs = (statistics.median(each) for each in zip(*times, strict=True))
-        found[kind] = {
-            "headrace_rows_per_second": round(rows / mine),
-            "spark_rows_per_second": round(rows / theirs),
-            "ratio": round(statistics.median(b / a for a, b in times), 2),
-        }
-        say("spark_source", f"{kind}: {found[kind]}")
+    few = StructType([schema[name] for name in ("year", "carrier", "dep_delay")])
+    for name, kind, input_format, columns in (
+        ("json", "json", "jsonl", schema),
+        ("parquet", "parquet", "parquet", schema),
+        ("parquet_3_columns", "parquet", "parquet", few),
+    ):
+        options = bench.options(f"{kind}/", input__format=input_format)
+        mine = bench.spark.read.format("headrace").schema(columns).options(**options)
+        theirs = bench.spark.read.schema(columns).format(kind)
+        found[name] = compared(mine.load, partial(theirs.load, bench.files(kind)), rows)
+        say("spark_source", f"{name}: {found[name]}")
     return found
 
 
@@ -231,22 +255,33 @@ def restart(folder: Path, known: int) -> dict[str, Any]:
 
 def opened(folder: Path) -> dict[str, Any]:
     """What it takes to open a log here and now."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = tree(os.getpid())[0].resident_mib
     began = time.perf_counter()
     log = DiscoveryLog.open(DirectoryStore(folder), bucket="b", prefix="", baseline=Baseline)
     seconds = time.perf_counter() - began
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"known": len(log.known), "seconds": round(seconds, 2), "mib": round(grown / 1024)}
+    now = tree(os.getpid())[0]
+    return {
+        "known": len(log.known),
+        "seconds": round(seconds, 2),
+        "mib": round(now.resident_mib - before),
+        "peak_mib": round(now.peak_mib - before),
+    }
 
 
-def run(endpoint: str, scale: float, existing: int) -> dict[str, Any]:
-    """All comparisons."""
+def run(endpoint: str, scale: float, existing: int, only: str | None) -> dict[str, Any]:
+    """All comparisons, or this one."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-spark-"))
+    found: dict[str, Any] = {}
     try:
-        found: dict[str, Any] = {"restart": restart(folder / "known", round(KNOWN * min(scale, 1)))}
+        if only in {None, "restart"}:
+            found["restart"] = restart(folder / "known", round(KNOWN * min(scale, 1)))
+        if only == "restart":
+            return found
         bench = Bench(endpoint, folder)
-        found["rows"] = rates(bench, scale)
-        found["latency"] = [latency(bench, count) for count in (0, existing)]
+        if only in {None, "rows"}:
+            found["rows"] = rates(bench, scale)
+        if only in {None, "latency"}:
+            found["latency"] = [latency(bench, count) for count in (0, existing)]
         bench.spark.stop()
         return found
     finally:
@@ -262,15 +297,16 @@ def main() -> None:
         "--objects", type=int, default=10_000, help="objects that are there before the uploads"
     )
     parser.add_argument("--open", type=Path, help="open this log and print what it took")
+    parser.add_argument("--only", choices=["restart", "rows", "latency"], help="this comparison alone")
     given = parser.parse_args()
     if given.open is not None:
         print(json.dumps(opened(given.open)))
         return
     if given.endpoint is not None:
-        found = run(given.endpoint, given.scale, given.objects)
+        found = run(given.endpoint, given.scale, given.objects, given.only)
     else:
         with stage("spark-source") as on_stage:
-            found = run(on_stage.endpoint, given.scale, given.objects)
+            found = run(on_stage.endpoint, given.scale, given.objects, given.only)
     print(json.dumps(found, indent=2))
 
 
