@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,27 @@ def main(given: dict[str, Any]) -> None:
         (sink / f"begun-{number}-{os.getpid()}").touch()
         batch.write.mode("overwrite").parquet(str(sink / f"batch={number}"))
 
+    def keep_in_delta(batch: DataFrame, number: int) -> None:
+        sys.path.append(given["packages"])
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+        table = str(sink / "delta")
+        done = DeltaTable(table).transaction_version("rows") if DeltaTable.is_deltatable(table) else None
+        if done is not None and done >= number:
+            (sink / f"passed-over-{number}").touch()
+            return
+        properties = CommitProperties(app_transactions=[Transaction("rows", number)])
+        write_deltalake(table, batch.toArrow(), mode="append", commit_properties=properties)
+        if number == given["dies_in"]:
+            # The table has the batch, and Spark does not know.
+            os.kill(os.getpid(), signal.SIGKILL)
+
     frame = spark.readStream.format("headrace").options(**given["options"]).load()
     writer = frame.writeStream.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
     if given.get("is_plain"):
         query = writer.format("parquet").option("path", str(sink / "plain")).start()
     else:
-        query = writer.foreachBatch(keep).start()
+        query = writer.foreachBatch(keep_in_delta if "packages" in given else keep).start()
     query.awaitTermination()
     sys.stdout.write(json.dumps({"error": None if query.exception() is None else str(query.exception())}))
 

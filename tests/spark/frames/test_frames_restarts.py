@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(900)]
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
+_DELTALAKE: Final = _ROOT / "localstack/deltalake.lock"
 _OBJECTS: Final = 24
 _ROWS: Final = 2000
 _SECONDS: Final = 400
@@ -174,6 +175,36 @@ def executors(workers: tuple[int, ...]) -> list[int]:
         if parent in workers:
             found.append(int(path.name))
     return found
+
+
+@pytest.mark.long
+def test_a_delta_table(given: dict[str, Any], tmp_path: Path) -> None:
+    """A batch that the table has and Spark does not know of comes again, and is passed over by its number.
+
+    By Delta's library for Python: its own for Spark is of older Sparks.
+    """
+    packages = tmp_path / "packages"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes"]
+    subprocess.run([*pip, "--target", str(packages), "-r", str(_DELTALAKE)], check=True)
+    given |= {"packages": str(packages), "dies_in": 2}
+    with program(given) as running:
+        until_sync(
+            lambda: running.process.poll() is not None, seconds=_SECONDS, what="the program has killed itself"
+        )
+    finished({**given, "dies_in": None})
+
+    sink = Path(given["sink"])
+    assert [path.name for path in sink.glob("passed-over-*")] == ["passed-over-2"]
+    assert in_delta(sink / "delta") == _ALL
+
+
+def in_delta(table: Path) -> Counter[int]:
+    """How often each number is in a table to which rows were only added."""
+    entries = [
+        json.loads(line) for log in table.glob("_delta_log/*.json") for line in log.read_text().splitlines()
+    ]
+    files = [table / entry["add"]["path"] for entry in entries if "add" in entry]
+    return Counter(n for path in files for n in pq.ParquetFile(path).read().column("n").to_pylist())
 
 
 def test_a_query_of_a_connect_client(given: dict[str, Any], tmp_path: Path) -> None:
