@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.model.errors import FrameRefused
 from headrace.model.objects import ObjectId
 from ingest.source.catalogue import Baseline
-from spark.frames import log_entries
+from spark.frames import discovery_log, log_entries
 from spark.frames.discovery_log import DiscoveryLog, read_committed
 from spark.frames.log_entries import (
     Entry,
@@ -29,7 +30,11 @@ from spark.frames.log_entries import (
     snapshot_objects,
     snapshot_table,
 )
-from spark.frames.log_store import DirectoryStore
+from spark.frames.log_store import DirectoryStore, LogStore, log_store
+from spark.frames.options import reading_settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
 _OBJECTS = st.lists(
     st.builds(
@@ -55,7 +60,7 @@ def some(batch: int, count: int = 2) -> list[LoggedObject]:
     return [LoggedObject(f"in/{batch}-{n}", f"e{n}", 10 * n, 1000 + n) for n in range(count)]
 
 
-def open_log(store: DirectoryStore, bucket: str = "b") -> DiscoveryLog:
+def open_log(store: LogStore, bucket: str = "b") -> DiscoveryLog:
     """The log of a bucket."""
     return DiscoveryLog.open(store, bucket=bucket, prefix="in/", baseline=Baseline)
 
@@ -257,3 +262,47 @@ def test_a_name_is_taken_once(tmp_path: Path) -> None:
     store.replace("entries/a", b"3")
     assert store.read("entries/a") == b"3"
     assert [path.name for path in (tmp_path / "entries").iterdir()] == ["a"]
+
+
+@pytest.mark.parts
+def test_a_log_on_s3(s3: "S3Client", bucket: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is taken once there as well, all names of a folder are listed, and compaction loses nothing."""
+    for module in (log_entries, discovery_log):
+        monkeypatch.setattr(module, "FAN_IN", 3)
+    given = {
+        "path": f"s3://{bucket}/in/",
+        "aws.s3.endpoint": s3_endpoint,
+        "aws.access.key.id": "test",
+        "aws.secret.access.key": "test",
+    }
+    store = log_store(f"s3a://{bucket}/state/log/", reading_settings(given).shared.s3)
+    one, other = open_log(store), open_log(store)
+    for batch in range(1, 5):
+        one.append(some(batch))
+    with pytest.raises(
+        FrameRefused, match=rf"Batch 1 of .* at s3://{bucket}/state/log was written by another"
+    ):
+        other.append(some(9))
+    one.commit(4)
+    again = open_log(store)
+
+    assert store.names("known") == [Span(1, 3).name]
+    assert store.names("entries") == [entry_name(4)]
+    assert (again.last, again.committed, len(again.known)) == (4, 4, 8)
+    assert again.objects(2) == tuple(some(2))
+    assert store.read("entries/none") is None
+    keys = {found["Key"] for found in s3.list_objects_v2(Bucket=bucket)["Contents"]}
+    assert keys == {
+        f"state/log/{name}" for name in ("log.json", "committed.json", Span(1, 3).name, entry_name(4))
+    }
+
+
+@pytest.mark.parts
+def test_a_log_in_a_bucket_that_is_not_there(s3_endpoint: str) -> None:
+    """One sentence with the place."""
+    given = {"path": "s3://b12/in/", "aws.s3.endpoint": s3_endpoint}
+    given |= {"aws.access.key.id": "test", "aws.secret.access.key": "test"}
+    store = log_store("s3://no-such-bucket-of-logs/x", reading_settings(given).shared.s3)
+
+    with pytest.raises(FrameRefused, match=r"state\.path = 's3://no-such-bucket-of-logs/x' .*does not exist"):
+        open_log(store)
