@@ -5,6 +5,8 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 PYTHON := .venv/bin/python
+# Where a machine sets it, each process of each test would compile this tree, and rewrite all assertions, once more.
+unexport PYTHONDONTWRITEBYTECODE
 # Ports are given like this: make up KAFKA_PORT=19092 LOCALSTACK_PORT=14566
 PORTS := $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) $(if $(LOCALSTACK_PORT),--localstack-port $(LOCALSTACK_PORT))
 PARTS := $(PYTHON) localstack/parts.py $(PORTS)
