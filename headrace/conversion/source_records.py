@@ -133,7 +133,8 @@ class SourceRecords:
         if RecordPart.VALUE not in self._parts:
             return np.zeros(len(values), np.int64)
         forms = _json_or_text(values)
-        if self._settings.restore is None and self._settings.input_format is InputFormat.TEXT:
+        is_text = self._settings.input_format is InputFormat.TEXT and self._settings.text.pattern is None
+        if self._settings.restore is None and is_text:
             forms[forms == _JSON] = _TEXT
         if self._settings.restore is None and self._settings.input_format is InputFormat.BYTES:
             forms[:] = _BYTES

@@ -4,7 +4,7 @@ jsonl        JSON Lines: lines, json_check, json_batches; line_splits cuts objec
 json_array   one JSON array, which json_path finds where it is inside a document, or what json_sequence reads:
              JSON objects one after another; json_marks has the brackets of both
 csv_objects  CSV: csv_rows cuts rows, csv_fields reads and writes them
-text         lines, or text by patterns
+text         lines, or text by patterns; line_patterns makes objects of lines
 chunks       bytes
 avro         object container files: avro_container and avro_schema, avro_columns and avro_data read them,
              avro_rows writes JSON; avro_cost and avro_unions hold what they claim against what they are

@@ -10,8 +10,10 @@ import pyarrow as pa
 from headrace.formats.arrow_rows import as_column
 from headrace.formats.arrow_scalars import scalar_pieces
 from headrace.formats.arrow_text import joined
+from headrace.formats.compression import plain_stream
 from headrace.formats.json_batches import BATCH_ROWS, one_bad_row, row_batch
 from headrace.formats.jsonl import lines_before, long_line
+from headrace.formats.line_patterns import LineReader, has_header, line_reader
 from headrace.formats.line_splits import cuts as line_cuts
 from headrace.formats.line_splits import line_stream
 from headrace.formats.lines import LineBlock, LongLine, line_block, lines
@@ -191,6 +193,9 @@ def decode(
         raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a text.")
     chunks, offset = line_stream(source, start, begin, end)
     builder = RecordBuilder.of(options)
+    reader = None
+    if options.format.text.pattern is not None:
+        reader, chunks = _reader(source, chunks, options, is_whole=start is None and begin is None)
     for found in _found(chunks, offset, options):
         if end is not None and (found.offset if isinstance(found, LineBlock) else found.begin) >= end:
             return
@@ -198,6 +203,8 @@ def decode(
             yield long_line(found, options)
         elif isinstance(found, Unended):
             yield _unended(found)
+        elif reader is not None:
+            yield from _objects(found, options, lines_before(found, end), reader, builder)
         else:
             yield from map(builder.build, _batches(found, options, lines_before(found, end)))
 
@@ -245,6 +252,37 @@ def _batches(block: LineBlock, options: DecodeOptions, count: int) -> Iterator[R
             row_batch(block, part, lengths, good, faults, lambda _row, at: BytePosition(block.offset + at)),
             texts,
         )
+
+
+def _reader(
+    source: ByteSource, chunks: Iterator[bytes], options: DecodeOptions, *, is_whole: bool
+) -> tuple[LineReader, Iterator[bytes]]:
+    """The reader of the object's lines, and its chunks; what they leave out of its header is read again."""
+    text = options.format.text
+    if is_whole or not has_header(text):
+        return line_reader(text, chunks, source.name)
+    return line_reader(text, plain_stream(source), source.name)[0], chunks
+
+
+def _objects(
+    block: LineBlock, options: DecodeOptions, count: int, reader: LineReader, builder: RecordBuilder
+) -> Iterator[RowBatch]:
+    """The block's first `count` lines as JSON objects, which a pattern makes of them."""
+    rows = reader.rows(block, count)
+    sizes = block.ends - block.starts
+    is_raw = options.format.value_format is ValueFormat.RAW
+    for first in range(0, count, BATCH_ROWS):
+        part = slice(first, min(first + BATCH_ROWS, count))
+        wanted = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
+        is_large = sizes[wanted] > options.row_max_bytes
+        texts, kept, faults = reader.read(block, wanted[~is_large])
+        for row in wanted[is_large].tolist():
+            faults[row] = ("too_large", options.too_large(int(sizes[row]) + options.overhead_bytes))
+        good = np.zeros(len(sizes), bool)
+        good[kept] = True
+        batch = row_batch(block, part, sizes, good, faults, lambda _row, at: BytePosition(block.offset + at))
+        objects = as_column(texts)
+        yield builder.build(batch if is_raw else replace(batch, values=objects), objects)
 
 
 def _with_values(batch: RowBatch, texts: Column | None) -> RowBatch:

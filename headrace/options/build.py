@@ -292,6 +292,7 @@ def _format(values: Values) -> settings.FormatSettings:
     json_format = values[record_options.JSON_FORMAT]
     fields: tuple[EnvelopeField, ...] | None = values[record_options.ENVELOPE_BASE64]
     types: tuple[tuple[str, CsvType], ...] | None = values[format_options.CSV_TYPES]
+    groups: tuple[tuple[str, CsvType], ...] | None = values[format_options.TEXT_TYPES]
     if by_converter and not values.is_given(record_options.JSON_FORMAT):
         json_format = JsonFormat.CONNECT
     return settings.FormatSettings(
@@ -318,7 +319,13 @@ def _format(values: Values) -> settings.FormatSettings:
             columns=values[format_options.CSV_COLUMNS],
             types=() if types is None else types,
         ),
-        text=TextSettings(start=values[format_options.TEXT_START], end=values[format_options.TEXT_END]),
+        text=TextSettings(
+            start=values[format_options.TEXT_START],
+            end=values[format_options.TEXT_END],
+            pattern=values[format_options.TEXT_PATTERN],
+            types=() if groups is None else groups,
+            null=values[format_options.TEXT_NULL],
+        ),
         json_path=values[format_options.JSON_PATH],
     )
 

@@ -7,6 +7,7 @@ from headrace.model.post_action import PostActionKind
 from headrace.options.choices import (
     CredentialsProvider,
     InputFormat,
+    KnownLog,
     PollListing,
     Tolerance,
     TracesExporter,
@@ -141,7 +142,10 @@ def _check_source_fields(values: Values, chain: TransformChain) -> None:
             )
     opening = [step.alias for step in chain.steps if RecordPart.VALUE in _opened(step)]
     content = input_format(values)
-    if opening and content in {InputFormat.BYTES, InputFormat.TEXT} and not _hoists_first(chain):
+    has_fields = content not in {InputFormat.BYTES, InputFormat.TEXT} or values.is_given(
+        format_options.TEXT_PATTERN
+    )
+    if opening and not has_fields and not _hoists_first(chain):
         values.refuse(
             TRANSFORM_ALIASES,
             f"{opening[0]} needs fields of the value, which input.format={content} does not have",
@@ -165,7 +169,13 @@ _OPTIONS: Final[dict[InputFormat, tuple[Option[Any], ...]]] = {
         format_options.CSV_COLUMNS,
         format_options.CSV_TYPES,
     ),
-    InputFormat.TEXT: (format_options.TEXT_START, format_options.TEXT_END),
+    InputFormat.TEXT: (
+        format_options.TEXT_START,
+        format_options.TEXT_END,
+        format_options.TEXT_PATTERN,
+        format_options.TEXT_TYPES,
+        format_options.TEXT_NULL,
+    ),
     InputFormat.JSON: (format_options.JSON_PATH,),
 }
 
@@ -182,6 +192,23 @@ def check_rows(values: Values) -> None:
                 if values.is_given(each):
                     values.refuse(each, f"means nothing without input.format={wanted}")
     _check_csv(values)
+    _check_pattern(values)
+
+
+def _check_pattern(values: Values) -> None:
+    pattern, types = format_options.TEXT_PATTERN, format_options.TEXT_TYPES
+    if not values.are_good(pattern, types):
+        return
+    chosen = values[pattern]
+    if chosen is None or isinstance(chosen, KnownLog):
+        for option in (types, format_options.TEXT_NULL):
+            if values.is_given(option):
+                values.refuse(option, "means nothing without a regular expression in text.pattern")
+        return
+    groups = set(re.findall(r"\(\?P?<([^>]+)>", chosen))
+    unknown = sorted({name for name, _ in values[types] or ()} - groups)
+    if unknown:
+        values.refuse(types, f"has {unknown[0]!r}, which is no group of text.pattern; name the group so")
 
 
 def _check_csv(values: Values) -> None:

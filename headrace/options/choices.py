@@ -60,6 +60,16 @@ class InputFormat(StrEnum):
     AUTO = "auto"
 
 
+class KnownLog(StrEnum):
+    """Logs of AWS whose lines `text.pattern` knows by name."""
+
+    CLOUDFRONT = "cloudfront"
+    ALB = "alb"
+    NLB = "nlb"
+    VPC_FLOW = "vpc-flow"
+    S3_ACCESS = "s3-access"
+
+
 class CsvType(StrEnum):
     """What the fields of a CSV column become in JSON."""
 

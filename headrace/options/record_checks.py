@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from headrace.options.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
 from headrace.options.converter_forms import SINKS_ONLY
-from headrace.options.declarations import record_options
+from headrace.options.declarations import format_options, record_options
 from headrace.options.declarations.option import Option
 from headrace.options.record_sources import FieldHeaders, FieldSource
 from headrace.options.registry_forms import BearerSource
@@ -126,6 +126,8 @@ def _without_fields(values: Values) -> str | None:
     if not values.are_good(record_options.INPUT_FORMAT):
         return None
     row = _WITHOUT_FIELDS.get(values[record_options.INPUT_FORMAT])
+    if values.is_given(format_options.TEXT_PATTERN):
+        row = None
     return (
         None if row is None else f"{row} has no fields; set input.format to jsonl, json, csv, avro or parquet"
     )

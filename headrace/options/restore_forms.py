@@ -36,6 +36,7 @@ _OF_OTHER_OBJECTS: Final = (
     record_options.VALUE_CONVERTER_CLASS,
     format_options.TEXT_START,
     format_options.TEXT_END,
+    format_options.TEXT_PATTERN,
     format_options.JSON_PATH,
 )
 _OF_QUOTED_CSV: Final = (
@@ -103,7 +104,12 @@ def _check_quoted_csv(values: Values) -> None:
 
 def _remedy(option: Option[Any]) -> str:
     match option:
-        case format_options.TEXT_START | format_options.TEXT_END | format_options.JSON_PATH:
+        case (
+            format_options.TEXT_START
+            | format_options.TEXT_END
+            | format_options.TEXT_PATTERN
+            | format_options.JSON_PATH
+        ):
             other = "leave it out"
         case record_options.TIMESTAMP_FROM:
             other = "use restore.timestamp"

@@ -1,9 +1,10 @@
 """The forms of the options for CSV, text and JSON."""
 
 import re
+from importlib import import_module
 from typing import Final
 
-from headrace.options.choices import CsvType
+from headrace.options.choices import CsvType, KnownLog
 from headrace.options.value_types import Form, FormError
 
 _ESCAPES: Final = {"\\t": "\t", "tab": "\t"}
@@ -52,6 +53,20 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _line_pattern(text: str) -> KnownLog | str:
+    if text in set(KnownLog):
+        return KnownLog(text)
+    # Loaded for who has a pattern of his own alone: reading a configuration needs no Arrow.
+    arrow, compute = import_module("pyarrow"), import_module("pyarrow.compute")
+    try:
+        kind = compute.extract_regex(arrow.array([], arrow.string()), rf"\A(?:{text})\z").type
+    except arrow.ArrowInvalid as error:
+        raise FormError(str(error).partition(": \\A")[0]) from None
+    if not kind.num_fields:
+        raise FormError("no group of it has a name, as in (?P<name>..)")
+    return text
+
+
 # `.name`, or a name in brackets and quotes, in which a backslash takes the next character as it is.
 _STEPS: Final = re.compile(
     r"""\.(?P<plain>[^\s.,*\[\]'"@?()]+)"""
@@ -83,6 +98,11 @@ TYPES: Final = Form(
     parse=_types,
 )
 PATTERN: Final = Form(kind="STRING", expected="a regular expression (Python's)", parse=_pattern)
+LINE_PATTERN: Final = Form(
+    kind="STRING",
+    expected=f"one of {', '.join(KnownLog)}, or a regular expression (RE2's) with named groups",
+    parse=_line_pattern,
+)
 JSON_PATH: Final = Form(
     kind="STRING",
     expected="a path to one array such as $.Records[*] or $.detail['log events'][*]",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.options.choices import CsvType
+from headrace.options.choices import CsvType, KnownLog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,10 +23,17 @@ class CsvSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextSettings:
-    """Regular expressions that are searched in lines; None where a record is not bounded by one."""
+    """Regular expressions that are searched in lines; None where a record is not bounded by one.
+
+    `pattern` takes whole records apart: a known log's, or an own one (RE2's) with the types of its groups,
+    and the text that is null in it. None: a record is a text.
+    """
 
     start: str | None = None
     end: str | None = None
+    pattern: KnownLog | str | None = None
+    types: tuple[tuple[str, CsvType], ...] = ()
+    null: str | None = None
 
 
 PLAIN_CSV: Final = CsvSettings()

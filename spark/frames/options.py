@@ -261,7 +261,8 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
     if rows is Rows.COLUMNS:
         shared.setdefault("input.format", "auto")
     settings = loaded({**_BASE, **shared}, problems)
-    if rows is Rows.COLUMNS and settings.format.input_format in {InputFormat.BYTES, InputFormat.TEXT}:
+    is_bare = settings.format.input_format in {InputFormat.BYTES, InputFormat.TEXT}
+    if rows is Rows.COLUMNS and is_bare and settings.format.text.pattern is None:
         raise FrameRefused(
             f"input.format={settings.format.input_format} has no columns: use rows=records, or another "
             "format."

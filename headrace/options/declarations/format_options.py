@@ -3,9 +3,9 @@
 from typing import Final
 
 from headrace.options.declarations.option import Group, option, optional
-from headrace.options.row_forms import COLUMNS, DELIMITER, PATTERN, QUOTE, TYPES
+from headrace.options.row_forms import COLUMNS, DELIMITER, LINE_PATTERN, PATTERN, QUOTE, TYPES
 from headrace.options.row_forms import JSON_PATH as PATH_TO_ARRAY
-from headrace.options.value_types import BOOLEAN
+from headrace.options.value_types import BOOLEAN, TEXT
 
 CSV_DELIMITER: Final = option(
     "csv.delimiter",
@@ -56,6 +56,26 @@ TEXT_END: Final = optional(
     Group.RECORDS,
     "A record of `input.format=text` ends with the line in which this regular expression is found. With "
     "`text.start.pattern`, lines that are in no record are left out.",
+)
+TEXT_PATTERN: Final = optional(
+    "text.pattern",
+    LINE_PATTERN,
+    Group.RECORDS,
+    "Takes each line (or record) of `input.format=text` apart, which becomes a JSON object: the logs of AWS "
+    "by name, `cloudfront`, `alb`, `nlb`, `vpc-flow` and `s3-access`, or an own regular expression whose "
+    "named groups are the members. A line that it does not match as a whole is a bad record.",
+)
+TEXT_TYPES: Final = optional(
+    "text.types",
+    TYPES,
+    Group.RECORDS,
+    "The types of groups of an own `text.pattern` whose values are no text, as in `csv.types`.",
+)
+TEXT_NULL: Final = optional(
+    "text.null",
+    TEXT,
+    Group.RECORDS,
+    "The value of a group of an own `text.pattern` that is null, such as `-`.",
 )
 JSON_PATH: Final = optional(
     "json.path",

@@ -71,7 +71,8 @@ input.layout layout.indexes restore.topic.map restore.partition restore.value re
 restore.timestamp restore.envelope store.envelope format.output.fields format.output.fields.value.encoding
 file.delim format.bytearray.separator restore.sidecars restore.sidecars.wait.ms restore.tombstones
 tombstone.encoded.partition directory.delim
-csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern json.path
+csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern text.pattern
+text.types text.null json.path
 topics topics.regex output.layout file.name.timestamp.source file.name.timestamp.timezone output.format
 output.fields output.envelope header.converter file.compression.level rotate.records rotate.bytes
 rotate.age.ms rotate.span.ms rotate.schedule.ms schema.compatibility buffer.max.bytes buffer.dir

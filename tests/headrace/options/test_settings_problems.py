@@ -379,6 +379,41 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         *(
             pytest.param(
+                {"input.format": "text", "text.pattern": pattern},
+                f"text.pattern = {pattern!r}: expected one of cloudfront, alb, nlb, vpc-flow, s3-access, or "
+                f"a regular expression (RE2's) with named groups; {why}",
+                id=f"text.pattern {pattern}",
+            )
+            for pattern, why in (
+                ("nginx", "no group of it has a name, as in (?P<name>..)"),
+                ("(?P<a>x", "Invalid regular expression: missing )"),
+                (r"(?P<a>x)\1", "Invalid regular expression: invalid escape sequence: \\1"),
+                ("(?=x)(?P<a>y)", "Invalid regular expression: invalid perl operator: (?="),
+                ("(?P<a>(x)y)", "Regular expression contains unnamed groups"),
+            )
+        ),
+        pytest.param(
+            {"input.format": "jsonl", "text.pattern": "alb"},
+            "text.pattern = 'alb': means nothing without input.format=text",
+            id="text.pattern without text",
+        ),
+        pytest.param(
+            {"input.format": "text", "text.pattern": "alb", "text.null": "-"},
+            "text.null = '-': means nothing without a regular expression in text.pattern",
+            id="null of a known log",
+        ),
+        pytest.param(
+            {"input.format": "text", "text.types": "a:long"},
+            "text.types = 'a:long': means nothing without a regular expression in text.pattern",
+            id="types without a pattern",
+        ),
+        pytest.param(
+            {"input.format": "text", "text.pattern": "(?P<a>x)", "text.types": "b:long"},
+            "text.types = 'b:long': has 'b', which is no group of text.pattern; name the group so",
+            id="types of another group",
+        ),
+        *(
+            pytest.param(
                 {"input.format": "json", "json.path": path},
                 f"json.path = {path!r}: expected a path to one array such as $.Records[*] or "
                 f"$.detail['log events'][*]{more}",
