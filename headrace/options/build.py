@@ -23,6 +23,7 @@ from headrace.options.given import Entry
 from headrace.options.proxy import proxy_of
 from headrace.options.queue_url import queue_region
 from headrace.options.record_checks import value_format
+from headrace.options.record_sources import NamedTexts
 from headrace.options.registry_forms import BearerSource
 from headrace.options.registry_settings import GlueSettings, RegistrySettings
 from headrace.options.restore_forms import input_format, joining_settings, restore_settings
@@ -292,6 +293,7 @@ def _format(values: Values) -> settings.FormatSettings:
     json_format = values[record_options.JSON_FORMAT]
     fields: tuple[EnvelopeField, ...] | None = values[record_options.ENVELOPE_BASE64]
     types: tuple[tuple[str, CsvType], ...] | None = values[format_options.CSV_TYPES]
+    named: NamedTexts | None = values[record_options.RECORD_FIELDS]
     groups: tuple[tuple[str, CsvType], ...] | None = values[format_options.TEXT_TYPES]
     if by_converter and not values.is_given(record_options.JSON_FORMAT):
         json_format = JsonFormat.CONNECT
@@ -327,6 +329,7 @@ def _format(values: Values) -> settings.FormatSettings:
             null=values[format_options.TEXT_NULL],
         ),
         json_path=values[format_options.JSON_PATH],
+        fields=() if named is None else named,
     )
 
 

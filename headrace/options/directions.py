@@ -48,6 +48,7 @@ _OF_SOURCES: Final[dict[Option[Any], str]] = {
     record_options.VALUE_FROM: _VALUES,
     record_options.VALUE_FORMAT: _VALUES,
     record_options.HEADERS_FROM: "is a source's; use output.fields",
+    record_options.RECORD_FIELDS: "is a source's; use output.fields",
     record_options.TIMESTAMP_FROM: "is a source's; use file.name.timestamp.source for names",
     record_options.ENVELOPE: "is a source's; use output.envelope",
     record_options.ENVELOPE_BASE64: _REMOVE,

@@ -39,6 +39,7 @@ def check_records(values: Values) -> None:
     _check_chunks(values)
     _check_compression(values)
     _check_fields(values)
+    _check_added_fields(values)
     _check_envelope(values)
     _check_converters(values)
     _check_registry(values)
@@ -119,6 +120,23 @@ def _check_fields(values: Values) -> None:
     ):
         if values.are_good(option) and isinstance(values[option], (FieldSource, FieldHeaders)):
             values.refuse(option, without)
+
+
+def _check_added_fields(values: Values) -> None:
+    """Only what is written as a JSON object has a place for them."""
+    option = record_options.RECORD_FIELDS
+    if not values.are_good(option) or values[option] is None:
+        return
+    without = _without_fields(values)
+    if without is not None:
+        values.refuse(option, without)
+    if values.are_good(record_options.VALUE_FORMAT, record_options.VALUE_CONVERTER_CLASS):
+        chosen = value_format(values)
+        if chosen not in {ValueFormat.AUTO, ValueFormat.JSON}:
+            values.refuse(option, f"needs values of JSON, which value.format={chosen} does not write")
+    is_field = isinstance(values[record_options.VALUE_FROM], FieldSource)
+    if is_field or values[record_options.ENVELOPE] is not Envelope.NONE:
+        values.refuse(option, "needs whole rows; leave value.source and input.envelope out")
 
 
 def _without_fields(values: Values) -> str | None:

@@ -53,6 +53,20 @@ class FieldHeaders:
         return "fields:" + ".".join(self.path)
 
 
+# Names, each with a text of the variables of `file.name.template`.
+NamedTexts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateHeaders:
+    """Headers that are the same for all rows of an object: `template:{{topic}}:origin`."""
+
+    texts: NamedTexts
+
+    def __str__(self) -> str:
+        return "template:" + ",".join(f"{text}:{name}" for name, text in self.texts)
+
+
 @dataclass(frozen=True, slots=True)
 class ProduceTime:
     """The producer's clock."""
@@ -70,5 +84,5 @@ class TemplateTime:
 
 KeySource = ObjectKeySource | NoSource | FieldSource | TemplateSource
 ValueSource = RowSource | FieldSource
-HeaderSource = NoSource | ObjectHeaders | FieldHeaders
+HeaderSource = NoSource | ObjectHeaders | FieldHeaders | TemplateHeaders
 TimestampSource = ProduceTime | ObjectTime | TemplateTime | FieldSource

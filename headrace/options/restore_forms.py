@@ -29,6 +29,7 @@ _OF_OTHER_OBJECTS: Final = (
     record_options.KEY_FROM,
     record_options.VALUE_FROM,
     record_options.VALUE_FORMAT,
+    record_options.RECORD_FIELDS,
     record_options.TIMESTAMP_FROM,
     record_options.ENVELOPE,
     record_options.ENVELOPE_BASE64,

@@ -1,10 +1,13 @@
 """Where records go: template, topic, ordering and the topics beside the output, held against one another."""
 
+from typing import Any
+
 from headrace.names import KeyTemplate, TemplateError
 from headrace.names.template_source import Placeholder, read_template
 from headrace.options.choices import Distribution, FileNameMatch, Ordering
 from headrace.options.declarations import connection_options, reading_options, record_options
-from headrace.options.record_sources import TemplateSource, TemplateTime
+from headrace.options.declarations.option import Option
+from headrace.options.record_sources import TemplateHeaders, TemplateSource, TemplateTime
 from headrace.options.restore_forms import is_restore, names_have_partition, template_variables
 from headrace.options.values import Values
 
@@ -15,7 +18,7 @@ def check_routing(values: Values) -> None:
     variables = _variables(values)
     if variables is not None:
         _check_variables(values, variables)
-        _check_key_template(values, variables)
+        _check_record_templates(values, variables)
     _check_topics(values)
     _check_creation(values)
 
@@ -91,27 +94,30 @@ def _check_variables(values: Values, variables: frozenset[str]) -> None:
         values.refuse(record_options.TIMESTAMP_FROM, "needs {{timestamp}} in file.name.template")
 
 
-def _check_key_template(values: Values, variables: frozenset[str]) -> None:
-    source = values[record_options.KEY_FROM] if values.are_good(record_options.KEY_FROM) else None
-    if not isinstance(source, TemplateSource):
-        return
+def _check_record_templates(values: Values, variables: frozenset[str]) -> None:
+    for option in (record_options.KEY_FROM, record_options.HEADERS_FROM, record_options.RECORD_FIELDS):
+        match values[option] if values.are_good(option) else None:
+            case TemplateSource(text):
+                _check_record_template(values, option, text, variables)
+            case TemplateHeaders(texts) | tuple(texts):
+                for _, text in texts:
+                    _check_record_template(values, option, text, variables)
+
+
+def _check_record_template(values: Values, option: Option[Any], text: str, variables: frozenset[str]) -> None:
     try:
         # As the tasks will read it, so that no object meets a template that cannot be.
-        tokens = read_template(source.text, any_is_known=True)
+        tokens = read_template(text, any_is_known=True)
     except TemplateError as error:
-        values.refuse(record_options.KEY_FROM, str(error))
+        values.refuse(option, str(error))
         return
     names = dict.fromkeys(token.name for token in tokens if isinstance(token, Placeholder))
     known = variables | ({"topic"} if values.is_given(record_options.TOPIC_NAME) else set())
     for name in names:
         if name == "any":
-            values.refuse(
-                record_options.KEY_FROM, "uses {{any}}, which stands for nothing that could be written"
-            )
+            values.refuse(option, "uses {{any}}, which stands for nothing that could be written")
         elif name not in known:
-            values.refuse(
-                record_options.KEY_FROM, f"uses {{{{{name}}}}}, which file.name.template does not have"
-            )
+            values.refuse(option, f"uses {{{{{name}}}}}, which file.name.template does not have")
 
 
 def _check_topics(values: Values) -> None:

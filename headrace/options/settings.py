@@ -29,7 +29,13 @@ from headrace.options.choices import (
     Tolerance,
     ValueFormat,
 )
-from headrace.options.record_sources import HeaderSource, KeySource, TimestampSource, ValueSource
+from headrace.options.record_sources import (
+    HeaderSource,
+    KeySource,
+    NamedTexts,
+    TimestampSource,
+    ValueSource,
+)
 from headrace.options.registry_settings import RegistrySettings
 from headrace.options.restoring import NameOptions, RestoreOptions
 from headrace.options.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, TextSettings
@@ -272,6 +278,7 @@ class FormatSettings:
     csv: CsvSettings = PLAIN_CSV
     text: TextSettings = PLAIN_LINES
     json_path: tuple[str, ...] | None = None
+    fields: NamedTexts = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,6 +32,29 @@ def _template(text: str) -> record_sources.TemplateSource:
     return record_sources.TemplateSource(text)
 
 
+# Commas and colons within a variable's braces are its own.
+_TEXT_AND_NAME: Final = re.compile(r"\s*((?:\{\{[^{}]*\}\}|[^,{}])+):([^,:{}]+)(?:,|\Z)")
+
+
+def _named_texts(text: str) -> record_sources.NamedTexts:
+    found, at = [], 0
+    while at < len(text):
+        part = _TEXT_AND_NAME.match(text, at)
+        if part is None or not part[2].strip():
+            raise FormError("each text has a colon and a name behind it")
+        found.append((part[2].strip(), part[1]))
+        at = part.end()
+    if not found or text.endswith(","):
+        raise FormError("each text has a colon and a name behind it")
+    if len({name for name, _ in found}) < len(found):
+        raise FormError("a name is there twice")
+    return tuple(found)
+
+
+def _template_headers(text: str) -> record_sources.TemplateHeaders:
+    return record_sources.TemplateHeaders(_named_texts(text))
+
+
 def _source(words: Mapping[str, S], tags: Mapping[str, Callable[[str], S]], expected: str) -> Form[S]:
     def parse(text: str) -> S:
         word, colon, rest = text.partition(":")
@@ -54,8 +77,8 @@ VALUE_SOURCE: Final[Form[record_sources.ValueSource]] = _source(
 )
 HEADER_SOURCE: Final[Form[record_sources.HeaderSource]] = _source(
     {"none": record_sources.NoSource(), "source": record_sources.ObjectHeaders()},
-    {"fields": _fields},
-    "none, source or fields:PATH (dots for nesting)",
+    {"fields": _fields, "template": _template_headers},
+    "none, source, fields:PATH (dots for nesting) or template:TEXT:NAME (more after commas)",
 )
 TIMESTAMP_SOURCE: Final[Form[record_sources.TimestampSource]] = _source(
     {
@@ -65,6 +88,13 @@ TIMESTAMP_SOURCE: Final[Form[record_sources.TimestampSource]] = _source(
     },
     {"field": _field},
     "produce, object, template or field:PATH (dots for nesting)",
+)
+
+
+NAMED_TEXTS: Final = Form(
+    kind="LIST",
+    expected="a comma-separated list of TEXT:NAME, such as {{timestamp:unit=yyyy}}:year",
+    parse=_named_texts,
 )
 
 

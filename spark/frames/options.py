@@ -172,6 +172,7 @@ _NOT_SHARED: Final = frozenset(
         "max.bytes.per.second",
         "distribution.type",
         "ordering",
+        "record.fields",
         "restore.sidecars",
         "restore.sidecars.wait.ms",
         "restore.tombstones",

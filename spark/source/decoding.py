@@ -11,6 +11,7 @@ from headrace.formats.records.constant import (
     PRODUCE_TIME,
     constant_headers,
     constant_key,
+    constant_members,
     constant_timestamp,
     overhead_bytes,
 )
@@ -165,4 +166,5 @@ class Decoding:
             topic=split.route.topic,
             overhead_bytes=overhead_bytes(key, headers),
             topic_max_bytes=self._limits.of(split.route.topic),
+            members=constant_members(split.route, self._settings),
         )

@@ -1,5 +1,6 @@
 """What is the same for every record of an object: key, headers and timestamp that do not come from rows."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -8,12 +9,13 @@ from headrace.formats.records.registry import key_framing
 from headrace.model.objects import Route, S3Object
 from headrace.model.positions import Position, position_as_dict
 from headrace.names.key_fields import KeyFields, write_field
-from headrace.names.template_source import Text, read_template
+from headrace.names.template_source import Placeholder, Text, read_template
 from headrace.options.choices import Envelope, ValueFormat
 from headrace.options.record_sources import (
     ObjectHeaders,
     ObjectKeySource,
     ObjectTime,
+    TemplateHeaders,
     TemplateSource,
     TemplateTime,
 )
@@ -25,6 +27,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 # Given to the producer as a timestamp: its own clock.
 PRODUCE_TIME: Final = -1
 
+_NUMBERS: Final = frozenset({"partition", "start_offset", "timestamp"})
 POSITION_HEADER: Final = "headrace.position"
 
 
@@ -58,29 +61,57 @@ def _constant_text(s3_object: S3Object, route: Route, settings: FormatSettings) 
 
 def render_key(template: str, route: Route) -> str:
     """The template with what the object's key said; a variable that the key did not give is empty."""
+    return "".join(text or "" for text in _texts(read_template(template, any_is_known=False), route))
+
+
+def _texts(tokens: Iterable[Text | Placeholder], route: Route) -> Iterator[str | None]:
+    """The text of each token; None for a variable that the key did not give."""
     fields = KeyFields(
         topic=route.topic,
         partition=route.partition,
         start_offset=route.start_offset,
         timestamp_ms=route.timestamp_ms,
     )
-    parts = []
-    for token in read_template(template, any_is_known=False):
+    for token in tokens:
         if isinstance(token, Text):
-            parts.append(token.text)
+            yield token.text
             continue
         try:
-            parts.append(write_field(token, fields))
+            yield write_field(token, fields)
         except ValueError:  # the key had no such part
-            parts.append("")
-    return "".join(parts)
+            yield None
+
+
+def constant_members(route: Route, settings: FormatSettings) -> bytes:
+    """The members of `record.fields`, as they are between the braces of a JSON object; b"" for none.
+
+    A variable by itself is null where the key did not give it, and a number where it is one without padding.
+    """
+    return b",".join(
+        msgspec.json.encode(name) + b":" + _member(text, route) for name, text in settings.fields
+    )
+
+
+def _member(template: str, route: Route) -> bytes:
+    tokens = list(read_template(template, any_is_known=False))
+    token = tokens[0] if len(tokens) == 1 else None
+    if not isinstance(token, Placeholder):
+        return msgspec.json.encode(render_key(template, route))
+    (text,) = _texts(tokens, route)
+    if text is None:
+        return b"null"
+    is_number = token.name in _NUMBERS and not token.padded and token.unit is None
+    return str(int(text)).encode() if is_number else msgspec.json.encode(text)
 
 
 def constant_headers(s3_object: S3Object, route: Route, settings: FormatSettings) -> Headers:
     """The headers of `record.headers=source` that are the same for all rows; absent ones are left out.
 
-    `headrace.position` differs from row to row and comes with the batches.
+    `headrace.position` differs from row to row and comes with the batches. With `record.headers=template:`
+    these headers; one whose text is a variable that the key did not give is empty.
     """
+    if isinstance(settings.headers, TemplateHeaders):
+        return tuple((name, render_key(text, route).encode()) for name, text in settings.headers.texts)
     if not isinstance(settings.headers, ObjectHeaders):
         return ()
     headers: list[tuple[str, bytes | None]] = [

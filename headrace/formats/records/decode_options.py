@@ -32,7 +32,8 @@ class DecodeOptions:
 
     `topic` names the subjects of the schema registry. `overhead_bytes` is what the key and headers that are
     the same for all rows add to each record when it is measured, and `topic_max_bytes` the topic's own limit
-    where it is the lower one. `archive` says how rows of an archive become records.
+    where it is the lower one. `archive` says how rows of an archive become records. `members` are what each
+    JSON object of a value gets at its end, as in an object of JSON.
     """
 
     format: FormatSettings
@@ -40,6 +41,7 @@ class DecodeOptions:
     overhead_bytes: int = 0
     topic_max_bytes: int | None = None
     archive: ObjectRestore | None = None
+    members: bytes = b""
 
     @property
     def record_max_bytes(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.formats.json_marks import BLANKS
 from headrace.formats.record_columns import RecordColumns
 from headrace.formats.records.constant import position_header
 from headrace.formats.records.decode_options import DecodeOptions
@@ -80,6 +81,8 @@ class RecordBuilder:
             return batch if reader is None else self.restored(batch, reader(batch.values))
         if self.read is not None:
             batch = self._with_parts(batch, batch.values if rows is None else rows)
+        if self.options.members:
+            batch = _with_members(batch, self.options.members)
         if isinstance(self.options.format.headers, ObjectHeaders):
             headers = tuple((position_header(batch.positions(index)),) for index in range(len(batch)))
             batch = replace(batch, headers=headers)
@@ -148,6 +151,24 @@ class RecordBuilder:
             size = int(sizes[index]) + self.options.overhead_bytes
             faults[index] = ("too_large", self.options.too_large(size), size)
         return without_rows(batch, faults, keep_raw=False)
+
+
+def _with_members(batch: RowBatch, members: bytes) -> RowBatch:
+    """The batch with `members` at the end of each value; one that is not an object is a bad row."""
+    found: list[bytes | None] = []
+    faults: dict[int, tuple[str, str, int]] = {}
+    for index, value in enumerate(batch.values.each(0, len(batch))):
+        text = None if value is None else value.strip(BLANKS)
+        if text is None:
+            found.append(None)
+        elif text.startswith(b"{"):
+            head = text[:-1].rstrip(BLANKS)
+            # Of an object with members nothing ends with a brace that opens: a text has its quote behind it.
+            found.append(head + (b"" if head.endswith(b"{") else b",") + members + b"}")
+        else:
+            message = "the value is not a JSON object, which record.fields could be added to"
+            faults[index] = ("not_an_object", message, len(value or b""))
+    return replace(without_rows(batch, faults, keep_raw=True), values=column_of(found))
 
 
 def _marked(faults: Collection[int], count: int) -> Any:

@@ -15,7 +15,13 @@ from headrace.options.choices import (
 from headrace.options.converter_forms import KEY_CONVERTER, SUBJECT_NAME_STRATEGY, VALUE_CONVERTER
 from headrace.options.declarations.option import Group, option, optional
 from headrace.options.registry_forms import BEARER_SOURCE, CREDENTIALS_SOURCE, REGISTRY_URLS, USER_INFO
-from headrace.options.source_forms import HEADER_SOURCE, KEY_SOURCE, TIMESTAMP_SOURCE, VALUE_SOURCE
+from headrace.options.source_forms import (
+    HEADER_SOURCE,
+    KEY_SOURCE,
+    NAMED_TEXTS,
+    TIMESTAMP_SOURCE,
+    VALUE_SOURCE,
+)
 from headrace.options.value_types import BOOLEAN, SECRET, TEXT, TOPIC, URL, choice, choices, integer, long
 
 FILE_NAME_TEMPLATE = optional(
@@ -174,7 +180,16 @@ HEADERS_FROM = option(
     "none",
     Group.RECORDS,
     "`source`: bucket, key, etag, version id, position and start offset as `headrace.*`. `fields:PATH`: "
-    "each entry of the object at that path.",
+    "each entry of the object at that path. `template:TEXT:NAME`, more after commas: texts with the "
+    "template's variables.",
+)
+RECORD_FIELDS = optional(
+    "record.fields",
+    NAMED_TEXTS,
+    Group.RECORDS,
+    "Members that each JSON object of a value gets at its end, from what the object's key says: "
+    "`{{timestamp:unit=yyyy}}:year,{{partition}}:part`. A partition, start offset or time by itself is a "
+    "number, all else a text; what the key does not say is null.",
 )
 TIMESTAMP_FROM = option(
     "record.timestamp",

@@ -72,7 +72,7 @@ restore.timestamp restore.envelope store.envelope format.output.fields format.ou
 file.delim format.bytearray.separator restore.sidecars restore.sidecars.wait.ms restore.tombstones
 tombstone.encoded.partition directory.delim
 csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern text.pattern
-text.types text.null json.path
+text.types text.null json.path record.fields
 topics topics.regex output.layout file.name.timestamp.source file.name.timestamp.timezone output.format
 output.fields output.envelope header.converter file.compression.level rotate.records rotate.bytes
 rotate.age.ms rotate.span.ms rotate.schedule.ms schema.compatibility buffer.max.bytes buffer.dir

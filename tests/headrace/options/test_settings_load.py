@@ -22,6 +22,7 @@ from headrace.options.record_sources import (
     FieldHeaders,
     FieldSource,
     ObjectHeaders,
+    TemplateHeaders,
     TemplateSource,
     TemplateTime,
 )
@@ -646,6 +647,19 @@ def test_what_a_layout_would_not_ask_for_is_refused(layout: str, option: str, gi
     """An option that is read and ignored would promise something."""
     with pytest.raises(SettingsError, match=f"has a problem: {re.escape(option)} = "):
         load_with({"input.layout": layout, option: given})
+
+
+def test_fields_and_headers_of_the_template() -> None:
+    """Commas and colons within braces are the variable's."""
+    template = "{{partition}}-{{timestamp:unit=yyyy}}"
+    given = {"file.name.template": template, "input.format": "jsonl"}
+    texts = "{{timestamp:unit=yyyy}}:year, p-{{partition:padding=true}}:part"
+    named = (("year", "{{timestamp:unit=yyyy}}"), ("part", "p-{{partition:padding=true}}"))
+
+    assert load_with({**given, "record.fields": texts}).format.fields == named
+    headers = load_with({**given, "record.headers": f"template:{texts}"}).format.headers
+    assert headers == TemplateHeaders(named)
+    assert str(headers) == f"template:{texts.replace(', ', ',')}"
 
 
 def test_an_archive_has_no_array_inside() -> None:

@@ -379,6 +379,46 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         *(
             pytest.param(
+                {"input.format": "jsonl", "record.fields": texts},
+                f"record.fields = {texts!r}: expected a comma-separated list of TEXT:NAME, such as "
+                f"{{{{timestamp:unit=yyyy}}}}:year; {why}",
+                id=f"record.fields {texts}",
+            )
+            for texts, why in (
+                ("{{topic}}", "each text has a colon and a name behind it"),
+                ("{{topic}}:a,", "each text has a colon and a name behind it"),
+                ("{{topic}}:a,{{topic}}:a", "a name is there twice"),
+            )
+        ),
+        pytest.param(
+            {"input.format": "jsonl", "record.fields": "{{partition}}:p"},
+            "record.fields = '{{partition}}:p': uses {{partition}}, which file.name.template does not have",
+            id="a field of nothing",
+        ),
+        pytest.param(
+            {"input.format": "jsonl", "record.headers": "template:{{partition}}:p"},
+            "record.headers = 'template:{{partition}}:p': uses {{partition}}, which file.name.template does "
+            "not have",
+            id="a header of nothing",
+        ),
+        pytest.param(
+            {"input.format": "jsonl", "value.format": "raw", "record.fields": "{{topic}}:t"},
+            "record.fields = '{{topic}}:t': needs values of JSON, which value.format=raw does not write",
+            id="fields of raw values",
+        ),
+        pytest.param(
+            {"input.format": "jsonl", "value.source": "field:a", "record.fields": "{{topic}}:t"},
+            "record.fields = '{{topic}}:t': needs whole rows; leave value.source and input.envelope out",
+            id="fields of fields",
+        ),
+        pytest.param(
+            {"record.fields": "{{topic}}:t"},
+            "record.fields = '{{topic}}:t': a chunk of bytes has no fields; set input.format to jsonl, json, "
+            "csv, avro or parquet",
+            id="fields of bytes",
+        ),
+        *(
+            pytest.param(
                 {"input.format": "text", "text.pattern": pattern},
                 f"text.pattern = {pattern!r}: expected one of cloudfront, alb, nlb, vpc-flow, s3-access, or "
                 f"a regular expression (RE2's) with named groups; {why}",

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ from headrace.formats.records.constant import (
     PRODUCE_TIME,
     constant_headers,
     constant_key,
+    constant_members,
     constant_timestamp,
     overhead_bytes,
     position_header,
@@ -20,6 +22,7 @@ from headrace.options.record_sources import (
     ObjectKeySource,
     ObjectTime,
     ProduceTime,
+    TemplateHeaders,
     TemplateSource,
     TemplateTime,
 )
@@ -51,6 +54,40 @@ def test_the_constant_key(changes: dict[str, Any], route: Route, key: bytes | No
     settings = decode_options(InputFormat.JSONL, **changes).format
 
     assert constant_key(OBJECT, route, settings) == key
+
+
+NAMED = (
+    ("t", "{{topic}}"),
+    ("p", "{{partition}}"),
+    ("p0", "{{partition:padding=true}}"),
+    ("o", "{{start_offset}}"),
+)
+TIMES = (("ms", "{{timestamp}}"), ("y", "{{timestamp:unit=yyyy}}"), ('"q"', "a/{{partition}}"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "route", "members"),
+    [
+        ((), ROUTE, {}),
+        (NAMED, ROUTE, {"t": "orders", "p": 3, "p0": "0000000003", "o": 77}),
+        (NAMED, BARE, {"t": "orders", "p": None, "p0": None, "o": None}),
+        (TIMES, ROUTE, {"ms": 1_600_000_000_000, "y": "2020", '"q"': "a/3"}),
+        (TIMES, BARE, {"ms": None, "y": None, '"q"': "a/"}),
+    ],
+)
+def test_members_of_what_the_key_says(fields: Any, route: Route, members: dict[str, Any]) -> None:
+    """Numbers where a variable is one, null where the key does not give it, and empty within a text."""
+    settings = decode_options(InputFormat.JSONL, fields=fields).format
+
+    assert json.loads(b"{" + constant_members(route, settings) + b"}") == members
+
+
+def test_headers_of_what_the_key_says() -> None:
+    """Texts; what the key does not give is empty."""
+    settings = decode_options(InputFormat.JSONL, headers=TemplateHeaders(NAMED)).format
+
+    assert constant_headers(OBJECT, ROUTE, settings)[:2] == (("t", b"orders"), ("p", b"3"))
+    assert constant_headers(OBJECT, BARE, settings)[:2] == (("t", b"orders"), ("p", b""))
 
 
 def test_source_headers_leave_out_what_is_absent() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -116,6 +117,38 @@ def test_headers_are_the_entries_of_an_object(row: bytes, headers: Any) -> None:
     (batch,) = decode_all(_lines(row), options).batches
 
     assert batch.headers == (headers,)
+
+
+@pytest.mark.parametrize(
+    ("row", "value"),
+    [
+        (b'{"a":1}', b'{"a":1,"year":"2026"}'),
+        (b' {"a":"{" } ', b'{"a":"{","year":"2026"}'),
+        (b"{}", b'{"year":"2026"}'),
+        (b"{ }", b'{"year":"2026"}'),
+        (b"null", None),
+    ],
+)
+def test_fields_are_added_to_objects(row: bytes, value: bytes | None) -> None:
+    """At their end; a null stays one. Keys and times are taken from the row as it was."""
+    options = replace(decode_options(InputFormat.JSONL), members=b'"year":"2026"')
+    decoded = decode_all(_lines(b'{"x":[]}', row), options)
+
+    assert decoded.values == [b'{"x":[],"year":"2026"}', value]
+    assert decoded.bad == []
+
+
+def test_what_is_no_object_gets_no_fields() -> None:
+    """It is a bad row as it stands, and one that grows beyond the limit is too large."""
+    options = replace(decode_options(InputFormat.JSONL, record_max_bytes=24), members=b'"year":"2026"')
+    decoded = decode_all(_lines(b'{"a":1}', b"[1]", b'{"a":"xxxxxxxxxx"}', b"2", b'{"b":1}'), options)
+
+    assert decoded.values == [b'{"a":1,"year":"2026"}', b'{"b":1,"year":"2026"}']
+    assert [(row.reason, row.raw) for row in decoded.bad] == [
+        ("not_an_object", b"[1]"),
+        ("too_large", None),
+        ("not_an_object", b"2"),
+    ]
 
 
 @pytest.mark.parametrize("row", [b'{"h":1}', b'{"h":"x"}', b'{"h":[1]}', b'{"h":[{"value":"x"}]}'])
