@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from headrace.model.objects import ObjectId
+
+_OTHER_BUCKET: Final = "s3://"
 
 
 class PostActionKind(StrEnum):
@@ -18,12 +21,21 @@ class PostActionKind(StrEnum):
 class PostAction:
     """One action; `target` is the prefix that objects move to, or the tag as `key=value`.
 
+    The prefix has `s3://bucket/` before it where it is one of another bucket.
     `is_unconditional`: S3 is not asked to delete only the content that was read.
     """
 
     kind: PostActionKind
     target: str = ""
     is_unconditional: bool = False
+
+    @property
+    def moves_to(self) -> tuple[str | None, str]:
+        """The bucket that objects move to, None for their own, and the prefix there."""
+        if not self.target.startswith(_OTHER_BUCKET):
+            return None, self.target
+        bucket, _, prefix = self.target.removeprefix(_OTHER_BUCKET).partition("/")
+        return bucket, prefix
 
     @property
     def text(self) -> str:

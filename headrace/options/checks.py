@@ -247,7 +247,14 @@ def check_post_action(values: Values) -> None:
     action = values[option]
     if action is None or action.kind is not PostActionKind.MOVE:
         return
-    if values[prefix].startswith(action.target):
+    bucket, target = action.moves_to
+    if bucket is not None:
+        if values.are_good(reading_options.BUCKET) and bucket == values[reading_options.BUCKET]:
+            values.refuse(
+                option, f"names the bucket that objects are read from; write move:PREFIX ({target!r} now)"
+            )
+        return
+    if values[prefix].startswith(target):
         values.refuse(
             option,
             f"moves objects to where they are read from (aws.s3.prefix = {values[prefix]!r}); choose a "

@@ -101,6 +101,9 @@ NAMED_TEXTS: Final = Form(
 _TAG: Final = re.compile(r"([\w .:/+@-]{1,128})=([\w .:/=+@-]{0,256})")
 
 
+_OTHER_BUCKET: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/(?:[^/].*)?")
+
+
 def _post_action(text: str) -> PostAction | None:
     kind, _, target = text.strip().partition(":")
     if kind.lower() == "none" and not target:
@@ -112,6 +115,9 @@ def _post_action(text: str) -> PostAction | None:
     match action.kind:
         case PostActionKind.DELETE if target:
             raise FormError("delete takes nothing behind it")
+        case PostActionKind.MOVE if "://" in target:
+            if not _OTHER_BUCKET.fullmatch(target):
+                raise FormError("another bucket is named as in move:s3://bucket/prefix/")
         case PostActionKind.MOVE if not target or target.startswith("/"):
             raise FormError("move needs a prefix that does not begin with /")
         case PostActionKind.TAG if not _TAG.fullmatch(target) or target.lower().startswith("aws:"):
@@ -120,5 +126,7 @@ def _post_action(text: str) -> PostAction | None:
 
 
 POST_ACTION_FORM: Final = Form(
-    kind="STRING", expected="none, delete, move:PREFIX or tag:KEY=VALUE", parse=_post_action
+    kind="STRING",
+    expected="none, delete, move:PREFIX, move:s3://BUCKET/PREFIX or tag:KEY=VALUE",
+    parse=_post_action,
 )

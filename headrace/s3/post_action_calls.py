@@ -33,7 +33,7 @@ _KEPT: Final = (
     "StorageClass",
 )
 _MOVED: Final = "headrace-moved"
-"""Metadata of a copy in parts, whose ETag is another one: the ETag of what was copied."""
+"""Metadata of a copy in parts or in another bucket, whose ETag may differ: the ETag of what was copied."""
 
 
 class PostActionCalls:
@@ -50,12 +50,14 @@ class PostActionCalls:
         calls: S3Calls,
         *,
         bucket: str,
+        target_bucket: str | None = None,
         is_unconditional: bool = False,
         copy_max_bytes: int = _COPY_MAX_BYTES,
     ) -> None:
         self._client = client
         self._calls = calls
         self._bucket = bucket
+        self._target = target_bucket or bucket
         self._is_unconditional = is_unconditional
         self._copy_max_bytes = copy_max_bytes
 
@@ -100,28 +102,28 @@ class PostActionCalls:
 
     def _place(self, target: str, etag: str) -> tuple[str, bool]:
         """The key to copy to, and whether an earlier attempt has made the copy already."""
-        known = self._head(target)
+        known = self._head(target, self._target)
         if known is None:
             return target, False
         if known.id.etag == etag or self._moved_etag(target) == etag:
             return target, True
         other = f"{target}.{etag}"
-        if self._head(other) is not None:
+        if self._head(other, self._target) is not None:
             return other, True
         _log.warning(
             "move_target_taken",
-            target=self._url(target),
-            key=self._url(other),
+            target=self._target_url(target),
+            key=self._target_url(other),
             detail="other content has the key that post.action moves the object to: it stays, and the object "
             "goes to the key with its ETag behind",
         )
         return other, False
 
     def _moved_etag(self, key: str) -> str | None:
-        """The ETag of which the object is a copy in parts; None where it is not one."""
+        """The ETag of which the object is a copy that says so; None where it is not one."""
         try:
             found = self._calls.retried(
-                lambda: self._client.head_object(Bucket=self._bucket, Key=key), what=self._url(key)
+                lambda: self._client.head_object(Bucket=self._target, Key=key), what=self._target_url(key)
             )
         except ObjectMissing:
             return None
@@ -132,15 +134,23 @@ class PostActionCalls:
         if found.size > self._copy_max_bytes:
             self._copy_in_parts(key, etag, target)
             return True
-        given = {"CopySource": {"Bucket": self._bucket, "Key": key}, "CopySourceIfMatch": f'"{etag}"'}
+        given: dict[str, Any] = {
+            "CopySource": {"Bucket": self._bucket, "Key": key},
+            "CopySourceIfMatch": f'"{etag}"',
+        }
         if not self._is_unconditional:
             given["IfNoneMatch"] = "*"
+        if self._target != self._bucket:
+            # Another bucket may encrypt otherwise, and then the copy's own ETag does not say what it is of.
+            given |= self._kept(key, etag)
         with self._unconditional_needed(key, "moved", "copies"):
-            if self._unless_replaced(self._client.copy_object, target, **given):
+            if self._unless_replaced(self._client.copy_object, target, self._target, **given):
                 return True
         if self._current(key, etag) is None:
             return False
-        raise SourceUnavailable(f"{self._url(target)} was written while {self._url(key)} was moved there.")
+        raise SourceUnavailable(
+            f"{self._target_url(target)} was written while {self._url(key)} was moved there."
+        )
 
     def tag(self, key: str, etag: str, name: str, value: str) -> bool:
         """The object has this tag beside those that it has."""
@@ -160,16 +170,18 @@ class PostActionCalls:
         found = self._head(key)
         return None if found is None or found.id.etag != etag else found
 
-    def _head(self, key: str) -> S3Object | None:
+    def _head(self, key: str, bucket: str | None = None) -> S3Object | None:
         try:
-            return self._calls.head(self._bucket, key)
+            return self._calls.head(bucket or self._bucket, key)
         except ObjectMissing:
             return None
 
-    def _unless_replaced(self, method: Any, key: str, **given: Any) -> bool:
+    def _unless_replaced(self, method: Any, key: str, bucket: str | None = None, **given: Any) -> bool:
+        place = bucket or self._bucket
+
         def call() -> bool:
             try:
-                method(Bucket=self._bucket, Key=key, **given)
+                method(Bucket=place, Key=key, **given)
             except ClientError as error:
                 code, status = answer_of(error)
                 if status == _PRECONDITION_FAILED or code == "NoSuchKey":
@@ -177,7 +189,7 @@ class PostActionCalls:
                 raise
             return True
 
-        return self._calls.retried(call, what=self._url(key))
+        return self._calls.retried(call, what=f"s3://{place}/{key}")
 
     def _tags(self, given: dict[str, str]) -> dict[str, str]:
         answer = self._calls.retried(
@@ -192,12 +204,18 @@ class PostActionCalls:
             what=self._url(given["Key"]),
         )
 
+    def _kept(self, key: str, etag: str) -> dict[str, Any]:
+        """What a copy has of the object beside its content, and of which content it is one."""
+        known = self._calls.retried(
+            lambda: self._client.head_object(Bucket=self._bucket, Key=key), what=self._url(key)
+        )
+        extra: dict[str, Any] = {name: known[name] for name in _KEPT if known.get(name)}
+        metadata = {**known.get("Metadata", {}), _MOVED: etag}
+        return {**extra, "MetadataDirective": "REPLACE", "Metadata": metadata}
+
     def _copy_in_parts(self, key: str, etag: str, target: str) -> None:
         source = {"Bucket": self._bucket, "Key": key}
-        known = self._calls.retried(lambda: self._client.head_object(**source), what=self._url(key))
-        extra: dict[str, Any] = {name: known[name] for name in _KEPT if known.get(name)}
-        extra["MetadataDirective"] = "REPLACE"
-        extra["Metadata"] = {**known.get("Metadata", {}), _MOVED: etag}
+        extra = self._kept(key, etag)
         extra["CopySourceIfMatch"] = f'"{etag}"'
         config = TransferConfig(
             multipart_threshold=self._copy_max_bytes,
@@ -206,23 +224,34 @@ class PostActionCalls:
 
         def copied() -> None:
             with TransferManager(self._client, config) as transfers:
-                transfers.copy(source, self._bucket, target, extra_args=extra).result()
+                transfers.copy(source, self._target, target, extra_args=extra).result()
 
         self._calls.retried(copied, what=self._url(key))
 
     def _copy_tags(self, key: str, target: str) -> None:
         if tags := self._tags({"Bucket": self._bucket, "Key": key}):
-            self._put_tags({"Bucket": self._bucket, "Key": target}, tags)
+            self._put_tags({"Bucket": self._target, "Key": target}, tags)
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
 
+    def _target_url(self, key: str) -> str:
+        return f"s3://{self._target}/{key}"
 
-def new_post_action_calls(settings: S3Settings, *, is_unconditional: bool) -> PostActionCalls:
+
+def new_post_action_calls(
+    settings: S3Settings, *, is_unconditional: bool, target_bucket: str | None = None
+) -> PostActionCalls:
     """Calls through a new client with its own connections.
 
     AccessDenied when this machine's AWS configuration allows no client.
     """
     client = new_s3_client(settings).client
     calls = S3Calls(client, backoff=settings.backoff, requester_pays=settings.requester_pays)
-    return PostActionCalls(client, calls, bucket=settings.bucket, is_unconditional=is_unconditional)
+    return PostActionCalls(
+        client,
+        calls,
+        bucket=settings.bucket,
+        target_bucket=target_bucket,
+        is_unconditional=is_unconditional,
+    )

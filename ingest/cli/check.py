@@ -11,7 +11,7 @@ from headrace.model.sanitize import json_text, printable
 from headrace.options import Settings, SettingsError
 from headrace.process import logs
 from ingest.checks.findings.archive_findings import archive_findings
-from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, keys_match
+from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, keys_match, move_target
 from ingest.checks.findings.content import format_fits
 from ingest.checks.findings.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
 from ingest.checks.findings.kafka_findings import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
@@ -125,6 +125,8 @@ def bucket_findings(settings: Settings, facts: BucketFacts) -> Iterator[Finding]
             continue
         if (finding := one(settings.s3, facts)) is not None:
             yield finding
+    if (finding := move_target(settings.post_action, facts)) is not None:
+        yield finding
     if restore is not None:
         if isinstance(facts.survey, Survey):
             yield from archive_findings(restore, facts.survey.all_keys, facts.archive)

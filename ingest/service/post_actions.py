@@ -44,6 +44,8 @@ class PostActions:
     ) -> None:
         self._settings = settings
         self._action = action
+        # Of another kind than a move it is not looked at.
+        self._target_bucket, self._target_prefix = action.moves_to
         self._post = post
         self._count = count
         self._lock = threading.Lock()
@@ -90,7 +92,9 @@ class PostActions:
                 continue
             try:
                 calls = calls or new_post_action_calls(
-                    self._settings, is_unconditional=self._action.is_unconditional
+                    self._settings,
+                    is_unconditional=self._action.is_unconditional,
+                    target_bucket=self._target_bucket,
                 )
                 is_done = self._carried_out(calls, owed)
             except HeadraceError as error:
@@ -110,7 +114,7 @@ class PostActions:
                 case PostActionKind.DELETE:
                     is_done = calls.delete(key, etag)
                 case PostActionKind.MOVE:
-                    is_done = calls.move(key, etag, self._action.target + key[len(self._settings.prefix) :])
+                    is_done = calls.move(key, etag, self._target_prefix + key[len(self._settings.prefix) :])
                 case PostActionKind.TAG:
                     name, _, value = self._action.target.partition("=")
                     is_done = calls.tag(key, etag, name, value)

@@ -134,6 +134,9 @@ def baseline_from(settings: Settings, first: control_records.FirstStart) -> Base
 
 
 def moved_to(settings: Settings) -> str | None:
-    """The prefix that objects are moved to once they were read."""
+    """The prefix of the bucket that objects are moved to once they were read."""
     action = settings.post_action
-    return action.target if action is not None and action.kind is PostActionKind.MOVE else None
+    if action is None or action.kind is not PostActionKind.MOVE:
+        return None
+    bucket, prefix = action.moves_to
+    return prefix if bucket is None else None

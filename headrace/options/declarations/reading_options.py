@@ -334,9 +334,10 @@ POST_ACTION = option(
     "none",
     Group.DELIVERY,
     "What is done with an object once all of its records are committed: `delete`; `move:PREFIX`, within the "
-    "bucket, `aws.s3.prefix` replaced by PREFIX; `tag:KEY=VALUE`, beside the tags that it has. Only objects "
-    "that end while the option is set, only the content that was read, and none with bad records. Repeated "
-    "until it succeeds, after a restart too. What lies under a move's PREFIX is never read.",
+    "bucket, `aws.s3.prefix` replaced by PREFIX; `move:s3://BUCKET/PREFIX`, to another bucket; "
+    "`tag:KEY=VALUE`, beside the tags that it has. Only objects that end while the option is set, only the "
+    "content that was read, and none with bad records. Repeated until it succeeds, after a restart too. What "
+    "lies under a move's PREFIX of the bucket is never read.",
 )
 POST_ACTION_UNCONDITIONAL = option(
     "post.action.unconditional",

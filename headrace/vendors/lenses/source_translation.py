@@ -125,7 +125,7 @@ SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
     _row(Fate.NEEDLESS, "read.text.buffer.size", "lines may have any length up to `record.max.bytes`"),
     _row(Fate.CHANGED, "post.process.action", "`post.action`: `Delete` is `delete`, `Move` is `move:PREFIX`"),
     _row(Fate.CHANGED, "post.process.action.prefix", "PREFIX of `post.action=move:PREFIX`, with a slash"),
-    _row(Fate.CHANGED, "post.process.action.bucket", "the bucket that is read; another one is refused"),
+    _row(Fate.CHANGED, "post.process.action.bucket", "another one is `s3://BUCKET/` before PREFIX"),
     _row(Fate.NEEDLESS, "post.process.action.retain.dirs", "no objects are written to keep directories"),
     _row(
         Fate.NEEDLESS,
@@ -390,20 +390,14 @@ def _translate_action(given: Translation, statement: Statement, properties: _Pro
     name = "post.process.action"
     prefix = properties.text(f"{name}.prefix").strip("/")
     bucket = properties.text(f"{name}.bucket")
-    actions: Mapping[str, str] = {"": "", "delete": "delete", "move": f"move:{prefix}/"}
+    other = "" if bucket in ("", statement.bucket) else f"s3://{bucket}/"
+    actions: Mapping[str, str] = {"": "", "delete": "delete", "move": f"move:{other}{prefix}/"}
     action = properties.text(name).lower()
     if action not in actions:
         properties.refuse(name, "expected Delete or Move")
         return
     if action == "move" and not prefix:
         properties.refuse(f"{name}.prefix", "is missing, which post.process.action=Move needs")
-        return
-    if action == "move" and bucket and bucket != statement.bucket:
-        properties.refuse(
-            f"{name}.bucket",
-            f"is another bucket, and post.action moves within {statement.bucket}; name that one, or let S3 "
-            "replicate the prefix",
-        )
         return
     if action:
         given.own("post.action", actions[action], by=_KCQL)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.model.objects import S3Object
+from headrace.model.post_action import PostAction, PostActionKind
 from headrace.model.text_formatting import counted
 from headrace.options.settings import S3Settings
 from ingest.checks.findings.archive_findings import ArchiveSample
@@ -103,6 +104,8 @@ class BucketFacts:
     """The first bytes of some objects."""
     archive: Sequence[ArchiveSample] = ()
     """Of an archive: what some objects say of their rows."""
+    move_target: Refused | None = None
+    """Why the other bucket that `post.action` moves to cannot be looked at."""
 
 
 def bucket_there(settings: S3Settings, facts: BucketFacts) -> Finding:
@@ -292,3 +295,15 @@ BUCKET_CHECKS: Final = (
     keys_match,
     clocks_agree,
 )
+
+
+def move_target(action: PostAction | None, facts: BucketFacts) -> Finding | None:
+    """Whether the other bucket that objects move to can be looked at; None where there is none."""
+    bucket = None if action is None or action.kind is not PostActionKind.MOVE else action.moves_to[0]
+    if bucket is None:
+        return None
+    name, refusal = "post action", facts.move_target
+    if refusal is None:
+        return ok(name, f"s3://{bucket}, which objects move to, is there")
+    fix = "Correct post.action, create the bucket, or give the rights on it that `headrace policy` lists."
+    return misconfigured(name, f"s3://{bucket}, which objects move to: {refusal.words}", fix)

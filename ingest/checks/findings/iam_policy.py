@@ -99,10 +99,17 @@ def _post_action(settings: Settings) -> list[Statement]:
     if action.kind is PostActionKind.TAG:
         versions = [each.replace("Object", "ObjectVersion") for each in tagging]
         return [_on_objects(settings, "tag", *tagging, *versions)]
-    target = f"arn:aws:s3:::{settings.s3.bucket}/{action.target}*"
+    bucket, prefix = action.moves_to
+    target = f"arn:aws:s3:::{bucket or settings.s3.bucket}/{prefix}*"
+    put = ["s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipartUpload"]
+    found = [_on_objects(settings, "moveFrom", "s3:DeleteObject", "s3:GetObjectTagging")]
+    if bucket is None:
+        return [*found, _allow("moveTo", put, target)]
+    # What is there already is looked at, and without a listing what is not there looks forbidden.
     return [
-        _on_objects(settings, "moveFrom", "s3:DeleteObject", "s3:GetObjectTagging"),
-        _allow("moveTo", ["s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipartUpload"], target),
+        *found,
+        _allow("moveTo", ["s3:GetObject", *put], target),
+        _allow("moveToList", ["s3:ListBucket"], f"arn:aws:s3:::{bucket}"),
     ]
 
 

@@ -22,6 +22,7 @@ from headrace.kafka.ledger_topic import read_remembered_ledgers, refuse_other_me
 from headrace.model.clock import wall_ms
 from headrace.model.errors import AccessDenied, HeadraceError, InvalidLedger, ObjectError, TopicMissing
 from headrace.model.objects import S3Object
+from headrace.model.post_action import PostActionKind
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
 from ingest.checks.findings.archive_findings import ArchiveSample
@@ -127,6 +128,7 @@ def probe_bucket(settings: Settings, clients: AwsClients, object_filter: ObjectF
         get_version=get_version,
         samples=samples,
         archive=archive,
+        move_target=_move_target(clients.s3, settings),
     )
 
 
@@ -184,6 +186,20 @@ def probe_kafka(settings: Settings, seen: Mapping[str, TopicSample]) -> KafkaFac
         else None,
         group=_group(clients, settings.identity.group_id),
     )
+
+
+def _move_target(client: Any, settings: Settings) -> Refused | None:
+    """Why the other bucket that objects move to cannot be listed; None where it can, or there is none."""
+    action = settings.post_action
+    bucket = None if action is None or action.kind is not PostActionKind.MOVE else action.moves_to[0]
+    if bucket is None:
+        return None
+    try:
+        with translated_errors(f"s3://{bucket}"):
+            client.list_objects_v2(Bucket=bucket, MaxKeys=1)
+    except HeadraceError as error:
+        return refused(error)
+    return None
 
 
 def _region_and_skew(client: Any, bucket: str) -> tuple[str | None, int | None]:

@@ -377,6 +377,27 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
             "text.start.pattern = 'x': means nothing without input.format=text",
             id="text without text",
         ),
+        pytest.param(
+            {"post.action": "move:s3://bucket/done/"},
+            "post.action = 'move:s3://bucket/done/': names the bucket that objects are read from; write "
+            "move:PREFIX ('done/' now)",
+            id="move to the same bucket",
+        ),
+        *(
+            pytest.param(
+                {"post.action": action},
+                f"post.action = {action!r}: expected none, delete, move:PREFIX, move:s3://BUCKET/PREFIX or "
+                "tag:KEY=VALUE; another bucket is named as in move:s3://bucket/prefix/",
+                id=action,
+            )
+            for action in (
+                "move:s3://cold",
+                "move:S3://cold/a",
+                "move:s3://c/a",
+                "move:s3://cold//a",
+                "move:gs://cold/",
+            )
+        ),
         *(
             pytest.param(
                 {"input.format": "jsonl", "record.fields": texts},

@@ -1,8 +1,10 @@
 """What `post.action` does to objects, against a real S3: never to content that was not read."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from headrace.model.errors import InvalidConfiguration, SourceUnavailable
+from headrace.model.errors import HeadraceError, InvalidConfiguration, SourceUnavailable
 from headrace.options.secret import Secret
 from headrace.options.settings import BackoffSettings, S3Settings, StaticCredentials
 from headrace.s3.client import new_s3_client
@@ -20,6 +22,7 @@ def _calls(
     copy_max_bytes: int = 5 * 1024**3,
     endpoint: str | None = None,
     is_unconditional: bool = True,
+    target_bucket: str | None = None,
 ) -> PostActionCalls:
     settings = S3Settings(
         bucket=bucket,
@@ -37,7 +40,12 @@ def _calls(
     client = new_s3_client(settings).client
     calls = S3Calls(client, backoff=settings.backoff, requester_pays=False)
     return PostActionCalls(
-        client, calls, bucket=bucket, is_unconditional=is_unconditional, copy_max_bytes=copy_max_bytes
+        client,
+        calls,
+        bucket=bucket,
+        target_bucket=target_bucket,
+        is_unconditional=is_unconditional,
+        copy_max_bytes=copy_max_bytes,
     )
 
 
@@ -145,6 +153,61 @@ def test_a_move_in_parts_that_was_cut_behind_its_copy_is_finished(bucket: str, f
     assert _keys(bucket) == ["done/a"]
     assert aws.s3().get_object(Bucket=bucket, Key="done/a")["Body"].read() == body
     assert _tags(bucket, "done/a") == {"team": "a"}
+
+
+@pytest.fixture
+def archive() -> Iterator[str]:
+    """A second bucket, to which objects move."""
+    name = aws.unique("archive")
+    aws.s3().create_bucket(Bucket=name)
+    yield name
+    for key in _keys(name):
+        aws.s3().delete_object(Bucket=name, Key=key)
+    aws.s3().delete_bucket(Bucket=name)
+
+
+@pytest.mark.parametrize("copy_max_bytes", [5 * 1024**3, 5 * 1024**2], ids=["whole", "in parts"])
+def test_an_object_moves_to_another_bucket(bucket: str, archive: str, copy_max_bytes: int) -> None:
+    """With what it has; it goes beside other content that has its key there."""
+    body = b"x" * (6 * 1024**2)
+    _put(archive, "old/b", b"other\n")
+    calls = _calls(bucket, copy_max_bytes=copy_max_bytes, target_bucket=archive)
+    first, second = _put(bucket, "in/a", body), _put(bucket, "in/b", body)
+
+    assert calls.move("in/a", first, "old/a")
+    assert calls.move("in/b", second, "old/b")
+
+    assert _keys(bucket) == []
+    assert _keys(archive) == ["old/a", "old/b", f"old/b.{second}"]
+    found = aws.s3().get_object(Bucket=archive, Key="old/a")
+    assert (found["Body"].read() == body, found["ContentType"]) == (True, "text/x")
+    assert found["Metadata"] == {"who": "me", "headrace-moved": first}
+    assert _tags(archive, "old/a") == {"team": "a"}
+
+
+def test_a_move_to_another_bucket_is_finished_whatever_the_copys_etag_is(bucket: str, archive: str) -> None:
+    """Cut between copy and delete; a bucket with other encryption gives the copy an ETag of its own."""
+    etag = _put(bucket, "in/a")
+    with Proxy(aws.address()) as proxy:
+        proxy.on(Answer(status=503), when=lambda request: request.method == "DELETE")
+        with pytest.raises(SourceUnavailable):
+            _calls(bucket, endpoint=proxy.url, target_bucket=archive).move("in/a", etag, "a")
+    copied = aws.s3().head_object(Bucket=archive, Key="a")
+    aws.s3().put_object(Bucket=archive, Key="a", Body=b"encrypted otherwise", Metadata=copied["Metadata"])
+    assert _keys(bucket) == ["in/a"]
+
+    assert _calls(bucket, target_bucket=archive).move("in/a", etag, "a")
+
+    assert (_keys(bucket), _keys(archive)) == ([], ["a"])
+
+
+def test_a_bucket_that_is_not_there_takes_nothing(bucket: str) -> None:
+    """The object stays, and the error names the place."""
+    etag = _put(bucket, "in/a")
+
+    with pytest.raises(HeadraceError, match="s3://no-such-bucket-of-ours/a"):
+        _calls(bucket, target_bucket="no-such-bucket-of-ours").move("in/a", etag, "a")
+    assert _keys(bucket) == ["in/a"]
 
 
 def test_a_tag_stands_beside_others(bucket: str) -> None:

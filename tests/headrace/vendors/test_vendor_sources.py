@@ -182,6 +182,12 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
     ),
     (
         _kcql(
+            f"{_TEXT}'post.process.action'=move,'post.process.action.prefix'=d,'post.process.action.bucket'=cold)"
+        ),
+        {"post.action": "move:s3://cold/d/"},
+    ),
+    (
+        _kcql(
             "insert into x select * from bkt:p",
             **{
                 "connect.s3.source.extension.includes": "json,.csv",
@@ -281,12 +287,6 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
     (_kcql(f"{_TEXT}'flush.count'=1)"), "flush.count is no property of Lenses' source"),
     (_kcql(f"{_TEXT}'post.process.action'=rename)"), "post.process.action expected Delete or Move"),
     (_kcql(f"{_TEXT}'post.process.action'=move)"), "post.process.action.prefix is missing"),
-    (
-        _kcql(
-            f"{_TEXT}'post.process.action'=move,'post.process.action.prefix'=d,'post.process.action.bucket'=c)"
-        ),
-        "post.process.action.bucket is another bucket, and post.action moves within bkt",
-    ),
     (
         _kcql("insert into a select * from bkt", **{f"{_SEARCH}extractor.type": "regex"}),
         "set file.name.template with {{partition}}",

@@ -75,10 +75,14 @@ def test_a_record_without_a_bucket_is_of_the_bucket_that_the_ledger_knows(
     assert other_buckets(cache, "one") == (() if is_ours else ingested)
 
 
+# What lies in another bucket hides nothing of this one.
+_ELSEWHERE = {"post.action": "move:s3://cold/in/new/"}
+
+
 def test_what_was_moved_is_not_read_again_without_the_option() -> None:
     """Moved below the source's own prefix, it would come once more as soon as the option changes."""
     first = FirstStart(at_ms=5, moved_to=("in/done/", "in/old/"))
-    for action in ({}, {"post.action": "move:in/else/"}, {"post.action": "delete"}):
+    for action in ({}, {"post.action": "move:in/else/"}, {"post.action": "delete"}, _ELSEWHERE):
         settings = load_with({"aws.s3.prefix": "in/", **action})
         found = object_filter_of(settings, baseline_from(settings, first))
         for key in ("in/done/a", "in/old/a"):

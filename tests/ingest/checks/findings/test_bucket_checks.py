@@ -5,7 +5,7 @@ import pytest
 from headrace.model.exits import Exit
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options import Settings
-from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey
+from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, move_target
 from ingest.checks.findings.finding import Cause, Finding, Refused, Verdict, exit_of
 from ingest.source.object_selection import object_filter_of
 from tests.ingest.checks.findings.configured import configured
@@ -193,3 +193,20 @@ def test_a_survey_keeps_the_highest_partition_and_an_object_that_can_be_tried() 
     assert survey.topics["a"].key == "a-2"
     assert survey.sample is not None
     assert survey.sample.id.key == "a-1"
+
+
+def test_the_bucket_that_objects_move_to_is_looked_at() -> None:
+    """Only where it is another one."""
+    here, there = (
+        configured({"post.action": f"move:{to}"}).post_action for to in ("done/", "s3://cold/done/")
+    )
+    denied = _facts(move_target=Refused(Cause.DENIED, "AccessDenied"))
+
+    assert move_target(None, _facts()) is None
+    assert move_target(here, denied) is None
+    fine, refused = move_target(there, _facts()), move_target(there, denied)
+    assert fine is not None
+    assert (fine.verdict, fine.sentence) == (Verdict.OK, "s3://cold, which objects move to, is there")
+    assert refused is not None
+    assert refused.verdict is Verdict.FAIL
+    assert refused.sentence == "s3://cold, which objects move to: AccessDenied"

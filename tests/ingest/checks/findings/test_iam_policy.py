@@ -127,3 +127,17 @@ def test_a_source_without_a_queue_needs_none() -> None:
     found = policies(configured({"sqs.queue.url": None}))
 
     assert not any(action.startswith("sqs:") for part in found.values() for action in _actions(part))
+
+
+def test_a_move_to_another_bucket_needs_rights_there() -> None:
+    """To put, and to see what is there already."""
+    found = policies(configured({"post.action": "move:s3://cold/done/"}))["run"]["Statement"]
+    by_sid = {each["Sid"]: each for each in found}
+
+    assert by_sid["moveTo"]["Resource"] == "arn:aws:s3:::cold/done/*"
+    assert {"s3:GetObject", "s3:PutObject"} <= set(by_sid["moveTo"]["Action"])
+    assert (by_sid["moveToList"]["Resource"], by_sid["moveToList"]["Action"]) == (
+        "arn:aws:s3:::cold",
+        ["s3:ListBucket"],
+    )
+    assert by_sid["moveFrom"]["Resource"] == "arn:aws:s3:::bucket/*"
