@@ -222,7 +222,8 @@ def _translate_files(given: Translation) -> None:
     given.own("input.format", "text" if form == "bytes" else form, by=_FORMAT)
     if form == "jsonl":
         given.warn(
-            "JSON is read line by line; a file that is one array needs input.format=json beside format.class"
+            "JSON is read line by line; a file that is one array, or of objects over several lines, needs "
+            "input.format=json beside format.class"
         )
     _translate_pair(given, prefix)
 

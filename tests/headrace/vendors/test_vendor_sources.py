@@ -172,7 +172,11 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         _kcql(f"{_TEXT}'read.text.mode'='StartEndLine','read.text.start.line'='S.','read.text.end.line'='')"),
         {"text.start.pattern": r"^(?i:S\.)\r?\n?$", "text.end.pattern": r"^(?i:)\r?\n?$"},
     ),
-    (_kcql(f"{_TEXT}'post.process.action'=delete)"), {"post.action": "delete"}),
+    (
+        # Paragraphs: an empty line is found in no other one.
+        {**_kcql(f"{_TEXT}'post.process.action'=delete)"), "text.end.pattern": "^$"},
+        {"post.action": "delete", "text.end.pattern": "^$"},
+    ),
     (
         _kcql(
             f"{_TEXT}'post.process.action'=MOVE,'post.process.action.bucket'='bkt',"
