@@ -334,7 +334,7 @@ def test_lines_that_decide_nothing_are_one_warning() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (GENERIC, "a file that is one array needs input.format=json"),
+        (GENERIC, "a file that is one array, or of objects over several lines, needs input.format=json"),
         ({**GENERIC, "behavior.on.error": "ignore"}, "what cannot be read is only in the log"),
         (_kcql("insert into a select * from bkt LIMIT 5"), "LIMIT and BATCH decide nothing"),
         (

@@ -32,7 +32,14 @@ message Order {
   enum Kind { NEW = 0; OLD = 1; }
   message Cash { double given = 1; }
 }"""
-_FULL: Final[dict[str, Any]] = {"id": 7, "note": "n", "labels": {"x": 1}, "kind": 1, "card": "c", "large": 4_294_967_295}
+_FULL: Final[dict[str, Any]] = {
+    "id": 7,
+    "note": "n",
+    "labels": {"x": 1},
+    "kind": 1,
+    "card": "c",
+    "large": 4_294_967_295,
+}
 _VALUE: Final[dict[str, Any]] = {
     "paid_0": {"card": "c", "cash": None},
     "id": 7,
