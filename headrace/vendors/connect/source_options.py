@@ -94,11 +94,7 @@ def _restored(given: Translation, converter: str) -> None:
     if not named:
         return
     if named not in _RESTORED:
-        given.refuse(
-            converter,
-            f"writes a form that a restore does not: known are {', '.join(_RESTORED)}; leave it out for "
-            f"values as they are stored ({own}=auto)",
-        )
+        _refuse_form(given, converter, named)
         return
     schemas = f"{converter}.schemas.enable"
     text = given.text(schemas) if given.is_given(converter) else given.worker(schemas)
@@ -107,3 +103,19 @@ def _restored(given: Translation, converter: str) -> None:
     given.own(own, _RESTORED[named], by=converter)
     for name in more:
         given.note(name, Fate.NEEDLESS, "a restore writes values as they are stored")
+
+
+def _refuse_form(given: Translation, converter: str, named: str) -> None:
+    known = ", ".join(_RESTORED)
+    if given.is_given(converter):
+        given.refuse(
+            converter,
+            f"writes a form that a restore does not: known are {known}; leave it out for values as they are "
+            f"stored ({_OWN_OF[converter]}=auto)",
+        )
+        return
+    given.refuse(
+        converter,
+        f"is {named} in the worker's file, which writes a form that a restore does not; give the connector "
+        f"one of {known} (ByteArrayConverter restores what is stored)",
+    )

@@ -21,6 +21,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 _LISTING: Final = "everything below the prefix is listed, in full, at each poll"
+_STATEMENT: Final = "the statement names the topic; Lenses' source does not read it either"
 _SHARED: Final = _names(
     """
     connect.s3.aws.region connect.s3.aws.access.key connect.s3.aws.secret.key connect.s3.aws.auth.mode
@@ -92,6 +93,8 @@ SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     ),
     _row(Fate.NEEDLESS, "connect.s3.compression.level", "nothing is compressed"),
     _row(Fate.NEEDLESS, "connect.s3.pool.max.connections", "each slot has its own connections"),
+    _row(Fate.NEEDLESS, "topics", _STATEMENT),
+    _row(Fate.NEEDLESS, "topics.regex", _STATEMENT),
     *(row for row in OPTIONS if row.name in _SHARED),
     *SOURCE_CONNECT_OPTIONS,
 )

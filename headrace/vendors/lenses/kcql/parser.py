@@ -107,6 +107,7 @@ _REPLACED: Final = {
     "WITH_FLUSH_INTERVAL": "flush.interval",
     "WITHPARTITIONER": "partition.include.keys",
 }
+_OF_SINK: Final = frozenset({*_REPLACED, "PARTITIONBY", "NOPARTITION"})
 _PARTITIONERS: Final = {"VALUES": "false", "KEYSANDVALUES": "true"}
 _PARTS: Final = {**{str(part): part for part in FieldPart}, "_headers": FieldPart.HEADER}
 _ALONE: Final = frozenset({FieldPart.TOPIC, FieldPart.PARTITION})
@@ -172,7 +173,8 @@ class _Parser:
         return Statement(bucket=bucket, prefix=prefix, topic=topic, start=start)
 
     def _target(self) -> tuple[str, str]:
-        name, tokens = self._name("a bucket, or bucket:prefix")
+        # Prefixes such as year=2022/ are written without quotes as well.
+        name, tokens = self._name("a bucket, or bucket:prefix", has_equals=True)
         self._check_placeholder(name, tokens)
         bucket, *rest = name.split(":")
         if len(rest) > 1 or not bucket:
@@ -326,19 +328,21 @@ class _Parser:
             f"{names} {verb} been replaced; write PROPERTIES({', '.join(properties)})", clauses[0]
         )
 
-    def _adjacent(self, what: str, *, empty: bool = False) -> list[Token]:
+    def _adjacent(self, what: str, *, empty: bool = False, has_equals: bool = False) -> list[Token]:
         """The tokens of one name, which stand side by side without blanks."""
         if self._next.kind not in _NAMES:
             raise self._expected(what)
         found = [self._take()]
-        while self._next.kind in _NAMES and self._next.start == found[-1].end:
+        while self._next.start == found[-1].end and (
+            self._next.kind in _NAMES or (has_equals and self._next.text == "=")
+        ):
             found.append(self._take())
         if not empty and not any(token.text for token in found):
             raise self._wrong(f"Expected {what}, not an empty name", *found)
         return found
 
-    def _name(self, what: str, *, empty: bool = False) -> tuple[str, list[Token]]:
-        found = self._adjacent(what, empty=empty)
+    def _name(self, what: str, *, empty: bool = False, has_equals: bool = False) -> tuple[str, list[Token]]:
+        found = self._adjacent(what, empty=empty, has_equals=has_equals)
         return "".join(token.text for token in found), found
 
     # -- mistakes --------------------------------------------------------------------------------------------
@@ -376,6 +380,15 @@ class _SourceParser(_Parser):
         self._keyword("FROM")
         bucket, prefix = self._target()
         return Statement(bucket=bucket, prefix=prefix, topic=topic, start=start)
+
+    def _clause_word(self) -> str | None:
+        if self._next.kind is TokenKind.WORD and self._next.text.upper() in _OF_SINK:
+            raise self._wrong(
+                f"{self._next.text} is of Lenses' sink and decides nothing in a source; remove it with its "
+                "value",
+                self._next,
+            )
+        return super()._clause_word()
 
     def _clause(self, clause: str, statement: Statement) -> Statement:
         if clause == "BATCH":
