@@ -40,6 +40,8 @@ class Process:
     wall_skew_ms: int = 0
     held: dict[str, Any] = field(default_factory=dict)
     """What belongs to it alone, by name."""
+    files: list[Callable[[], None]] = field(default_factory=list)
+    """Closes what it has open, as an operating system does behind a process that dies."""
 
 
 @dataclass(eq=False)
@@ -101,6 +103,8 @@ class Kernel:
         """Kill -9: none of its threads has another effect."""
         process.is_dead = True
         process.is_stopped = False
+        while process.files:
+            process.files.pop()()
         for actor in self._actors:
             if actor.process is process and actor.is_parked:
                 self.unpark(actor)

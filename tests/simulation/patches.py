@@ -5,10 +5,12 @@ Nothing of the product is replaced here: its threads are threads, its locks lock
 
 import asyncio
 import concurrent.futures.thread
+import fcntl
 import os
 import queue
 import random
 import socket
+import sqlite3
 import sys
 import threading
 import time
@@ -23,6 +25,8 @@ from tests.simulation.loops import SimulatedEventLoop
 
 _kernels: Final[list[Kernel]] = []
 _REAL_THREAD: Final = threading.current_thread()
+_REAL_CONNECT: Final = sqlite3.connect
+_REAL_FLOCK: Final = fcntl.flock
 # Threads of pools that the end of the process waits for.
 _POOLS: Final[Any] = concurrent.futures.thread._threads_queues
 
@@ -251,6 +255,31 @@ def _exit(_code: int) -> None:
     raise Killed
 
 
+class _Database(sqlite3.Connection):
+    """`sqlite3.Connection` of a simulated process: undone and closed when that dies, as its lock."""
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        """See `sqlite3.Connection`."""
+        kernel().require_alive()
+        return super().execute(*arguments)
+
+
+def _connect(*arguments: Any, **given: Any) -> sqlite3.Connection:
+    found = _REAL_CONNECT(*arguments, **given, factory=_Database)
+    here = kernel().here()
+    if here is not None:
+        here.files.append(found.close)
+    return found
+
+
+def _flock(file: Any, operation: int) -> None:
+    """A lock of a file, which the kernel gives back when its process dies."""
+    _REAL_FLOCK(file, operation)
+    here = kernel().here()
+    if here is not None and hasattr(file, "close"):
+        here.files.append(file.close)
+
+
 _CLOCKS: Final[Mapping[str, Callable[..., Any]]] = {
     "monotonic": lambda: kernel().read_clock(),
     "perf_counter": lambda: kernel().now,
@@ -325,6 +354,8 @@ def simulated(now: Kernel) -> Iterator[None]:
         (os, "getpid", _pid),
         (os, "_exit", _exit),
         (asyncio, "new_event_loop", lambda: SimulatedEventLoop(now)),
+        (sqlite3, "connect", _connect),
+        (fcntl, "flock", _flock),
         (socket, "create_server", sockets.create_server),
         (socket, "create_connection", sockets.create_connection),
     ]
