@@ -23,12 +23,14 @@ from ingest.source.catalogue import Baseline
 from spark.code_archive import build_code_archive
 from spark.frames.admission import ReadLimits
 from spark.frames.discovery_log import DiscoveryLog
+from spark.frames.inference import RECORDS
 from spark.frames.log_entries import LoggedObject
 from spark.frames.log_report import log_plan, settings_of
 from spark.frames.log_store import DirectoryStore
 from spark.frames.options import NO_TOPIC, Rows, reading_settings
 from spark.frames.partitions import partitioned, received, splits_of
 from spark.frames.reading import ReadTask
+from spark.frames.source import HeadraceSource
 from spark.frames.writing import first_commit, record_columns, writing_settings
 from spark.sink.frame_writer import records_of
 
@@ -124,6 +126,25 @@ def test_a_local_session_runs_the_python_that_registers(master: str, python: str
 
     assert context.pythonExec == expected
     assert [one.name() for one in registered] == ["headrace"]
+
+
+def test_a_refusal_has_no_causes(tmp_path: Path) -> None:
+    """PySpark would show each of them with its stack."""
+    (tmp_path / "file").touch()
+    given = {
+        "path": "s3://b12/",
+        "state.path": str(tmp_path / "file"),
+        "aws.s3.endpoint": "http://127.0.0.1:9",
+    }
+    given |= {"aws.access.key.id": "test", "aws.secret.access.key": "test"}
+    reader = HeadraceSource(given).streamReader(RECORDS)
+
+    with pytest.raises(
+        FrameRefused, match=r"file' may not be read and written \(Not a directory\)"
+    ) as raised:
+        reader.initialOffset()
+    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
 
 
 def test_a_frame_that_holds_no_records() -> None:

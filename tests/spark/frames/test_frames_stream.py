@@ -226,6 +226,7 @@ def test_two_queries_on_one_log(frames: Frames) -> None:
     assert "two queries run on one state.path" in sentences[0]
 
 
+@pytest.mark.long
 def test_a_log_within_what_is_read(frames: Frames) -> None:
     """Its own files are not among the objects, and S3 keeps it over a restart."""
     state_path = f"s3://{frames.bucket}/in/state"
@@ -239,6 +240,7 @@ def test_a_log_within_what_is_read(frames: Frames) -> None:
     assert frames.batches() == [0, 1]
 
 
+@pytest.mark.long
 def test_a_refusal_is_one_sentence(frames: Frames) -> None:
     """Of what the driver finds, and of what a task does: no stack of a cause comes before it."""
     frames.put("0.jsonl", {"n": 1}, b"{")
