@@ -79,7 +79,7 @@ _SHARING: Final = {
     "stands": ("errors/test_error_bad_records.py", "errors/test_error_broker.py",
                "errors/test_error_queue.py", "errors/test_error_reading.py", "errors/test_error_topics.py"),
     "shared_worker": ("restore/test_archive_end_to_end.py", "restore/test_round_trips_end_to_end.py",
-                      "restore/test_vendor_sources_end_to_end.py",
+                      "restore/test_vendor_sources_end_to_end.py", "restore/test_public_files_end_to_end.py",
                       "ingest/connect/test_strange_leader.py", "ingest/connect/test_worker_logs.py"),
     "spark_session": ("spark/test_foreign_writers.py", "spark/test_variant.py",
                       "spark/frames/test_frames_stream.py", "spark/test_slot_pool_life.py",
