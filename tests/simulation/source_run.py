@@ -97,11 +97,16 @@ def _csv(rows: list[dict[str, str]]) -> bytes:
     return "\r\n".join(lines).encode()
 
 
+def _json(rows: list[dict[str, str]]) -> bytes:
+    """One array, or of an odd number of rows objects with nothing between them."""
+    return "".join(map(json.dumps, rows)).encode() if len(rows) % 2 else json.dumps(rows).encode()
+
+
 _FORMS: Final[dict[str, Callable[[list[dict[str, str]]], bytes]]] = {
     "avro": _avro,
     "parquet": _parquet,
     "csv": _csv,
-    "json": lambda rows: json.dumps(rows).encode(),
+    "json": _json,
 }
 
 
