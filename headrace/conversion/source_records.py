@@ -133,7 +133,8 @@ class SourceRecords:
         if RecordPart.VALUE not in self._parts:
             return np.zeros(len(values), np.int64)
         forms = _json_or_text(values)
-        is_text = self._settings.input_format is InputFormat.TEXT and self._settings.text.pattern is None
+        is_line = self._settings.text.pattern is None or self._settings.value_format is ValueFormat.RAW
+        is_text = self._settings.input_format is InputFormat.TEXT and is_line
         if self._settings.restore is None and is_text:
             forms[forms == _JSON] = _TEXT
         if self._settings.restore is None and self._settings.input_format is InputFormat.BYTES:

@@ -75,6 +75,8 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
             "rows = 'cells': expected records or columns",
         ),
         ({"path": "s3://b12/", "rows": "columns", "input.format": "bytes"}, "bytes has no columns"),
+        ({"path": "s3://b12/", "rows": "columns", "input.format": "text"}, "text has no columns"),
+        ({"path": "s3://b12/", "record.fields": "{{topic}}:t"}, "record.fields: is not an option"),
         ({"path": "s3://b12/", "rows": "columns", "input.layout": "aiven"}, "does not read archives"),
         ({"path": "s3://b12/", "post.action": "delete"}, "post.action: is not an option"),
         ({"path": "s3://b12/", "bootstrap.servers": "x:1"}, "bootstrap.servers: is not an option"),
@@ -87,6 +89,18 @@ def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
         reading_settings(options)
 
     assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"input.format": "text", "text.pattern": "alb"},
+        {"input.format": "json", "json.path": "$.Records[*]"},
+    ],
+)
+def test_lines_by_a_pattern_and_inner_arrays_have_columns(options: dict[str, str]) -> None:
+    """Their rows are JSON objects."""
+    assert reading_settings({"path": "s3://b12/", "rows": "columns", **options}).rows is Rows.COLUMNS
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,17 @@ def test_a_chain_of_two_with_a_predicate() -> None:
     ]
 
 
+def test_lines_by_a_pattern_have_fields() -> None:
+    """They are objects; as raw values they are texts, whatever they look like."""
+    lines = {"input.format": "text", "text.pattern": "(?P<a>.)"}
+    insert = chain({"type": KAFKA + "InsertField$Value", "static.field": "b", "static.value": "x"})
+    hoist = chain({"type": KAFKA + "HoistField$Value", "field": "line"})
+
+    assert records(applied({**insert, **lines}, batch([b'{"a":"1"}'])))[0][2] == b'{"a":"1","b":"x"}'
+    (raw,) = records(applied({**hoist, **lines, "value.format": "raw"}, batch([b'{"a":1}'])))
+    assert raw[2] == b'{"line":"{\\"a\\":1}"}'
+
+
 def test_records_go_to_the_topics_of_their_times() -> None:
     """In their order, each part with the position behind it, and the bad rows where they were."""
     day = 86_400_000
