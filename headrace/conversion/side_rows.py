@@ -188,7 +188,7 @@ class _AvroRows:
 
 def _headers(records: ConvertedRecords) -> Sequence[Headers]:
     headers = records.records.headers
-    assert headers is not None, "records without headers are faults where headers stand beside"
+    assert headers is not None, "records without headers are faults where headers come with them"
     return headers
 
 

@@ -129,9 +129,9 @@ def _problem(output: OutputSettings, schema: RowSchema) -> str | None:
     for name, _ in schema.headers:
         if not is_avro_name(name):
             return (
-                f"headers are columns there, and the header's name {printable(name, limit=100)} is none for "
-                "Avro, which allows letters, digits and underscores only; rename or drop the header, or set "
-                "output.format=jsonl"
+                f"headers are columns there, and the header's name {printable(name, limit=100)} is invalid "
+                "in Avro, which allows letters, digits and underscores only; rename or drop the header, or "
+                "set output.format=jsonl"
             )
     try:
         new_encoder(output, schema)

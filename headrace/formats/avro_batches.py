@@ -233,7 +233,7 @@ class BlockReader:
         good = [index for index in range(len(data)) if index not in faults]
         if self._archive is not None and not self._archive.is_json:
             unfit = self._unfit([data[index].value for index in good])
-            faults |= {good[index]: "a value is none of its type" for index in unfit}
+            faults |= {good[index]: "a value is not of its type" for index in unfit}
             good = [index for index in good if index not in faults]
             texts = None
         else:
@@ -241,7 +241,7 @@ class BlockReader:
         if texts is not None:
             for index, text in zip(good, texts, strict=True):
                 if text is None:
-                    faults[index] = "a value is none of its type"
+                    faults[index] = "a value is not of its type"
             good = [index for index in good if index not in faults]
         bad = tuple(
             BadRow(

@@ -86,7 +86,7 @@ class Bytes:
         try:
             value, length = read_long(head, 0)
         except DatumError as error:
-            raise ContainerError("the object ends within a number, or the number is none") from error
+            raise ContainerError("the object ends within a number, or the number is invalid") from error
         self.read(length)
         return value
 

@@ -101,7 +101,7 @@ def parse_schema(text: bytes | str) -> Node:
     except KeyError as error:
         raise SchemaError(f"a type of the schema has no {str(error)[:200]}") from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise SchemaError(f"the schema is none: {str(error)[:200]}") from error
+        raise SchemaError(f"the schema is invalid: {str(error)[:200]}") from error
 
 
 class _Parser:

@@ -138,7 +138,7 @@ def row_fields(row: bytes, settings: CsvSettings) -> list[str] | Fault:
     except csv.Error as error:
         return "not_csv", f"the row is no CSV: {error}"
     if len(found) > 1 or text.endswith("\r"):
-        return "not_csv", "the row is no CSV: a CR stands in it outside quotes"
+        return "not_csv", "the row is no CSV: it has a CR outside quotes"
     return found[0] if found else [""]
 
 

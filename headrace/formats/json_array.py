@@ -64,7 +64,7 @@ def elements(
         else:
             scanner.rest = chunk
         if scanner.rest is not None and scanner.rest.strip(BLANKS):
-            raise ArrayError("something stands behind its closing ]")
+            raise ArrayError("something follows its closing ]")
     if scanner.rest is None:
         raise EOFError("the array does not end")
 

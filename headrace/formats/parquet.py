@@ -256,7 +256,7 @@ def _why(fault: Exception) -> tuple[str, str]:
         return "not_utf8", "a text of the row is not UTF-8"
     if "precision" in str(fault):
         return "not_a_decimal", "a decimal of the row has more digits than its column's precision"
-    return "not_parquet", "a value of the row is none of its column's type"
+    return "not_parquet", "a value of the row is not of its column's type"
 
 
 def _is_bytes(schema: Any, path: tuple[str, ...]) -> bool:

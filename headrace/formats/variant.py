@@ -92,7 +92,7 @@ class _Reader:
     def fields(self) -> dict[str, str]:
         basic, header = self._head(0)
         if basic != _OBJECT:
-            raise _damaged("is shredded as an object, and is none")
+            raise _damaged("is shredded as an object, and is not one")
         return dict(self._object(0, header, 0))
 
     def _head(self, at: int) -> tuple[int, int]:

@@ -24,7 +24,7 @@ class KafkaRecords:
     """Records of one topic-partition in the order of their offsets, which may have gaps.
 
     Numbers are int64 arrays of one length; timestamps are ms since 1970. `headers` is None when no record has
-    any; a record without stands there with an empty tuple.
+    any; a record without is there with an empty tuple.
     """
 
     topic: str

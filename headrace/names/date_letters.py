@@ -38,7 +38,7 @@ def date_field(letters: str, dialect: DateDialect) -> DateField:
             f"{' '.join(_DIALECTS[dialect])}; put text in '..'"
         )
     if len(letters) > _MOST_LETTERS:
-        raise UnknownLetter(f"{letters[0]!r} stands there {len(letters)} times")
+        raise UnknownLetter(f"{letters[0]!r} is there {len(letters)} times")
     return make(len(letters))
 
 

@@ -123,7 +123,7 @@ class KeyTemplate:
         if not key.startswith(self.prefix):
             return f"the key does not begin with the prefix {self.prefix!r}"
         taken, place = reach(self._tokens, key, len(self.prefix))
-        rest = f"goes on with {key[place:]!r}" if place < len(key) else "ends"
+        rest = f"continues with {key[place:]!r}" if place < len(key) else "ends"
         if taken == len(self._tokens):
             return f"the template ends after {key[:place]!r}, but the key {rest}"
         where = f"after {key[:place]!r}" if place else "at its start"

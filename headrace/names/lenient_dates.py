@@ -148,10 +148,10 @@ class _Reading:
         if found is None and not is_iso:
             found = _GMT_ZONE.match(self.text, self.at)
         if found is None:
-            raise ValueError("the text does not match the pattern, or its zone is none of UTC, GMT, +hhmm")
+            raise ValueError("the text does not match the pattern, or its zone is not one of UTC, GMT, +hhmm")
         sign, hours, minutes = found[1], int(found[2] or 0), int(found[3] or 0)
         if hours >= 24 or minutes >= 60:  # noqa: PLR2004  # of a clock
-            raise ValueError("the text's zone is none")
+            raise ValueError("the text's zone is not one")
         self.at = found.end()
         offset = hours * _HOUR_MS + minutes * _MINUTE_MS
         self._set("zone", -offset if sign == "-" else offset)

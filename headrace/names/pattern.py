@@ -98,7 +98,7 @@ def compile_pattern(source: str, tokens: Sequence[Token], mode: Mode) -> Pattern
     for group, placeholder in captured:
         if group not in expression.groupindex:
             raise TemplateError(
-                f"{{{{{placeholder.name}}}}} cannot stand inside a character class or a comment",
+                f"{{{{{placeholder.name}}}}} cannot be inside a character class or a comment",
                 source=source,
                 start=placeholder.start,
                 end=placeholder.end,
@@ -166,7 +166,7 @@ def _compile(
     index = max(i for i, start in enumerate(starts) if start <= position)
     token = tokens[index]
     if isinstance(token, Placeholder):
-        problem += "; a placeholder cannot stand inside [ ] or after a backslash, nor a group have its name"
+        problem += "; a placeholder cannot be inside [ ] or after a backslash, nor a group have its name"
         raise TemplateError(problem, source=source, start=token.start, end=token.end)
     at = min(token.start + position - starts[index], token.end - 1)
     raise TemplateError(problem, source=source, start=at, end=at + 1)

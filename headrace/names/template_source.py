@@ -94,7 +94,7 @@ def read_template(source: str, *, any_is_known: bool) -> tuple[Token, ...]:
         placeholder = _read_placeholder(source, opening, closing + 2, any_is_known=any_is_known)
         if placeholder.name in seen and placeholder.name not in ("timestamp", "any"):
             raise TemplateError(
-                f"{{{{{placeholder.name}}}}} stands twice; only {{{{timestamp}}}} may repeat",
+                f"{{{{{placeholder.name}}}}} appears twice; only {{{{timestamp}}}} may repeat",
                 source=source,
                 start=opening,
                 end=closing + 2,

@@ -29,7 +29,7 @@ _TOPICS: Final = "is a source's; use topics or topics.regex for the topics that 
 _VALUES: Final = "is a source's; use value.converter, output.format and output.fields"
 _SCHEMAS: Final = "is a source's; a sink reads each record by the schema that it names, and registers none"
 _ENDLESS: Final = (
-    "is a source's; a sink repeats calls as aws.s3.backoff.* says, and goes on trying while S3 is away"
+    "is a source's; a sink repeats calls as aws.s3.backoff.* says, and keeps trying while S3 is away"
 )
 _OF_SOURCES: Final[dict[Option[Any], str]] = {
     **{

@@ -23,8 +23,8 @@ numbers or booleans. `${env:NAME}`, `${file:PATH:KEY}` and `${dir:PATH:FILE}` ar
 variable, by an entry of a `.properties` file, and by a file's content. `--set option=value` wins over the
 file.
 
-All problems are told at once. Secrets are never shown; an option whose value came from a reference is shown
-as the reference.
+All problems are reported at once. Secrets are never shown; an option whose value came from a reference is
+shown as the reference.
 """
 
 
@@ -93,7 +93,7 @@ def _client_rules() -> Iterator[str]:
         "A sink may set two of them for what reads its topics: `consumer.override.isolation.level` to "
         f"{_choices(IsolationLevel)} (a warning: records of aborted transactions are archived, too), and "
         f"`consumer.override.auto.offset.reset` to {_choices(OffsetReset)}, where a topic begins that was "
-        "there at the first start and that nobody has read. A worker's `consumer.*` gives them to its "
+        "there at the first start and that has not been read. A worker's `consumer.*` gives them to its "
         "sinks.\n"
     )
     yield "These are bounded:\n"

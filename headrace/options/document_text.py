@@ -125,7 +125,7 @@ def _flat(members: _Members, problems: Problems) -> Sequence[tuple[str, object]]
         return members
     for name, _ in members:
         if name not in {"name", "config"}:
-            problems.add(name, 'stands beside "config"; move it into it')
+            problems.add(name, 'is next to "config"; move it inside')
     if len(configs) > 1:
         problems.add("config", "given twice; keep one of them")
     outer = [(name, value) for name, value in members if name == "name"]

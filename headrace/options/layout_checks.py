@@ -164,7 +164,7 @@ def check_layout(values: Values) -> None:
         return
     layout, chosen = values[sink.LAYOUT], output_format(values)
     if chosen not in form.formats:
-        values.refuse(sink.FORMAT, f"is none of output.layout={layout}; it has {', '.join(form.formats)}")
+        values.refuse(sink.FORMAT, f"is not one of output.layout={layout}; it has {', '.join(form.formats)}")
         return
     _check_fields(values, form)
     if layout is LayoutName.AIVEN:

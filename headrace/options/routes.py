@@ -84,7 +84,9 @@ def _topics(name: str, entry: Entry | None, values: Values) -> tuple[str, ...] |
         return None
     for topic in topics:
         if not _is_archived(topic, values):
-            values.problems.add(entry.spelled, f"{topic} is none of the sink's topics (topics, topics.regex)")
+            values.problems.add(
+                entry.spelled, f"{topic} is not one of the sink's topics (topics, topics.regex)"
+            )
     return topics
 
 

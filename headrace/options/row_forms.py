@@ -46,7 +46,7 @@ def _pattern(text: str) -> str:
     try:
         compiled = re.compile(text.encode())
     except re.error as error:
-        raise FormError(f"it is none: {error.msg}") from None
+        raise FormError(f"it is invalid: {error.msg}") from None
     # One of empty lines alone is fine: they end paragraphs.
     if compiled.search(b"") is not None and compiled.search(b"any line") is not None:
         raise FormError("it is found in an empty line, and so in every line")

@@ -53,7 +53,7 @@ def _pattern(text: str) -> str:
     try:
         compiled = re.compile(text.strip(), re.ASCII)
     except re.error as error:
-        raise FormError(f"it is none: {error.msg}") from None
+        raise FormError(f"it is invalid: {error.msg}") from None
     if compiled.fullmatch("") is not None and not text.strip():
         raise FormError
     return text.strip()

@@ -97,7 +97,8 @@ def translate_upload(error: Exception, *, what: str) -> HeadraceError:
     if code == NO_UPLOAD:
         return UploadEnded(
             f"{what} is not complete, and its upload is not there any more ({code}): a lifecycle rule or "
-            "somebody has ended it. Let the bucket's rule for unfinished uploads wait for three days or more."
+            "another program has ended it. Let the bucket's rule for unfinished uploads wait "
+            "for three days or more."
         )
     remedy = _BY_OPTION.get(code)
     if remedy is not None:

@@ -249,7 +249,9 @@ class UploadCalls:
             return Completion(CompletionState.UNPROVEN)
         if is_taken and metadata is None:
             # Deleted between the two answers: the name is free now, and the upload is there.
-            raise SourceUnavailable(f"s3://{bucket}/{key} is deleted by somebody while it is completed.")
+            raise SourceUnavailable(
+                f"s3://{bucket}/{key} was deleted by another program while it was being completed."
+            )
         return by_metadata(metadata, object_id, is_taken=is_taken)
 
     def _described(

@@ -62,8 +62,8 @@ _ABORTED: Final = (
 )
 _FIRST: Final = "only the first record's is known; the others follow it only where the partition has no gap"
 _LAST: Final = "only the last record's is known; the others precede it only where the partition has no gap"
-_WRITTEN_ANEW: Final = "the sink wrote JSON anew: the same content, other text; JSON's null is a tombstone"
-_SCHEMA: Final = "the content comes back, the schema that stood with it in Kafka does not"
+_WRITTEN_ANEW: Final = "the sink wrote JSON again: the same content, other text; JSON's null is a tombstone"
+_SCHEMA: Final = "the content comes back, the schema that it had in Kafka does not"
 _EMPTY_IS_NULL: Final = "null and empty were written alike, and come back as null"
 _CSV_NULLS: Final = "null and empty values were written alike: an empty value comes back as a tombstone"
 _UNIQUE: Final = "of headers of one name only the last was kept"
@@ -209,7 +209,7 @@ def _quix(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
         Part.KEY,
         "a key that was null or no bytes was written as the dump of an object: it is null",
     )
-    yield _partly(Part.VALUE, "the sink wrote JSON anew: the same content, other text")
+    yield _partly(Part.VALUE, "the sink wrote JSON again: the same content, other text")
     if facts.row_format is RowFormat.PARQUET:
         yield _partly(Part.VALUE, "members that a value lacked come back as null")
         yield _partly(Part.TIMESTAMP, "a value with a member of its name took its place in the whole object")

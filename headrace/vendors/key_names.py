@@ -35,7 +35,7 @@ class ArchiveNames:
         name = self._told(self._layout, key)
         if name is None:
             how = "file.name.template" if self._template else f"input.layout={self._layout.value}"
-            return Detection(name=None, reason=f"the key is none of {how}", pattern=pattern)
+            return Detection(name=None, reason=f"the key is not one of {how}", pattern=pattern)
         return Detection(
             name=name, reason=f"the key is of {name.layout.value} ({name.rule})", pattern=pattern
         )

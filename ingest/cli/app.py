@@ -23,7 +23,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "check": ("ingest.cli.check", "Look at the configuration and all that it points at."),
     "lint": ("ingest.cli.lint", "Read the configuration; contacts nothing."),
     "options": ("ingest.cli.option_reference", "Print the reference of options."),
-    "translate": ("ingest.cli.translate", "Print another maker's configuration in our own options."),
+    "translate": ("ingest.cli.translate", "Print another vendor's configuration in our own options."),
     "explain": ("ingest.cli.explain", "Say what becomes of a key; contacts nothing."),
     "plan": ("ingest.cli.plan", "Show what `run` would do now."),
     "policy": ("ingest.cli.policy", "Print the least IAM policy; contacts nothing."),

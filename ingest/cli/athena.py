@@ -134,7 +134,7 @@ def _topics(
     """The sample of each topic, and how many partitions it has."""
     assert settings.sink is not None, "a source reads no topics"
     if topic is not None and not settings.sink.topics.has(topic):
-        raise InvalidConfiguration(f"--topic {topic} is none of the sink's topics.")
+        raise InvalidConfiguration(f"--topic {topic} is not one of the sink's topics.")
     if texts:
         found: dict[str, tuple[list[KafkaRecords], int | None]] = {}
         for text in texts:

@@ -58,7 +58,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "status": (
         ("headrace status orders.json --watch", "every second, until Ctrl-C"),
-        ("headrace status orders.json --state quarantined", "which objects need a person, and why"),
+        ("headrace status orders.json --state quarantined", "which objects need an operator, and why"),
         ("headrace status orders.json --key in/part-0001.jsonl", "one object"),
         ("headrace status worker.properties --worker", "all connectors of a worker"),
         ("headrace status worker.properties --worker --connector orders", "one of them"),

@@ -42,7 +42,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 _SENTENCES = {
     SubmitOutcome.APPLIED_BY_LEADER: "Done: the running service has applied it.",
-    SubmitOutcome.APPLIED_HERE: "Done: nobody led, so this command took the lead, wrote it, and left.",
+    SubmitOutcome.APPLIED_HERE: "Done: there was no leader, so this command led, wrote it, and left.",
     SubmitOutcome.HANDED_OVER: (
         "Handed over: it is in the ledger, and the leader has not applied all of it yet (objects that are "
         "worked on now follow when they rest). If it ends before, the next one applies the rest."
@@ -174,7 +174,7 @@ def _agrees(request: CommandRequest) -> bool:
             f"`headrace {request.action}` asks before it changes anything, and there is no terminal. "
             "Look with --dry-run, then give --yes."
         )
-    return typer.confirm("Go on?", err=True)
+    return typer.confirm("Continue?", err=True)
 
 
 def _print_outcome(request: CommandRequest, outcome: SubmitOutcome | None) -> None:

@@ -35,7 +35,7 @@ AcceptNewLedger = Annotated[
     bool,
     typer.Option(
         "--accept-new-ledger",
-        help="Go on with an empty or another ledger: what it does not know is ingested again.",
+        help="Continue with an empty or another ledger: what it does not know is ingested again.",
     ),
 ]
 RunLevel = Annotated[

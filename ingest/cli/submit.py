@@ -95,8 +95,8 @@ def submit(
             if is_sent:
                 return SubmitOutcome.HANDED_OVER
             raise Unavailable(
-                f"Nobody leads the ingester {settings.name!r}, and this command could not take the lead. "
-                "Try again when the group has settled (lead.session.timeout.ms)."
+                f"There is no leader of the ingester {settings.name!r}, and this command could not take the "
+                "lead. Try again when the group has settled (lead.session.timeout.ms)."
             )
 
 

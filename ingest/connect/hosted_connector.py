@@ -108,7 +108,7 @@ class HostedConnector:
                 failed_for_good = exit_code(error) is Exit.CONFIGURATION
                 _log.error("connector_failed", error=self._failure)  # the sentence says it
             except Exception as error:  # noqa: BLE001  # a bug in one connector is no other's
-                self._failure = f"It ended by an error that nobody expected: {error!r}"
+                self._failure = f"It ended with an unexpected error: {error!r}"
                 failed_for_good = True
                 _log.exception("connector_failed")
             if self._stop.asked.is_set():

@@ -236,7 +236,7 @@ class EventLoop:
     def _listing_failed(self, error: HeadraceError) -> None:
         sentence = f"aws.s3.bucket.name = {self._bucket!r} cannot be listed: {error}"
         self._parts.statistics.trouble("bucket", sentence)
-        _log.warning("listing_failed", error=str(error), detail="it goes on where it was")
+        _log.warning("listing_failed", error=str(error), detail="it continues where it was")
 
     # -- what follows ----------------------------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class EventLoop:
         if parts.planner.is_paused:
             raise Unavailable(
                 f"--until-idle: the ingester is {parts.lifecycle.target}, as was asked through the REST "
-                "interface, so nothing will be done; PUT .../resume there lets it go on"
+                "interface, so nothing will be done; PUT .../resume there lets it continue"
             )
         if self._until_idle.is_over(is_idle=self._is_idle()):
             return True

@@ -252,7 +252,7 @@ def _bounded(found: list[TombstonePlaces]) -> list[TombstonePlaces]:
         for key, places_there in each.inserts.items():
             runs[key] += len(places_there)
     crowded = {key for key, count in runs.items() if count > _MAX_RUNS}
-    why = f"more than {_MAX_RUNS} groups of them would stand between the rows of one object"
+    why = f"more than {_MAX_RUNS} groups of them would come between the rows of one object"
     return [
         replace(each, unknown=_unknown(each, why)) if crowded & each.inserts.keys() else each
         for each in found

@@ -113,7 +113,7 @@ class LeadWait:
             if holders - self._past.members:
                 raise TakenOver(
                     f"--until-idle: another instance has taken the lead of consumer group {lead.group!r}, "
-                    "and goes on with what is left."
+                    "and continues with what is left."
                 )
 
 

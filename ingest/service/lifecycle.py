@@ -115,7 +115,7 @@ class Lifecycle:
             _log.warning(
                 str(found.state),
                 since_ms=found.at_ms,
-                detail="as was asked through the REST interface; PUT .../resume there lets it go on",
+                detail="as was asked through the REST interface; PUT .../resume there lets it continue",
             )
             self._wanted = found.state
             self._move_to(found.state)

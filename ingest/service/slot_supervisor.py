@@ -137,7 +137,7 @@ class SlotSupervisor:
             self.slots.move(event.slot, SlotState.FREE)
             return
         _log.warning(
-            "slot_lost", slot=event.slot, error=event.error, detail="it is fenced, then started anew"
+            "slot_lost", slot=event.slot, error=event.error, detail="it is fenced, then started again"
         )
         why = event.error or "its worker ended without a word"
         where = self._in_hand.get(event.slot)

@@ -243,7 +243,7 @@ def newest(begun_ms: dict[str, int]) -> dict[str, int]:
                 uploads=len(begun_ms) - len(kept),
                 detail="there are more multipart uploads under way than the ledger remembers; with "
                 "include.existing=false the oldest ones are not ingested unless an event announces them",
-                remedy="abort those that nobody will complete before the first start",
+                remedy="abort those that will not be completed before the first start",
             )
             break
         kept[key] = at_ms

@@ -121,5 +121,5 @@ def active_members(group: str, members: Iterable[str]) -> str:
 def _detail(state: PartitionState) -> str | None:
     if state.stopped is not None:
         stopped = state.stopped
-        return f"{state.partition} stands at offset {stopped.offset} ({stopped.reason}): {stopped.message}"
+        return f"{state.partition} is at offset {stopped.offset} ({stopped.reason}): {stopped.message}"
     return None if state.refused is None else state.refused.sentence

@@ -21,7 +21,7 @@ class SpillLost(OSError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"{path} was removed by somebody else: its records are read again. Keep what cleans old files "
+            f"{path} was removed by another program: its records are read again. Keep what cleans old files "
             "away from buffer.dir."
         )
 

@@ -154,7 +154,7 @@ def test_a_stop_while_the_broker_is_silent(
 
 
 def test_until_idle_ends_with_4_when_another_instance_took_over(route: Route, stack: ExitStack) -> None:
-    """It is not waited for: whoever leads now goes on with what is left."""
+    """It is not waited for: whoever leads now continues with what is left."""
     name = aws.unique("idle")
     load(route, "load", 40)
     first = route.service(name, **_SESSION, max__bytes__per__second=20_000)

@@ -209,9 +209,9 @@ def test_a_record_that_is_refused_stops_its_partition_and_no_other(archive: Arch
         until_sync(lambda: set(archive.archived()) == stopped, seconds=90, what="all but the refused record")
         until_sync(lambda: not sink.is_ready(), seconds=30, what="readiness that says no")
         problems = " ".join(sink.status()["problems"].values())
-        assert f"{archive.topic}-0 stands at offset 10" in problems
+        assert f"{archive.topic}-0 is at offset 10" in problems
         told = [line["problem"] for line in log_lines(sink, "problem_found")]
-        assert [f"{archive.topic}-0 stands at offset 10" in one for one in told] == [True]
+        assert [f"{archive.topic}-0 is at offset 10" in one for one in told] == [True]
     finally:
         assert sink.stop() == Exit.DONE
 

@@ -100,7 +100,7 @@ def _members(make: Callable[[], _Inflater], chunks: Iterator[bytes]) -> Iterator
             if inflater.eof:
                 pending, inflater, begun = bytes(inflater.unused_data), make(), False
         if begun and isinstance(chunk, Member):
-            raise ValueError("a member goes on behind the end that it names")
+            raise ValueError("a member continues after the end that it names")
     if begun:
         raise EOFError("the last member is incomplete")
 

@@ -170,7 +170,7 @@ class _Reader:
         return ConnectSchema(type=Type.STRING, parameters=tuple(parameters))
 
     def _array(self, shape: Any, space: str) -> ConnectSchema:
-        """An array, or a map whose keys are no strings, which stands there as a list of entries."""
+        """An array, or a map whose keys are no strings, which is there as a list of entries."""
         item = shape["items"]
         known = self._known(item, space) if isinstance(item, str) else None
         if known is not None:

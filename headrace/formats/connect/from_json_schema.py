@@ -77,7 +77,7 @@ class _Reader:
         if full in path:
             raise InvalidSchema(_circular(shape["$ref"]))
         if place not in self._documents:
-            raise InvalidSchema(f"it refers to {name}, which is none of its references")
+            raise InvalidSchema(f"it refers to {name}, which is not among its references")
         found = self._documents[place]
         for step in filter(None, pointer.split("/")):
             key = step.replace("~1", "/").replace("~0", "~")

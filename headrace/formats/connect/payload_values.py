@@ -38,7 +38,7 @@ def _value(schema: ConnectSchema, payload: Any) -> Any:
         return None
     match schema.type:
         case Type.STRUCT:
-            raise InvalidSchema("a struct cannot stand in a header here")
+            raise InvalidSchema("a struct cannot be in a header here")
         case Type.BYTES:
             return _octets(schema, payload)
         case Type.ARRAY:

@@ -34,7 +34,7 @@ class Type(StrEnum):
 
 
 class InvalidSchema(ValueError):
-    """What stands there is no schema of Connect, or cannot become one; the message says why."""
+    """What is there is no schema of Connect, or cannot become one; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def _default_text(shape: dict[str, Any], default: Any) -> str:
         number = decimal_of(default).scaleb(scale, _DIGITS)
         whole = int(number.to_integral_exact(context=_DIGITS))
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
-        raise InvalidSchema("the default of a decimal is none of its scale") from error
+        raise InvalidSchema("the default of a decimal is not of its scale") from error
     size = (whole if whole >= 0 else ~whole).bit_length() // 8 + 1
     return _text(base64.b64encode(whole.to_bytes(size, "big", signed=True)).decode())
 

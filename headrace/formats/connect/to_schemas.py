@@ -99,7 +99,7 @@ def _refuse_union(schema: ConnectSchema) -> None:
 def protobuf_of(schema: ConnectSchema, name: str) -> str:
     """The text of a schema whose first message, of this name if it has none, is a struct. InvalidSchema."""
     if schema.type is not Type.STRUCT:
-        raise InvalidSchema("a message has fields, and the value is none of those")
+        raise InvalidSchema("a message has fields, and the value is not one of those")
     imports: set[str] = set()
     space, _, own = (schema.name or name).rpartition(".")
     body = "\n".join(_message(schema, _name(own), imports, "", ()))

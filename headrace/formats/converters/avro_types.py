@@ -92,7 +92,7 @@ def _scalar_type(node: Node) -> Any:
 def typed(array: Any, node: Node) -> Any:
     """An array laid out as `arrow_type(node)` as one of `typed_type(node)`.
 
-    Raises ValueFault or ArrowInvalid where a value is none of its type.
+    Raises ValueFault or ArrowInvalid where a value is not of its type.
     """
     inner = node.nullable or node
     kind = typed_type(node)

@@ -225,7 +225,7 @@ def not_a_registry(what: str) -> SourceUnavailable:
     """The error for an answer that has the status 200 and is not what a registry answers."""
     return SourceUnavailable(
         f"What answers at schema.registry.url does not answer as a schema registry does ({what}): correct "
-        "the address, or what stands before the registry (a proxy, a login page). It is asked again."
+        "the address, or what is in front of the registry (a proxy, a login page). It is asked again."
     )
 
 

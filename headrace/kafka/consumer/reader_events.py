@@ -80,6 +80,6 @@ def fault_message(what: str, reason: FaultReason, offset: int, error: KafkaError
 def above_end_message(what: str, offset: int, end: int) -> str:
     """The sentence for an offset that the log does not reach."""
     return (
-        f"{what} ends at offset {end}, and reading stands at {offset}: the topic was truncated, restored or "
+        f"{what} ends at offset {end}, and reading is at {offset}: the topic was truncated, restored or "
         "is of another cluster. Find out which, then set the connector's offsets."
     )

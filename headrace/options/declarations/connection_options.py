@@ -26,14 +26,14 @@ NAME = required(
     matching(rf"{_WORD}{{1,200}}", "1 to 200 of a-z A-Z 0-9 . _ -"),
     Group.IDENTITY,
     "Identity of this ingester: prefix of its transactional ids, its consumer group and its ledger. Another "
-    "name is another ingester, which reads everything anew.",
+    "name is another ingester, which reads everything again.",
 )
 CONNECTOR_CLASS = optional(
     "connector.class",
     CONNECTOR,
     Group.IDENTITY,
     "`HeadraceSource` brings objects to Kafka, `HeadraceSink` archives topics into objects. A configuration "
-    "of the Aiven source connector runs as it stands.",
+    "of the Aiven source connector runs unchanged.",
     default_says="a sink with `topics` or `topics.regex`, else a source",
 )
 INSTANCE_ID = optional(

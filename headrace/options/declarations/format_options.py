@@ -12,15 +12,15 @@ CSV_DELIMITER: Final = option(
     DELIMITER,
     ",",
     Group.RECORDS,
-    "What stands between the fields of a CSV row: one ASCII character, or `\\t`.",
+    "What separates the fields of a CSV row: one ASCII character, or `\\t`.",
 )
 CSV_QUOTE: Final = option(
     "csv.quote",
     QUOTE,
     '"',
     Group.RECORDS,
-    "What a CSV field may stand in; twice within it is itself, and delimiters and line ends within it belong "
-    "to the field. Empty: no field is quoted, and a large object can be cut.",
+    "What a CSV field may be quoted with; doubled within a field, it is itself, and delimiters and line ends "
+    "within it belong to the field. Empty: no field is quoted, and a large object can be cut.",
 )
 CSV_HEADER: Final = option(
     "csv.header",

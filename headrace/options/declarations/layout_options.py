@@ -10,8 +10,8 @@ VALUE_ENCODING = option(
     choice(CsvEncoding),
     "base64",
     Group.OUTPUT,
-    "How values stand in the csv of `output.layout=aiven`: as `base64`, or as they are (`none`), so that one "
-    "with a comma or a line end cannot be told from several. Keys and headers are always base64.",
+    "How values are written in the csv of `output.layout=aiven`: as `base64`, or as they are (`none`), so "
+    "that one with a comma or a line end cannot be told from several. Keys and headers are always base64.",
     importance="LOW",
 )
 BYTES_EXTENSION = option(

@@ -60,7 +60,7 @@ PATH_STYLE = optional(
     "aws.s3.path.style.access",
     BOOLEAN,
     Group.S3,
-    "Whether the bucket stands in the path of addresses instead of the host's name.",
+    "Whether the bucket is in the path of addresses instead of the host's name.",
     default_says="`true` with `aws.s3.endpoint`, else `false`",
     importance="LOW",
 )

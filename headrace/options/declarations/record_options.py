@@ -448,7 +448,7 @@ TOLERANCE = option(
     Group.ERRORS,
     "What a bad record does. `none`: nothing after it is produced and the object is quarantined there. "
     "`all`: it goes to the dead letter topic if set, else to the log, and the rest of the object is "
-    "produced. In a sink with `none` its partition stops at it, visibly, and the others go on.",
+    "produced. In a sink with `none` its partition stops at it, visibly, and the others continue.",
     importance="HIGH",
     aliases=("error.tolerance",),
 )

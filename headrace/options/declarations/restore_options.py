@@ -44,7 +44,7 @@ VALUE = option(
     choice(Form),
     "auto",
     Group.RESTORE,
-    "What a stored value becomes. `json`: its JSON as it stands. `string`: a text without its quotes. "
+    "What a stored value becomes. `json`: its JSON, unchanged. `string`: a text without its quotes. "
     "`base64`: the bytes behind it. `auto`: by the layout's own marks, else csv fields base64, JSON strings "
     "text, other JSON its text, bytes of Avro and Parquet bytes.",
 )
@@ -72,7 +72,7 @@ SIDECARS = option(
     "auto",
     Group.RESTORE,
     "Confluent's objects of keys and headers, joined row by row. `auto`: an object waits for those that its "
-    "topic is known to have and goes on without what does not come. `required`: without them it is "
+    "topic is known to have, and continues without what does not come. `required`: without them it is "
     "quarantined (`side_object_missing`). `ignore`: records have neither key nor headers.",
 )
 SIDECARS_WAIT = option(
@@ -132,7 +132,7 @@ FILE_DELIMITER = option(
     TEXT,
     "+",
     Group.RESTORE,
-    "What stands between topic, partition and offset in the names of Confluent's sink.",
+    "What separates topic, partition and offset in the names of Confluent's sink.",
     importance="LOW",
 )
 DIRECTORY_DELIMITER = option(
@@ -140,7 +140,7 @@ DIRECTORY_DELIMITER = option(
     TEXT,
     "/",
     Group.RESTORE,
-    "What stands between the directories of keys of Confluent's sink, as its own option of this name.",
+    "What separates the directories of keys of Confluent's sink, as its own option of this name.",
     importance="LOW",
 )
 TOMBSTONE_DIRECTORY = option(

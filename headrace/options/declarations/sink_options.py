@@ -107,7 +107,7 @@ NAME_VALUES = option(
     choice(NameValues),
     "escaped",
     Group.OUTPUT,
-    "How values of records stand in names: `escaped`, so that different ones stay different and can be "
+    "How values of records are written in names: `escaped`, so that different ones stay different and can be "
     "read back, or `plain`, as they are, in which a `/` makes a directory. With `plain`, values that make "
     "one name are one group.",
 )
@@ -184,7 +184,7 @@ OUTPUT_SEPARATOR = option(
     SEPARATOR,
     "\\n",
     Group.OUTPUT,
-    "What stands behind each record of `bytes` and `text`.",
+    "What follows each record of `bytes` and `text`.",
     importance="LOW",
 )
 COMPRESSION_LEVEL = optional(
@@ -374,5 +374,6 @@ SSE_CUSTOMER_KEY = optional(
     "aws.s3.sse.customer.key",
     CUSTOMER_KEY,
     Group.UPLOADS,
-    "A key of your own that S3 encrypts objects with and does not keep; without it nobody reads them again.",
+    "A key of your own that S3 encrypts objects with and does not keep; without it they cannot be read "
+    "again.",
 )

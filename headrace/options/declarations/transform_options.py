@@ -24,7 +24,7 @@ FAMILIES: Final = (
         prefix="transforms.",
         group=Group.TRANSFORMS,
         doc="`transforms.ALIAS.type` names the class, `transforms.ALIAS.predicate` and `.negate` the "
-        "records, and the class's own options stand beside them: [Transforms](transforms.md) has them all.",
+        "records, and the class's own options are next to them: [Transforms](transforms.md) has them all.",
     ),
     Family(
         prefix="predicates.",

@@ -118,9 +118,7 @@ class _Reader:
             if unknown:
                 raise JavaRegexError(f"the flag (?{unknown[0]}) has no counterpart here")
             if inline[2] == ")" and not is_first:
-                raise JavaRegexError(
-                    f"{inline[0]} stands behind the beginning; write (?{inline[1]}:..) instead"
-                )
+                raise JavaRegexError(f"{inline[0]} is after the beginning; write (?{inline[1]}:..) instead")
             if inline[2] == ")" and "-" in inline[1]:
                 raise JavaRegexError(f"{inline[0]} turns flags off for everything; leave it out")
         self._at += 1

@@ -89,7 +89,7 @@ def _read(text: str, allowed: tuple[str, ...]) -> ReadTemplate:
     def ours(found: re.Match[str]) -> str:
         name, parameter, value = found.groups()
         if name not in allowed:
-            raise _InvalidTemplate(f"has {{{{{name}}}}}, which is none of {', '.join(allowed)}")
+            raise _InvalidTemplate(f"has {{{{{name}}}}}, which is not one of {', '.join(allowed)}")
         variables.add(name)
         if name == "timestamp":
             if parameter != "unit" or value not in _UNITS:

@@ -43,7 +43,7 @@ _CONNECTOR: Final = (
     _needless("retry.backoff.ms", "what may pass by itself is tried again without end, visibly"),
     _needless("shutdown.timeout.ms", _HIVE),
     _needless("enable.conditional.writes", "every object is written on the condition that its name is free"),
-    _needless("max.files.scan.limit", "names are not searched for: where reading goes on is known"),
+    _needless("max.files.scan.limit", "names are not searched for: where reading continues is known"),
 )
 _S3: Final = (
     _kept("s3.bucket.name", "`aws.s3.bucket.name`"),
@@ -124,8 +124,8 @@ _PARTITIONER: Final = (
 _OTHERS: Final = (
     _needless("schema.generator.class", _HIVE),
     _needless("hive.*", _HIVE),
-    _needless("confluent.license", "no license of another maker is asked for"),
-    _needless("confluent.topic.*", "no license of another maker is asked for"),
+    _needless("confluent.license", "no vendor's license is needed"),
+    _needless("confluent.topic.*", "no vendor's license is needed"),
     _needless("confluent.metrics.*", "metrics are those of `http.listen`"),
 )
 

@@ -6,7 +6,7 @@ from headrace.options.vendor import Fate, VendorOption
 from headrace.vendors.connect.options import CONNECT_OPTIONS
 
 _ENDLESS: Final = "what may pass by itself is tried again without end, visibly"
-_NO_INDEXES: Final = "no index objects are written: what is archived stands in the ledger topic"
+_NO_INDEXES: Final = "no index objects are written: what is archived is recorded in the ledger topic"
 
 
 def _kept(name: str, note: str) -> VendorOption:
@@ -73,7 +73,7 @@ OPTIONS: Final[tuple[VendorOption, ...]] = (
     _kept("connect.s3.padding.strategy", "`{{end_offset:padding=..}}` in `file.name.template`"),
     _kept("connect.s3.padding.length", "`{{end_offset:padding=..}}` in `file.name.template`"),
     _needless("connect.s3.seek.max.files", _NO_INDEXES),
-    _kept("connect.s3.indexes.name", "`takeover.indexes`: locks are read, to go on where Lenses stopped"),
+    _kept("connect.s3.indexes.name", "`takeover.indexes`: locks are read, to continue where Lenses stopped"),
     _needless("connect.s3.indexes.*", _NO_INDEXES),
     _changed(
         "connect.s3.exactly.once.enable",

@@ -171,7 +171,7 @@ class StatementOptions:
         is_own = any(name.startswith("padding.") for name in self._given)
         if is_own and padding is not None:
             self._wrong(
-                "padding stands in connect.s3.padding.strategy as well; keep one of them",
+                "padding is set in connect.s3.padding.strategy as well; keep one of them",
                 next(each for name, each in self._given.items() if name.startswith("padding.")),
             )
         side, length = padding or (self._side(), _PADDING)

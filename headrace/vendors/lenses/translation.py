@@ -53,7 +53,7 @@ def translate(given: Translation) -> None:
         given.own(own, value)
     given.warn(
         "no index objects are written (.indexes/ of Lenses' sink): the ledger topic keeps what is archived; "
-        "those that are there say where this sink begins, and can be deleted once nobody goes back"
+        "those that are there say where this sink begins, and can be deleted when there is no way back to it"
     )
 
 
@@ -126,8 +126,8 @@ def check_error_policy(given: Translation) -> None:
     if policy == "NOOP":
         given.refuse(
             "connect.s3.error.policy",
-            "loses records; set errors.tolerance=all (and errors.deadletterqueue.topic.name) to go on at bad "
-            "records, and leave it out",
+            "loses records; set errors.tolerance=all (and errors.deadletterqueue.topic.name) to continue at "
+            "bad records, and leave it out",
         )
 
 
@@ -206,7 +206,7 @@ def _translate_statements(given: Translation) -> None:
 def _translate_topics(given: Translation, statements: tuple[Statement, ...]) -> None:
     named = [each.topic for each in statements]
     for topic in sorted({each for each in named if named.count(each) > 1}):
-        given.refuse(_KCQL, f"{topic} stands in two statements; keep one of them")
+        given.refuse(_KCQL, f"{topic} is in two statements; keep one of them")
     own = [topic for topic in dict.fromkeys(named) if topic != EVERY_TOPIC]
     has_all = EVERY_TOPIC in named
     if given.is_given("topics"):
@@ -219,7 +219,7 @@ def _translate_topics(given: Translation, statements: tuple[Statement, ...]) -> 
         strange = [topic for topic in own if topic not in topics]
         if strange:
             given.refuse(
-                _KCQL, f"{', '.join(strange)}: is none of topics; add it there, or remove the statement"
+                _KCQL, f"{', '.join(strange)}: is not among topics; add it there, or remove the statement"
             )
         given.rename("topics", "topics")
     if given.is_given("topics.regex"):

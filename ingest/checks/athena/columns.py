@@ -236,7 +236,7 @@ def _struct(fields: Iterable[tuple[str, str]]) -> str:
     for name, kind in fields:
         if _PLAIN_NAME.fullmatch(name) is None:
             raise NotQueryable(
-                f"The field {name!r} stands inside another one, where Athena takes letters, digits and _ "
+                f"The field {name!r} is inside another one, where Athena takes letters, digits and _ "
                 "only: rename it (ReplaceField), or set output.format=jsonl."
             )
         parts.append(f"{name}:{kind}")

@@ -104,7 +104,7 @@ def file_form(output: OutputSettings, sample: SampleObject) -> FileForm:
 def _refuse_side_objects(output: OutputSettings) -> None:
     if output.sidecars.formats:
         raise NotQueryable(
-            "Objects of keys or headers stand beside those of values, and Athena reads every object of a "
+            "Objects of keys or headers are next to those of values, and Athena reads every object of a "
             "directory as a row's: write without sidecars, or copy the values elsewhere."
         )
 

@@ -107,7 +107,7 @@ def partitions_of(
     )
     if has_other_topics and not has_topic:
         raise NotQueryable(
-            f"The objects of {topic!r} stand in one directory with those of other topics, and a table has "
+            f"The objects of {topic!r} are in one directory with those of other topics, and a table has "
             "all that is below its directory: begin file.name.template with {{topic}}/, or give it a route."
         )
     maker = _Columns(names, partition_count, taken)

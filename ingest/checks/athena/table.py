@@ -58,7 +58,7 @@ class Table:
         yield from self.form.notes
         if injected := self.partitions.injected if not self.is_repaired else ():
             wanted = " AND ".join(f"{name} = '..'" for name in injected)
-            yield f"A query has to say WHERE {wanted}, with the value as it stands in names."
+            yield f"A query has to say WHERE {wanted}, with the value as it is in names."
 
 
 def ddl(table: Table) -> list[str]:

@@ -157,7 +157,7 @@ def visibility(place: BucketAndQueue, facts: QueueFacts) -> Finding | None:
 
 
 def redrive(_place: BucketAndQueue, facts: QueueFacts) -> Finding | None:
-    """Whether messages that nobody can use end somewhere, and not too early."""
+    """Whether unusable messages end somewhere, and not too early."""
     name = "dead letter queue"
     if isinstance(facts.attributes, Refused):
         return None
@@ -180,7 +180,7 @@ def redrive(_place: BucketAndQueue, facts: QueueFacts) -> Finding | None:
             "ones end there (their objects come with the next listing).",
             "Raise maxReceiveCount; `headrace setup` uses 100.",
         )
-    return ok(name, f"messages that nobody can use end in a dead letter queue after {most} receives")
+    return ok(name, f"unusable messages end in a dead letter queue after {most} receives")
 
 
 def retention(_place: BucketAndQueue, facts: QueueFacts) -> Finding | None:

@@ -18,7 +18,7 @@ _NO_CREATING: Final = (
 )
 _NO_CONFIGURING: Final = (
     "the configuration of `headrace run` is its file: change it there and restart the process; what is in "
-    "progress goes on where it was"
+    "progress continues where it was"
 )
 _NO_DELETING: Final = (
     "`headrace run` is one connector and lives as long as its process: end the process, or use PUT .../stop"

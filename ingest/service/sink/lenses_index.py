@@ -217,8 +217,8 @@ class LensesIndex:
                 if answer_of(error)[1] != _PRECONDITION_FAILED:
                     raise
                 raise InvalidConfiguration(
-                    f"{self._url(key)} was written by somebody else meanwhile: stop Lenses' connector, which "
-                    "is tried again then."
+                    f"{self._url(key)} was written by another program meanwhile: stop Lenses' connector, "
+                    "which is tried again then."
                 ) from error
 
         with _told_what_to_allow(self._bucket):

@@ -87,7 +87,7 @@ class SinkLifecycle:
             _log.warning(
                 str(found.state),
                 since_ms=found.at_ms,
-                detail="as was asked through the REST interface; PUT .../resume there lets it go on",
+                detail="as was asked through the REST interface; PUT .../resume there lets it continue",
             )
             self._wanted = self.target = found.state
             self._archive.is_paused = True

@@ -214,7 +214,7 @@ class SinkLoop:
         if self.lifecycle is not None and self.lifecycle.target is not TargetState.RUNNING:
             raise Unavailable(
                 f"--until-idle: the sink is {self.lifecycle.target}, as was asked through the REST "
-                "interface, so nothing will be done; PUT .../resume there lets it go on"
+                "interface, so nothing will be done; PUT .../resume there lets it continue"
             )
         if (effects := until.advance(now)) is not None:
             self.apply(effects)

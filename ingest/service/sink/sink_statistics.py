@@ -25,8 +25,8 @@ _log = structlog.get_logger(__name__)
 _ENDS: Final = {Verdict.COMPLETE: "complete", Verdict.UNPROVEN: "unproven"}
 _DETAILS: Final = {
     "unproven": {
-        "detail": "S3 has neither the upload nor the object: it was completed and somebody took the object "
-        "away, or somebody ended the upload, and then its records are in no object",
+        "detail": "S3 has neither the upload nor the object: the object was removed after it was completed, "
+        "or the upload was ended by another program, and then its records are in no object",
         "remedy": "look for the object where your consumers move it; if it is nowhere, rewind the partition "
         "to first_offset",
     }
@@ -207,7 +207,7 @@ class SinkStatistics:
             end=end,
             detail="the topic was deleted before these records were archived: they are in no object"
             if with_topic
-            else "Kafka deleted these records before they were read; reading goes on behind them",
+            else "Kafka deleted these records before they were read; reading continues after them",
         )
 
     def batch_finished(self, slot: int, finished: Finished) -> None:

@@ -143,7 +143,7 @@ class Catalogue:
         return effects.effects()
 
     def on_tombstones(self, found: FolderPlaces) -> None:
-        """What waits for a search of a topic's folder goes on with the next turn of the planner."""
+        """What waits for a search of a topic's folder continues with the next turn of the planner."""
         self.states.tombstones.found(found)
 
     # What the ledger tells

@@ -308,7 +308,7 @@ class Tombstones:
         for value in places.values:
             if value.id.key in places.inserts and self._is_read_without(value, places.object.id):
                 late = (
-                    f"{places.object.id.url}: its tombstones stand between rows of {value.id.url}, which "
+                    f"{places.object.id.url}: its tombstones are between rows of {value.id.url}, which "
                     "were restored without them. Replay that object and this one with --from-start to have "
                     "both once more, in order, or set restore.tombstones=after."
                 )

@@ -327,7 +327,7 @@ def test_the_ledger_of_another_ingester_is_refused(ingester: Ingester) -> None:
 def test_a_group_that_forgot_is_reminded_by_the_cache(ingester: Ingester) -> None:
     """Seven idle days: no mark is left, but the cache was made of the topic that is no more.
 
-    Mutation tried: without the second `refuse_changed` the takeover goes on with the empty ledger.
+    Mutation tried: without the second `refuse_changed` the takeover continues with the empty ledger.
     """
     ledger = ingester.ledger(ingester.lead())
     ledger._anchors.clear()

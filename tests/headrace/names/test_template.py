@@ -10,7 +10,7 @@ from headrace.names import MAX_OFFSET, MAX_PARTITION, KeyFields, KeyTemplate, Te
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "template_cases.json").read_text(encoding="utf-8")
 )["cases"]
-MISPLACED = "; a placeholder cannot stand inside [ ] or after a backslash, nor a group have its name"
+MISPLACED = "; a placeholder cannot be inside [ ] or after a backslash, nor a group have its name"
 AGAIN = "redefinition of group name 'topic' as group 2; was group 1"
 OTHER = "this means something else in other versions"
 TOPIC = "{{topic}} (letters, digits, '.', '_' and '-')"
@@ -231,7 +231,7 @@ def test_timestamp(template: str, key: str, timestamp_ms: int | None, warnings: 
         (
             "{{topic}}-{{ topic }}",
             "exact",
-            "{{topic}} stands twice; only {{timestamp}} may repeat",
+            "{{topic}} appears twice; only {{timestamp}} may repeat",
             "{{ topic }}",
         ),
         (
@@ -281,7 +281,7 @@ def test_timestamp(template: str, key: str, timestamp_ms: int | None, warnings: 
         (
             "(?x)a #{{topic}}",
             "search",
-            "{{topic}} cannot stand inside a character class or a comment",
+            "{{topic}} cannot be inside a character class or a comment",
             "{{topic}}",
         ),
         (
@@ -377,14 +377,14 @@ def test_pickles() -> None:
             "exact",
             "",
             "a/24",
-            "after 'a/' the template expects {{timestamp}} (4 digits), but the key goes on with '24'",
+            "after 'a/' the template expects {{timestamp}} (4 digits), but the key continues with '24'",
         ),
         (
             "{{topic}}.txt",
             "exact",
             "",
             "/a",
-            f"at its start the template expects {TOPIC}, but the key goes on with '/a'",
+            f"at its start the template expects {TOPIC}, but the key continues with '/a'",
         ),
         ("{{topic}}/x", "exact", "", "a", "after 'a' the template expects '/x', but the key ends"),
         (
@@ -392,7 +392,7 @@ def test_pickles() -> None:
             "exact",
             "",
             "a.gz/b",
-            "the template ends after 'a.gz', but the key goes on with '/b'",
+            "the template ends after 'a.gz', but the key continues with '/b'",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def test_quix_writes_lines_and_calls_them_json(name: str) -> None:
 @pytest.mark.parametrize(
     ("option", "changes", "message"),
     [
-        ("output.format", {"output.format": "text"}, "is none of output.layout=aiven; it has csv, jsonl"),
+        ("output.format", {"output.format": "text"}, "is not one of output.layout=aiven; it has csv, jsonl"),
         ("output.fields", {"output.fields": "topic,value"}, "has topic, which rows of output.layout=aiven"),
         ("output.fields", {"output.envelope": "false", "output.fields": "key,value"}, "takes one field"),
         ("file.compression.type", {"file.compression.type": "lz4"}, "is not written in jsonl of"),
@@ -126,7 +126,7 @@ def test_what_aivens_rows_cannot_hold(option: str, changes: Mapping[str, str], m
 @pytest.mark.parametrize(
     ("option", "changes", "message"),
     [
-        ("output.format", {"output.format": "avro"}, "is none of output.layout=quix"),
+        ("output.format", {"output.format": "avro"}, "is not one of output.layout=quix"),
         ("output.fields", {"output.fields": "key"}, "whose rows are always timestamp, key, value"),
         ("output.envelope", {"output.envelope": "true"}, "means nothing with output.layout=quix"),
         ("file.compression.type", {"file.compression.type": "zstd"}, "it takes none, gzip"),

@@ -206,7 +206,7 @@ def test_a_broken_properties_text_names_the_line() -> None:
         ),
         pytest.param(
             '{"name": "x", "config": {}, "tasks": 1}',
-            'tasks: stands beside "config"; move it into it',
+            'tasks: is next to "config"; move it inside',
             id="beside config",
         ),
         pytest.param(

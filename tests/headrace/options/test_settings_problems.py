@@ -500,7 +500,7 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         pytest.param(
             {"input.format": "text", "text.end.pattern": "("},
-            "text.end.pattern = '(': expected a regular expression (Python's); it is none: missing ), "
+            "text.end.pattern = '(': expected a regular expression (Python's); it is invalid: missing ), "
             "unterminated subpattern",
             id="pattern",
         ),
@@ -601,7 +601,7 @@ def test_a_template_that_does_not_compile_is_told_with_the_place() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    """All problems are told at once."""
+    """All problems are reported at once."""
     with pytest.raises(SettingsError) as caught:
         load_with(
             {

@@ -114,10 +114,10 @@ def test_policies_have_every_bucket() -> None:
     [
         ({"route.money.topics": None}, "route.money.topics: is missing; a route is for topics"),
         ({"route.money.topics": "a b"}, "route.money.topics = 'a b': expected a comma-separated list"),
-        ({"route.money.topics": "other"}, "other is none of the sink's topics"),
+        ({"route.money.topics": "other"}, "other is not one of the sink's topics"),
         (
             {"topics": None, "topics.regex": "orders"},
-            "payments is none of the sink's topics",
+            "payments is not one of the sink's topics",
         ),
         (
             {"route.second.topics": "payments"},

@@ -380,7 +380,7 @@ class TestStopped:
             batch=1, topic="t", partition=0, offset=5, reason="replay_changed", message="It differs."
         )
         one.apply(one.archive.on_stopped(stopped))
-        assert one.archive.problems(0) == ("t-0 stands at offset 5 (replay_changed): It differs.",)
+        assert one.archive.problems(0) == ("t-0 is at offset 5 (replay_changed): It differs.",)
         one.apply(one.archive.on_finished(1))
         one.topics(*found({0: 9, 1: 9}))
         assert [grant.partition for grant in one.archive.next_batch(0, 2)] == [1]

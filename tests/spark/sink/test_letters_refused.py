@@ -101,5 +101,5 @@ def test_a_topic_that_takes_nothing_is_an_error_and_not_a_loop(transactions: Sin
     with pytest.raises(DeadLettersRefused, match=r"cleanup\.policy"):
         _commit(transactions, _letters(dead, 10, key=None))
     assert list(kafka.committed(dead, seconds=30)) == []
-    # The slot goes on with what has none.
+    # The slot continues with what has none.
     assert _commit(transactions, []) == 0

@@ -40,7 +40,9 @@ def test_a_file_that_somebody_removed_is_said_to_be_lost(tmp_path: Path) -> None
     file.append(b"content")
     (path,) = tmp_path.glob("*/1.part")
     path.unlink()
-    with pytest.raises(SpillLost, match=r"1\.part was removed by somebody else: its records are read again"):
+    with pytest.raises(
+        SpillLost, match=r"1\.part was removed by another program: its records are read again"
+    ):
         file.append(b"more")
     with pytest.raises(SpillLost):
         file.open()

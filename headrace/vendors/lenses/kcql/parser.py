@@ -89,7 +89,7 @@ def _no_token(source: str, position: int) -> KcqlError:
     if char in "`'":
         problem = f"This {char} is not closed"
         return KcqlError(problem, source=source, start=position, end=len(source))
-    problem = f"{char!r} cannot stand here; put names with such characters between backticks"
+    problem = f"{char!r} cannot be here; put names with such characters between backticks"
     return KcqlError(problem, source=source, start=position, end=position + 1)
 
 
@@ -156,7 +156,7 @@ class _Parser:
             opening = self._take()
             if clause in seen or {clause, *seen} >= {"PARTITIONBY", "NOPARTITION"}:
                 other = clause if clause in seen else "PARTITIONBY or NOPARTITION"
-                raise self._wrong(f"{other} stands here already; keep one of them", opening)
+                raise self._wrong(f"{other} is here already; keep one of them", opening)
             seen.add(clause)
             statement = self._clause(clause, statement)
         return replace(statement, end=self._tokens[self._at - 1].end)
@@ -269,7 +269,7 @@ class _Parser:
             self._sign("=")
             value, values = self._name(f"the value of {name!r}", empty=True)
             if any(each.name == name for each in found):
-                raise self._wrong(f"{name!r} stands twice; keep one of them", *tokens)
+                raise self._wrong(f"{name!r} appears twice; keep one of them", *tokens)
             found.append(Property(name, value, tokens[0].start, values[-1].end))
             if not self._skip(",") and self._next.text != ")":
                 raise self._expected(", or )")
@@ -350,7 +350,7 @@ class _Parser:
     def _check_placeholder(self, name: str, tokens: list[Token]) -> None:
         if "$" in name:
             raise self._wrong(
-                f"{name!r} is a placeholder of an example that nobody has filled in; write the name itself",
+                f"{name!r} is a placeholder of an example that has not been filled in; write the name itself",
                 *tokens,
             )
 

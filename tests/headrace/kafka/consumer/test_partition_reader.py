@@ -223,7 +223,7 @@ def test_an_offset_above_the_end_stops_only_its_partition(
         (event,) = events
         assert isinstance(event, PartitionFault)
         assert (event.offset, event.reason) == (77, FaultReason.OFFSET_ABOVE_END)
-        assert "ends at offset 10, and reading stands at 77" in event.message
+        assert "ends at offset 10, and reading is at 77" in event.message
         assert made.positions()[TopicPartition(name, 0)] == 77
 
 

@@ -176,14 +176,14 @@ def test_old_spellings_and_secrets() -> None:
         ({"file.name.template": "{{topic}}"}, "file.name.template"),
         (
             {"file.name.template": "{{topic}}-{{partition}}-{{start_offset}}-{{what}}"},
-            "which is none of topic",
+            "which is not one of topic",
         ),
         ({"file.name.template": "{{topic}}-{{partition}}-{{start_offset}}-{{timestamp}}"}, "without a unit"),
         ({"file.name.template": "{{key}}-{{timestamp:unit=HH}}"}, "does not group"),
         ({"file.name.template": "{{key}}", "file.max.records": "2"}, "file.max.records"),
         ({"file.name.template": "{{key}}", "aws.s3.prefix": "a/"}, "keep one of the two"),
         ({"file.name.template": ".well-known/acme-challenge/{{key}}"}, "which Aiven's sink refuses"),
-        ({"aws.s3.prefix": "{{ date }}/"}, "which is none of topic"),
+        ({"aws.s3.prefix": "{{ date }}/"}, "which is not one of topic"),
         (
             {
                 "file.name.timestamp.source": "HEADER:h",

@@ -206,8 +206,8 @@ def test_options(changes: Mapping[str, str], own: Mapping[str, str | None]) -> N
         ({"connect.s3.kcql": "INSERT INTO $target SELECT * FROM orders"}, "^^^^^^^"),
         ({"connect.s3.kcql": "INSERT INTO bkt SELECT a FROM orders"}, "ReplaceField"),
         ({"topics": "orders,payments"}, "payments: has no statement in connect.s3.kcql"),
-        ({"topics": "payments"}, "orders: is none of topics"),
-        ({"connect.s3.kcql": f"{_B}; {_B}"}, "orders stands in two statements"),
+        ({"topics": "payments"}, "orders: is not among topics"),
+        ({"connect.s3.kcql": f"{_B}; {_B}"}, "orders is in two statements"),
         (
             {"connect.s3.kcql": f"{_B} PROPERTIES('flush.number'=1)"},
             "'flush.number' is no property of the S3",
@@ -245,7 +245,7 @@ def test_options(changes: Mapping[str, str], own: Mapping[str, str | None]) -> N
                 "connect.s3.padding.strategy": "NoOp",
                 "connect.s3.kcql": f"{_B} PROPERTIES('padding.char'='1')",
             },
-            "padding stands in connect.s3.padding.strategy as well",
+            "padding is set in connect.s3.padding.strategy as well",
         ),
     ],
 )

@@ -137,13 +137,13 @@ def test_every_layout_and_format_that_can_be_queried(
             {"file.name.template": "{{topic}}/{{partition}}/{{start_offset}}.jsonl"},
             "do not end with .gz, by which Athena knows",
         ),
-        ({"sidecars": "keys", "output.fields": "value"}, "Objects of keys or headers stand beside"),
+        ({"sidecars": "keys", "output.fields": "value"}, "Objects of keys or headers are next to"),
         (
             {
                 "topics": "orders,others",
                 "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}{{extension}}",
             },
-            "stand in one directory with those of other topics",
+            "are in one directory with those of other topics",
         ),
         (
             {
@@ -371,7 +371,7 @@ def test_the_command_contacts_nothing_with_a_record(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--topic", "others"], "--topic others is none of the sink's topics"),
+        (["--topic", "others"], "--topic others is not one of the sink's topics"),
         (["--glue", "crawler"], "--glue crawler needs --role"),
         (["--record", "{"], "is no record"),
     ],

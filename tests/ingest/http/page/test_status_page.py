@@ -116,7 +116,7 @@ def test_a_sink_shows_its_partitions_and_nothing_of_a_source(page: Page, shown: 
         lag=4_000,
         pending_objects=1,
         quarantined_objects=0,
-        detail="orders-3 stands at offset 1000 (not_json): it is no JSON",
+        detail="orders-3 is at offset 1000 (not_json): it is no JSON",
     )
     archived = ArchivedObject(
         key=HOSTILE[0],
@@ -144,7 +144,7 @@ def test_a_sink_shows_its_partitions_and_nothing_of_a_source(page: Page, shown: 
     shown.change(sink=sink)
     text = page.await_text("#partitions", lambda text: "orders-3" in text)
 
-    assert "stopped 1 1,000 1,200 5,000 4,000 1 object orders-3 stands at offset 1000" in text
+    assert "stopped 1 1,000 1,200 5,000 4,000 1 object orders-3 is at offset 1000" in text
     assert text.endswith(f"2 topics not there: late, {HOSTILE[1]}")
     assert page.text("#pending") == "4,000 offsets behind"
     assert page.text("#pending-bytes") == "2 open objects, 1 MB in memory, 0 B on disk"
@@ -325,7 +325,7 @@ def test_what_a_screen_reader_is_told(page: Page) -> None:
     assert {"banner", "main", "contentinfo", "status", "columnheader", "rowheader", "table"} <= roles
     headings = [node["name"] for node in nodes if node["role"] == "heading"]
     assert headings[:2] == ["orders", "Throughput"]
-    assert {"Objects by state", "Quarantined: these need a person", "Recent objects"} <= set(headings)
+    assert {"Objects by state", "Quarantined: these need an operator", "Recent objects"} <= set(headings)
     unnamed = [
         node
         for node in nodes

@@ -267,7 +267,7 @@ def test_a_lock_that_somebody_else_writes_is_refused(bucket: _Bucket) -> None:
                 bucket.put(_LOCK, {"owner": "p", "committedOffset": 9, "pendingState": None})
             super()._pass()
 
-    with pytest.raises(InvalidConfiguration, match="was written by somebody else meanwhile: stop Lenses"):
+    with pytest.raises(InvalidConfiguration, match="was written by another program meanwhile: stop Lenses"):
         bucket.offsets(_Raced(bucket.client))
     assert bucket.offsets().committed == 9
 
