@@ -1,6 +1,7 @@
-"""What a person waits for: the CPU of short commands, a start, and the recovery after `kill -9`.
+"""What a person waits for: the CPU of commands, a start, the recovery after `kill -9`, setup and demo.
 
-    python -m bench.first_minutes [--only commands start recovery] [--rounds 3] [--running] [--json]
+    python -m bench.first_minutes [--only commands start recovery setup demo] [--rounds 3] [--running]
+        [--json]
 
 Wall time is what a person sees and depends on what else the machine does; CPU seconds next to it are what was
 used. Start and recovery run from before the process is started (killed) until a read-committed consumer has
@@ -29,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import processes
+from bench.fresh_tree import fresh_tree, time_make
 from bench.latency import Seen
 from bench.stage import Service, Stage, StageError, stage
 from localstack.parts import CACHE, KAFKA_PORT, LOCALSTACK_PORT, Parts
@@ -83,6 +85,7 @@ class Timed:
     seconds: float
     cpu: float
     by: Mapping[str, float] = field(default_factory=dict)
+    """CPU seconds of kinds of processes, or seconds of steps."""
 
 
 # -- commands ----------------------------------------------------------------------------------------------
@@ -266,6 +269,17 @@ def supervised(service: Service) -> Iterator[None]:
         service.stop()
 
 
+def measure_tree(*, with_demo: bool) -> dict[str, list[Timed]]:
+    """`make setup` in a fresh tree, and the first `make demo` there with one more; once, for its minutes."""
+    found: dict[str, list[Timed]] = {}
+    with fresh_tree() as tree:
+        for name, target in (("setup", "setup"), ("demo, first", "demo"), ("demo", "demo")):
+            if target == "setup" or with_demo:
+                seconds, cpu, steps = time_make(tree, target)
+                found[name] = [Timed(seconds=seconds, cpu=cpu, by=steps)]
+    return found
+
+
 def _await(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not condition():
@@ -315,7 +329,7 @@ def _figures(values: list[float]) -> tuple[str, str]:
 
 def main() -> int:
     """Print the figures as a table, or as JSON."""
-    phases = ("commands", "start", "recovery")
+    phases = ("commands", "start", "recovery", "setup", "demo")
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -336,6 +350,9 @@ def main() -> int:
             if "recovery" in asked.only:
                 say("first", "recoveries")
                 found |= measure_recoveries(on_stage, asked.rounds)
+    if {"setup", "demo"}.intersection(asked.only):
+        say("first", "a fresh tree")
+        found |= measure_tree(with_demo="demo" in asked.only)
     if asked.json:
         made: dict[str, Any] = {
             name: [{"seconds": one.seconds, "cpu": one.cpu, **one.by} for one in times]
