@@ -28,6 +28,8 @@ _BLANK: Final = np.zeros(256, bool)
 _BLANK[list(BLANKS)] = True
 # Blanks before an element that are passed one by one for all elements at once.
 _BLANKS_AT_ONCE: Final = 64
+# Bytes of a document that are looked at first.
+_AT_ONCE: Final = 4096
 _SLACK_BYTES: Final = 64
 _END: Final = ord("]")
 
@@ -88,21 +90,24 @@ def elements_at(
     """
     finder = ArrayFinder(path, is_inside=offset > 0)
     scanner = _ElementScanner(offset, number, limit) if offset else None
-    at = offset
+    at, at_once = offset, _AT_ONCE
     for chunk in chunks:
-        rest = chunk
-        while rest:
+        place = 0
+        while place < len(chunk):
+            # Little by little: a scan goes to the end of what it is given, and a small document ends soon.
+            part = chunk[place : place + at_once]
+            at_once *= 2
             if scanner is None:
-                behind = finder.found(rest)
+                behind = finder.found(part)
                 if behind is not None:
                     scanner = _ElementScanner(at + behind, number, limit)
-                behind = len(rest) if behind is None else behind
+                behind = len(part) if behind is None else behind
             else:
-                yield from scanner.feed(rest)
-                behind = len(rest) - len(scanner.rest or b"")
+                yield from scanner.feed(part)
+                behind = len(part) - len(scanner.rest or b"")
                 if scanner.rest is not None:
-                    number, scanner = scanner.number, None
-            at, rest = at + behind, rest[behind:]
+                    number, scanner, at_once = scanner.number, None, _AT_ONCE
+            at, place = at + behind, place + behind
     if scanner is not None or finder.is_open:
         raise EOFError("the array, or what is around it, does not end")
 
