@@ -23,10 +23,11 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
+from localstack_client.session import Session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -49,8 +50,8 @@ PATIENCE_SECONDS = 300
 
 def client_of(service: Any, endpoint: str) -> Any:
     """A client of S3 or SQS."""
-    session: Any = boto3.Session("test", "test", region_name="us-east-1")
-    return session.client(service, endpoint_url=endpoint)
+    host = urlsplit(endpoint).netloc
+    return Session("test", "test", region_name="us-east-1", localstack_host=host).client(service)
 
 
 class Bench:

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
-import boto3
 from botocore.config import Config
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from localstack_client.session import Session
 
 from localstack.parts import Parts
 from localstack.ports import free_port
@@ -60,9 +61,9 @@ class Stage:
 
     def _client(self, service: str) -> Any:
         options = Config(s3={"addressing_style": "path"}, max_pool_connections=32)
-        session = boto3.Session("test", "test", region_name="us-east-1")
-        make: Any = session.client  # one overload a service, and ours is a variable
-        return make(service, endpoint_url=self.endpoint, config=options)
+        host = urlsplit(self.endpoint).netloc
+        session = Session("test", "test", region_name="us-east-1", localstack_host=host)
+        return session.client(service, config=options)
 
     def make_bucket(self, name: str) -> None:
         """An empty bucket."""

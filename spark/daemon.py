@@ -25,7 +25,6 @@ PRELOADED: Final = (
     "msgspec",
     "structlog",
     "tenacity",
-    "boto3",
     "botocore.httpsession",
     "confluent_kafka",
     "isal.igzip",

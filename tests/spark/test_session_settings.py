@@ -177,6 +177,16 @@ def test_the_workers_parent_starts_no_thread() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env={"OPENBLAS_NUM_THREADS": "1"})
 
 
+def test_a_worker_loads_nothing_that_no_task_uses() -> None:
+    """Each is memory of every worker, and a part of every start."""
+    code = (
+        "import sys, spark.daemon; spark.daemon.preload();"
+        "assert not {'boto3', 's3transfer', 'polars'} & set(sys.modules), 'no task uses them all'"
+    )
+
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
 def test_a_worker_loads_no_pandas() -> None:
     """Which pyarrow takes up at its first array where it finds it, and no task uses: it has 33 MiB."""
     code = (

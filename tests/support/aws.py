@@ -5,11 +5,12 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-import boto3
 from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.config import Config
+from localstack_client.session import Session
 
 if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
-_SESSION: Final = boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)
 
 
 def address() -> str:
@@ -34,24 +34,36 @@ def unique(stem: str) -> str:
 
 
 def s3(endpoint: str | None = None) -> "S3Client":
-    """A boto3 client of S3."""
-    config = Config(s3={"addressing_style": "path"})
-    return _SESSION.client("s3", endpoint_url=endpoint or address(), config=config)
+    """A client of LocalStack's S3."""
+    client: S3Client = client_of("s3", endpoint, config=Config(s3={"addressing_style": "path"}))
+    return client
 
 
 def sqs(endpoint: str | None = None, *, region: str = REGION) -> "SQSClient":
-    """A boto3 client of SQS."""
-    return _SESSION.client("sqs", endpoint_url=endpoint or address(), region_name=region)
+    """A client of LocalStack's SQS."""
+    client: SQSClient = client_of("sqs", endpoint, region=region)
+    return client
 
 
 def sns() -> "SNSClient":
-    """A boto3 client of SNS."""
-    return _SESSION.client("sns", endpoint_url=address())
+    """A client of LocalStack's SNS."""
+    client: SNSClient = client_of("sns")
+    return client
 
 
 def events() -> "EventBridgeClient":
-    """A boto3 client of EventBridge."""
-    return _SESSION.client("events", endpoint_url=address())
+    """A client of LocalStack's EventBridge."""
+    client: EventBridgeClient = client_of("events")
+    return client
+
+
+def client_of(
+    service: str, endpoint: str | None = None, *, region: str = REGION, config: Config | None = None
+) -> Any:
+    """A client of one of LocalStack's services; `endpoint` where a proxy or another LocalStack is meant."""
+    host = urlsplit(endpoint or address()).netloc
+    session = Session("test", "test", region_name=region, localstack_host=host)
+    return session.client(service, config=config)
 
 
 def new_queue(stem: str = "queue", attributes: Mapping["QueueAttributeNameType", str] | None = None) -> str:

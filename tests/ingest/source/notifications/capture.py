@@ -10,8 +10,9 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import boto3
+from localstack_client.session import Session
 
 HERE = Path(__file__).parent
 DEADLINE_SECONDS = 30
@@ -30,11 +31,12 @@ class Capture:
 
     def __init__(self, endpoint: str) -> None:
         """Open clients of one LocalStack; the credentials are the ones it takes from anybody."""
-        session = boto3.Session("test", "test", region_name="us-east-1")
-        self.s3 = session.client("s3", endpoint_url=endpoint)
-        self.sqs = session.client("sqs", endpoint_url=endpoint)
-        self.sns = session.client("sns", endpoint_url=endpoint)
-        self.events = session.client("events", endpoint_url=endpoint)
+        host = urlsplit(endpoint).netloc
+        session = Session("test", "test", region_name="us-east-1", localstack_host=host)
+        self.s3 = session.client("s3")
+        self.sqs = session.client("sqs")
+        self.sns = session.client("sns")
+        self.events = session.client("events")
 
     def make_route(self) -> tuple[str, str, str]:
         """A new bucket and a queue of the same name, not yet connected: name, queue URL, queue ARN."""
@@ -52,7 +54,7 @@ class Capture:
         while time.monotonic() < end:
             for message in self.sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1).get("Messages", []):
                 self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-                return message["Body"]
+                return str(message["Body"])
         raise TimeoutError(f"No message arrived on {url} within {DEADLINE_SECONDS} s.")
 
     def save(self, name: str, url: str) -> None:
