@@ -4,10 +4,12 @@ import itertools
 import json
 import random
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from headrace.options import SettingsError
 from headrace.vendors.load import load
 
+_BIG_SHARE: Final = 0.15
 _Value = str | None
 _Pair = tuple[str, _Value, str, _Value]
 
@@ -42,6 +44,11 @@ def all_pairs(dimensions: Mapping[str, Sequence[_Value]]) -> list[dict[str, _Val
         rows.append({name: row[name] for name in names})
         missing -= {(one, row[one], other, row[other]) for one, other in itertools.combinations(names, 2)}
     return rows
+
+
+def drawn_count(rng: random.Random, *, small: Sequence[int], big: Sequence[int]) -> int:
+    """How much data a scenario has: mostly little, since pairs of circumstances need no more."""
+    return rng.choice(big if rng.random() < _BIG_SHARE else small)
 
 
 def valid_options(

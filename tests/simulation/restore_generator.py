@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from tests.simulation.pairs import all_pairs, valid_options
+from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, JSON, act_of
 
@@ -111,7 +111,7 @@ def restore_scenario(seed: int) -> Scenario:
 
 def _records(rng: random.Random, partitions: int, *, has_tombstones: bool) -> Iterator[Given]:
     share = rng.choice((0.0, 0.1, 0.4)) if has_tombstones else 0.0
-    for number in range(rng.choice((1, 4, 12, 25))):
+    for number in range(drawn_count(rng, small=(1, 4, 6), big=(12, 25))):
         value = None if rng.random() < share else b'{"n":%d}' % number
         yield Given(ARCHIVED, rng.randrange(partitions), b"k%d" % number, value, 1_700_000_000_000 + number)
 

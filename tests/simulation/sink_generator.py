@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from tests.simulation.pairs import all_pairs, changes, valid_options
+from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -159,7 +159,7 @@ def _records(rng: random.Random, topics: Mapping[str, int], options: Mapping[str
     kinds = rng.sample(_SCALARS, rng.choice((1, 2, 2, 3)))
     times = rng.sample(_TIMES, rng.choice((1, 1, 2)))
     bad_share = rng.choice((0.0, 0.0, 0.05, 0.3))
-    for number in range(rng.choice((1, 5, 12, 30))):
+    for number in range(drawn_count(rng, small=(1, 2, 4, 6), big=(12, 30))):
         topic = rng.choice(list(topics))
         roll = rng.random()
         if roll < bad_share:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from tests.simulation.pairs import all_pairs, changes, valid_options
+from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, LETTERS, act_of
 
@@ -127,7 +127,7 @@ def _objects(rng: random.Random) -> Iterator[Given]:
     """Objects as they are put, one after the other; a name may come again."""
     names = rng.sample(_NAMES, rng.choice((1, 3, 6)))
     bad_share = rng.choice((0.0, 0.0, 0.1, 0.4))
-    for number in range(rng.choice((1, 3, 8, 15))):
+    for number in range(drawn_count(rng, small=(1, 2, 3), big=(8, 15))):
         name = rng.choice(names) if rng.random() < 0.2 else f"in/{number:03}-{rng.choice('abc')}.jsonl"
         lines = []
         for row in range(rng.choice((0, 1, 2, 5, 12))):
