@@ -16,7 +16,8 @@ _LARGE: Final = 500
 def judge_source(scenario: Scenario, outcome: SourceOutcome) -> list[Finding]:
     """All that is against a law."""
     found = list(sanity(outcome))
-    found += [Finding("last step last", sentence) for sentence in outcome.too_early]
+    if not _is_misread(scenario):
+        found += [Finding("last step last", sentence) for sentence in outcome.too_early]
     found += _once(scenario, outcome)
     found += _order(scenario, outcome)
     return found
