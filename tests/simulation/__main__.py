@@ -72,7 +72,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="", help="a seed, or BEGIN:END")
     parser.add_argument("--minutes", type=float, help="fresh seeds for so long")
     parser.add_argument("--file", type=Path, help="a scenario that was written down")
-    parser.add_argument("--show", type=int, metavar="SEED", help="write a seed's scenario down")
+    parser.add_argument("--show", metavar="SEED", help="write a seed's scenario down, the first of a range's")
     parser.add_argument("--no-shrink", action="store_true", help="print failing scenarios as they are")
     parser.add_argument("--first", action="store_true", help="end with the first that fails")
     parser.add_argument("--digest", action="store_true", help="show what each run came to")
@@ -81,14 +81,23 @@ def main() -> int:
     logging.getLogger("asyncio").disabled = True
     try:
         if given.show is not None:
-            _say(dumps(scenario_of(given.direction or "sink", given.show)))
+            seed = next(_seeds(given.show, None))
+            _say(dumps(scenario_of(given.direction or "sink", seed)))
             return 0
         if given.file is not None:
-            return _report("the file", loads(given.file.read_text()), shrinks=False)
+            return _report("the file", loads(_text_of(given.file)), shrinks=False)
         return _run(_seeds(given.seeds, given.minutes), given)
-    except (UnknownScenario, OSError) as error:
+    except UnknownScenario as error:
         _say(str(error), sys.stderr)
         return 2
+
+
+def _text_of(file: Path) -> str:
+    try:
+        # What is no text is no scenario either.
+        return file.read_text(errors="replace")
+    except OSError as error:
+        raise UnknownScenario(f"{file} cannot be read ({error.strerror}): give a scenario's file.") from None
 
 
 def _seeds(text: str, minutes: float | None) -> Iterator[int]:
@@ -100,6 +109,8 @@ def _seeds(text: str, minutes: float | None) -> Iterator[int]:
         if not found:
             raise UnknownScenario(f"{text!r} names no seeds: END is the first that is not run.")
         return iter(found)
+    if minutes is not None and minutes <= 0:
+        raise UnknownScenario(f"--minutes {minutes:g} is no time: give a number above 0.")
     until = _clock() + 60 * (0.5 if minutes is None else minutes)
     first = int.from_bytes(os.urandom(4), "big") * 1000 + 1000
     return itertools.takewhile(lambda _: _clock() < until, itertools.count(first))

@@ -68,15 +68,23 @@ def test_another_version_is_a_sentence(text: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "sentence"),
+    ("option", "value", "sentence"),
     [
-        ("first", "'first' names no seeds: give a whole number, or BEGIN:END.\n"),
-        ("9:3", "'9:3' names no seeds: END is the first that is not run.\n"),
+        ("--seeds", "first", "'first' names no seeds: give a whole number, or BEGIN:END.\n"),
+        ("--seeds", "9:3", "'9:3' names no seeds: END is the first that is not run.\n"),
+        ("--show", "x", "'x' names no seeds: give a whole number, or BEGIN:END.\n"),
+        ("--file", "none", "none cannot be read (No such file or directory): give a scenario's file.\n"),
+        (
+            "--file",
+            sys.executable,
+            "This is not a scenario of the simulation: write one with `--show SEED`.\n",
+        ),
+        ("--minutes", "0", "--minutes 0 is no time: give a number above 0.\n"),
     ],
 )
-def test_a_seed_that_does_not_exist_is_a_sentence(seeds: str, sentence: str) -> None:
+def test_a_call_that_means_nothing_is_a_sentence(option: str, value: str, sentence: str) -> None:
     """Without a stack."""
-    done = _simulation("--seeds", seeds)
+    done = _simulation(option, value)
 
     assert done.returncode == 2
     assert done.stderr == sentence
