@@ -28,19 +28,19 @@ def test_what_failed_once_holds(file: Path) -> None:
 
 
 def test_the_first_seeds_break_no_law() -> None:
-    """Every pair of options comes up in the first seeds; `make simulate` draws fresh ones."""
-    done = _simulation("--seeds", "0:20")
+    """The output names the seed of one that fails, and has its scenario; `make simulate` draws fresh ones."""
+    done = _simulation("--seeds", "0:12", "--no-shrink")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "scenarios in" in done.stdout
+    assert " 0 failed" in done.stdout
 
 
 def test_a_seed_is_the_same_run_each_time() -> None:
     """What failed can be run again: turns, times and names are those of before."""
-    runs = [_simulation("--seeds", "7:10", "--digest").stdout.splitlines() for _ in range(2)]
+    runs = [_simulation("--seeds", "7:9", "--digest", "--no-shrink").stdout.splitlines() for _ in range(2)]
     digests = [[line for line in lines if line.startswith("seed ")] for lines in runs]
 
-    assert len(digests[0]) == 3 * 3  # of each direction
+    assert len(digests[0]) == 2 * 3  # of each direction
     assert digests[0] == digests[1]
 
 
