@@ -29,6 +29,7 @@ class FailureScope(Enum):
 
     NOTHING = auto()
     SOURCE_ANSWERS = auto()  # S3 has answered about this object: it takes our credentials
+    SOURCE_SILENT = auto()  # S3, or what decoding needs, has not answered: a problem when it lasts
     ALL_DENIED = auto()
     TOPIC_MISSING = auto()
 
@@ -80,7 +81,12 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
     "ObjectError": ErrorPolicy(
         state=State.FAILED, reason="unreadable", wait=RetryDelay.OBJECT, is_counted=True, needs_others=True
     ),
-    "SourceUnavailable": ErrorPolicy(state=None, reason="source_unavailable", wait=RetryDelay.OBJECT),
+    "SourceUnavailable": ErrorPolicy(
+        state=None,
+        reason="source_unavailable",
+        wait=RetryDelay.OBJECT,
+        says=FailureScope.SOURCE_SILENT,
+    ),
     "AccessDenied": ErrorPolicy(
         state=None, reason="access_denied", wait=RetryDelay.EVERYTHING, says=FailureScope.ALL_DENIED
     ),

@@ -244,8 +244,12 @@ class Catalogue:
 
     @property
     def access_problem(self) -> str | None:
-        """A sentence while objects wait and none can be read: refused credentials, a 403 for all of them."""
-        return self.states.permissions.denied if self.states.table else None
+        """A sentence while objects wait and none can be read.
+
+        Refused credentials, a 403 for all of them, or a minute without an answer from S3 or a registry.
+        """
+        permissions = self.states.permissions
+        return (permissions.denied or permissions.silent) if self.states.table else None
 
     @property
     def missing_topics(self) -> Mapping[str, str]:

@@ -19,6 +19,8 @@ from ingest.source.catalogue.pending import PendingObject
 
 # A template can name any number of topics that are not there.
 _MAX_TOPICS: Final = 100
+# What is not answered for longer is a problem, however often it is tried again.
+_SILENT_MS: Final = 60_000
 # A HEAD that is not answered says something, too.
 _MAX_DOUBTS: Final = 10
 
@@ -34,6 +36,9 @@ class PermissionCheck:
         """How often something was read."""
         self.denied: str | None = None
         """A sentence while no object can be read at all."""
+        self.silent: str | None = None
+        """A sentence while nothing has been read for a minute, though objects were tried."""
+        self._silent_since: int | None = None
         self.missing_topics: dict[str, str] = {}
         """A sentence for each topic that was missing when it was written to last."""
         self._not_created: dict[str, str] = {}
@@ -52,8 +57,21 @@ class PermissionCheck:
         """An object was read: whatever is forbidden, it is not all."""
         self.reads += 1
         self.denied = None
+        self.has_answered()
         self._doubts = 0
         self._doubted.clear()
+
+    def has_answered(self) -> None:
+        """Objects can be fetched and decoded, whatever was wrong with one."""
+        self.silent = self._silent_since = None
+
+    def is_silent(self, sentence: str, now: Instant) -> None:
+        """An object was not read since S3, or a registry, did not answer, or not as itself."""
+        if self._silent_since is None:
+            self._silent_since = now.steady_ms
+        silent_ms = now.steady_ms - self._silent_since
+        if silent_ms >= _SILENT_MS:
+            self.silent = f"No object could be read for {silent_ms / 1000:.0f} s: {sentence}"
 
     def deny(self, sentence: str) -> None:
         """No object can be read, for this reason."""

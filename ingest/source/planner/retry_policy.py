@@ -56,7 +56,7 @@ class RetryPolicy:
         reason = outcome.reason or failure.reason or "unfit"
         pending.suspicion = Suspicion.NONE
         pending.trouble = reason
-        self._learn(pending, failure)
+        self._learn(pending, failure, now)
         if outcome.state in {State.SKIPPED, State.QUARANTINED}:
             self._end(pending, outcome.state, reason, failure.message, now, effects)
             return
@@ -111,15 +111,21 @@ class RetryPolicy:
         )
         self._states.propose(pending, entry, effects)
 
-    def _learn(self, pending: PendingObject, failure: Failure) -> None:
+    def _learn(self, pending: PendingObject, failure: Failure, now: Instant) -> None:
         """What a failure says of more than its object."""
-        match policy_of(failure.kind).says:
+        outcome = policy_of(failure.kind)
+        if outcome.state is State.QUARANTINED:
+            self._access.has_answered()
+        match outcome.says:
+            case FailureScope.SOURCE_SILENT:
+                self._access.is_silent(failure.message, now)
             case FailureScope.ALL_DENIED:
                 self._access.deny(failure.message)
             case FailureScope.TOPIC_MISSING:
                 self._access.miss_topic(pending.route.topic, failure.message)
             case FailureScope.SOURCE_ANSWERS:
                 self._access.denied = None
+                self._access.has_answered()
 
     def _others_were_read(self, pending: PendingObject) -> bool:
         """True when something was read since this object's last attempt that counted, or its first."""

@@ -88,6 +88,41 @@ def test_where_nothing_can_be_read_no_object_is_given_up() -> None:
     assert "ObjectForbidden said why" in desk.catalogue.access_problem
 
 
+def test_a_source_that_is_away_for_a_minute_is_a_problem() -> None:
+    """S3 or a registry: no object is given up, and whatever is read, or only damaged, ends it."""
+    desk = desk_with()
+    desk.announce("m", event("one"), event("two"))
+    desk.fail(desk.plan(), "SourceUnavailable")
+    desk.now_ms += 59_000
+    desk.fail(desk.plan(), "SourceUnavailable")
+    assert desk.catalogue.access_problem is None
+    desk.now_ms += 60_000
+    desk.fail(desk.plan(), "SourceUnavailable")
+    assert desk.catalogue.access_problem == "No object could be read for 119 s: SourceUnavailable said why"
+    assert (desk.entry("one"), desk.entry("two")) == (None, None)
+
+    desk.now_ms += 60_000
+    read(desk, "good")
+    assert desk.catalogue.access_problem is None
+    desk.now_ms += 60_000
+    desk.fail(desk.plan(), "SourceUnavailable")
+    assert desk.catalogue.access_problem is None, "it begins again"
+
+
+@pytest.mark.parametrize("kind", ["ObjectCorrupt", "InvalidObject"])
+def test_a_damaged_object_shows_that_the_source_answers(kind: str) -> None:
+    """What cannot be decoded was fetched."""
+    desk = desk_with()
+    desk.announce("m", event("one"))
+    desk.fail(desk.plan(), "SourceUnavailable")
+    desk.announce("n", event("two"))
+    desk.fail(desk.plan(), kind)
+    desk.announce("o", event("three"))
+    desk.now_ms += 120_000
+    desk.fail(desk.plan(), "SourceUnavailable")
+    assert desk.catalogue.access_problem is None
+
+
 def test_the_first_read_after_it_ends_it() -> None:
     """The service is ready again, and counting begins."""
     desk = desk_with()
