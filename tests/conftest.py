@@ -7,6 +7,7 @@ the tree's top is on the path, and the folder is a namespace package as all test
 import http.client
 import json
 import logging
+import signal
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -73,6 +74,10 @@ def _localstack_problem() -> str | None:
         connection.close()
     return None
 
+
+# Under nohup a hang-up is ignored, by children as well; tests send some.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Files whose tests share a process: one xdist worker runs them all, so that there is one of each.
 _SHARING: Final = {

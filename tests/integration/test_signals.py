@@ -60,7 +60,7 @@ def test_a_stop_of_all_processes_in_the_middle_of_the_load(
     """What is at hand is committed: workers and the JVM go on until the driver is done with them."""
     for number in range(40):
         route.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
-    run = start(max__bytes__per__second=500_000)
+    run = start(max__bytes__per__second=200_000)
     until_sync(lambda: run.events().count("object") >= 3, seconds=90, what="some objects done")
     before = sum(1 for _ in kafka.committed(route.topic, seconds=60))
 

@@ -78,8 +78,8 @@ def test_bad_elements_stand_where_they_were_found(chunk: int) -> None:
     [
         (b'"a"', "does not begin with"),
         (b"1", "does not begin"),
-        (b"[1] [2]", "behind"),
-        (b"[1]x", "behind"),
+        (b"[1] [2]", "follows its closing"),
+        (b"[1]x", "follows its closing"),
     ],
 )
 @every_chunk

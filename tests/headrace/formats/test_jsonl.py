@@ -70,7 +70,7 @@ def test_bad_lines_stand_where_they_were_found() -> None:
         (b"PAR1\x15\n\x04\x00", "looks like Parquet, not JSON Lines: set input.format=parquet"),
         (b"PAR1" + b"\x15" * 100, "looks like Parquet, not JSON Lines: set input.format=parquet"),
         (b"Obj\x01\x04\n", "looks like an Avro object container file, not JSON Lines: set input.format=avro"),
-        (b'{\n "a": 1\n}\n', "one JSON document over several lines, not JSON Lines: write one JSON value"),
+        (b'{\n "a": 1\n}\n', "a JSON document over several lines, not JSON Lines: set input.format=json"),
     ],
 )
 def test_an_object_of_another_format_is_named(content: bytes, words: str) -> None:

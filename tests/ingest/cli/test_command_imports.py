@@ -58,6 +58,7 @@ _SOURCE: Final = {
     "sqs.queue.url": "http://127.0.0.1:1/queue/us-east-1/000000000000/orders",
     "file.name.template": "orders/{{topic}}-{{partition}}-{{start_offset}}",
     "input.format": "jsonl",
+    "http.listen": "127.0.0.1:1",
 }
 _SINK: Final = {
     "name": "archive",

@@ -213,7 +213,7 @@ def test_json_schemas_refer_to_those_of_other_subjects() -> None:
         ({"type": "object", "properties": {"v": {}}}, "leaves open what a value may be"),
         ({"type": "object"}, "an object that does not say which members it has"),
         ({"type": "array"}, "an array that does not say of which type its items are"),
-        ({"type": "object", "properties": {"v": {"$ref": "x.json"}}}, "none of its references"),
+        ({"type": "object", "properties": {"v": {"$ref": "x.json"}}}, "not among its references"),
         ({"type": "object", "properties": {"v": {"$ref": "#/nowhere"}}}, "which is not there"),
         ({"type": "object", "properties": {"v": {"enum": [1, "a"]}}}, "an enum of other values than texts"),
     ],
