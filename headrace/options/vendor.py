@@ -40,6 +40,11 @@ class VendorOption:
         return option == self.name
 
 
+def option_row(fate: Fate, name: str, note: str) -> VendorOption:
+    """A row of a vendor's table, in the order in which it is read there."""
+    return VendorOption(name=name, fate=fate, note=note)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
     """`name` is what its users call it; `translate` reads its options and writes those of `own_class`."""

@@ -167,7 +167,7 @@ def _usual_headers(head: bytes) -> dict[bytes, bytes] | None:
     if _ODD.search(head):
         return None
     found = _HEADERS.findall(head)
-    headers = {name.lower(): value.rstrip(b" \t") for name, value in found}
+    headers = {name.lower(): value for name, value in found}
     if len(headers) != len(found) or not headers.get(b"content-length", b"").isdigit():
         return None
     if b"transfer-encoding" in headers or headers.get(b"connection", b"keep-alive").lower() != b"keep-alive":

@@ -5,7 +5,7 @@ from typing import Final
 
 from headrace.names.archive_names import LayoutName
 from headrace.options.direction_forms import CONFLUENT_SOURCE, SOURCE_CLASS
-from headrace.options.vendor import Fate, Vendor, VendorOption
+from headrace.options.vendor import Fate, Vendor, VendorOption, option_row
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import CONFLUENT_OPTIONS
 from headrace.vendors.confluent.storage import (
@@ -22,6 +22,10 @@ from headrace.vendors.connect.source_options import SOURCE_CONNECT_OPTIONS, tran
 
 _OF_SINK: Final = "an option of Confluent's sink, which its source does not read"
 _NAMES: Final = "names of objects are read whatever partitioner wrote them"
+_ALL_TOPICS: Final = (
+    "restores no less than all topics, as in Confluent's source, which does not read it; write "
+    "object.include=topics/NAME/* for one of them"
+)
 _LICENSE: Final = "no license of another vendor is asked for"
 # Options that both of Confluent's connectors have, with one meaning.
 _SHARED: Final = (
@@ -49,94 +53,81 @@ _SHARED: Final = (
 )
 
 
-def _row(fate: Fate, name: str, note: str) -> VendorOption:
-    return VendorOption(name=name, fate=fate, note=note)
-
-
 CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
-    _row(
+    option_row(
         Fate.CHANGED,
         "mode",
         "`RESTORE_BACKUP`, its default, is `input.layout=confluent`; `GENERIC` is `none`",
     ),
-    _row(
+    option_row(
         Fate.CHANGED, "topics.dir", "`aws.s3.prefix`, with `directory.delim` behind it; `topics` by default"
     ),
-    _row(
+    option_row(
         Fate.CHANGED,
         "topic.regex.list",
         "with `GENERIC` `topic` and `file.name.template`, for one pair; the expression has to match the "
         "whole name, with or without `topics.dir`",
     ),
-    _row(
+    option_row(
         Fate.CHANGED,
         "format.class",
         "`input.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`, with `GENERIC` lines of `text`",
     ),
-    _row(Fate.KEPT, "s3.poll.interval.ms", "`poll.interval.ms`, 60000 by default"),
-    _row(
+    option_row(Fate.KEPT, "s3.poll.interval.ms", "`poll.interval.ms`, 60000 by default"),
+    option_row(
         Fate.CHANGED,
         "behavior.on.error",
         "`errors.tolerance`: `fail` is `none`, `ignore` and `log` are `all`",
     ),
-    _row(
+    option_row(
         Fate.CHANGED,
         "parse.error.topic.prefix",
         "`errors.deadletterqueue.topic.name`: it, a hyphen and the name of the connector",
     ),
-    _row(Fate.KEPT, "directory.delim", "`directory.delim` in a restore, and the end of `aws.s3.prefix`"),
-    _row(Fate.KEPT, "file.delim", "`file.delim` in a restore"),
-    _row(Fate.KEPT, "tombstone.encoded.partition", "`tombstone.encoded.partition` in a restore"),
-    _row(
+    option_row(
+        Fate.KEPT, "directory.delim", "`directory.delim` in a restore, and the end of `aws.s3.prefix`"
+    ),
+    option_row(Fate.KEPT, "file.delim", "`file.delim` in a restore"),
+    option_row(Fate.KEPT, "tombstone.encoded.partition", "`tombstone.encoded.partition` in a restore"),
+    option_row(
         Fate.CHANGED,
         "format.bytearray.separator",
         "`format.bytearray.separator` in a restore; with `GENERIC` only line feeds",
     ),
-    _row(
+    option_row(
         Fate.CHANGED,
         "file.discovery.starting.timestamp",
         "0; another time is refused: `include.existing=false` begins with what comes after the first start",
     ),
-    _row(Fate.NEEDLESS, "format.bytearray.extension", "names are read whatever their ending"),
-    _row(Fate.NEEDLESS, "filename.regex", _NAMES),
-    _row(Fate.NEEDLESS, "folders", "folders are found by listing the prefix"),
-    _row(Fate.NEEDLESS, "partitioner.class", _NAMES),
-    _row(Fate.NEEDLESS, "partition.field.name", _NAMES),
-    _row(Fate.NEEDLESS, "path.format", _NAMES),
-    _row(
+    option_row(Fate.NEEDLESS, "format.bytearray.extension", "names are read whatever their ending"),
+    option_row(Fate.NEEDLESS, "filename.regex", _NAMES),
+    option_row(Fate.NEEDLESS, "folders", "folders are found by listing the prefix"),
+    option_row(Fate.NEEDLESS, "partitioner.class", _NAMES),
+    option_row(Fate.NEEDLESS, "partition.field.name", _NAMES),
+    option_row(Fate.NEEDLESS, "path.format", _NAMES),
+    option_row(
         Fate.NEEDLESS,
         "record.batch.max.size",
         "there is no poll; `transaction.boundary.*` closes transactions",
     ),
-    _row(Fate.NEEDLESS, "task.batch.size", "objects are given to slots one by one, as these get free"),
-    _row(Fate.NEEDLESS, "schema.cache.size", "schemas are remembered anyway"),
-    _row(Fate.NEEDLESS, "s3.ssea.name", "S3 decrypts by itself what it encrypted"),
-    _row(Fate.NEEDLESS, "s3.http.send.expect.continue", "nothing is uploaded"),
-    _row(
+    option_row(Fate.NEEDLESS, "task.batch.size", "objects are given to slots one by one, as these get free"),
+    option_row(Fate.NEEDLESS, "schema.cache.size", "schemas are remembered anyway"),
+    option_row(Fate.NEEDLESS, "s3.ssea.name", "S3 decrypts by itself what it encrypted"),
+    option_row(Fate.NEEDLESS, "s3.http.send.expect.continue", "nothing is uploaded"),
+    option_row(
         Fate.REFUSED,
         "s3.sse.customer.key",
         "objects under keys of customers (SSE-C) are not read here; copy them within S3 with "
         "`--sse-c-copy-source` and S3's own encryption, then remove it",
     ),
-    _row(
-        Fate.REFUSED,
-        "topics",
-        "restores no less than all topics, as in Confluent's source, which does not read it; write "
-        "object.include=topics/NAME/* for one of them",
-    ),
-    _row(
-        Fate.REFUSED,
-        "topics.regex",
-        "restores no less than all topics, as in Confluent's source, which does not read it; write "
-        "object.include=topics/NAME/* for one of them",
-    ),
+    *(option_row(Fate.REFUSED, name, _ALL_TOPICS) for name in ("topics", "topics.regex")),
     *(
-        _row(Fate.NEEDLESS, name, _OF_SINK)
+        option_row(Fate.NEEDLESS, name, _OF_SINK)
         for name in ("schema.compatibility", "behavior.on.null.values", "json.decimal.format", "timezone")
     ),
-    _row(Fate.NEEDLESS, "confluent.license", _LICENSE),
-    _row(Fate.NEEDLESS, "confluent.topic.*", _LICENSE),
-    _row(Fate.NEEDLESS, "confluent.metrics.*", "metrics are those of `http.listen`"),
+    option_row(Fate.NEEDLESS, "confluent.license", _LICENSE),
+    option_row(Fate.NEEDLESS, "confluent.topic.*", _LICENSE),
+    option_row(Fate.NEEDLESS, "confluent.metrics.*", "metrics are those of `http.listen`"),
     *(row for row in CONFLUENT_OPTIONS if row.name in _SHARED),
     *SOURCE_CONNECT_OPTIONS,
 )

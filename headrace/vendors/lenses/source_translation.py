@@ -6,7 +6,7 @@ from typing import Final
 
 from headrace.names.archive_names import LayoutName
 from headrace.options.direction_forms import LENSES_SOURCE, SOURCE_CLASS
-from headrace.options.vendor import Fate, Vendor, VendorOption
+from headrace.options.vendor import Fate, Vendor, VendorOption, option_row
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.source_options import SOURCE_CONNECT_OPTIONS, translate_source_converters
 from headrace.vendors.lenses.kcql import KcqlError, Statement, read_source_kcql
@@ -35,102 +35,110 @@ _SHARED: Final = _names(
 )
 
 
-def _row(fate: Fate, name: str, note: str) -> VendorOption:
-    return VendorOption(name=name, fate=fate, note=note)
-
-
 SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
-    _row(
+    option_row(
         Fate.KEPT,
         "connect.s3.kcql",
         "one statement: `topic`, `aws.s3.bucket.name`, `aws.s3.prefix` (with a slash at its end), "
         "`input.format`; several are refused",
     ),
-    _row(
+    option_row(
         Fate.CHANGED, "connect.s3.source.partition.search.interval", "`poll.interval.ms`, 300000 by default"
     ),
-    _row(
+    option_row(
         Fate.CHANGED,
         "connect.s3.source.partition.search.continuous",
         "`true`; with `false` a warning names `--until-idle`, which ends the command when all is read",
     ),
-    _row(Fate.KEPT, "connect.s3.source.partition.search.excludes", "`object.exclude`; `.indexes` by default"),
-    _row(Fate.NEEDLESS, "connect.s3.source.partition.search.recurse.levels", _LISTING),
-    _row(Fate.NEEDLESS, "connect.s3.source.partition.search.depth", _LISTING),
-    _row(Fate.KEPT, "connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION`"),
-    _row(Fate.KEPT, "connect.s3.source.extension.excludes", "`object.exclude`, as `*.EXTENSION`"),
-    _row(
+    option_row(
+        Fate.KEPT, "connect.s3.source.partition.search.excludes", "`object.exclude`; `.indexes` by default"
+    ),
+    option_row(Fate.NEEDLESS, "connect.s3.source.partition.search.recurse.levels", _LISTING),
+    option_row(Fate.NEEDLESS, "connect.s3.source.partition.search.depth", _LISTING),
+    option_row(Fate.KEPT, "connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION`"),
+    option_row(Fate.KEPT, "connect.s3.source.extension.excludes", "`object.exclude`, as `*.EXTENSION`"),
+    option_row(
         Fate.CHANGED,
         "connect.s3.source.partition.extractor.type",
         "`hierarchical` is `input.layout=lenses` without an envelope; `regex` is refused: "
         "`file.name.template` with `{{partition}}`",
     ),
-    _row(
+    option_row(
         Fate.CHANGED,
         "connect.s3.source.partition.extractor.regex",
         "as `regex` above; `none` is no expression",
     ),
-    _row(
+    option_row(
         Fate.CHANGED,
         "connect.s3.ordering.type",
         "a restore is in the order of offsets; other objects are read side by side, each in its own order",
     ),
-    _row(Fate.CHANGED, "connect.s3.source.ordering.type", "as `connect.s3.ordering.type`"),
-    _row(
+    option_row(Fate.CHANGED, "connect.s3.source.ordering.type", "as `connect.s3.ordering.type`"),
+    option_row(
         Fate.REFUSED,
         "connect.s3.source.write.watermark.header",
         "writes a header of its own form; remove it and set record.headers=source for bucket, key, ETag and "
         "position of each record",
     ),
-    _row(Fate.NEEDLESS, "connect.s3.source.late.arrival.interval", "late objects are found by each listing"),
-    _row(
+    option_row(
+        Fate.NEEDLESS, "connect.s3.source.late.arrival.interval", "late objects are found by each listing"
+    ),
+    option_row(
         Fate.NEEDLESS, "connect.s3.source.empty.results.backoff.*", "a listing is at each `poll.interval.ms`"
     ),
-    _row(
+    option_row(
         Fate.NEEDLESS,
         "connect.s3.compression.codec",
         "how an object is compressed is in its first bytes (`file.compression.type=auto`)",
     ),
-    _row(Fate.NEEDLESS, "connect.s3.compression.level", "nothing is compressed"),
-    _row(Fate.NEEDLESS, "connect.s3.pool.max.connections", "each slot has its own connections"),
-    _row(Fate.NEEDLESS, "topics", _STATEMENT),
-    _row(Fate.NEEDLESS, "topics.regex", _STATEMENT),
+    option_row(Fate.NEEDLESS, "connect.s3.compression.level", "nothing is compressed"),
+    option_row(Fate.NEEDLESS, "connect.s3.pool.max.connections", "each slot has its own connections"),
+    option_row(Fate.NEEDLESS, "topics", _STATEMENT),
+    option_row(Fate.NEEDLESS, "topics.regex", _STATEMENT),
     *(row for row in OPTIONS if row.name in _SHARED),
     *SOURCE_CONNECT_OPTIONS,
 )
 SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
-    _row(
+    option_row(
         Fate.KEPT,
         "store.envelope",
         "`true` is `input.layout=lenses` and `store.envelope`, with `JSON`, `AVRO` and `PARQUET`",
     ),
-    _row(
+    option_row(
         Fate.CHANGED, "source.topic.from.envelope", "`true`: `topic` is left out, and names of objects say it"
     ),
-    _row(
+    option_row(
         Fate.CHANGED,
         "read.text.mode",
         "with `TEXT`: `Regex` and `StartEndLine` are `text.start.pattern` and `text.end.pattern`; "
         "`StartEndTag` is refused, as records begin and end with lines here",
     ),
-    _row(Fate.CHANGED, "read.text.regex", "`text.start.pattern`; each line that it matches is a record"),
-    _row(Fate.CHANGED, "read.text.start.line", "`text.start.pattern`, of the whole line in any case"),
-    _row(Fate.CHANGED, "read.text.end.line", "`text.end.pattern`, of the whole line in any case"),
-    _row(Fate.CHANGED, "read.text.trim", "`false`; `true` is refused, as ends of records are kept"),
-    _row(
+    option_row(
+        Fate.CHANGED, "read.text.regex", "`text.start.pattern`; each line that it matches is a record"
+    ),
+    option_row(Fate.CHANGED, "read.text.start.line", "`text.start.pattern`, of the whole line in any case"),
+    option_row(Fate.CHANGED, "read.text.end.line", "`text.end.pattern`, of the whole line in any case"),
+    option_row(Fate.CHANGED, "read.text.trim", "`false`; `true` is refused, as ends of records are kept"),
+    option_row(
         Fate.CHANGED,
         "read.text.last.end.line.missing",
         "`false`: a record without its end is a bad record; `true` is refused: leave `read.text.end.line` "
         "out for records that end before the next start",
     ),
-    _row(Fate.REFUSED, "read.text.start.tag", "records begin with lines here: use text.start.pattern"),
-    _row(Fate.REFUSED, "read.text.end.tag", "records end with lines here: use text.end.pattern"),
-    _row(Fate.NEEDLESS, "read.text.buffer.size", "lines may have any length up to `record.max.bytes`"),
-    _row(Fate.CHANGED, "post.process.action", "`post.action`: `Delete` is `delete`, `Move` is `move:PREFIX`"),
-    _row(Fate.CHANGED, "post.process.action.prefix", "PREFIX of `post.action=move:PREFIX`, with a slash"),
-    _row(Fate.CHANGED, "post.process.action.bucket", "another one is `s3://BUCKET/` before PREFIX"),
-    _row(Fate.NEEDLESS, "post.process.action.retain.dirs", "no objects are written to keep directories"),
-    _row(
+    option_row(Fate.REFUSED, "read.text.start.tag", "records begin with lines here: use text.start.pattern"),
+    option_row(Fate.REFUSED, "read.text.end.tag", "records end with lines here: use text.end.pattern"),
+    option_row(Fate.NEEDLESS, "read.text.buffer.size", "lines may have any length up to `record.max.bytes`"),
+    option_row(
+        Fate.CHANGED, "post.process.action", "`post.action`: `Delete` is `delete`, `Move` is `move:PREFIX`"
+    ),
+    option_row(
+        Fate.CHANGED, "post.process.action.prefix", "PREFIX of `post.action=move:PREFIX`, with a slash"
+    ),
+    option_row(Fate.CHANGED, "post.process.action.bucket", "another one is `s3://BUCKET/` before PREFIX"),
+    option_row(
+        Fate.NEEDLESS, "post.process.action.retain.dirs", "no objects are written to keep directories"
+    ),
+    option_row(
         Fate.NEEDLESS,
         "post.process.action.watermark.process.late.arrival",
         "every object ends with its action, whenever it comes",
