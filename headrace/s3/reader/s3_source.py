@@ -113,8 +113,12 @@ class S3Source:
 
     @property
     def is_here(self) -> bool:
-        """True when all of it was fetched, so that reading it waits for nothing."""
-        return self._whole is not None and self._whole.done()
+        """True when all of it, and what is read with it, was fetched: reading it waits for nothing."""
+        return (
+            self._whole is not None
+            and self._whole.done()
+            and all(each.is_here for each in self.beside.values())
+        )
 
     def whole(self) -> bytes:
         """The whole object; blocks. For small ones."""

@@ -1,4 +1,6 @@
-"""What needs no S3: pace, and the words for errors."""
+"""What needs no S3: pace, the words for errors, and what has arrived."""
+
+from concurrent.futures import Future
 
 import pytest
 from botocore.exceptions import (
@@ -10,8 +12,10 @@ from botocore.exceptions import (
 )
 
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, ObjectForbidden, SourceUnavailable
-from headrace.s3 import translate_s3
-from headrace.s3.reader import RateLimiter
+from headrace.model.objects import ObjectId, S3Object
+from headrace.options.settings import BackoffSettings
+from headrace.s3 import S3Calls, translate_s3
+from headrace.s3.reader import RateLimiter, S3Source
 
 
 def refusal(status: int, code: str) -> ClientError:
@@ -72,3 +76,21 @@ def test_the_pace_is_kept_with_a_second_in_hand() -> None:
 
     assert slept == [0.5] * 4
     assert RateLimiter(None, sleep=sleep).acquire(10**12) is None  # type: ignore[func-returns-value]  # that it returns
+
+
+def test_a_source_is_here_with_what_is_read_with_it() -> None:
+    """Rows that are decoded are not held back while their keys are on the way."""
+    backoff = BackoffSettings(delay_ms=1, max_delay_ms=1, max_retries=0)
+    calls = S3Calls(None, backoff=backoff, requester_pays=False)
+    value, keys = (
+        S3Source(calls, S3Object(id=ObjectId("bucket", key, "etag"), size=1, last_modified_ms=0))
+        for key in ("value", "keys")
+    )
+    contents: list[Future[bytes]] = [Future(), Future()]
+    for source, content in zip((value, keys), contents, strict=True):
+        source.use_whole(content)
+    value.beside["keys"] = keys
+    contents[0].set_result(b"v")
+    assert not value.is_here
+    contents[1].set_result(b"k")
+    assert value.is_here
