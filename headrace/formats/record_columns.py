@@ -7,11 +7,8 @@ from typing import Final
 import numpy as np
 
 from headrace.model.columns import Column, Numbers, picked
+from headrace.model.kafka_records import Headers
 
-Headers = tuple[tuple[str, bytes | None], ...]
-
-# A timestamp of the batch that its layout did not store: the producer's clock.
-NO_TIMESTAMP: Final = -1
 # An offset that its layout did not store, or not exactly.
 NO_OFFSET: Final = -1
 

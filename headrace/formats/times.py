@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.formats.arrow import arrow_binary
-from headrace.formats.record_columns import NO_TIMESTAMP, Faults
+from headrace.formats.record_columns import Faults
 from headrace.model.columns import Column, Numbers
+from headrace.model.kafka_records import NO_TIMESTAMP
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # The calendar repeats after so many years, with its weekdays.

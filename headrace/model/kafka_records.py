@@ -11,7 +11,7 @@ from headrace.model.columns import Column, Numbers, owned, picked
 Headers = tuple[tuple[str, bytes | None], ...]
 
 NO_TIMESTAMP: Final = -1
-"""In the place of a record's timestamp that has none."""
+"""In the place of a record's timestamp that has none; restored, it gets the producer's clock."""
 
 # Kafka's own numbers of a timestamp's type.
 TIMESTAMP_NONE: Final = 0

@@ -7,7 +7,8 @@ import msgspec
 import numpy as np
 
 from headrace.formats.json_members import NULL, bytes_of
-from headrace.formats.record_columns import Faults, Headers, RowUnfit
+from headrace.formats.record_columns import Faults, RowUnfit
+from headrace.model.kafka_records import Headers
 from headrace.options.restoring import Form
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.formats.encodings import from_base64, nulled_where_empty, numbers
-from headrace.formats.record_columns import NO_OFFSET, NO_TIMESTAMP, Faults, Headers, RecordColumns, RowUnfit
+from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns, RowUnfit
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, null_column
+from headrace.model.kafka_records import NO_TIMESTAMP, Headers
 from headrace.options.restoring import CsvEncoding, Form, RestoreOptions
 from headrace.vendors.own_place import ANYWHERE, OwnPlace
 

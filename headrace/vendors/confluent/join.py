@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from headrace.formats.record_columns import Faults, Headers, RecordColumns
+from headrace.formats.record_columns import Faults, RecordColumns
 from headrace.model.columns import Column, column_of
+from headrace.model.kafka_records import Headers
 
 
 class RowsDiffer(ValueError):

@@ -10,9 +10,10 @@ import numpy as np
 from headrace.formats.bare_rows import BareRows
 from headrace.formats.encodings import from_base64
 from headrace.formats.json_members import NULL, as_bytes, joined
-from headrace.formats.record_columns import NO_OFFSET, NO_TIMESTAMP, Faults, Headers, RecordColumns, RowUnfit
+from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns, RowUnfit
 from headrace.formats.row_readers import TextReader
 from headrace.model.columns import NULL_LENGTH, Column
+from headrace.model.kafka_records import NO_TIMESTAMP, Headers
 from headrace.options.restoring import Enveloped, Form, RestoreOptions
 from headrace.vendors.header_lists import read_headers
 from headrace.vendors.headrace.names import MEMBERS

@@ -11,9 +11,10 @@ import numpy as np
 from headrace.formats.bare_rows import BareRows
 from headrace.formats.encodings import from_base64
 from headrace.formats.json_members import NULL, as_bytes
-from headrace.formats.record_columns import NO_OFFSET, NO_TIMESTAMP, Faults, RecordColumns
+from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns
 from headrace.formats.row_readers import TextReader
 from headrace.model.columns import Column, picked
+from headrace.model.kafka_records import NO_TIMESTAMP
 from headrace.options.restoring import Enveloped, Form, RestoreOptions
 from headrace.vendors.header_lists import header_rows
 from headrace.vendors.lenses.names import MEMBERS, TELLING

@@ -10,9 +10,10 @@ import pyarrow as pa
 from headrace.formats.arrow_members import as_column, int_column, json_column, member, structs_of
 from headrace.formats.encodings import from_base64, numbers
 from headrace.formats.json_members import NULL, as_bytes
-from headrace.formats.record_columns import NO_TIMESTAMP, Faults, RecordColumns
+from headrace.formats.record_columns import Faults, RecordColumns
 from headrace.formats.row_readers import RowShape, ToJson
 from headrace.model.columns import NULL_LENGTH, Column
+from headrace.model.kafka_records import NO_TIMESTAMP
 from headrace.options.restoring import Form, RestoreOptions
 from headrace.vendors.row_lines import RowLines, Wanted
 
