@@ -1,4 +1,4 @@
-"""The ledger's records: keys, values and states as docs/operations.md shows them, to bytes and back."""
+"""The ledger's records: keys, values and states as docs/ledger.md shows them, to bytes and back."""
 
 import contextlib
 from dataclasses import dataclass

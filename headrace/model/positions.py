@@ -62,7 +62,7 @@ Position = PlainPosition | JoinedPosition
 
 
 def position_as_dict(position: Position) -> dict[str, Any]:
-    """The JSON shape of a position in the ledger (docs/operations.md, The ledger)."""
+    """The JSON shape of a position in the ledger (docs/ledger.md)."""
     match position:
         case JoinedPosition(values, row, tombstones):
             return {
