@@ -310,7 +310,7 @@ def _complete(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
         return None
 
     try:
-        with ThreadPoolExecutor(_COMPLETERS) as pool:
+        with ThreadPoolExecutor(_COMPLETERS, thread_name_prefix="frame-completer") as pool:
             problems = [found for found in pool.map(complete, objects) if found is not None]
     except HeadraceError as error:
         raise FrameRefused(f"The batch cannot be committed: {error}") from error
