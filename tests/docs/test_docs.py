@@ -206,3 +206,10 @@ def test_the_index_of_decisions_lists_each_with_its_status() -> None:
     assert [name for _, name, _ in rows] == sorted(page.name for page in folder.glob("0*.md"))
     superseded = {name for _, name, status in rows if status.startswith("superseded by")}
     assert superseded == {page.name for page in folder.glob("0*.md") if "Superseded by" in page.read_text()}
+
+
+def test_an_entry_of_the_changelog_is_one_line() -> None:
+    """Details have their page; the line says what changed for who runs it."""
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert [line for line in lines if line.startswith("  ")] == []
+    assert [line for line in lines if line.startswith("- ") and len(line) > 240] == []
