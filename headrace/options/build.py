@@ -153,7 +153,6 @@ def _kafka(values: Values, clients: Mapping[settings.Role, dict[str, str]]) -> s
     if partitions is not None and replication is not None:
         creation = settings.TopicCreation(partitions=partitions, replication_factor=replication)
     producer = dict(clients["producer"])
-    timeout = int(producer["transaction.timeout.ms"])
     exactly_once = values[connection_options.EXACTLY_ONCE] is ExactlyOnce.REQUIRED
     if not exactly_once:
         del producer["transaction.timeout.ms"]
@@ -166,7 +165,6 @@ def _kafka(values: Values, clients: Mapping[settings.Role, dict[str, str]]) -> s
         ledger_topic=values[connection_options.OFFSETS_TOPIC] or f"{values[connection_options.NAME]}-offsets",
         transaction_interval_ms=values[record_options.BOUNDARY_INTERVAL],
         transaction_records=values[record_options.BOUNDARY_RECORDS],
-        transaction_timeout_ms=timeout,
         message_max_bytes=int(producer["message.max.bytes"]),
         topic_creation=creation,
     )

@@ -75,7 +75,7 @@ class TopicCreation:
 class KafkaSettings:
     """The cluster, the properties of each kind of client, and how records are written.
 
-    `transaction_timeout_ms` and `message_max_bytes` are in the producer's properties too.
+    `message_max_bytes` is in the producer's properties too.
     """
 
     bootstrap_servers: str
@@ -86,7 +86,6 @@ class KafkaSettings:
     ledger_topic: str
     transaction_interval_ms: int
     transaction_records: int
-    transaction_timeout_ms: int
     message_max_bytes: int
     topic_creation: TopicCreation | None
 

@@ -23,8 +23,7 @@ Avro
 
 Parquet
     parquet         parquet_schema(tree): the pyarrow schema with metadata; as_parquet(array, field): values
-                    for a field of it; WRITER_OPTIONS for pyarrow's writer; has_optional_items: Confluent's
-                    lists have three levels; differences(tree): what pyarrow cannot reproduce
+                    for a field of it; WRITER_OPTIONS for pyarrow's writer
 
 JSON
     json_text       connect_json(array, schema, style): JsonConverter's text of a column with a schema
@@ -32,7 +31,6 @@ JSON
     jackson         jackson_text(value): Python values; Astral.ESCAPED where Jackson writes bytes (Aiven,
                     Confluent, Lenses), RAW where it writes text (Lenses' envelope)
     java_numbers    java_double, java_float
-    A whole column, whatever read it: headrace.formats.encoding.connect_texts.connect_texts(column, style)
 
 Headers (single values)
     values          ConnectValue(schema, value); value_json, value_text (Connect's own text of it)

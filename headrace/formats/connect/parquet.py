@@ -1,10 +1,8 @@
 """Parquet schemas of Avro schemas, as the Java library parquet-avro makes them, for pyarrow to write.
 
-What pyarrow writes in another way is told as data; readers see the same columns and types either way.
+Readers see the same columns and types as in the library's own files.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +12,7 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import map_lists
 from headrace.formats.connect.avro_text import Tree, avro_text
 from headrace.formats.connect.casts import list_offsets
-from headrace.formats.connect.schema import ConnectSchema, InvalidSchema, Type
+from headrace.formats.connect.schema import InvalidSchema
 
 _MOST_DIGITS: Final = 76
 _WIDE_DIGITS: Final = 38
@@ -39,15 +37,6 @@ _LOGICAL: Final = {
 
 WRITER_OPTIONS: Final = {"version": "1.0", "store_schema": False}
 """What `pyarrow.parquet.ParquetWriter` is told beside schema and compression, to write what theirs do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What stands at `path` (empty for the file) in theirs, and what pyarrow writes instead."""
-
-    path: tuple[str, ...]
-    theirs: str
-    ours: str
 
 
 def parquet_schema(tree: Tree) -> Any:
@@ -105,15 +94,6 @@ def _scalar(tree: Tree, name: str) -> Any:
     return known
 
 
-def has_optional_items(schema: ConnectSchema) -> bool:
-    """True where an array's elements may be null: then Confluent's sink writes lists of three levels."""
-    if schema.type is Type.ARRAY and schema.item.optional:
-        return True
-    parts = [each.schema for each in schema.fields]
-    parts += [each for each in (schema.key, schema.value, schema.items) if each is not None]
-    return any(map(has_optional_items, parts))
-
-
 def as_parquet(array: Any, field: Any) -> Any:
     """The values for a field of such a schema; what stands below a null and is required is made up.
 
@@ -167,36 +147,3 @@ def _zero(kind: Any) -> Any:
     if pa.types.is_temporal(kind):
         return pa.array([0], pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)  # noqa: PLR2004  # bits
     return pa.array([0], pa.int8()).cast(kind)
-
-
-def differences(tree: Tree, *, three_level_lists: bool = False) -> tuple[Difference, ...]:
-    """What a file that pyarrow writes of a record has unlike one of parquet-avro."""
-    space = tree.get("namespace")
-    full = tree["name"] if space is None else f"{space}.{tree['name']}"
-    of_file = [
-        Difference((), "created_by parquet-mr", "created_by parquet-cpp-arrow"),
-        Difference((), f"message {full}", "message schema"),
-    ]
-    return (*of_file, *_differences(tree, (), three_level_lists=three_level_lists))
-
-
-def _differences(tree: Tree, path: tuple[str, ...], *, three_level_lists: bool) -> Iterator[Difference]:
-    below: list[tuple[str, Tree]] = []
-    if isinstance(tree, list):
-        below = [("", each) for each in tree]
-    elif isinstance(tree, dict):
-        below = [(each["name"], each["type"]) for each in tree.get("fields", ())]
-        match tree["type"]:
-            case "array":
-                below = [("element", tree["items"])]
-                if not three_level_lists:
-                    yield Difference(path, "repeated array", "repeated group list of element")
-            case "map":
-                below = [("value", tree["values"])]
-                yield Difference(path, "key_value annotated as MAP_KEY_VALUE", "key_value")
-            case "enum":
-                yield Difference(path, "binary annotated as ENUM", "binary annotated as STRING")
-            case _ if tree.get("logicalType") == "decimal":
-                yield Difference(path, "decimal in binary", "decimal in fixed_len_byte_array")
-    for name, inner in below:
-        yield from _differences(inner, (*path, name) if name else path, three_level_lists=three_level_lists)

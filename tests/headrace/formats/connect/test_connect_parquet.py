@@ -14,10 +14,7 @@ from headrace.formats.connect.casts import with_defaults
 from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.parquet import (
     WRITER_OPTIONS,
-    Difference,
     as_parquet,
-    differences,
-    has_optional_items,
     parquet_schema,
 )
 from headrace.formats.connect.payloads import PayloadSchema
@@ -146,31 +143,6 @@ def test_values_of_all_types_are_written() -> None:
     assert first["pairs"] == [{"key": 1, "value": "x"}]
     assert first["inner"]["deep"] == {"octets": b"\x00\xff", "list": [1, 2]}
     assert last == {"small": 4, **dict.fromkeys(["price", "at", "tags", "counts", "pairs", "inner"])}
-
-
-def test_what_pyarrow_writes_in_another_way_is_told() -> None:
-    """The file's head, lists of two levels, maps and decimals."""
-    found = differences(avro_tree(_RICH, S3_SINK))
-
-    assert Difference((), "message x.Rich", "message schema") in found
-    assert Difference(("tags",), "repeated array", "repeated group list of element") in found
-    assert {each.path[:1] for each in found} == {
-        (),
-        ("tags",),
-        ("counts",),
-        ("pairs",),
-        ("price",),
-        ("inner",),
-    }
-    assert ("tags",) not in {each.path for each in differences(avro_tree(_RICH), three_level_lists=True)}
-
-
-def test_confluent_writes_lists_of_three_levels_where_elements_may_be_null() -> None:
-    """As its archived values have them, and its headers do not."""
-    optional = ConnectSchema(type=Type.ARRAY, items=plain(Type.STRING, optional=True))
-
-    assert has_optional_items(struct(("a", struct(("b", optional)))))
-    assert not has_optional_items(_RICH)
 
 
 def test_defaults_stand_where_a_field_is_null() -> None:
