@@ -1,4 +1,7 @@
-"""Numbers for people."""
+"""Texts for people: numbers, and the name that was meant."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
@@ -24,3 +27,22 @@ def counted(number: int, noun: str) -> str:
     ('1 object', '2,000 records')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def similar(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
+    """The known name that this one resembles most; None where none does at least so much.
+
+    >>> similar("topc", ["topic", "timestamp"]), similar("offset", ["topic"])
+    ('topic', None)
+    """
+    found = get_close_matches(name, list(known), n=1, cutoff=least)
+    return found[0] if found else None
+
+
+def did_you_mean(found: str | None, *, otherwise: str) -> str:
+    """The second half of a sentence about an unknown name: the one that was meant, else what else to do.
+
+    >>> did_you_mean("topic", otherwise="remove it"), did_you_mean(None, otherwise="remove it")
+    ('did you mean topic?', 'remove it')
+    """
+    return otherwise if found is None else f"did you mean {found}?"

@@ -1,12 +1,12 @@
 """`file.name.template` of a sink, read: what an object's name is made of."""
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from headrace.model.text_formatting import did_you_mean, similar
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePattern, read_date_pattern
 from headrace.names.field_path import read_path
@@ -177,9 +177,10 @@ def _variable(source: str, start: int, end: int) -> NameVariable:
         return TemplateError(problem, source=source, start=start, end=end)
 
     if name not in tuple(NameField):
-        close = difflib.get_close_matches(name.lower(), tuple(NameField), n=1)
-        hint = f"did you mean {{{{{close[0]}}}}}?" if close else f"known are {', '.join(NameField)}"
-        raise wrong(f"{name!r} is no variable of a sink's names; {hint}")
+        close = similar(name.lower(), tuple(NameField))
+        meant = None if close is None else f"{{{{{close}}}}}"
+        hint = did_you_mean(meant, otherwise=f"known are {', '.join(NameField)}")
+        raise wrong(f"{name!r} is not a variable of a sink's names; {hint}")
     field = NameField(name)
     if not text and (colon or field in _HINTS):
         raise wrong(f"{{{{{field}}}}} needs {_HINTS.get(field, 'something behind the colon')}")

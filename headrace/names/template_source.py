@@ -1,11 +1,11 @@
 """A template's text read into tokens, or one error that points at the character that is wrong."""
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from headrace.model.marked_error import MarkedError
+from headrace.model.text_formatting import did_you_mean, similar
 
 Name = Literal["topic", "partition", "start_offset", "timestamp", "any"]
 Unit = Literal["yyyy", "MM", "dd", "HH"]
@@ -136,8 +136,9 @@ def _read_name(source: str, inside: re.Match[str], *, any_is_known: bool) -> Nam
             "{{any}} belongs to file.name.match=exact; in search write a regular expression such as [^/]*"
         )
     else:
-        close = difflib.get_close_matches(name.lower(), known, n=1)
-        hint = f"did you mean {{{{{close[0]}}}}}?" if close else "known are " + ", ".join(known)
+        close = similar(name.lower(), known)
+        meant = None if close is None else f"{{{{{close}}}}}"
+        hint = did_you_mean(meant, otherwise="known are " + ", ".join(known))
         problem = (
             f"{name!r} is not a known placeholder; {hint}" if name else f"A name is missing here; {hint}"
         )

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, get_args
 
+from headrace.model.text_formatting import did_you_mean, similar
 from headrace.options import client_names as names
 from headrace.options import sink_reading
 from headrace.options.choices import CredentialsProvider
@@ -118,11 +118,11 @@ def _refuse_unknown(role: Role, name: str, entry: Entry, into: Translation) -> N
     elif owners:
         into.refuse(entry, f"is a property of {owners[0]}s, not of {role}s")
     else:
-        close = get_close_matches(name, [*names.KNOWN[role], *names.RENAMED[role]], n=1)
+        close = similar(name, [*names.KNOWN[role], *names.RENAMED[role]])
         # The value is not told: it may be the secret of a misspelled property.
         into.problems.add(
             entry.spelled,
-            f"is no property of librdkafka{f'; did you mean {close[0]}?' if close else '; remove it'}",
+            f"is not a property of librdkafka; {did_you_mean(close, otherwise='remove it')}",
         )
 
 

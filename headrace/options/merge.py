@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from headrace.model.text_formatting import did_you_mean
 from headrace.options import client_names
 from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.foreign_options import JAVA_STORES, WITHOUT_MEANING
@@ -117,8 +118,8 @@ def _unknown(option: str, foreign: Foreign) -> str:
     if option.startswith(("producer.", "consumer.", "admin.")):
         role, _, rest = option.partition(".")
         close = f"{role}.override.{rest.removeprefix('override.')}" if rest else close
-    whose = f"{foreign.owner}, and none of Headrace" if foreign.owner else "Headrace"
-    return f"is no option of {whose}; {f'did you mean {close}?' if close else 'remove it'}"
+    whose = f"{foreign.owner} or of Headrace" if foreign.owner else "Headrace"
+    return f"is not an option of {whose}; {did_you_mean(close, otherwise='remove it')}"
 
 
 def _entry(

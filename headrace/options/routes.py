@@ -62,7 +62,7 @@ def _is_option(name: str, option: str, entry: Entry, problems: Problems) -> bool
     known = BY_NAME.get(option)
     if option == "topics" or (known is not None and is_routable(known)):
         return True
-    what = "is for the whole sink" if known is not None else "is no option of Headrace"
+    what = "is for the whole sink" if known is not None else "is not an option of Headrace"
     problems.add(
         entry.spelled,
         f"{option} {what}; a route has topics, and options of where and how objects are written",

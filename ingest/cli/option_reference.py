@@ -1,16 +1,17 @@
 """`headrace options`: what there is to say of an option, without a browser."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.sanitize import json_text
+from headrace.model.text_formatting import did_you_mean
 from headrace.options.declarations import BY_NAME, CANONICAL, FAMILIES, OPTIONS
 from headrace.options.declarations.option import Option
 from headrace.options.json_schema import json_schema
+from headrace.options.suggestions import suggested
 from ingest.cli.cli_options import AsJson
 from ingest.cli.completion import option_names
 
@@ -68,9 +69,8 @@ def _matching(name: str) -> list[Option[Any]]:
     family = next((each for each in FAMILIES if name.startswith(each.prefix)), None)
     if family is not None:
         raise InvalidConfiguration(f"{name}: one of the options {family.prefix}*: {family.doc}")
-    close = get_close_matches(name, list(CANONICAL), n=1)
-    hint = f"; did you mean {close[0]}?" if close else "; `headrace options` lists all"
-    raise InvalidConfiguration(f"{name!r} is no option of Headrace{hint}")
+    hint = did_you_mean(suggested(name, CANONICAL), otherwise="`headrace options` lists all")
+    raise InvalidConfiguration(f"{name!r} is not an option of Headrace; {hint}")
 
 
 def _lines(option: Option[Any]) -> Iterator[str]:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -15,9 +14,11 @@ import msgspec
 
 from headrace.model.errors import FrameRefused
 from headrace.model.objects import S3Object
+from headrace.model.text_formatting import did_you_mean
 from headrace.options import OPTIONS, Settings, SettingsError
 from headrace.options.choices import InputFormat
 from headrace.options.declarations.option import Group, Option, option, optional
+from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
 from headrace.vendors.load import load
 from spark.frames.admission import ReadLimits
@@ -313,10 +314,10 @@ def split_options(
         elif lower in shared_names:
             others[shared_names[lower]] = value
         elif lower not in _OF_SPARK:
-            near = get_close_matches(lower, [*own_names, *shared_names], n=1)
             known = {**own_names, **shared_names}
-            hint = f"; did you mean {known[near[0]]}?" if near else "; docs/spark.md lists the options"
-            problems.append(f'{name}: is not an option of format("headrace"){hint}')
+            meant = known.get(suggested(lower, known) or "")
+            hint = did_you_mean(meant, otherwise="docs/spark.md lists the options")
+            problems.append(f'{name}: is not an option of format("headrace"); {hint}')
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path:
         _take_path(path, others, problems)

@@ -51,3 +51,15 @@ def test_a_row_that_names_what_is_gone_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("| Where? | `headrace/gone.py`, `gone_too.py` |\n")
     assert _missing(page.read_text()) == ["headrace/gone.py", "gone_too.py"]
+
+
+def test_did_you_mean_is_made_in_one_place() -> None:
+    """Nothing else compares names or writes the words."""
+    found = {
+        str(path.relative_to(ROOT))
+        for room in _ROOMS
+        for path in (ROOT / room).rglob("*.py")
+        if re.search(r"import difflib|from difflib|did you mean \{", path.read_text())
+    }
+    row = next(line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if "Did you mean" in line)
+    assert found == set(_SPAN.findall(row))

@@ -42,7 +42,7 @@ def configuration(route: Route, **changes: object) -> Path:
     ("text", "expected"),
     [
         pytest.param("{", "line 1", id="broken JSON"),
-        pytest.param('{"name": "n", "topik": "t"}', "topik: is no option", id="unknown option"),
+        pytest.param('{"name": "n", "topik": "t"}', "topik: is not an option", id="unknown option"),
         pytest.param("[]", "object", id="no object"),
     ],
 )

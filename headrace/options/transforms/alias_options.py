@@ -1,10 +1,10 @@
 """The options of one transform or predicate, under its alias, read one by one; every problem is noted."""
 
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from headrace.model.text_formatting import did_you_mean, similar
 from headrace.names.date_fields import DateKind, has_short_name
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePattern, DatePatternError, read_date_pattern
@@ -148,9 +148,9 @@ class AliasOptions:
     def refuse_unknown(self, what: str) -> None:
         """Note the options that nobody has asked for: they mean nothing to `what`."""
         for name in sorted(self._entries.keys() - self._known):
-            close = get_close_matches(name, sorted(self._known), n=1)
-            remedy = f"did you mean {self.prefix}{close[0]}?" if close else "remove it"
-            self.refuse(name, f"is no option of {what}; {remedy}")
+            close = similar(name, sorted(self._known))
+            meant = None if close is None else self.prefix + close
+            self.refuse(name, f"is not an option of {what}; {did_you_mean(meant, otherwise='remove it')}")
 
     def _read(self, name: str, text: str, read: Callable[[str], T], wrong: type[ValueError]) -> T | None:
         try:

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Final, TypeVar
 
+from headrace.model.text_formatting import did_you_mean, similar
 from headrace.options.declarations.transform_options import PREDICATE_ALIASES, TRANSFORM_ALIASES
 from headrace.options.given import Entry
 from headrace.options.problems import Problems
@@ -78,10 +78,9 @@ def _aliases(entries: Mapping[str, Entry], option: str, problems: Problems) -> l
         rest = name.removeprefix(f"{option}.")
         if not any(rest.startswith(f"{alias}.") for alias in listed):
             alias = rest.partition(".")[0]
-            close = get_close_matches(alias, listed, n=1)
-            hint = (
-                f"did you mean {option}.{close[0]}?" if close else f"add {alias} to {option}, or remove this"
-            )
+            close = similar(alias, listed)
+            meant = None if close is None else f"{option}.{close}"
+            hint = did_you_mean(meant, otherwise=f"add {alias} to {option}, or remove this")
             problems.add(stray.spelled, f"belongs to no alias that {option} lists; {hint}")
     return list(dict.fromkeys(listed))
 
@@ -93,9 +92,12 @@ def _read(options: AliasOptions, readers: Mapping[str, Callable[[AliasOptions], 
         return None
     read = readers.get(name.strip())
     if read is None:
-        close = get_close_matches(name.strip(), readers, n=1, cutoff=0.85)
-        hint = f"did you mean {close[0]}? Known are" if close else "known are"
-        options.refuse("type", f"this class does not run here; {hint} {known}")
+        # Java's class names share their beginning, so that all of them resemble each other.
+        close = similar(name.strip(), readers, least=0.85)
+        hint = did_you_mean(close, otherwise=f"known are {known}")
+        options.refuse(
+            "type", f"this class does not run here; {hint}{f' Known are {known}' if close else ''}"
+        )
         return None
     return read(options)
 
@@ -119,9 +121,8 @@ def _condition(
         return None, None
     alias = alias.strip()
     if alias not in predicates:
-        close = get_close_matches(alias, predicates, n=1)
-        hint = f"did you mean {close[0]}?" if close else "add it there, with its type"
-        options.refuse("predicate", f"is no alias that {_PREDICATES} lists; {hint}")
+        hint = did_you_mean(similar(alias, predicates), otherwise="add it there, with its type")
+        options.refuse("predicate", f"is not an alias that {_PREDICATES} lists; {hint}")
         return None, None
     predicate = predicates[alias][0]
     return (None if predicate is None else Condition(predicate=predicate, negate=negate)), alias

@@ -176,7 +176,7 @@ class _Properties:
             given.warn(f"properties that nothing depends on here: {', '.join(sorted(needless))}")
         for name in self._texts:
             if name not in rows:
-                self.refuse(name, "is no property of Lenses' source that is known here; remove it")
+                self.refuse(name, "is not a property of Lenses' source that is known here; remove it")
 
     def text(self, name: str) -> str:
         """The value, empty where there is none."""

@@ -161,7 +161,7 @@ class StatementOptions:
             row = property_row(name)
             if row is None:
                 known = ", ".join(each.name for each in PROPERTIES if each.fate is not Fate.REFUSED)
-                self._wrong(f"{name!r} is no property of the S3 sink; known are {known}", each)
+                self._wrong(f"{name!r} is not a property of the S3 sink; known are {known}", each)
             elif row.fate is Fate.REFUSED:
                 self._wrong(f"{name!r} {row.note}", each)
 

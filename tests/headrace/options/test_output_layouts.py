@@ -179,4 +179,4 @@ def test_quixs_names_that_say_nothing(changes: Mapping[str, str], problem: str) 
 def test_quixs_names_are_its_layouts_alone() -> None:
     """Elsewhere they are unknown, with a hint."""
     (found,) = sink_problems({"directory": "a"})
-    assert str(found) == "directory: is no option of Headrace; did you mean aws.s3.prefix?"
+    assert str(found) == "directory: is not an option of Headrace; did you mean aws.s3.prefix?"

@@ -39,7 +39,7 @@ _EXPECTED: Final[dict[str, tuple[str, ...]]] = {
     "aiven-source-docs": (),
     "aiven-source-first-class": (
         "did you mean input.format?",
-        "topic.partitions: is no option of Headrace; remove it",
+        "topic.partitions: is not an option of Headrace; remove it",
         "expected HeadraceSource, HeadraceSink, io.aiven.kafka.connect.s3.source.S3SourceConnector",
     ),
     "aiven-source-hash": (),
@@ -56,7 +56,7 @@ _EXPECTED: Final[dict[str, tuple[str, ...]]] = {
     "confluent-iceberg-minio": (
         "did you mean aws.s3.endpoint?",
         "did you mean s3.path.style.access.enabled?",
-        "s3.force.path.style: is no option of Confluent's S3 sink, and none of Headrace; remove it",
+        "s3.force.path.style: is not an option of Confluent's S3 sink or of Headrace; remove it",
     ),
     "confluent-issue-177": (),
     "confluent-issue-487": ("leave it out and write file.name.template",),

@@ -385,7 +385,7 @@ def test_client_options_are_translated(
         ),
         pytest.param(
             {"producer.override.lingr.ms": "1"},
-            "producer.override.lingr.ms: is no property of librdkafka; did you mean linger.ms?",
+            "producer.override.lingr.ms: is not a property of librdkafka; did you mean linger.ms?",
             id="unknown property",
         ),
         pytest.param(

@@ -31,21 +31,23 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         pytest.param(
             {"aws.s3.regoin": "x"},
-            "aws.s3.regoin: is no option of Headrace; did you mean aws.s3.region?",
+            "aws.s3.regoin: is not an option of Headrace; did you mean aws.s3.region?",
             id="unknown",
         ),
         pytest.param(
-            {"bucket": "a"}, "bucket: is no option of Headrace; did you mean aws.s3.bucket.name?", id="meant"
+            {"bucket": "a"},
+            "bucket: is not an option of Headrace; did you mean aws.s3.bucket.name?",
+            id="meant",
         ),
         pytest.param(
             {"aws.s3.bucket": "a"},
-            "aws.s3.bucket: is no option of Headrace; did you mean aws.s3.bucket.name?",
+            "aws.s3.bucket: is not an option of Headrace; did you mean aws.s3.bucket.name?",
             id="near an old name",
         ),
-        pytest.param({"zzz": "1"}, "zzz: is no option of Headrace; remove it", id="nothing near"),
+        pytest.param({"zzz": "1"}, "zzz: is not an option of Headrace; remove it", id="nothing near"),
         pytest.param(
             {"producer.linger.ms": "1"},
-            "producer.linger.ms: is no option of Headrace; did you mean producer.override.linger.ms?",
+            "producer.linger.ms: is not an option of Headrace; did you mean producer.override.linger.ms?",
             id="without override",
         ),
         pytest.param(

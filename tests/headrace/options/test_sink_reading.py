@@ -109,7 +109,7 @@ def test_a_source_passes_over_what_a_workers_file_says_of_sinks() -> None:
         ({_RESET: "none"}, f"{_RESET} = 'none': expected earliest or latest"),
         (
             {"consumer.isolation.level": "read_uncommitted"},
-            f"consumer.isolation.level: is no option of Headrace; did you mean {_ISOLATION}?",
+            f"consumer.isolation.level: is not an option of Headrace; did you mean {_ISOLATION}?",
         ),
         (
             {"producer.override.isolation.level": "x"},

@@ -127,7 +127,7 @@ def test_policies_have_every_bucket() -> None:
             {"route.money.key.converter": "x"},
             "route.money.key.converter: key.converter is for the whole sink",
         ),
-        ({"route.money.unheard.of": "x"}, "route.money.unheard.of: unheard.of is no option of Headrace"),
+        ({"route.money.unheard.of": "x"}, "route.money.unheard.of: unheard.of is not an option of Headrace"),
         ({"route.a b.topics": "orders"}, "route.a b.topics: names no route"),
         (
             {"route.money.rotate.records": "-1"},

@@ -194,7 +194,7 @@ _KNOWN = "known are org.apache.kafka.connect.transforms.{DropHeaders, Filter, In
         ),
         (
             one(KAFKA + "Filter", predicate="p"),
-            "is no alias that predicates lists; add it there, with its type",
+            "is not an alias that predicates lists; add it there, with its type",
         ),
         (
             one(KAFKA + "Filter", negate="true"),

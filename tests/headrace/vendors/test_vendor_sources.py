@@ -252,7 +252,7 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
         {**RESTORE, "file.discovery.starting.timestamp": "5"},
         "remove it, and set include.existing=false",
     ),
-    ({**RESTORE, "s3.pol.interval.ms": "5"}, "s3.pol.interval.ms: is no option of Confluent's S3 source"),
+    ({**RESTORE, "s3.pol.interval.ms": "5"}, "s3.pol.interval.ms: is not an option of Confluent's S3 source"),
     ({**GENERIC, "topic.regex.list": ""}, "topic.regex.list = '': is missing; mode=GENERIC needs it"),
     ({**GENERIC, "topic.regex.list": "a:x,b:y"}, "topic.regex.list = 'a:x,b:y': names several pairs"),
     ({**GENERIC, "topic.regex.list": "a"}, "topic.regex.list = 'a': expected TOPIC:EXPRESSION"),
@@ -297,7 +297,7 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
         _kcql("insert into a select * from bkt PROPERTIES('read.text.mode'=Regex)"),
         "read.text.mode is for STOREAS",
     ),
-    (_kcql(f"{_TEXT}'flush.count'=1)"), "flush.count is no property of Lenses' source"),
+    (_kcql(f"{_TEXT}'flush.count'=1)"), "flush.count is not a property of Lenses' source"),
     (_kcql(f"{_TEXT}'post.process.action'=rename)"), "post.process.action expected Delete or Move"),
     (_kcql(f"{_TEXT}'post.process.action'=move)"), "post.process.action.prefix is missing"),
     (

@@ -82,7 +82,7 @@ def test_each_option_has_a_line() -> None:
         ({"example.secret": "${env:NONE}"}, "example.secret: the environment variable NONE is not set"),
         (
             {"example.buckets": "1"},
-            "example.buckets: is no option of the example's sink, and none of Headrace",
+            "example.buckets: is not an option of the example's sink or of Headrace",
         ),
     ],
 )

@@ -306,7 +306,7 @@ def test_tags_encryption_and_retries_are_kept() -> None:
         ),
         (
             {"flush.sizes": "1"},
-            "flush.sizes: is no option of Confluent's S3 sink, and none of Headrace; did you mean flush.size",
+            "flush.sizes: is not an option of Confluent's S3 sink or of Headrace; did you mean flush.size",
         ),
     ],
     ids=lambda value: "" if isinstance(value, dict) else str(value).partition(":")[0],

@@ -210,7 +210,7 @@ def test_options(changes: Mapping[str, str], own: Mapping[str, str | None]) -> N
         ({"connect.s3.kcql": f"{_B}; {_B}"}, "orders is in two statements"),
         (
             {"connect.s3.kcql": f"{_B} PROPERTIES('flush.number'=1)"},
-            "'flush.number' is no property of the S3",
+            "'flush.number' is not a property of the S3",
         ),
         ({"connect.s3.kcql": f"{_B} PROPERTIES('read.text.mode'=a)"}, "is a property of Lenses' source"),
         ({"connect.s3.kcql": f"{_B} PROPERTIES('flush.count'=0)"}, "flush.count is a whole number from 1"),
