@@ -51,6 +51,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "policy": (
         ("headrace policy orders.json", "what credentials have to allow"),
         ("headrace policy orders.json --for run", "one document, for the tools of AWS"),
+        ("headrace policy orders.json --cluster-arn arn:aws:kafka:..", "with Kafka's actions on MSK"),
     ),
     "athena": (
         ("headrace athena archive.json", "the table over each topic's objects"),

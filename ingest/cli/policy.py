@@ -7,9 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from headrace.model.sanitize import json_text
+from ingest.checks.findings.iam_kafka import cluster_of
 from ingest.checks.findings.iam_policy import policies
 from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
+
+_TO_FILL_IN = (
+    "ACCOUNT, CLUSTER and UUID of the kafka-cluster actions are to be filled in: --cluster-arn does it, with "
+    "what `aws kafka list-clusters-v2` prints."
+)
 
 
 class Part(StrEnum):
@@ -25,6 +31,14 @@ For = Annotated[
     Part | None,
     typer.Option("--for", help="One document alone, ready for the tools of AWS."),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster-arn",
+        metavar="ARN",
+        help="The MSK cluster that is logged in to by IAM; without it, capitals are to be filled in.",
+    ),
+]
 _TITLES = {
     Part.RUN: "for `headrace run`",
     Part.CHECK: "for `headrace check`, beside that of run",
@@ -36,16 +50,19 @@ _TITLES = {
 def policy(
     config: Config,
     part: For = None,
+    cluster: Cluster = None,
     as_json: AsJson = False,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
 ) -> None:
     """Print the least IAM policy of this configuration, and a sink's lifecycle rule. Contacts nothing.
 
-    Kafka's ACLs are in docs/security.md.
+    With AWS IAM on MSK it has Kafka's actions, too. Kafka's ACLs are in docs/security.md.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
-    found: dict[str, Any] = policies(settings)
+    found: dict[str, Any] = policies(settings, cluster=cluster)
+    if cluster is None and cluster_of(settings, None) is not None:
+        typer.echo(_TO_FILL_IN, err=True)
     if part is not None:
         found = {part.value: found.get(part.value, {})}
         typer.echo(json.dumps(found[part.value], indent=2))

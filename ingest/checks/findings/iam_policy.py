@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from headrace.model.post_action import PostActionKind
+from headrace.names.archive_names import LayoutName
 from headrace.options import Settings
+from headrace.options.registry_settings import GlueSettings
 from headrace.options.sink_settings import Encryption, SinkSettings
+from ingest.checks.findings.iam_kafka import cluster_of, run_statements, setup_statements
 from ingest.checks.findings.upload_lifecycle import Rule, with_our_rule
 
 Statement = dict[str, Any]
@@ -16,20 +19,25 @@ _LENSES_COPIES: Final = ".temp-upload/"
 _ANY_KEY: Final = "arn:aws:kms:*:*:key/*"
 
 
-def policies(settings: Settings) -> dict[str, Any]:
-    """The documents by who needs them: `run`; `check` and `setup` beside it; a sink's lifecycle rule."""
+def policies(settings: Settings, *, cluster: str | None = None) -> dict[str, Any]:
+    """The documents by who needs them: `run`; `check` and `setup` beside it; a sink's lifecycle rule.
+
+    `cluster` is the ARN of the MSK cluster, for a configuration that logs in to it by IAM.
+    """
+    cluster = cluster_of(settings, cluster)
+    on_run = [] if cluster is None else run_statements(settings, cluster)
+    on_setup = [] if cluster is None else setup_statements(settings, cluster)
     if settings.sink is None:
         return {
-            "run": _document(_source_run(settings)),
+            "run": _document([*_source_run(settings), *on_run]),
             "check": _document(_source_check(settings)),
-            "setup": _document(_source_setup(settings)),
+            "setup": _document([*_source_setup(settings), *on_setup]),
         }
+    rule = _on_bucket(settings, "setup", "s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration")
     return {
-        "run": _document(_sink_run(settings, settings.sink)),
+        "run": _document([*_sink_run(settings, settings.sink), *on_run]),
         "check": _document([]),
-        "setup": _document(
-            [_on_bucket(settings, "setup", "s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration")]
-        ),
+        "setup": _document([rule, *on_setup]),
         "lifecycle": {"Rules": _rules(settings)},
     }
 
@@ -61,7 +69,15 @@ def _sink_run(settings: Settings, sink: SinkSettings) -> list[Statement]:
         found.append(
             _allow("key", ["kms:GenerateDataKey", "kms:Decrypt"], key if key.startswith("arn:") else _ANY_KEY)
         )
-    return found
+    return [*found, *_glue(sink)]
+
+
+def _glue(sink: SinkSettings) -> list[Statement]:
+    """Schemas are looked up by their version's id, which says nothing of the registry that has it."""
+    parts = (sink.converters.key, sink.converters.value)
+    if not any(isinstance(each.registry, GlueSettings) for each in parts):
+        return []
+    return [_allow("schemas", ["glue:GetSchemaVersion"], "*")]
 
 
 def _takeover(settings: Settings, sink: SinkSettings) -> list[Statement]:
@@ -81,6 +97,13 @@ def _takeover(settings: Settings, sink: SinkSettings) -> list[Statement]:
 
 def _source_run(settings: Settings) -> list[Statement]:
     found = [_listing(settings), _on_objects(settings, "objects", "s3:GetObject", "s3:GetObjectVersion")]
+    if not settings.discovery.include_existing:
+        # An upload that was under way at the first start is dated before it, and yet new.
+        found.append(_on_bucket(settings, "uploads", "s3:ListBucketMultipartUploads"))
+    restore = settings.format.restore
+    if restore is not None and restore.layout in {None, LayoutName.CONFLUENT}:
+        # Where tombstones belong, by the offsets in the tags of value objects.
+        found.append(_on_objects(settings, "tags", "s3:GetObjectTagging"))
     found += _post_action(settings)
     if settings.sqs is not None:
         actions = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"]
@@ -100,16 +123,13 @@ def _post_action(settings: Settings) -> list[Statement]:
         versions = [each.replace("Object", "ObjectVersion") for each in tagging]
         return [_on_objects(settings, "tag", *tagging, *versions)]
     bucket, prefix = action.moves_to
-    target = f"arn:aws:s3:::{bucket or settings.s3.bucket}/{prefix}*"
-    put = ["s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipartUpload"]
-    found = [_on_objects(settings, "moveFrom", "s3:DeleteObject", "s3:GetObjectTagging")]
-    if bucket is None:
-        return [*found, _allow("moveTo", put, target)]
-    # What is there already is looked at, and without a listing what is not there looks forbidden.
+    target = f"arn:aws:s3:::{bucket or settings.s3.bucket}"
+    put = ["s3:GetObject", "s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipartUpload"]
+    # What is at the target already is looked at, and without a listing what is not there looks forbidden.
     return [
-        *found,
-        _allow("moveTo", ["s3:GetObject", *put], target),
-        _allow("moveToList", ["s3:ListBucket"], f"arn:aws:s3:::{bucket}"),
+        _on_objects(settings, "moveFrom", "s3:DeleteObject", "s3:GetObjectTagging"),
+        _allow("moveTo", put, f"{target}/{prefix}*"),
+        _allow("moveToList", ["s3:ListBucket"], target),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from headrace.model.errors import InvalidConfiguration
 from ingest.checks.findings.iam_policy import policies
 from ingest.cli.app import app
 from tests.ingest.checks.findings.configured import configured
@@ -141,3 +142,156 @@ def test_a_move_to_another_bucket_needs_rights_there() -> None:
         ["s3:ListBucket"],
     )
     assert by_sid["moveFrom"]["Resource"] == "arn:aws:s3:::bucket/*"
+
+
+def test_uploads_under_way_are_listed_where_existing_objects_are_left_out() -> None:
+    """Which ones are new is known from them."""
+    assert "s3:ListBucketMultipartUploads" not in _actions(policies(configured())["run"])
+    assert "s3:ListBucketMultipartUploads" in _actions(
+        policies(configured({"include.existing": "false"}))["run"]
+    )
+
+
+def test_a_sink_that_reads_by_glue_looks_up_versions() -> None:
+    """By the version's id alone."""
+    converter = "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter"
+    found = policies(configured(_SINK | {"value.converter": converter, "aws.s3.region": "eu-west-1"}))
+
+    assert found["run"]["Statement"][-1] == {
+        "Sid": "schemas",
+        "Effect": "Allow",
+        "Action": ["glue:GetSchemaVersion"],
+        "Resource": "*",
+    }
+
+
+_IAM: dict[str, str | None] = {
+    "sasl.mechanism": "AWS_MSK_IAM",
+    "security.protocol": "SASL_SSL",
+    "bootstrap.servers": "b-1.orders.abc.c2.kafka.eu-west-1.amazonaws.com:9098",
+    "aws.s3.region": "eu-west-1",
+}
+_ARN = "arn:aws:kafka:eu-west-1:123456789012:{}/orders/1a2b-3"
+_PLACEHOLDER = "arn:aws:kafka:eu-west-1:ACCOUNT:{}/CLUSTER/UUID"
+_WRITING = {"DescribeTopic", "ReadData", "WriteData", "DescribeTopicDynamicConfiguration"}
+
+
+def _kafka(options: dict[str, str | None], part: str = "run", **given: str) -> dict[str, Any]:
+    statements = policies(configured(_IAM | options), **given)[part]["Statement"]
+    return {each["Sid"]: each for each in statements if each["Sid"].startswith("kafka")}
+
+
+def _words(statement: dict[str, Any]) -> set[str]:
+    return {each.removeprefix("kafka-cluster:") for each in statement["Action"]}
+
+
+def test_a_source_on_msk_needs_its_names_in_the_cluster() -> None:
+    """As the ACLs of docs/security.md, in MSK's words."""
+    found = _kafka(
+        {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"},
+        cluster=_ARN.format("cluster"),
+    )
+
+    assert found["kafkaCluster"]["Resource"] == _ARN.format("cluster")
+    assert _words(found["kafkaCluster"]) == {"Connect", "WriteDataIdempotently"}
+    assert found["kafkaTransactions"]["Resource"] == f"{_ARN.format('transactional-id')}/uploads-*"
+    assert _words(found["kafkaTransactions"]) == {"DescribeTransactionalId", "AlterTransactionalId"}
+    assert found["kafkaGroups"]["Resource"] == f"{_ARN.format('group')}/headrace-uploads"
+    assert _words(found["kafkaGroups"]) == {"DescribeGroup", "AlterGroup"}
+    assert found["kafkaLedger"]["Resource"] == f"{_ARN.format('topic')}/uploads-offsets"
+    assert _words(found["kafkaLedger"]) == _WRITING | {"CreateTopic"}
+    assert found["kafkaWrite"]["Resource"] == [f"{_ARN.format('topic')}/{each}" for each in ("events", "bad")]
+    assert _words(found["kafkaWrite"]) == _WRITING
+    assert "kafkaRead" not in found
+
+
+@pytest.mark.parametrize(
+    ("options", "topics"),
+    [
+        ({"topic": None, "file.name.template": "{{topic}}/.*"}, ["*"]),
+        ({"topic": None, "file.name.template": None, "input.layout": "confluent"}, ["*"]),
+        (
+            {
+                "transforms": "r",
+                "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+                "transforms.r.regex": "(.*)",
+                "transforms.r.replacement": "x-$1",
+            },
+            ["x-events"],
+        ),
+        (
+            {
+                "transforms": "r",
+                "transforms.r.type": "org.apache.kafka.connect.transforms.TimestampRouter",
+            },
+            ["*"],
+        ),
+    ],
+)
+def test_topics_are_those_that_records_come_to(options: dict[str, str | None], topics: list[str]) -> None:
+    """All, where keys or records name them; of a cluster that is to be filled in without its ARN."""
+    found = _kafka(options)["kafkaWrite"]["Resource"]
+    assert found == f"{_PLACEHOLDER.format('topic')}/{topics[0]}"
+
+
+def test_topics_that_run_makes_may_be_created() -> None:
+    """And `setup` may create those that are named, in any case."""
+    created: dict[str, str | None] = {
+        "topic.creation.default.partitions": "3",
+        "topic.creation.default.replication.factor": "3",
+    }
+    assert _words(_kafka(created)["kafkaWrite"]) == _WRITING | {"CreateTopic"}
+
+    setup = _kafka({}, "setup")
+    assert _words(setup["kafkaTopics"]) == {"DescribeTopic", "CreateTopic"}
+    assert setup["kafkaTopics"]["Resource"] == [
+        f"{_PLACEHOLDER.format('topic')}/uploads-offsets",
+        f"{_PLACEHOLDER.format('topic')}/events",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "topics"), [({}, "orders"), ({"topics": None, "topics.regex": "a.*"}, "*")]
+)
+def test_a_sink_on_msk_reads_its_topics(options: dict[str, str | None], topics: str) -> None:
+    """And has the group of its offsets beside that of its lead."""
+    found = _kafka(_SINK | options)
+
+    assert found["kafkaRead"]["Resource"] == f"{_PLACEHOLDER.format('topic')}/{topics}"
+    assert _words(found["kafkaRead"]) == {"DescribeTopic", "ReadData"}
+    assert "kafkaWrite" not in found
+    assert found["kafkaGroups"]["Resource"] == [
+        f"{_PLACEHOLDER.format('group')}/headrace-uploads",
+        f"{_PLACEHOLDER.format('group')}/uploads",
+    ]
+
+
+def test_without_iam_nothing_of_kafka_is_in_the_policy() -> None:
+    """Kafka's own ACLs are no policy's."""
+    for options in ({}, _SINK):
+        text = json.dumps(policies(configured(options)))
+        assert "kafka-cluster" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "arn"),
+    [(_IAM, "arn:aws:kafka:eu-west-1:1:cluster/a"), (_IAM, "*"), ({}, _ARN.format("cluster"))],
+)
+def test_an_arn_that_names_no_cluster_is_refused(options: dict[str, str | None], arn: str) -> None:
+    """Or one where no client logs in by IAM."""
+    with pytest.raises(InvalidConfiguration, match="--cluster-arn"):
+        policies(configured(options), cluster=arn)
+
+
+def test_what_is_to_be_filled_in_is_said(tmp_path: Path) -> None:
+    """Beside the document, which stays JSON."""
+    result = _policy(tmp_path, _IAM, "--for", "run")
+    assert "CLUSTER and UUID" in result.stderr
+    assert json.loads(result.stdout)["Version"]
+    assert _policy(tmp_path, _IAM, "--cluster-arn", _ARN.format("cluster")).stderr == ""
+
+
+def _policy(folder: Path, options: dict[str, str | None], *arguments: str) -> Any:
+    base = {"name": "a", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "bucket", "topics": "orders"}
+    (folder / "sink.json").write_text(json.dumps({**base, "aws.s3.region": "eu-west-1", **options}))
+    return CliRunner().invoke(app, ["policy", str(folder / "sink.json"), *arguments])
