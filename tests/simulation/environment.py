@@ -150,7 +150,7 @@ class Instance:
         """How its run ended, None while it runs."""
         self.connector: Connector | None = None
         self.process = environment.kernel.process(configuration["name"])
-        self._configuration = dict(configuration)
+        self.options = dict(configuration)
         self._until_idle = until_idle
         environment.kernel.spawn(self.process, self._run, "main")
 
@@ -168,7 +168,7 @@ class Instance:
     def _run(self) -> None:
         failures = ThreadFailures()
         try:
-            settings = self.environment.settings(self._configuration)
+            settings = self.environment.settings(self.options)
             self.connector = Connector(
                 settings,
                 RunOptions(until_idle=self._until_idle),

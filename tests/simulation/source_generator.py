@@ -82,7 +82,8 @@ _CHANGING: Final = (
     "record.headers",
     "job.max.objects",
     "decode.unit.max.bytes",
-    "input.format",
+    # Often: each of its values means something else for what is there.
+    *("input.format",) * 5,
 )
 _NAMES: Final = (
     "in/a.jsonl",

@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,9 +13,11 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.model.ledger_entry import LedgerEntry, decode_entry, decode_key
+from headrace.model.objects import ObjectId
 from tests.simulation.broker import Record
 from tests.simulation.course import Course, Ended, run_course
-from tests.simulation.environment import Environment, environment
+from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.operations import Operations
 from tests.simulation.s3 import StoredObject
 from tests.simulation.scenario import Given, Scenario
@@ -36,6 +38,14 @@ class SourceOutcome(Ended):
     """What was taken from the bucket while rows of it were missing in Kafka."""
     repeats: int = 0
     """How often an operator has asked for everything again."""
+    misread: set[int] = field(default_factory=set)
+    """Numbers of the objects that a process with another `input.format` than theirs may have read."""
+    forms: dict[int, str] = field(default_factory=dict)
+    """By number, the formats of the objects that came."""
+    ids: dict[int, ObjectId] = field(default_factory=dict)
+    """By number, the objects as the ledger names them."""
+    ledger: dict[ObjectId, LedgerEntry] = field(default_factory=dict)
+    """The last word of the ledger on each object."""
 
 
 def run_source(scenario: Scenario, *, calm: bool = False, seed: int | None = None) -> SourceOutcome:
@@ -64,6 +74,17 @@ def row_of(value: bytes | None) -> Row | None:
         return str(found["n"]), str(found["x"])
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def rows_in(value: bytes | None) -> list[Row]:
+    """The rows of a record: one, or those of an array that was read as a line."""
+    row = row_of(value)
+    if row is not None:
+        return [row]
+    try:
+        return [(str(one["n"]), str(one["x"])) for one in json.loads(value or b"null")]
+    except (ValueError, TypeError, KeyError):
+        return []
 
 
 def encoded(given: Given, form: str) -> bytes:
@@ -162,7 +183,7 @@ class _SourceCourse(Course):
     def _upload(self, begin: int, end: int, late: float) -> None:
         made = self.made
         self._move_house()
-        form = self.options.get("input.format", "jsonl")
+        form = _form(self.options)
         for number in range(begin, min(end, len(self.scenario.records))):
             given = self.scenario.records[number]
             if given.topic in self._put:
@@ -170,11 +191,25 @@ class _SourceCourse(Course):
             self._put[given.topic] = number
             body = self._stored[number] = encoded(given, form)
             etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
+            self._outcome.forms[number] = form
+            self._outcome.ids[number] = ObjectId(self._bucket, given.topic, etag)
+            if any(_form(one.options) != form for one in self.alive):
+                self._outcome.misread.add(number)
             stored = StoredObject(body, f'"{etag}"', {}, made.bucket.now_ms())
             made.bucket.put(self._bucket, given.topic, stored, "put")
             made.queue.announce(
                 self._bucket, given.topic, etag=etag, size=len(body), after=0.0 if self.calm else late
             )
+
+    def start(self, **changes: str) -> Instance:
+        """See Course."""
+        self._note_format()
+        return super().start(**changes)
+
+    def _note_format(self) -> None:
+        """A process begins: what is there in another format is misread, unless it was read before."""
+        form = _form(self.options)
+        self._outcome.misread.update(number for number, other in self._outcome.forms.items() if other != form)
 
     def _delete(self, number: int) -> None:
         self._move_house()
@@ -190,6 +225,8 @@ class _SourceCourse(Course):
         """Somebody takes an object away: what it held must be in Kafka by then."""
         number = self._put.get(key)
         is_marked = self._operations.marks or number in self._touched
+        # Of another format, a header may be all that it is read as.
+        is_marked = is_marked or number in self._outcome.misread
         if bucket != self._bucket or number is None or is_marked or self._stored[number] != stored.body:
             return
         seen = {row_of(record.value) for partition in self._partitions() for record in partition}
@@ -209,8 +246,26 @@ class _SourceCourse(Course):
         """See Course."""
         super().collect()
         self._move_house()
+        self._note_format()
         outcome = self._outcome
+        outcome.ledger = self._ledger()
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         self._outcome.records = self._partitions()
         self._outcome.letters = self.made.broker.visible(LETTERS, 0)
         self._outcome.whole = [number for number in sorted(self._put.values()) if number not in self._touched]
+
+    def _ledger(self) -> dict[ObjectId, LedgerEntry]:
+        """What the ledger says of each object."""
+        name = self.made.settings(self.options).kafka.ledger_topic
+        topic = self.made.broker.topics.get(name)
+        found = {}
+        for record in () if topic is None else self.made.broker.visible(name, 0):
+            key = decode_key(record.key or b"")
+            if isinstance(key, ObjectId):
+                found[key] = record.value
+        return {key: decode_entry(value) for key, value in found.items() if value is not None}
+
+
+def _form(options: Mapping[str, str]) -> str:
+    """The format that a configuration names."""
+    return options.get("input.format", "jsonl")
