@@ -1,11 +1,12 @@
 """The course of a run: processes are started, and what goes wrong goes wrong, step by step."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.simulation.environment import Environment, Instance
+from tests.simulation.kernel import Process
 from tests.simulation.scenario import Scenario
 
 _NUMBERS: Final = itertools.count(1)
@@ -49,6 +50,7 @@ class Course:
         self.ended = ended
         self.calm = calm
         self.instances: list[Instance] = []
+        self._stopped: list[Process] = []
         number = next(_NUMBERS)
         self.options = dict(scenario.options) | {
             # Clients are kept by their properties: those of an earlier run are none of this one's.
@@ -65,11 +67,13 @@ class Course:
         """What each step does."""
         return {
             "start": self._start_if_none,
+            "wait": lambda: None,
             "second": self._start_second,
             "kill": self._kill,
             "kill worker": self._kill_worker,
             "stop": self._stop,
             "pause": self._pause,
+            "pause worker": self._pause_worker,
             "broker away": self._broker_away,
             "commit unanswered": self._commit_unanswered,
             "s3": self._s3,
@@ -119,14 +123,17 @@ class Course:
             one.kill()
 
     def _kill_worker(self) -> None:
-        workers = [
+        workers = self._workers()
+        if workers:
+            self.made.kernel.kill(self.made.kernel.rng.choice(workers))
+
+    def _workers(self) -> list[Process]:
+        return [
             worker
             for one in self.alive
             for worker in self.made.workers.get(one.process, ())
             if not worker.is_dead
         ]
-        if workers:
-            self.made.kernel.kill(self.made.kernel.rng.choice(workers))
 
     def _stop(self) -> None:
         for one in self.alive[:1]:
@@ -157,20 +164,28 @@ class Course:
     def _pause(self, seconds: float) -> None:
         if not self.alive:
             return
-        kernel, one = self.made.kernel, self.alive[0]
-        stopped = [
-            one.process,
-            *(worker for worker in self.made.workers.get(one.process, ()) if not worker.is_dead),
-        ]
-        for process in stopped:
+        one = self.alive[0]
+        workers = (worker for worker in self.made.workers.get(one.process, ()) if not worker.is_dead)
+        self._stop_for([one.process, *workers], seconds)
+
+    def _pause_worker(self, seconds: float) -> None:
+        """A worker stops so long that its slot is given to another one, and comes back."""
+        workers = self._workers()
+        if workers:
+            self._stop_for([self.made.kernel.rng.choice(workers)], seconds)
+
+    def _stop_for(self, processes: Sequence[Process], seconds: float) -> None:
+        kernel = self.made.kernel
+        for process in processes:
             kernel.stop(process)
+        self._stopped += processes
 
         def resume() -> None:
             kernel.sleep(seconds)
-            for process in stopped:
+            for process in processes:
                 kernel.go_on(process)
 
-        kernel.spawn(kernel.here() or one.process, resume, "resume")
+        kernel.spawn(kernel.process("operator"), resume, "resume")
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -181,6 +196,8 @@ class Course:
         made.network.lose_answers = 0
         made.bucket.weather.failing.clear()
         made.bucket.weather.forbidden.clear()
+        for process in self._stopped:
+            kernel.go_on(process)
         if not self.calm:
             kernel.sleep(4.0)
         for one in self.alive:

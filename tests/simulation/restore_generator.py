@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
-from tests.simulation.sink_generator import FAULTS, JSON, act_of
+from tests.simulation.sink_generator import FAULTS, JSON, fault_steps
 
 ARCHIVE: Final = "archive"
 ARCHIVED: Final = "orders"
@@ -127,9 +127,4 @@ def _steps(rng: random.Random) -> Iterator[Step]:
         yield Step(rng.choice((0.0, 0.1, 2.0, 8.0)), "arrive", given)
         yield Step(0.0, "start", {})
         for _ in range(rng.choice((0, 0, 1, 2))):
-            fault = rng.choice(list(FAULTS))
-            yield Step(
-                rng.choice((0.0, 0.05, 0.1, 0.2, 1.0, 5.0)), act_of(fault, FAULTS), dict(FAULTS[fault])
-            )
-            if fault in ("kill", "stop"):
-                yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})
+            yield from fault_steps(rng, rng.choice((0.0, 0.05, 0.1, 0.2, 1.0, 5.0)), FAULTS, None)

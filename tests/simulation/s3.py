@@ -49,18 +49,20 @@ class Weather:
     """What is wrong with S3 at the moment, each for so many of the next calls."""
 
     failing: dict[str, int] = field(default_factory=dict)
-    """By kind: `503`, `lost` (it happened, and is not answered), `silent` (it did not), `broken` (200 with an
-    error in its document, of completions)."""
+    """By kind, and of one operation where its name follows: `503`, `lost` (it happened, and is not
+    answered), `silent` (it did not), `broken` (200 with an error in its document, of completions)."""
     down_until: float = 0.0
     forbidden: set[str] = field(default_factory=set)
     """Operations that are refused."""
 
-    def strikes(self, kind: str) -> bool:
+    def strikes(self, kind: str, operation: str) -> bool:
         """Whether this call meets it."""
-        left = self.failing.get(kind, 0)
-        if left > 0:
-            self.failing[kind] = left - 1
-        return left > 0
+        for name in (f"{kind} {operation}", kind):
+            left = self.failing.get(name, 0)
+            if left > 0:
+                self.failing[name] = left - 1
+                return True
+        return False
 
 
 class Bucket:
@@ -175,7 +177,7 @@ class SimulatedS3:
         def act() -> Any:
             operation = "CompleteMultipartUpload"
             upload = self._upload(operation, given)
-            if self._all.weather.strikes("broken"):
+            if self._all.weather.strikes("broken", operation):
                 raise refused(operation, "InternalError", 200)
             found = self._all.objects[given["Bucket"]]
             if given.get("IfNoneMatch") == "*" and given["Key"] in found:
@@ -409,9 +411,9 @@ class SimulatedS3:
             raise ConnectionClosedError(endpoint_url=_ENDPOINT)
         kernel.sleep(_CALL_SECONDS * (0.5 + kernel.rng.random()))
         kernel.require_alive()
-        if weather.strikes("503"):
+        if weather.strikes("503", operation):
             raise refused(operation, "SlowDown", 503)
-        if weather.strikes("silent"):
+        if weather.strikes("silent", operation):
             kernel.sleep(20.0)
             raise ReadTimeoutError(endpoint_url=_ENDPOINT)
         if operation in weather.forbidden:
@@ -419,7 +421,7 @@ class SimulatedS3:
         if given["Bucket"] not in self._all.objects:
             raise refused(operation, "NoSuchBucket", 404)
         answer = act()
-        if weather.strikes("lost"):
+        if weather.strikes("lost", operation):
             kernel.sleep(20.0)
             raise ReadTimeoutError(endpoint_url=_ENDPOINT)
         # Who dies here has done it, and never hears of it.

@@ -1,10 +1,11 @@
 """Scenarios of the sink: options in all pairs, records that are nasty, and what goes wrong meanwhile."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 
@@ -12,6 +13,7 @@ JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 LETTERS: Final = "letters"
+_OWN_SHARE: Final = 0.8
 BUCKET: Final = "archive"
 SECOND: Final = "second"
 """The bucket to which some connectors are moved."""
@@ -75,22 +77,19 @@ def _rows() -> list[dict[str, str | None]]:
 
 
 def sink_scenario(seed: int) -> Scenario:
-    """The scenario of a seed: pairs of options in their order first, then at random."""
+    """The scenario of a seed: pairs of options in their order first, between circumstances."""
     rng = random.Random(f"sink-{seed}")
-    rows = _rows()
-    chosen = (
-        rows[seed] if seed < len(rows) else {name: rng.choice(values) for name, values in DIMENSIONS.items()}
-    )
+    chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, SINK)
     topics = {f"events{number}": rng.choice((1, 1, 2, 3)) for number in range(rng.choice((1, 1, 2)))}
     options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, _WITH)
-    records = tuple(_records(rng, topics, options))
+    records = tuple(_records(rng, topics, options, about))
     return Scenario(
         seed=seed,
         direction="sink",
         options=options,
         topics=topics,
         records=records,
-        steps=tuple(_steps(rng, len(records), options, topics)),
+        steps=tuple(_steps(rng, len(records), options, topics, about)),
     )
 
 
@@ -154,11 +153,15 @@ _BAD: Final = (
 )
 
 
-def _records(rng: random.Random, topics: Mapping[str, int], options: Mapping[str, str]) -> Any:
+def _records(
+    rng: random.Random, topics: Mapping[str, int], options: Mapping[str, str], about: Circumstance | None
+) -> Any:
     is_json = options.get("value.converter") == JSON
     kinds = rng.sample(_SCALARS, rng.choice((1, 2, 2, 3)))
     times = rng.sample(_TIMES, rng.choice((1, 1, 2)))
     bad_share = rng.choice((0.0, 0.0, 0.05, 0.3))
+    if about is not None and about.bad_share is not None:
+        bad_share = about.bad_share
     for number in range(drawn_count(rng, small=(1, 2, 4, 6), big=(12, 30))):
         topic = rng.choice(list(topics))
         roll = rng.random()
@@ -207,6 +210,7 @@ def _document(rng: random.Random, kinds: Sequence[str], times: Sequence[str], nu
 FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kill": {},
     "kill worker": {},
+    "pause worker": {"seconds": 130.0},
     "stop": {},
     "second": {},
     "pause": {"seconds": 15.0},
@@ -214,6 +218,7 @@ FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "commit unanswered": {"count": 1},
     "s3": {"kind": "503", "count": 3},
     "s3 lost": {"kind": "lost", "count": 1},
+    "complete lost": {"kind": "lost CompleteMultipartUpload", "count": 1},
     "s3 silent": {"kind": "silent", "count": 1},
     "s3 broken": {"kind": "broken", "count": 2},
     "s3 away": {"seconds": 10.0},
@@ -269,12 +274,18 @@ def _operation(rng: random.Random, options: Mapping[str, str], topics: Mapping[s
         yield Step(rng.choice((0.1, 12.0)), "start", {})
 
 
-def _steps(rng: random.Random, records: int, options: Mapping[str, str], topics: Mapping[str, int]) -> Any:
+def _steps(
+    rng: random.Random,
+    records: int,
+    options: Mapping[str, str],
+    topics: Mapping[str, int],
+    about: Circumstance | None,
+) -> Any:
     """Records in portions, with faults and operations between them; at the end all is made well again."""
     yield Step(0.0, "start", {})
     done = 0
     while done < records:
-        end = min(records, done + rng.choice((1, 3, 8, 30)))
+        end = min(records, done + rng.choice((1, 3, 8, 30) if about is None else (1, 3, 5)))
         how = rng.choice(("plain", "plain", "committed", "aborted", "held"))
         yield Step(
             rng.choice((0.0, 0.0, 0.05, 0.05, 0.3, 2.0, 2.0, 11.0)),
@@ -283,14 +294,24 @@ def _steps(rng: random.Random, records: int, options: Mapping[str, str], topics:
         )
         done = end
         for _ in range(rng.choice((0, 0, 1, 1, 2))):
-            fault = rng.choice(list(FAULTS))
-            yield Step(
-                rng.choice((0.0, 0.01, 0.03, 0.1, 0.2, 1.0, 5.0)), act_of(fault, FAULTS), dict(FAULTS[fault])
-            )
-            if fault in ("kill", "stop"):
-                yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})
+            after = rng.choice((0.0, 0.01, 0.03, 0.1, 0.2, 1.0, 5.0))
+            yield from fault_steps(rng, after, FAULTS, about)
         if rng.random() < 0.2:
             yield from _operation(rng, options, topics)
+
+
+def fault_steps(
+    rng: random.Random, after: float, faults: Mapping[str, Mapping[str, Any]], about: Circumstance | None
+) -> Iterator[Step]:
+    """One of the faults, mostly one of the circumstance, and a start where it ends a process."""
+    is_about = about is not None and rng.random() < _OWN_SHARE
+    fault = rng.choice(about.faults) if about is not None and is_about else rng.choice(list(faults))
+    yield Step(after, act_of(fault, faults), dict(faults[fault]))
+    if fault in ("kill", "stop"):
+        yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})
+    if fault == "pause worker" and is_about:
+        # As long as it takes until another worker has its slot, and the first comes back beside it.
+        yield Step(rng.choice((1.0, 112.0, 128.0)), "wait", {})
 
 
 def act_of(fault: str, faults: Mapping[str, Mapping[str, Any]]) -> str:

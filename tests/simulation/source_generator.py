@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
-from tests.simulation.sink_generator import FAULTS, LETTERS, act_of
+from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps
 
 INCOMING: Final = "incoming"
 TOPIC: Final = "rows"
@@ -103,33 +104,35 @@ def _rows() -> list[dict[str, str | None]]:
 
 
 def source_scenario(seed: int) -> Scenario:
-    """The scenario of a seed: pairs of options in their order first, then at random."""
+    """The scenario of a seed: pairs of options in their order first, between circumstances."""
     rng = random.Random(f"source-{seed}")
-    rows = _rows()
-    chosen = (
-        rows[seed] if seed < len(rows) else {name: rng.choice(values) for name, values in DIMENSIONS.items()}
-    )
+    chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, SOURCE)
     options = valid_options(chosen, FIXED, _WITH)
-    objects = tuple(_objects(rng))
+    objects = tuple(_objects(rng, about))
     return Scenario(
         seed=seed,
         direction="source",
         options=options,
         topics={TOPIC: rng.choice((1, 2, 3))},
         records=objects,
-        steps=tuple(_steps(rng, len(objects), options)),
+        steps=tuple(_steps(rng, len(objects), options, about)),
     )
 
 
 _SIZES: Final = (0, 0, 50, 50, 900)
 
 
-def _objects(rng: random.Random) -> Iterator[Given]:
+def _objects(rng: random.Random, about: Circumstance | None) -> Iterator[Given]:
     """Objects as they are put, one after the other; a name may come again."""
-    names = rng.sample(_NAMES, rng.choice((1, 3, 6)))
+    few = None if about is None else about.names
+    names = rng.sample(_NAMES, few or rng.choice((1, 3, 6)))
     bad_share = rng.choice((0.0, 0.0, 0.1, 0.4))
     for number in range(drawn_count(rng, small=(1, 2, 3), big=(8, 15))):
-        name = rng.choice(names) if rng.random() < 0.2 else f"in/{number:03}-{rng.choice('abc')}.jsonl"
+        name = (
+            rng.choice(names)
+            if rng.random() < (0.7 if few else 0.2)
+            else f"in/{number:03}-{rng.choice('abc')}.jsonl"
+        )
         lines = []
         for row in range(rng.choice((0, 1, 2, 5, 12))):
             bad = rng.random() < bad_share
@@ -142,7 +145,9 @@ def _objects(rng: random.Random) -> Iterator[Given]:
         yield Given(name, 0, None, body, 0)
 
 
-def _steps(rng: random.Random, objects: int, options: Mapping[str, str]) -> Iterator[Step]:
+def _steps(
+    rng: random.Random, objects: int, options: Mapping[str, str], about: Circumstance | None
+) -> Iterator[Step]:
     """Objects come in portions, with faults and operations between them."""
     started = rng.random() < 0.7
     if rng.random() < 0.2:
@@ -162,14 +167,8 @@ def _steps(rng: random.Random, objects: int, options: Mapping[str, str]) -> Iter
             started = True
             yield Step(0.1, "start", {})
         for _ in range(rng.choice((0, 0, 1, 1, 2))):
-            fault = rng.choice(list(SOURCE_FAULTS))
-            yield Step(
-                rng.choice((0.0, 0.02, 0.05, 0.1, 0.2, 1.0, 5.0)),
-                act_of(fault, SOURCE_FAULTS),
-                dict(SOURCE_FAULTS[fault]),
-            )
-            if fault in ("kill", "stop"):
-                yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})
+            after = rng.choice((0.0, 0.02, 0.05, 0.1, 0.2, 1.0, 5.0))
+            yield from fault_steps(rng, after, SOURCE_FAULTS, about)
         if rng.random() < 0.3:
             yield from _operation(rng, options)
         if rng.random() < 0.15:
