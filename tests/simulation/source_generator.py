@@ -23,17 +23,20 @@ FIXED: Final = {
     "file.name.template": ".*",
     "poll.interval.ms": "2000",
 }
+MOVED: Final = "moved"
+"""The bucket to which objects are moved."""
 SECOND: Final = "second"
 """The bucket to which some connectors are moved."""
 
 DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
-    "input.format": ("jsonl", "csv", "json", "avro", "parquet"),
+    "input.format": ("jsonl", "csv", "json", "avro", "parquet", "text"),
+    "json.path": (None, "$.Records[*]"),
     "ordering": (None, "partition", "none"),
     "distribution.type": (None, "partition"),
     "errors.tolerance": ("all", None),
     "errors.deadletterqueue.topic.name": (LETTERS, None),
     "exactly.once.support": (None, "disabled"),
-    "post.action": (None, "delete", "move:done/", "move:in/done/"),
+    "post.action": (None, "delete", "move:done/", "move:in/done/", "move:s3://moved/done/"),
     "transaction.boundary.records": (None, "1", "3"),
     "transaction.boundary.interval.ms": (None, "10"),
     "job.max.objects": (None, "1", "2"),
@@ -53,8 +56,37 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "errors.max.attempts": (None, "1"),
     "max.bytes.per.second": (None, "20000"),
     "record.timestamp": (None, "object"),
+    "record.fields": (None, "constant:from"),
+    "transforms": (None, "insert", "flatten", "time", "header", "flatten,insert,header"),
 }
-_WITH: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {}
+_CONNECT: Final = "org.apache.kafka.connect.transforms."
+_INSERT: Final = {
+    "transforms.insert.type": f"{_CONNECT}InsertField$Value",
+    "transforms.insert.static.field": "inserted",
+    "transforms.insert.static.value": "yes",
+}
+_FLATTEN: Final = {"transforms.flatten.type": f"{_CONNECT}Flatten$Value"}
+_HEADER: Final = {
+    "transforms.header.type": f"{_CONNECT}InsertHeader",
+    "transforms.header.header": "h",
+    "transforms.header.value.literal": "yes",
+}
+_TIME: Final = {
+    "transforms.time.type": f"{_CONNECT}TimestampConverter$Value",
+    "transforms.time.field": "t",
+    "transforms.time.target.type": "string",
+    "transforms.time.format": "yyyy-MM-dd",
+}
+_WITH: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
+    ("input.format", "text"): {"text.pattern": "(?P<n>[0-9]+-[0-9]+) (?P<x>y*)"},
+    ("transforms", "insert"): _INSERT,
+    ("transforms", "flatten"): _FLATTEN,
+    ("transforms", "time"): _TIME,
+    ("transforms", "header"): _HEADER,
+    ("transforms", "flatten,insert,header"): {**_FLATTEN, **_INSERT, **_HEADER},
+}
+_WITH_TIMES: Final = ("jsonl", "json")
+"""Formats whose rows have a time, which a transform needs."""
 SOURCE_FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     **FAULTS,
     "queue away": {"seconds": 40.0},
@@ -107,6 +139,8 @@ def source_scenario(seed: int) -> Scenario:
     """The scenario of a seed: pairs of options in their order first, between circumstances."""
     rng = random.Random(f"source-{seed}")
     chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, SOURCE)
+    if chosen["transforms"] == "time" and chosen["input.format"] not in _WITH_TIMES:
+        chosen["transforms"] = None
     options = valid_options(chosen, FIXED, _WITH)
     objects = tuple(_objects(rng, about))
     return Scenario(
@@ -119,6 +153,7 @@ def source_scenario(seed: int) -> Scenario:
     )
 
 
+_TIME_MS: Final = 1_700_000_000_000
 _SIZES: Final = (0, 0, 50, 50, 900)
 
 
@@ -139,7 +174,9 @@ def _objects(rng: random.Random, about: Circumstance | None) -> Iterator[Given]:
             lines.append(
                 rng.choice((b"no JSON", b"{", b"\xff"))
                 if bad
-                else json.dumps({"n": f"{number}-{row}", "x": "y" * rng.choice(_SIZES)}).encode()
+                else json.dumps(
+                    {"n": f"{number}-{row}", "x": "y" * rng.choice(_SIZES), "t": _TIME_MS, "d": {"e": row}}
+                ).encode()
             )
         body = rng.choice((b"\n", b"\n", b"\r\n")).join(lines) + rng.choice((b"\n", b""))
         yield Given(name, 0, None, body, 0)
@@ -184,7 +221,9 @@ def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]
         yield Step(after, act, dict(OPERATIONS[name]))
     else:
         name, act = "change", "change"
-        changed = rng.choice(_CHANGING)
+        # Where a transform needs times, formats without them would be refused.
+        has_times = options.get("transforms") == "time"
+        changed = rng.choice([one for one in _CHANGING if not (has_times and one == "input.format")])
         other = {**options, changed: rng.choice(DIMENSIONS[changed])}
         kept = valid_options(other, FIXED, _WITH)
         yield Step(after, act, {"options": changes(options, kept)})

@@ -9,8 +9,9 @@ from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from tests.simulation.broker import Record
 from tests.simulation.laws import Finding, sanity
+from tests.simulation.objects import LINES, Row, members_of, row_of, rows_in, rows_of_object
 from tests.simulation.scenario import Scenario
-from tests.simulation.source_run import Row, SourceOutcome, row_of, rows_in, rows_of_object
+from tests.simulation.source_run import SourceOutcome
 
 # A row with more text does not fit in a topic with a limit.
 _LARGE: Final = 500
@@ -24,6 +25,7 @@ def judge_source(scenario: Scenario, outcome: SourceOutcome) -> list[Finding]:
     found += [Finding("last step last", sentence) for sentence in outcome.too_early]
     found += _once(scenario, outcome)
     found += _order(scenario, outcome)
+    found += _values(scenario, outcome)
     return found
 
 
@@ -39,12 +41,11 @@ def _once(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
     for given in scenario.records:
         known.update(rows_of_object(given)[0])
     for record in itertools.chain.from_iterable(outcome.records):
-        rows = rows_in(record.value)
-        is_whole = len(rows) == 1 or outcome.misread
-        if not rows or not is_whole or not all(row in known for row in rows):
+        rows = [row for row in rows_in(record.value) if row in known]
+        seen.update(rows)
+        # Lines can be read as CSV, and arrays as lines: who gives objects another format gets them.
+        if len(rows) != 1 and not outcome.misread:
             yield Finding("once", f"{record.value!r} is in Kafka, and in no object")
-        else:
-            seen.update(rows)
     for row, count in seen.items():
         if is_exact and count > known[row] * (1 + outcome.repeats):
             yield Finding("once", f"row {row[0]} is in Kafka {count} times")
@@ -65,12 +66,12 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
             continue
         good, faulty = rows_of_object(given)
         # Other formats hold the good rows alone.
-        faulty = faulty if outcome.forms[number] == "jsonl" else 0
+        faulty = faulty if outcome.forms[number] in LINES else 0
         missing = [row for row in good if row not in seen and not ("limit" in acts and len(row[1]) > _LARGE)]
         found = letters[outcome.ids[number]]
         if missing and number in outcome.misread:
             # Read as CSV, the first line names columns, and is no row.
-            if entry is None or not (entry.bad or len(good) + faulty == 1):
+            if entry is None or not (entry.records or entry.bad or len(good) + faulty == 1):
                 yield Finding("once", f"{given.topic}: read in another format, it is gone without a word")
             elif entry.bad and not found and _has_letters(scenario):
                 yield Finding("once", f"{given.topic}: read in another format, it has no dead letter")
@@ -123,3 +124,24 @@ def _order(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
                 yield Finding("once", f"rows of {scenario.records[number].topic} are out of their order")
                 return
             last[number] = place
+
+
+def _values(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
+    """A record has what transforms and `record.fields` make of its row, whatever happened before it."""
+    transforms = scenario.options.get("transforms", "").split(",")
+    wanted = {"inserted": "yes"} if "insert" in transforms else {}
+    wanted |= {"from": "constant"} if "record.fields" in scenario.options else {}
+    for record in itertools.chain.from_iterable(outcome.records):
+        members = members_of(record.value)
+        if members is None:
+            continue
+        is_right = all(members.get(name) == value for name, value in wanted.items())
+        if "flatten" in transforms:
+            is_right = is_right and not any(isinstance(value, dict) for value in members.values())
+        if "time" in transforms:
+            is_right = is_right and members["t"] == "2023-11-14"
+        if "header" in transforms:
+            is_right = is_right and ("h", b"yes") in record.headers
+        if not is_right:
+            what = f"{record.value!r} with headers {record.headers}"
+            yield Finding("alone", f"{what} has not been through {transforms}")

@@ -1,28 +1,20 @@
 """Runs a scenario of the source, and gives back what came of it."""
 
-import gzip
 import hashlib
-import io
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import cramjam
-import fastavro
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headrace.model.ledger_entry import LedgerEntry, decode_entry, decode_key
 from headrace.model.objects import ObjectId
 from tests.simulation.broker import Record
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, Instance, environment
+from tests.simulation.objects import encoded, form_of, row_of, rows_of_object
 from tests.simulation.operations import Operations
 from tests.simulation.s3 import StoredObject
-from tests.simulation.scenario import Given, Scenario
+from tests.simulation.scenario import Scenario
 from tests.simulation.sink_generator import LETTERS
-from tests.simulation.source_generator import INCOMING, SECOND, TOPIC
+from tests.simulation.source_generator import INCOMING, MOVED, SECOND, TOPIC
 
 
 @dataclass
@@ -56,81 +48,6 @@ def run_source(scenario: Scenario, *, calm: bool = False, seed: int | None = Non
     return outcome
 
 
-Row = tuple[str, str]
-"""What a row says: its number, and its text."""
-
-
-def rows_of_object(given: Given) -> tuple[list[Row], int]:
-    """The good rows of an object, and how many bad ones it has."""
-    lines = [line.rstrip(b"\r") for line in (given.value or b"").split(b"\n")]
-    good = [row for line in lines if (row := row_of(line)) is not None]
-    return good, sum(1 for line in lines if line.strip()) - len(good)
-
-
-def row_of(value: bytes | None) -> Row | None:
-    """What a record or a line says; None for what is no row."""
-    try:
-        found = json.loads(value or b"null")
-        return str(found["n"]), str(found["x"])
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-def rows_in(value: bytes | None) -> list[Row]:
-    """The rows of a record: one, or those of an array that was read as a line."""
-    row = row_of(value)
-    if row is not None:
-        return [row]
-    try:
-        return [(str(one["n"]), str(one["x"])) for one in json.loads(value or b"null")]
-    except (ValueError, TypeError, KeyError):
-        return []
-
-
-def encoded(given: Given, form: str) -> bytes:
-    """The bytes of an object: lines as they are, of other formats the good rows."""
-    body = given.value or b""
-    rows = [{"n": number, "x": text} for number, text in rows_of_object(given)[0]]
-    if form != "jsonl":
-        body = _FORMS[form](rows)
-    if given.topic.endswith(".gz"):
-        return gzip.compress(body, mtime=0)
-    return bytes(cramjam.zstd.compress(body)) if given.topic.endswith(".zst") else body
-
-
-def _avro(rows: list[dict[str, str]]) -> bytes:
-    out = io.BytesIO()
-    fields = [{"name": "n", "type": "string"}, {"name": "x", "type": "string"}]
-    schema: Any = {"type": "record", "name": "row", "fields": fields}
-    fastavro.writer(out, schema, rows, sync_interval=100, sync_marker=b"0123456789abcdef")
-    return out.getvalue()
-
-
-def _parquet(rows: list[dict[str, str]]) -> bytes:
-    out = io.BytesIO()
-    schema = pa.schema([("n", pa.string()), ("x", pa.string())])
-    pq.write_table(pa.Table.from_pylist(rows, schema), out, row_group_size=3)
-    return out.getvalue()
-
-
-def _csv(rows: list[dict[str, str]]) -> bytes:
-    lines = ["n,x", *(f"{row['n']},{row['x']}" for row in rows)]
-    return "\r\n".join(lines).encode()
-
-
-def _json(rows: list[dict[str, str]]) -> bytes:
-    """One array, or of an odd number of rows objects with nothing between them."""
-    return "".join(map(json.dumps, rows)).encode() if len(rows) % 2 else json.dumps(rows).encode()
-
-
-_FORMS: Final[dict[str, Callable[[list[dict[str, str]]], bytes]]] = {
-    "avro": _avro,
-    "parquet": _parquet,
-    "csv": _csv,
-    "json": _json,
-}
-
-
 class _SourceCourse(Course):
     """Objects come, and are ingested."""
 
@@ -150,6 +67,7 @@ class _SourceCourse(Course):
         """See Course."""
         self.made.bucket.make(INCOMING)
         self.made.bucket.make(SECOND)
+        self.made.bucket.make(MOVED)
         for name, partitions in self.scenario.topics.items():
             self.made.broker.create(name, partitions)
         self.made.broker.create(LETTERS, 1)
@@ -183,7 +101,7 @@ class _SourceCourse(Course):
     def _upload(self, begin: int, end: int, late: float) -> None:
         made = self.made
         self._move_house()
-        form = _form(self.options)
+        form = form_of(self.options)
         for number in range(begin, min(end, len(self.scenario.records))):
             given = self.scenario.records[number]
             if given.topic in self._put:
@@ -193,7 +111,7 @@ class _SourceCourse(Course):
             etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
             self._outcome.forms[number] = form
             self._outcome.ids[number] = ObjectId(self._bucket, given.topic, etag)
-            if any(_form(one.options) != form for one in self.alive):
+            if any(form_of(one.options) != form for one in self.alive):
                 self._outcome.misread.add(number)
             stored = StoredObject(body, f'"{etag}"', {}, made.bucket.now_ms())
             made.bucket.put(self._bucket, given.topic, stored, "put")
@@ -208,7 +126,7 @@ class _SourceCourse(Course):
 
     def _note_format(self) -> None:
         """A process begins: what is there in another format is misread, unless it was read before."""
-        form = _form(self.options)
+        form = form_of(self.options)
         self._outcome.misread.update(number for number, other in self._outcome.forms.items() if other != form)
 
     def _delete(self, number: int) -> None:
@@ -264,8 +182,3 @@ class _SourceCourse(Course):
             if isinstance(key, ObjectId):
                 found[key] = record.value
         return {key: decode_entry(value) for key, value in found.items() if value is not None}
-
-
-def _form(options: Mapping[str, str]) -> str:
-    """The format that a configuration names."""
-    return options.get("input.format", "jsonl")
