@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
 from math import gcd
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from headrace.model.errors import HeadraceError
+from headrace.names.date_fields import local_time
 from headrace.names.date_pattern import DatePattern, step_ms
 from headrace.names.name_escape import escape, unescape
 from headrace.names.name_template import (
@@ -29,7 +31,8 @@ _BETWEEN: Final = "|"
 _ELSEWHERE: Final = "\x1f"
 _DOTS: Final = frozenset({".", ".."})
 _MAX_OFFSET: Final = 2**63 - 1
-_YEAR_MS: Final = 367 * 86_400_000
+_DAY_MS: Final = 86_400_000
+_YEAR_MS: Final = 367 * _DAY_MS
 _UTC: Final = ZoneInfo("UTC")
 
 
@@ -202,11 +205,27 @@ class ObjectNames:
 
     def _text_ends(self, moment_ms: int, step: int) -> int | None:
         dates = self._clock_dates()
-        now = [date.text(moment_ms, zone, self._round_ms) for date, zone in dates]
-        for later in range(moment_ms + step, moment_ms + _YEAR_MS, step):
-            if [date.text(later, zone, self._round_ms) for date, zone in dates] != now:
-                return later
-        return None
+
+        def shown(at_ms: int) -> list[str]:
+            return [date.text(at_ms, zone, self._round_ms) for date, zone in dates]
+
+        def clocks(at_ms: int) -> list[timedelta | None]:
+            return [local_time(at_ms, zone).utcoffset() for _, zone in dates]
+
+        def first_change(begin: int, end: int) -> int | None:
+            if shown(end) == now and clocks(begin) == clocks(end):
+                return None
+            if end - begin == step:
+                return None if shown(end) == now else end
+            middle = begin + (end - begin) // step // 2 * step
+            return first_change(begin, middle) or first_change(middle, end)
+
+        now = shown(moment_ms)
+        # What is rounded changes at most once in such a stride, unless a clock is changed in it: a name of
+        # seconds that is rounded to days never does, which would take a year of seconds to find out.
+        stride = max(step, min(self._round_ms, _DAY_MS) // step * step)
+        strides = range(moment_ms, moment_ms + _YEAR_MS, stride)
+        return next((end for begin in strides if (end := first_change(begin, begin + stride))), None)
 
     def _clock_dates(self) -> list[tuple[DatePattern, ZoneInfo]]:
         """The dates of the wall clock in names, each with the zone of its clock."""

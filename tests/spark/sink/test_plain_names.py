@@ -1,11 +1,13 @@
 """Names of plain values: texts as Kafka Connect writes them, groups by the name, and what no name is."""
 
 from collections.abc import Mapping
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from headrace.names.date_pattern import DatePattern
 from headrace.names.name_ambiguity import is_ambiguous
 from headrace.names.name_template import Padding, read_name_template
 from spark.sink.grouping import Grouping
@@ -196,6 +198,57 @@ def test_least_and_greatest_times_are_known_at_the_end() -> None:
 
     assert not names.is_known_at_start
     assert names.key(facts) == "t/0/000000000002_5_77.json"
+
+
+def test_a_name_that_no_clock_changes_is_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds that are rounded to days: a slot does not look at each second of a year."""
+    names = names_of(
+        "{{joda:ss}}/" + TAIL,
+        file_name_timestamp_source="wallclock",
+        file_name_timestamp_round_ms="86400000",
+        file_name_timestamp_timezone="Europe/Berlin",
+    )
+    asked = []
+    text = DatePattern.text
+
+    def counted(date: DatePattern, moment_ms: int, zone: ZoneInfo, round_ms: int = 0) -> str:
+        asked.append(moment_ms)
+        return text(date, moment_ms, zone, round_ms)
+
+    monkeypatch.setattr(DatePattern, "text", counted)
+
+    assert names.name_ends_ms(1_704_067_200_000) is None
+    assert len(asked) < 1_000
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    round_minutes=st.sampled_from([7, 60, 90, 1440]),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/St_Johns"]),
+    pattern=st.sampled_from(["HH-mm", "dd", "dd HH Z"]),
+    # Around the days of 2024 on which these zones change their clocks.
+    days=st.sampled_from([70, 90, 97, 280, 301, 308]),
+    minute=st.integers(0, 1439),
+)
+def test_a_name_ends_when_its_text_first_changes(
+    round_minutes: int, zone: str, pattern: str, days: int, minute: int
+) -> None:
+    """Whatever the clocks do meanwhile: as looking at each quarter of an hour, or minute, finds it."""
+    begin = 1_704_067_200_000 + (days * 1440 + minute) * 60_000
+    given = {
+        "file_name_timestamp_source": "wallclock",
+        "file_name_timestamp_round_ms": str(round_minutes * 60_000),
+        "file_name_timestamp_timezone": zone,
+    }
+    names = names_of("{{joda:" + pattern + "}}/" + TAIL, **given)
+
+    def shown(at_ms: int) -> str:
+        return names.key(ObjectFacts(topic="t", partition=3, group="", first_offset=0, opened_ms=at_ms))
+
+    ends = names.name_ends_ms(begin)
+
+    whole = range(begin // 60_000 * 60_000 + 60_000, begin + 3 * 86_400_000, 60_000)
+    assert ends == next((at for at in whole if shown(at) != shown(begin)), ends)
 
 
 @pytest.mark.parametrize(
