@@ -1,11 +1,23 @@
 """When `run --until-idle` is over (docs/commands.md)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
+from headrace.options.settings import Settings
 from ingest.service.patience import Patience
 
 # Two, because one receive may look at a few of SQS's servers only.
 _EMPTY_ANSWERS = 2
+# Long enough for SQS to ask all of its servers, as it does for any receive that waits.
+_WAIT_SECONDS: Final = 2
+
+
+def listening(settings: Settings) -> Settings:
+    """The settings by which a run until idle receives: its end waits for two receives that find nothing."""
+    if settings.sqs is None:
+        return settings
+    wait = min(settings.sqs.wait_time_seconds, _WAIT_SECONDS)
+    return replace(settings, sqs=replace(settings.sqs, wait_time_seconds=wait))
 
 
 @dataclass(slots=True, kw_only=True)

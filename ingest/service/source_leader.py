@@ -28,7 +28,7 @@ from ingest.service.apply_effects import EffectsApplier
 from ingest.service.deciders import deciders
 from ingest.service.endpoints import build_snapshot
 from ingest.service.event_loop import EventLoop, LoopParts
-from ingest.service.idle import UntilIdle
+from ingest.service.idle import UntilIdle, listening
 from ingest.service.inbox import Inbox
 from ingest.service.lead_wait import show_standby
 from ingest.service.leadership_phase import TakenLead
@@ -167,7 +167,8 @@ class SourceLeader:
         commands = CommandQueue(catalogue)
         for key, raw in ledger.cache.controls().items():
             commands.on_control_record(key, raw)
-        listeners = Listeners(settings, self._inbox.put, self._counters())
+        listening_as = listening(settings) if process.until_idle else settings
+        listeners = Listeners(listening_as, self._inbox.put, self._counters())
         lifecycle = Lifecycle(
             commands=commands, catalogue=catalogue, planner=planner, listeners=listeners, slot_pool=slot_pool
         )

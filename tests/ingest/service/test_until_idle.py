@@ -1,0 +1,51 @@
+"""When `run --until-idle` is over, and how it receives until then."""
+
+import pytest
+
+from ingest.service.idle import UntilIdle, listening
+from ingest.service.patience import Patience
+from tests.headrace.options.loading import load_with
+
+_QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/uploads"
+
+
+@pytest.mark.parametrize(
+    ("has_queue", "listed", "answers", "is_idle", "over"),
+    [
+        (True, True, (1, 0, 0), True, True),
+        (True, True, (0, 1, 0), True, False),
+        (True, True, (0, 0), False, False),
+        (True, False, (0, 0), True, False),
+        (False, True, (), True, True),
+        (False, False, (), True, False),
+    ],
+)
+def test_it_is_over_when_nothing_can_come(
+    has_queue: bool, listed: bool, answers: tuple[int, ...], is_idle: bool, over: bool
+) -> None:
+    """All was listed, the queue was found empty twice in a row, and nothing is left to do."""
+    until_idle = UntilIdle(has_queue=has_queue, patience=Patience(60.0))
+    if listed:
+        until_idle.listed()
+    for messages in answers:
+        until_idle.received(messages)
+
+    assert until_idle.is_over(is_idle=is_idle) is over
+
+
+@pytest.mark.parametrize(("given", "waits"), [("20", 2), ("1", 1)])
+def test_its_end_is_not_held_up_by_receives(given: str, waits: int) -> None:
+    """Twice twenty seconds without a message are no part of a run whose work is done."""
+    settings = load_with({"sqs.queue.url": _QUEUE, "sqs.wait.time.seconds": given})
+
+    sqs = listening(settings).sqs
+
+    assert sqs is not None
+    assert sqs.wait_time_seconds == waits
+
+
+def test_without_a_queue_nothing_is_received() -> None:
+    """The settings are as they were."""
+    settings = load_with({"sqs.queue.url": None})
+
+    assert listening(settings) is settings
