@@ -7,7 +7,7 @@ import typer
 
 from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.exits import Exit
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.options import Settings, SettingsError
 from headrace.process import logs
 from ingest.checks.findings.archive_findings import archive_findings
@@ -20,7 +20,17 @@ from ingest.checks.findings.queue_findings import QUEUE_CHECKS, BucketAndQueue, 
 from ingest.checks.probes.aws_clients import aws_clients
 from ingest.checks.probes.machine import probe_machine
 from ingest.checks.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
-from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
+from ingest.cli.cli_options import (
+    AsJson,
+    Config,
+    Format,
+    Level,
+    LogFormat,
+    LogLevel,
+    Report,
+    Sets,
+    WorkerConfig,
+)
 from ingest.cli.configuration import environment, read_settings
 from ingest.source.catalogue import Baseline
 from ingest.source.object_selection import object_filter_of
@@ -46,10 +56,7 @@ def check(
     findings = []
     for finding in findings_of(config, tuple(sets or ()), worker_config):
         findings.append(finding)
-        if as_json:
-            typer.echo(json_text(finding.as_dict()))
-        else:
-            typer.echo("\n".join(lines_of(finding)))
+        Report(finding.as_dict(), lines_of(finding)).show(as_json=as_json)
     code = exit_of(findings)
     if not as_json:
         typer.echo(_summary(findings))

@@ -1,11 +1,14 @@
-"""Arguments and options that the commands share, each with the text of its `--help`."""
+"""What the commands share: arguments and options, each with the text of its `--help`, and how they answer."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from headrace.model.sanitize import json_text
 from ingest.cli.completion import option_assignments
 
 
@@ -59,3 +62,17 @@ StartupTimeout = Annotated[
         help="How long broker, bucket and ledger may take to answer.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a command found: one JSON value for scripts, and lines for people (made only for them)."""
+
+    shape: Any
+    lines: Iterable[str]
+
+    def show(self, *, as_json: bool) -> None:
+        """Print one of the two; nothing where people have nothing to read."""
+        text = json_text(self.shape) if as_json else "\n".join(self.lines)
+        if text:
+            typer.echo(text)

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.names import Explanation
 from headrace.options import Settings
 from headrace.vendors.key_names import ArchiveNames, name_in
-from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
+from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
 Keys = Annotated[
@@ -59,10 +59,7 @@ def explain(
     read = _reader(settings)
     for key in _keys(keys or []):
         explanation = explained(read, settings, key)
-        if as_json:
-            typer.echo(json_text(explanation.as_dict()))
-        else:
-            typer.echo(as_text(explanation))
+        Report(explanation.as_dict(), [as_text(explanation)]).show(as_json=as_json)
 
 
 def _reader(settings: Settings) -> Callable[[str], Explanation]:

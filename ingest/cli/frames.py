@@ -5,12 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.model.text_formatting import bytes_text, counted
 from headrace.options.document_text import read_text as read_options
 from headrace.options.problems import Problems, SettingsError
+from ingest.cli.cli_options import Report
 from ingest.cli.configuration import KINDS, assignments, read_text
 
 Shape = dict[str, Any]
@@ -36,7 +35,7 @@ def frames_status(options: dict[str, str], *, as_json: bool) -> None:
     from spark.frames.log_report import log_status, settings_of
 
     shape = log_status(settings_of(options))
-    typer.echo(json_text(shape) if as_json else "\n".join(_status_lines(shape)))
+    Report(shape, _status_lines(shape)).show(as_json=as_json)
 
 
 def frames_plan(options: dict[str, str], *, as_json: bool) -> None:
@@ -48,7 +47,7 @@ def frames_plan(options: dict[str, str], *, as_json: bool) -> None:
     settings = settings_of(options)
     s3 = settings.shared.s3
     shape = log_plan(settings, new_s3_calls(s3).listed(s3.bucket, s3.prefix))
-    typer.echo(json_text(shape) if as_json else "\n".join(_plan_lines(shape)))
+    Report(shape, _plan_lines(shape)).show(as_json=as_json)
 
 
 def _status_lines(shape: Shape) -> Iterator[str]:

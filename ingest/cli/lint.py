@@ -1,14 +1,15 @@
 """`headrace lint`: whether a configuration can be used, as far as it tells by itself."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.model.text_formatting import counted
 from headrace.options import Settings
 from headrace.options.direction_forms import Direction
-from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
+from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
 Strict = Annotated[bool, typer.Option("--strict", help="A warning is a problem: exit code 1.")]
@@ -28,15 +29,7 @@ def lint(
     tell is `headrace check`'s.
     """
     found = shape_of(read_settings(config, sets=sets or (), worker_config=worker_config))
-    if as_json:
-        typer.echo(json_text(found))
-    else:
-        for warning in found["warnings"]:
-            typer.echo(printable(f"warning: {warning}", limit=10_000))
-        typer.echo(
-            f"{found['name']}: a {found['direction']}, {counted(found['options'], 'option')}, no problem"
-            + (f", {counted(len(found['warnings']), 'warning')}" if found["warnings"] else "")
-        )
+    Report(found, lines_of(found)).show(as_json=as_json)
     if strict and found["warnings"]:
         raise typer.Exit(1)
 
@@ -49,3 +42,12 @@ def shape_of(settings: Settings) -> dict[str, Any]:
         "options": len(settings.given),
         "warnings": list(settings.warnings),
     }
+
+
+def lines_of(found: dict[str, Any]) -> Iterator[str]:
+    """What people are shown."""
+    for warning in found["warnings"]:
+        yield printable(f"warning: {warning}", limit=10_000)
+    yield f"{found['name']}: a {found['direction']}, {counted(found['options'], 'option')}, no problem" + (
+        f", {counted(len(found['warnings']), 'warning')}" if found["warnings"] else ""
+    )

@@ -13,10 +13,11 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.exits import Exit
 from headrace.model.ledger_entry import State
 from headrace.model.objects import S3Object
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.model.text_formatting import bytes_text, counted
 from headrace.options import Settings
 from ingest.checks.probes.ledger_reader import LedgerReader
+from ingest.cli.cli_options import Report
 from ingest.cli.command_writer import CommandMessage
 from ingest.cli.progress_bar import progress
 from ingest.cli.selection import SelectedObject
@@ -178,9 +179,7 @@ def _agrees(request: CommandRequest) -> bool:
 
 
 def _print_outcome(request: CommandRequest, outcome: SubmitOutcome | None) -> None:
-    if request.as_json:
-        typer.echo(json_text(shape_of(request, outcome)))
-    elif outcome is not None:
-        typer.echo(_SENTENCES[outcome])
-    elif request.chosen:
-        typer.echo("A dry run: nothing was changed.")
+    lines = [] if outcome is None else [_SENTENCES[outcome]]
+    if outcome is None and request.chosen:
+        lines = ["A dry run: nothing was changed."]
+    Report(shape_of(request, outcome), lines).show(as_json=request.as_json)

@@ -12,7 +12,7 @@ from headrace.options.declarations import BY_NAME, CANONICAL, FAMILIES, OPTIONS
 from headrace.options.declarations.option import Option
 from headrace.options.json_schema import json_schema
 from headrace.options.suggestions import suggested
-from ingest.cli.cli_options import AsJson
+from ingest.cli.cli_options import AsJson, Report
 from ingest.cli.completion import option_names
 
 Names = Annotated[
@@ -32,15 +32,13 @@ def options(names: Names = None, as_json: AsJson = False, *, schema: Schema = Fa
         typer.echo(json_text(json_schema(), indent=2))
         return
     found = [each for name in names or [""] for each in _matching(name)]
-    if as_json:
-        typer.echo(json_text([shape_of(each) for each in found]))
-        return
-    if not names:
-        width = max(len(each.name) for each in found)
-        for each in found:
-            typer.echo(f"{each.name:<{width}}  {_default(each)}")
-        return
-    typer.echo("\n\n".join("\n".join(_lines(each)) for each in found))
+    width = max(len(each.name) for each in found)
+    lines = (
+        ["\n\n".join("\n".join(_lines(each)) for each in found)]
+        if names
+        else [f"{each.name:<{width}}  {_default(each)}" for each in found]
+    )
+    Report([shape_of(each) for each in found], lines).show(as_json=as_json)
 
 
 def shape_of(option: Option[Any]) -> dict[str, Any]:

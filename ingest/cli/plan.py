@@ -10,7 +10,7 @@ from headrace.model.clock import wall_ms
 from headrace.model.exits import Exit
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId, S3Object
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.model.text_formatting import bytes_text, counted
 from headrace.options import Settings
 from headrace.process import logs
@@ -28,6 +28,7 @@ from ingest.cli.cli_options import (
     Level,
     LogFormat,
     LogLevel,
+    Report,
     Sets,
     StartupTimeout,
     WorkerConfig,
@@ -172,10 +173,11 @@ def plan(
     finally:
         if reading is not None:
             reading.close()
-    if as_json:
-        typer.echo(json_text(shape_of(settings, forecast, archive, has_ledger=reading is not None)))
-    else:
-        typer.echo("\n".join(lines_of(settings, forecast, archive, has_ledger=reading is not None)))
+    has_ledger = reading is not None
+    Report(
+        shape_of(settings, forecast, archive, has_ledger=has_ledger),
+        lines_of(settings, forecast, archive, has_ledger=has_ledger),
+    ).show(as_json=as_json)
     if _unread(settings, forecast) is not None:
         raise typer.Exit(int(Exit.QUARANTINED))
 

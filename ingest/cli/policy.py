@@ -1,15 +1,15 @@
 """`headrace policy`: what credentials have to allow for this configuration."""
 
 import json
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from headrace.model.sanitize import json_text
 from ingest.checks.findings.iam_kafka import cluster_of
 from ingest.checks.findings.iam_policy import policies
-from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
+from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
 _TO_FILL_IN = (
@@ -66,11 +66,13 @@ def policy(
     if part is not None:
         found = {part.value: found.get(part.value, {})}
         typer.echo(json.dumps(found[part.value], indent=2))
-    elif as_json:
-        typer.echo(json_text(found))
     else:
-        for name, document in found.items():
-            if document.get("Statement") == []:
-                typer.echo(f"# {_TITLES[Part(name)]}: nothing")
-                continue
-            typer.echo(f"# {_TITLES[Part(name)]}\n{json.dumps(document, indent=2)}")
+        Report(found, _lines(found)).show(as_json=as_json)
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    for name, document in found.items():
+        if document.get("Statement") == []:
+            yield f"# {_TITLES[Part(name)]}: nothing"
+        else:
+            yield f"# {_TITLES[Part(name)]}\n{json.dumps(document, indent=2)}"

@@ -7,14 +7,24 @@ import typer
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.options import Settings
 from headrace.process import logs
 from ingest.checks.findings.storage_transitions import InvalidTransitions, Transition, parse_transitions
 from ingest.checks.probes.aws_clients import aws_clients
 from ingest.checks.setup import Step, missing_steps
 from ingest.checks.setup.sink_steps import sink_steps
-from ingest.cli.cli_options import AsJson, Config, Format, Level, LogFormat, LogLevel, Sets, WorkerConfig
+from ingest.cli.cli_options import (
+    AsJson,
+    Config,
+    Format,
+    Level,
+    LogFormat,
+    LogLevel,
+    Report,
+    Sets,
+    WorkerConfig,
+)
 from ingest.cli.configuration import read_settings
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what is missing and change nothing.")]
@@ -58,10 +68,8 @@ def setup(
         for step in steps:
             if not dry_run:
                 step.apply()
-            if as_json:
-                typer.echo(json_text(shape_of(step, done=not dry_run)))
-            else:
-                typer.echo(f"{'would' if dry_run else 'done'}: {printable(step.sentence)}")
+            line = f"{'would' if dry_run else 'done'}: {printable(step.sentence)}"
+            Report(shape_of(step, done=not dry_run), [line]).show(as_json=as_json)
     finally:
         clients.close()
     if not steps and not as_json:

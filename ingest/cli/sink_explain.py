@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import typer
 
 from headrace.conversion.sink_records import sink_records
 from headrace.model.clock import wall_ms
 from headrace.model.columns import column_of
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.options import Settings
 from ingest.checks.probes.sample_record import read_record
+from ingest.cli.cli_options import Report
 from spark.sink.names import ObjectFacts
 from spark.sink.object_shape import ObjectShapes
 
@@ -62,7 +62,8 @@ def sink_explain(
     records = [] if place is None else [read_record(settings, *place)]
     records += [sample_record(settings, text) for text in samples]
     for record in records:
-        _print(RecordExplainer(settings.for_topic(record.topic)).explained(record), as_json=as_json)
+        explained = RecordExplainer(settings.for_topic(record.topic)).explained(record)
+        Report(shape_of(explained), _lines(explained)).show(as_json=as_json)
 
 
 def shape_of(explained: Explained) -> dict[str, Any]:
@@ -166,14 +167,10 @@ def _only_topic(settings: Settings) -> str:
     return names[0]
 
 
-def _print(explained: Explained, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json_text(shape_of(explained)))
-        return
+def _lines(explained: Explained) -> Iterator[str]:
     place = f"{explained.topic}-{explained.partition} offset {explained.offset}"
     if explained.key is not None:
-        typer.echo(f"{place}: {printable(explained.key)}")
-        for key in explained.side_keys:
-            typer.echo(f"{place}: beside it {printable(key)}")
+        yield f"{place}: {printable(explained.key)}"
+        yield from (f"{place}: beside it {printable(key)}" for key in explained.side_keys)
     else:
-        typer.echo(f"{place}: a bad record ({explained.reason}): {printable(explained.message or '')}")
+        yield f"{place}: a bad record ({explained.reason}): {printable(explained.message or '')}"

@@ -1,16 +1,15 @@
 """`headrace plan` for a sink: what of its topics is not archived yet, by topic and partition."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final
 
-import typer
-
-from headrace.model.sanitize import json_text
 from headrace.model.sink_entries import TopicPartition
 from headrace.options import Settings
 from ingest.checks.findings.takeover_findings import TakeoverFacts
 from ingest.checks.probes.ledger_reader import open_ledger_reader
 from ingest.checks.probes.sink_topics import Backlog, backlog_of, survey_topics
+from ingest.cli.cli_options import Report
 from ingest.cli.takeover import takeover_facts
 
 _MAX_PLACES: Final = 40
@@ -33,13 +32,14 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
     finally:
         if reading is not None:
             reading.close()
-    if as_json:
-        shape = shape_of(settings, backlog, taken, has_ledger=reading is not None, missing=survey.missing)
-        typer.echo(json_text(shape))
-    else:
-        typer.echo("\n".join(lines_of(settings, backlog, taken, has_ledger=reading is not None)))
-        for line in _missing(settings, survey.missing, has_some=bool(survey.partitions)):
-            typer.echo(line)
+    has_ledger = reading is not None
+    Report(
+        shape_of(settings, backlog, taken, has_ledger=has_ledger, missing=survey.missing),
+        chain(
+            lines_of(settings, backlog, taken, has_ledger=has_ledger),
+            _missing(settings, survey.missing, has_some=bool(survey.partitions)),
+        ),
+    ).show(as_json=as_json)
 
 
 def shape_of(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.model.text_formatting import bytes_text, counted
 from headrace.process import logs
 from ingest.checks.probes.status_reader import Shape, StatusReader
@@ -20,6 +20,7 @@ from ingest.cli.cli_options import (
     Level,
     LogFormat,
     LogLevel,
+    Report,
     Sets,
     StartupTimeout,
     WorkerConfig,
@@ -169,7 +170,7 @@ def _show(ask: Callable[[], Shape], lines: Lines, *, interval: float | None, as_
             watch_status(ask, lines, interval, as_json=as_json)
         else:
             shape = ask()
-            typer.echo(json_text(shape) if as_json else "\n".join(lines(shape)))
+            Report(shape, lines(shape)).show(as_json=as_json)
     except KeyboardInterrupt:
         # How a watch is ended, so nothing went wrong.
         return

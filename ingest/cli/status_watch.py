@@ -5,17 +5,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 
-import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError
-from headrace.model.sanitize import json_text, printable
+from headrace.model.sanitize import printable
 from headrace.model.text_formatting import bytes_text, counted
+from ingest.cli.cli_options import Report
 from ingest.cli.progress_bar import is_terminal
 
 Shape = dict[str, Any]
@@ -37,7 +38,7 @@ def watch(ask: Callable[[], Shape], lines: Lines, interval: float, *, as_json: b
     if as_json or not is_terminal(sys.stdout):
         for shape in _answers(ask, interval):
             # A line, or a block, each time: what a pipe or a log can hold.
-            typer.echo(json_text(shape) if as_json else "\n".join([*lines(shape), ""]))
+            Report(shape, chain(lines(shape), [""])).show(as_json=as_json)
         return
     rates: deque[float] = deque(maxlen=_RATES)
     with Live(console=Console(), auto_refresh=False, vertical_overflow="crop") as live:

@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.sanitize import json_text, printable
 from headrace.options import Settings, describe
 from headrace.options.secret import MASK
-from ingest.cli.cli_options import AsJson, Config, Sets, WorkerConfig
+from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
 
@@ -25,9 +23,7 @@ def translate(
     name continues there. Contacts nothing.
     """
     found = shape_of(read_settings(config, sets=sets or (), worker_config=worker_config))
-    typer.echo(json_text(found if as_json else found["config"], indent=None if as_json else 2))
-    for line in () if as_json else _lines(found):
-        typer.echo(printable(line, limit=10_000))
+    Report(found, _lines(found)).show(as_json=as_json)
 
 
 def shape_of(settings: Settings) -> dict[str, Any]:
@@ -53,6 +49,11 @@ def shape_of(settings: Settings) -> dict[str, Any]:
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
+    yield json_text(found["config"], indent=2)
+    yield from (printable(line, limit=10_000) for line in _notes(found))
+
+
+def _notes(found: dict[str, Any]) -> Iterator[str]:
     if found["hidden"]:
         yield f"{', '.join(found['hidden'])}: not shown; write ${{env:NAME}} or ${{file:PATH:KEY}} there."
     width = max((len(each["option"]) for each in found["options"]), default=0)

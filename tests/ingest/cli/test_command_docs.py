@@ -1,5 +1,6 @@
 """docs/commands.md shows the JSON of each command as the command prints it: a field more or less is seen."""
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -38,6 +39,7 @@ from ingest.cli.sink_plan import shape_of as sink_plan_shape_of
 from ingest.cli.translate import shape_of as translation_shape_of
 from ingest.http.snapshot import ReadingObject, RecentObject, Snapshot
 from ingest.source.object_selection import object_filter_of
+from tests.docs.pages import ROOT
 from tests.headrace.vendors.vendor_example import load_example
 from tests.ingest.checks.findings.configured import configured
 
@@ -183,3 +185,14 @@ def test_a_documented_shape_is_the_one_that_is_printed(name: str) -> None:
 def test_no_block_is_left_unchecked() -> None:
     """A new command's shape belongs into the table above."""
     assert set(re.findall(r"^```json ?(\w*)$", DOCUMENT.read_text(), re.MULTILINE)) == ACTUAL.keys()
+
+
+def test_commands_answer_by_one_report() -> None:
+    """Text and JSON come of one place; the schema, which has no text, is printed as it is."""
+    printing = {
+        f"{path.stem}: {ast.unparse(node)}"
+        for path in sorted((ROOT / "ingest" / "cli").glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node).startswith("typer.echo(json_text(")
+    }
+    assert printing == {"option_reference: typer.echo(json_text(json_schema(), indent=2))"}
