@@ -183,7 +183,7 @@ class ArchiveDecoder:
         if stored_codec(source) is None and source.read_at(source.size - 1, 1) != b"\n":
             raise ObjectCorrupt(
                 f"{source.name}: its last row is cut short: {name.layout.value} ends each row with a line "
-                "feed, and there is none behind the last one. Upload the object again."
+                "feed, and there is none after the last one. Upload the object again."
             )
 
 

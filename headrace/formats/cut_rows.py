@@ -71,7 +71,7 @@ class _Cutter:
         if held and self._is_ended:
             raise ObjectCorrupt(
                 f"{self._source.name}: its last row is cut short: each ends with {self._separator!r}, and "
-                "there is none behind the last one. Upload the object again."
+                "there is none after the last one. Upload the object again."
             )
         # Lines are joined, not ended: what is behind the last line feed is a row, be it empty.
         if held or (self._format is RowFormat.LINES and not self._is_behind):

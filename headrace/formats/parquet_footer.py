@@ -123,7 +123,7 @@ class Footer:
             value = reader.value(kind)
             if number == _SCHEMA and kind == LIST and value[0] == STRUCT:
                 found = (begin, reader.at, value[1])
-        raise ValueError("the footer has no schema, or no row groups behind it")
+        raise ValueError("the footer has no schema, or no row groups after it")
 
     def _check_rest(self) -> None:
         """Return when all behind the schema can be read. Arrow ends the process where lists nest deep there.

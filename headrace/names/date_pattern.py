@@ -163,7 +163,7 @@ def _check_years(date: DatePattern) -> None:
     kinds = {field.kind for field in date.fields}
     if DateKind.WEEK_YEAR in kinds and DateKind.WEEK not in kinds:
         raise DatePatternError(
-            "'Y' is the year of weeks, which is another one around New Year: write yyyy (or ww beside it)"
+            "'Y' is the year of weeks, which is another one around New Year: write yyyy (or ww next to it)"
         )
 
 

@@ -21,7 +21,7 @@ def read_path(text: str) -> tuple[str, ...]:
         if position == len(text):
             return tuple(parts)
         if text[position] != ".":
-            raise ValueError("behind a ` of the path comes a dot")
+            raise ValueError("after a ` of the path comes a dot")
         position += 1
 
 

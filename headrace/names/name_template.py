@@ -18,7 +18,7 @@ _MOST: Final = 64
 _PATTERN: Final = re.compile(
     r"padding\s*=\s*(true|false|\d+)(?:\s*,\s*char\s*=(.))?(?:\s*,\s*side\s*=\s*(left|right))?"
 )
-TAKES: Final = "padding=true, padding=false or padding=N, and behind it ,char=C and ,side=left or right"
+TAKES: Final = "padding=true, padding=false or padding=N, and after it ,char=C and ,side=left or right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _variable(source: str, start: int, end: int) -> NameVariable:
         raise wrong(f"{name!r} is not a variable of a sink's names; {hint}")
     field = NameField(name)
     if not text and (colon or field in _HINTS):
-        raise wrong(f"{{{{{field}}}}} needs {_HINTS.get(field, 'something behind the colon')}")
+        raise wrong(f"{{{{{field}}}}} needs {_HINTS.get(field, 'something after the colon')}")
     try:
         return _with_parameter(field, text)
     except ValueError as error:
@@ -196,7 +196,7 @@ def _with_parameter(field: NameField, text: str) -> NameVariable:
         return _READERS[field](field, text)
     if not text:
         return NameVariable(field=field, date=_ISO_DATE if field in OF_THE_CLOCK else None)
-    raise ValueError("it takes nothing behind a colon")
+    raise ValueError("it takes nothing after a colon")
 
 
 def _dated(field: NameField, text: str) -> NameVariable:

@@ -258,7 +258,7 @@ def check_post_action(values: Values) -> None:
         values.refuse(
             option,
             f"moves objects to where they are read from (aws.s3.prefix = {values[prefix]!r}); choose a "
-            "prefix beside it or below it",
+            "prefix next to it or below it",
         )
 
 
@@ -311,7 +311,7 @@ def _check_credentials(values: Values) -> None:
     given = [key for key in keys if values.is_given(key)]
     if len(given) == 1:
         missing = next(key for key in keys if key not in given)
-        values.refuse(missing, f"is missing beside {given[0].name}; give both or none")
+        values.refuse(missing, f"is missing next to {given[0].name}; give both or none")
     if values.is_given(reading_options.SESSION_TOKEN) and not given:
         values.refuse(
             reading_options.SESSION_TOKEN,

@@ -94,7 +94,8 @@ def check_sidecars(
             continue
         if values.is_given(sink.FIELDS) and field in values[sink.FIELDS]:
             values.refuse(
-                sink.FIELDS, f"has the {field}, which sidecars={role} puts beside; name it in one of both"
+                sink.FIELDS,
+                f"has the {field}, which sidecars={role} puts into a side object; name it in one of both",
             )
         if values.are_good(form, packed):
             _check_codec(values, form, packed, codecs)

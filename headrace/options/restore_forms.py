@@ -77,7 +77,7 @@ def check_restore(values: Values) -> None:
             values.refuse(option, _remedy(option))
     headers = record_options.HEADERS_FROM
     if values.are_good(headers) and not isinstance(values[headers], NoSource | ObjectHeaders):
-        values.refuse(headers, "must be none or source beside input.layout, which brings the headers of rows")
+        values.refuse(headers, "must be none or source with input.layout, which brings the headers of rows")
     _check_quoted_csv(values)
     _check_envelope(values)
     _check_columns(values)
@@ -92,7 +92,7 @@ def _check_tombstones(values: Values) -> None:
         and values[option] is not RestoreTombstones.IGNORE
         and values[restore_options.SIDECARS] is RestoreSidecars.IGNORE
     ):
-        values.refuse(option, "must be ignore beside restore.sidecars=ignore: tombstones are keys")
+        values.refuse(option, "must be ignore with restore.sidecars=ignore: tombstones are keys")
 
 
 def _check_quoted_csv(values: Values) -> None:
@@ -159,7 +159,7 @@ def template_variables(values: Values) -> frozenset[str] | None:
     ):
         values.refuse(
             record_options.FILE_NAME_MATCH,
-            "must be exact beside input.layout: a sink's template is no pattern",
+            "must be exact with input.layout: a sink's template is no pattern",
         )
     try:
         return archive_template(template).names

@@ -153,4 +153,4 @@ def _check_creation(values: Values) -> None:
     given = [option for option in both if values.is_given(option)]
     if len(given) == 1:
         missing = next(option for option in both if option not in given)
-        values.refuse(missing, f"is missing beside {given[0].name}; give both or none")
+        values.refuse(missing, f"is missing next to {given[0].name}; give both or none")

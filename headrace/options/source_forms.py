@@ -41,11 +41,11 @@ def _named_texts(text: str) -> record_sources.NamedTexts:
     while at < len(text):
         part = _TEXT_AND_NAME.match(text, at)
         if part is None or not part[2].strip():
-            raise FormError("each text has a colon and a name behind it")
+            raise FormError("each text has a colon and a name after it")
         found.append((part[2].strip(), part[1]))
         at = part.end()
     if not found or text.endswith(","):
-        raise FormError("each text has a colon and a name behind it")
+        raise FormError("each text has a colon and a name after it")
     if len({name for name, _ in found}) < len(found):
         raise FormError("a name is there twice")
     return tuple(found)
@@ -114,7 +114,7 @@ def _post_action(text: str) -> PostAction | None:
         raise FormError from None
     match action.kind:
         case PostActionKind.DELETE if target:
-            raise FormError("delete takes nothing behind it")
+            raise FormError("delete takes nothing after it")
         case PostActionKind.MOVE if "://" in target:
             if not _OTHER_BUCKET.fullmatch(target):
                 raise FormError("another bucket is named as in move:s3://bucket/prefix/")

@@ -115,7 +115,7 @@ class PostActionCalls:
             target=self._target_url(target),
             key=self._target_url(other),
             detail="other content has the key that post.action moves the object to: it stays, and the object "
-            "goes to the key with its ETag behind",
+            "goes to the key followed by its ETag",
         )
         return other, False
 

@@ -41,9 +41,9 @@ Cluster = Annotated[
 ]
 _TITLES = {
     Part.RUN: "for `headrace run`",
-    Part.CHECK: "for `headrace check`, beside that of run",
+    Part.CHECK: "for `headrace check`, next to that of run",
     Part.SETUP: "for `headrace setup`, once",
-    Part.LIFECYCLE: "the bucket's lifecycle, which `headrace setup` puts beside other rules",
+    Part.LIFECYCLE: "the bucket's lifecycle, which `headrace setup` puts next to other rules",
 }
 
 

@@ -42,7 +42,7 @@ RunLevel = Annotated[
     LogLevel | None,
     typer.Option(
         "--log-level",
-        help="What is logged to stderr, from this level up. Default: info; beside a progress bar, warning.",
+        help="What is logged to stderr, from this level up. Default: info; with a progress bar, warning.",
     ),
 ]
 RunFormat = Annotated[

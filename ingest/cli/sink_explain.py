@@ -171,6 +171,6 @@ def _lines(explained: Explained) -> Iterator[str]:
     place = f"{explained.topic}-{explained.partition} offset {explained.offset}"
     if explained.key is not None:
         yield f"{place}: {printable(explained.key)}"
-        yield from (f"{place}: beside it {printable(key)}" for key in explained.side_keys)
+        yield from (f"{place}: next to it {printable(key)}" for key in explained.side_keys)
     else:
         yield f"{place}: a bad record ({explained.reason}): {printable(explained.message or '')}"

@@ -262,7 +262,7 @@ def _bounded(found: list[TombstonePlaces]) -> list[TombstonePlaces]:
 def _unknown(found: TombstonePlaces, why: str) -> str:
     return (
         f"{found.object.id.url}: the place of its tombstones among the values is not proven ({why}), and "
-        "behind all values they would delete keys that were written again. Set restore.tombstones=after and "
+        "after all values they would delete keys that were written again. Set restore.tombstones=after and "
         "replay it to have it so."
     )
 

@@ -94,7 +94,7 @@ class PartitionWork:
     def failure(self) -> str | None:
         """Why the partition has to be read again from its checkpoint; None where it has not."""
         if self._has_written_beyond_stop:
-            return "it stops at a record behind which others are written already"
+            return "it stops at a record after which others are written already"
         if self.isolation.broken is not None:
             return f"Headrace itself fails ({self.isolation.broken}), which is a defect of it: report it"
         for one in self.objects.uncommitted():

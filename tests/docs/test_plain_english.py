@@ -23,6 +23,9 @@ BANNED: Final = {
     r"needs? a person": "needs an operator",
     r"is none(?= (of|for)\b)|or is none|it is none": "is not one of, is invalid",
     r"habits of the house|what is promised": "conventions, guarantees",
+    r"besides?": "next to, with, in addition",
+    # Of amounts, as in offsets behind, of proxies, and of what is left, it is English.
+    r"(?<!left )(?<!offset )(?<!offsets )(?<!far )behind(?! (an?|one) (reverse )?(proxy|address)\b)": "after",
     r"remedy|remedies": "fix",
 }
 PRODUCT: Final = tuple(
@@ -85,7 +88,15 @@ def test_what_the_product_prints_is_in_plain_english() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["nobody leads", "It goes on", "stands in a header", "The value is none of its type", "read anew"]
+    "text",
+    [
+        "nobody leads",
+        "It goes on",
+        "stands in a header",
+        "The value is none of its type",
+        "read anew",
+        "behind the last row",
+    ],
 )
 def test_a_banned_word_is_found(text: str) -> None:
     """The list finds what it is for."""
@@ -93,7 +104,15 @@ def test_a_banned_word_is_found(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["the process stands by", "`anew`", "errors.tolerance is none: a bad record", "`remedy`"]
+    "text",
+    [
+        "the process stands by",
+        "`anew`",
+        "3 offsets behind",
+        "behind a proxy",
+        "errors.tolerance is none: a bad record",
+        "`remedy`",
+    ],
 )
 def test_a_good_sentence_is_left_alone(text: str) -> None:
     """And nothing else: values of options, code, and what English has."""

@@ -28,7 +28,7 @@ def payload_value(schema: ConnectSchema, payload: Any) -> ConnectValue:
     try:
         return ConnectValue(schema, _value(schema, payload))
     except (binascii.Error, ArithmeticError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidSchema("the payload is no value of the schema beside it") from error
+        raise InvalidSchema("the payload is no value of the schema next to it") from error
 
 
 def _value(schema: ConnectSchema, payload: Any) -> Any:

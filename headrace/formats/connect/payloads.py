@@ -44,7 +44,7 @@ class PayloadSchema:
         except InvalidSchema as error:
             raise UnfitValue(str(error)) from error
         if found is None:
-            raise UnfitValue("there is no schema beside the payload")
+            raise UnfitValue("there is no schema next to the payload")
         return cls(found)
 
     def array(self, payloads: list[bytes]) -> Any:
@@ -62,7 +62,7 @@ class PayloadSchema:
             TypeError,
             ValueError,
         ) as error:
-            raise UnfitValue("the payload is no value of the schema beside it") from error
+            raise UnfitValue("the payload is no value of the schema next to it") from error
 
 
 def _part(schema: ConnectSchema) -> Convert:

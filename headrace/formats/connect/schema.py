@@ -163,16 +163,16 @@ def schema_of_json(text: bytes | str) -> ConnectSchema | None:
         # A default may be a decimal of more digits than a double has.
         shape = json.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
-        raise InvalidSchema("the schema beside the payload is no JSON") from error
+        raise InvalidSchema("the schema next to the payload is no JSON") from error
     return None if shape is None else _schema(shape, 0)
 
 
 def _schema(shape: Any, depth: int) -> ConnectSchema:
     if depth > _DEPTH:
-        raise InvalidSchema("the schema beside the payload is nested too deep")
+        raise InvalidSchema("the schema next to the payload is nested too deep")
     kind = shape.get("type") if isinstance(shape, dict) else None
     if kind not in _TYPES:
-        raise InvalidSchema("the schema beside the payload has no type of Kafka Connect's")
+        raise InvalidSchema("the schema next to the payload has no type of Kafka Connect's")
     default = shape.get("default")
     fields: tuple[ConnectField, ...] = ()
     if kind == Type.STRUCT:
@@ -195,7 +195,7 @@ def _schema(shape: Any, depth: int) -> ConnectSchema:
 
 def _field(shape: Any, depth: int) -> ConnectField:
     if not isinstance(shape, dict):
-        raise InvalidSchema("a field of the schema beside the payload is no object")
+        raise InvalidSchema("a field of the schema next to the payload is no object")
     return ConnectField(_member(shape, "field", str), _schema(shape, depth))
 
 
@@ -205,13 +205,13 @@ def _member(shape: dict[str, Any], name: str, kind: type, *, required: bool = Tr
         return None
     # A boolean is an int for Python, and no version.
     if type(found) is not kind:
-        raise InvalidSchema(f"the schema beside the payload has no {name} as Kafka Connect writes it")
+        raise InvalidSchema(f"the schema next to the payload has no {name} as Kafka Connect writes it")
     return found
 
 
 def _parameters(found: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     if not all(isinstance(value, str) for value in found.values()):
-        raise InvalidSchema("a parameter of the schema beside the payload is no text")
+        raise InvalidSchema("a parameter of the schema next to the payload is no text")
     return tuple(found.items())
 
 

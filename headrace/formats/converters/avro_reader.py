@@ -229,7 +229,7 @@ class AvroReader:
                     arrays.append(value_texts([value], self._node, self._style))
                 good.append(row)
             except (*_WRONG, ContainerError, DatumError):
-                faults.add(row, "not_avro", "the bytes behind the schema's id are no datum of that schema")
+                faults.add(row, "not_avro", "the bytes after the schema's id are no datum of that schema")
         return [(np.array(good, np.int64), pa.concat_arrays(arrays) if arrays else None)]
 
     def _value(self, content: bytes) -> Any:

@@ -71,7 +71,7 @@ class JsonSchemaReader:
                 arrays.append(self._part.array([self._decoder.decode(text or b"")]))
                 good.append(row)
             except _WRONG:
-                faults.add(row, "not_json", "the JSON behind the schema's id is no value of that schema")
+                faults.add(row, "not_json", "the JSON after the schema's id is no value of that schema")
         return np.array(good, np.int64), pa.concat_arrays(arrays or [pa.array([], self.schema.arrow)])
 
 

@@ -92,8 +92,8 @@ class ProtobufReader:
         return np.array(good, np.int64), pa.concat_arrays(arrays or [nothing])
 
 
-_NONE: Final = "the bytes behind the schema's id are no message of that schema"
-_BEYOND: Final = "the message behind the schema's id has a value that Kafka Connect's types cannot hold"
+_NONE: Final = "the bytes after the schema's id are no message of that schema"
+_BEYOND: Final = "the message after the schema's id has a value that Kafka Connect's types cannot hold"
 _WRONG: Final = (pa.ArrowException, ArithmeticError, OverflowError, ValueError, TypeError)
 
 

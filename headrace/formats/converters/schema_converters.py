@@ -101,7 +101,7 @@ def protobuf_converter(
 
     def make(key: SchemaKey, text: SchemaText) -> SchemaReader:
         if not key.message:
-            raise Unframed("no message of the schema is named behind its id")
+            raise Unframed("no message of the schema is named after its id")
         message = ProtobufSchema(text.text, text.files).message(key.message)
         return ProtobufReader(key.version, message, wants_texts=use in _OF_TEXTS)
 

@@ -48,7 +48,7 @@ TEXT_START: Final = optional(
     PATTERN,
     Group.RECORDS,
     "A record of `input.format=text` begins at each line in which this regular expression is found; without "
-    "it, at each line, or behind the end of the one before.",
+    "it, at each line, or after the end of the one before.",
 )
 TEXT_END: Final = optional(
     "text.end.pattern",

@@ -240,7 +240,7 @@ SQS_MAX_HELD = option(
     Group.SQS,
     "Messages held at once, waiting ones included. What waits for something outside (a `failed` object, "
     "what it holds back, `object.min.age.ms`) does not count when the bound is reached: up to 100,000 of "
-    "these are held beside it. SQS itself ends at 120,000.",
+    "these are held next to it. SQS itself ends at 120,000.",
     importance="LOW",
 )
 FALLBACK_AFTER = option(
@@ -335,7 +335,7 @@ POST_ACTION = option(
     Group.DELIVERY,
     "What is done with an object once all of its records are committed: `delete`; `move:PREFIX`, within the "
     "bucket, `aws.s3.prefix` replaced by PREFIX; `move:s3://BUCKET/PREFIX`, to another bucket; "
-    "`tag:KEY=VALUE`, beside the tags that it has. Only objects that end while the option is set, only the "
+    "`tag:KEY=VALUE`, next to the tags that it has. Only objects that end while the option is set, only the "
     "content that was read, and none with bad records. Repeated until it succeeds, after a restart too. What "
     "lies under a move's PREFIX of the bucket is never read.",
 )

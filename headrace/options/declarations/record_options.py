@@ -56,7 +56,7 @@ DISTRIBUTION = option(
     choice(Distribution),
     "object_hash",
     Group.ROUTING,
-    "The Aiven connector's option: `partition` means `ordering=partition`, and is an error beside another "
+    "The Aiven connector's option: `partition` means `ordering=partition`, and is an error with another "
     "`ordering`.",
     importance="LOW",
 )

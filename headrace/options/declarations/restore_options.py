@@ -45,7 +45,7 @@ VALUE = option(
     "auto",
     Group.RESTORE,
     "What a stored value becomes. `json`: its JSON, unchanged. `string`: a text without its quotes. "
-    "`base64`: the bytes behind it. `auto`: by the layout's own marks, else csv fields base64, JSON strings "
+    "`base64`: the bytes after it. `auto`: by the layout's own marks, else csv fields base64, JSON strings "
     "text, other JSON its text, bytes of Avro and Parquet bytes.",
 )
 KEY = option(
@@ -88,7 +88,7 @@ TOMBSTONES = option(
     "proven",
     Group.RESTORE,
     "Confluent's objects of tombstones. `proven`: merged between values where names, tags and numbers of "
-    "rows prove their place, else quarantined (`tombstone_order_unknown`). `after`: behind all values of "
+    "rows prove their place, else quarantined (`tombstone_order_unknown`). `after`: after all values of "
     "their partition, which deletes keys that were written again. `ignore`: left out.",
 )
 ENVELOPED = option(
@@ -96,7 +96,7 @@ ENVELOPED = option(
     choice(Enveloped),
     "auto",
     Group.RESTORE,
-    "Whether rows of Aiven and Lenses carry key and more beside the value. `auto`: by the members of the "
+    "Whether rows of Aiven and Lenses carry key and more next to the value. `auto`: by the members of the "
     "object's first row; say `no` where a value may look like an envelope. A row of Lenses with members of "
     "an envelope but none that tells (metadata, marks of bytes) is not guessed: the object is quarantined "
     "(`envelope_undecided`).",
@@ -155,7 +155,7 @@ SEPARATOR = optional(
     "format.bytearray.separator",
     CHARACTERS,
     Group.RESTORE,
-    "What Confluent's ByteArrayFormat put behind each value.",
+    "What Confluent's ByteArrayFormat put after each value.",
     default_says="a line feed",
     importance="LOW",
 )

@@ -10,7 +10,7 @@ SIDECAR_OBJECTS = option(
     SIDECARS,
     "none",
     Group.OUTPUT,
-    "Keys and headers in objects of their own beside that of the values, row by row: `keys`, `headers` or "
+    "Keys and headers in objects of their own next to that of the values, row by row: `keys`, `headers` or "
     "both. What is there is no part of `output.fields`. A record without a key, or without headers, is then "
     "a bad record.",
 )
@@ -20,7 +20,7 @@ SIDECAR_KEYS_FORMAT = option(
     "avro",
     Group.OUTPUT,
     "What objects of keys hold: `avro` and `parquet` keep bytes, text and schemas apart, `jsonl` is a JSON "
-    "text a line (bytes in base64), `bytes` the keys with `output.separator` behind each.",
+    "text a line (bytes in base64), `bytes` the keys with `output.separator` after each.",
     importance="LOW",
 )
 SIDECAR_HEADERS_FORMAT = option(

@@ -71,7 +71,7 @@ TAKEOVER_INDEXES = option(
     "none",
     Group.SINK,
     "The directory of the bucket in which Lenses' sink of this name kept its locks (`.indexes`). A partition "
-    "that is archived for the first time begins behind what they say, or at the group's offset where that is "
+    "that is archived for the first time begins after what they say, or at the group's offset where that is "
     "higher; commits that were under way are finished first.",
     importance="LOW",
 )
@@ -161,7 +161,7 @@ FORMAT = option(
     "jsonl",
     Group.OUTPUT,
     "What objects hold: lines of JSON (`jsonl`), one JSON array (`json`), `csv`, `avro`, `parquet`, values "
-    "as they are with a separator behind each (`bytes`), or lines of `text`.",
+    "as they are with a separator after each (`bytes`), or lines of `text`.",
     importance="HIGH",
 )
 FIELDS = option(

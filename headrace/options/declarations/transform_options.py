@@ -29,6 +29,6 @@ FAMILIES: Final = (
     Family(
         prefix="predicates.",
         group=Group.TRANSFORMS,
-        doc="`predicates.ALIAS.type` names the class, with the class's own options beside it.",
+        doc="`predicates.ALIAS.type` names the class, with the class's own options next to it.",
     ),
 )

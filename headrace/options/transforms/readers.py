@@ -84,7 +84,7 @@ def _insert_field(options: AliasOptions, part: RecordPart) -> Transform | None:
     )
     value = options.text("static.value")
     if static is not None and value is None:
-        options.refuse("static.value", "is missing beside static.field")
+        options.refuse("static.value", "is missing next to static.field")
     if static is None and value is not None:
         options.refuse("static.value", "means nothing without static.field")
     if not any((topic, partition, offset, timestamp, static)):

@@ -59,7 +59,7 @@ def _field_time(options: AliasOptions) -> Transform | None:
         else tuple(field.split("."))
     )
     if part is None and rest:
-        options.refuse("field", "has a path behind _timestamp, which has no fields")
+        options.refuse("field", "has a path after _timestamp, which has no fields")
     if header is None or target is None:
         return None
     return FieldTime(
@@ -110,7 +110,7 @@ def _delete_mode(options: AliasOptions) -> tuple[DeleteMode, bool]:
     older = [name for name in _OLDER if options.text(name) is not None]
     newer = options.filled("delete.tombstone.handling.mode")
     if newer is not None and older:
-        options.refuse(older[0], "means nothing beside delete.tombstone.handling.mode; remove it")
+        options.refuse(older[0], "means nothing next to delete.tombstone.handling.mode; remove it")
     if older and newer is None:
         drops = options.boolean(_OLDER[0], otherwise=True)
         mode = options.choice(_OLDER[1], ("drop", "rewrite", "none"), "drop")
@@ -157,7 +157,7 @@ def _by_logical_table_router(options: AliasOptions) -> Transform | None:
     adjustment = options.choice("schema.name.adjustment.mode", tuple(NameAdjustment), NameAdjustment.NONE)
     key_pattern = None if key_text is None else options.regex("key.field.regex", "a regular expression")
     if key_text is not None and key_replacement is None:
-        options.refuse("key.field.replacement", "is missing beside key.field.regex")
+        options.refuse("key.field.replacement", "is missing next to key.field.regex")
     if pattern is None or replacement is None or (key_text is not None and key_pattern is None):
         return None
     return ByLogicalTableRouter(

@@ -88,7 +88,7 @@ AIVEN_OPTIONS: Final[tuple[VendorOption, ...]] = (
         "file.name.template",
         "`file.name.template`, in which `{{timestamp:unit=..}}` with record times makes `{{start_offset}}` "
         "`{{batch_offset}}`, or with `file.max.records` objects close where the time in their name "
-        "changes; refused beside `aws.s3.prefix` where it would group by key or time",
+        "changes; refused with `aws.s3.prefix` where it would group by key or time",
     ),
     _changed(
         "file.compression.type",

@@ -57,7 +57,7 @@ _S3: Final = (
     _changed("s3.credentials.provider.sts.role.session.name", "`aws.sts.role.session.name`"),
     _changed("s3.credentials.provider.sts.role.external.id", "`aws.sts.role.external.id`"),
     _changed("s3.credentials.provider.sts.aws.access.key.id", "`aws.access.key.id`, which assumes the role"),
-    _changed("s3.credentials.provider.sts.aws.secret.key.id", "`aws.secret.access.key` beside it"),
+    _changed("s3.credentials.provider.sts.aws.secret.key.id", "`aws.secret.access.key` next to it"),
     _changed("s3.credentials.provider.access_key_id", "`aws.access.key.id`; of Aiven's platform"),
     _changed("s3.credentials.provider.secret_access_key", "`aws.secret.access.key`; of Aiven's platform"),
     VendorOption(

@@ -60,7 +60,7 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
         "`RESTORE_BACKUP`, its default, is `input.layout=confluent`; `GENERIC` is `none`",
     ),
     option_row(
-        Fate.CHANGED, "topics.dir", "`aws.s3.prefix`, with `directory.delim` behind it; `topics` by default"
+        Fate.CHANGED, "topics.dir", "`aws.s3.prefix`, with `directory.delim` after it; `topics` by default"
     ),
     option_row(
         Fate.CHANGED,
@@ -214,7 +214,7 @@ def _translate_files(given: Translation) -> None:
     if form == "jsonl":
         given.warn(
             "JSON is read line by line; a file that is one array, or of objects over several lines, needs "
-            "input.format=json beside format.class"
+            "input.format=json next to format.class"
         )
     _translate_pair(given, prefix)
 
@@ -272,7 +272,7 @@ def _translate_start(given: Translation) -> None:
         given.refuse(
             option,
             "begins at a time that is not asked for here; remove it, and set include.existing=false to begin "
-            "with what comes after the first start, or native.start.key to begin behind a key",
+            "with what comes after the first start, or native.start.key to begin after a key",
         )
 
 

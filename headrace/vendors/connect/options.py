@@ -176,7 +176,7 @@ CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
     VendorOption(
         name="config.action.reload",
         fate=Fate.NEEDLESS,
-        note="values behind references are read at each start",
+        note="values of references are read at each start",
     ),
 )
 """For the table of every sink of Kafka Connect."""

@@ -43,7 +43,7 @@ SOURCE_CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
     VendorOption(
         name="config.action.reload",
         fate=Fate.NEEDLESS,
-        note="values behind references are read at each start",
+        note="values of references are read at each start",
     ),
     VendorOption(name="name", fate=Fate.KEPT, note="`name`, which is the group of consumers as well"),
 )

@@ -117,7 +117,7 @@ def _padded_on_the_right(last: str, partition: str) -> tuple[Inexact, ...]:
     """What `padding.type=RightPad` makes of numbers: 1 and 10 look alike, and order is lost with them."""
     if len(last) < _OFFSET_DIGITS or last[0] == "0" or last[-1] != "0":
         return ()
-    why = f"the number {last} looks as if zeros had been put behind it (padding.type=RightPad)"
+    why = f"the number {last} looks as if zeros had been put after it (padding.type=RightPad)"
     found = [Inexact(NamePart.OFFSET, why), Inexact(NamePart.ORDER, why)]
     if len(partition) > 1 and partition[0] != "0" and partition[-1] == "0":
         found.append(Inexact(NamePart.PARTITION, why.replace(last, partition)))

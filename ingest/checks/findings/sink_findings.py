@@ -193,7 +193,7 @@ def _tells_missing(settings: Settings, facts: UploadFacts) -> Finding | None:
 
 
 def _expires(settings: Settings, facts: UploadFacts) -> Finding | None:
-    name, remedy = "lifecycle", "Run `headrace setup`: it puts a rule beside those that are there."
+    name, remedy = "lifecycle", "Run `headrace setup`: it puts a rule next to those that are there."
     if isinstance(facts.rules, Refused):
         return warn(
             name,

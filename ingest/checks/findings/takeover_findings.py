@@ -44,7 +44,7 @@ class TakeoverFacts:
         if self.offset is None:
             begins = "has no lock of its own"
         elif self.begin == self.offset:
-            begins = f"begins at offset {self.offset}, behind its lock"
+            begins = f"begins at offset {self.offset}, after its lock"
         else:
             begins = f"begins at the group's offset {self.group_offset}, which is above its lock's"
         more = [

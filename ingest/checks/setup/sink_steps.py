@@ -71,7 +71,7 @@ def _rule_steps(
         colder_classes = ", then to ".join(map(str, transitions))
         parts.append(f"move objects in s3://{bucket}{_under(moved)} to {colder_classes}")
     what = "; ".join(parts)
-    return (Step(sentence=f"{what} (lifecycle rules beside the {len(rules)} there)", apply=put),)
+    return (Step(sentence=f"{what} (lifecycle rules next to the {len(rules)} there)", apply=put),)
 
 
 def _under(prefixes: Sequence[str]) -> str:

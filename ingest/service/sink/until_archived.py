@@ -113,7 +113,7 @@ class UntilArchived:
             return None
         sentences = [
             f"{one.topic}-{one.partition} is read up to offset {one.position} of {one.end}, and nothing more "
-            "comes: an open transaction there holds back what is behind it. End its producer, or abort "
+            "comes: an open transaction there holds back what is after it. End its producer, or abort "
             "it (kafka-transactions.sh find-hanging shows it)"
             for one in self._archive.partitions()
             if one.condition is PartitionCondition.GRANTED

@@ -151,7 +151,7 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         pytest.param(
             {"aws.access.key.id": "id"},
-            "aws.secret.access.key: is missing beside aws.access.key.id; give both or none",
+            "aws.secret.access.key: is missing next to aws.access.key.id; give both or none",
             id="half a key",
         ),
         pytest.param(
@@ -277,7 +277,7 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         pytest.param(
             {"topic.creation.default.partitions": "3"},
-            "topic.creation.default.replication.factor: is missing beside topic.creation.default.partitions; "
+            "topic.creation.default.replication.factor: is missing next to topic.creation.default.partitions; "
             "give both or none",
             id="half a creation",
         ),
@@ -408,8 +408,8 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
                 id=f"record.fields {texts}",
             )
             for texts, why in (
-                ("{{topic}}", "each text has a colon and a name behind it"),
-                ("{{topic}}:a,", "each text has a colon and a name behind it"),
+                ("{{topic}}", "each text has a colon and a name after it"),
+                ("{{topic}}:a,", "each text has a colon and a name after it"),
                 ("{{topic}}:a,{{topic}}:a", "a name is there twice"),
             )
         ),

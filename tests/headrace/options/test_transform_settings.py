@@ -131,13 +131,13 @@ _KNOWN = "known are org.apache.kafka.connect.transforms.{DropHeaders, Filter, In
                 **one(DEBEZIUM + "ExtractNewRecordState", drop_tombstones="true"),
                 "transforms.a.delete.tombstone.handling.mode": "drop",
             },
-            "means nothing beside delete.tombstone.handling.mode; remove it",
+            "means nothing next to delete.tombstone.handling.mode; remove it",
         ),
         (
             one(
                 DEBEZIUM + "ByLogicalTableRouter", topic_regex="a", topic_replacement="b", key_field_regex="c"
             ),
-            "transforms.a.key.field.replacement: is missing beside key.field.regex",
+            "transforms.a.key.field.replacement: is missing next to key.field.regex",
         ),
         (one(KAFKA + "Cast"), "did you mean org.apache.kafka.connect.transforms.Cast$"),
         (
@@ -164,7 +164,7 @@ _KNOWN = "known are org.apache.kafka.connect.transforms.{DropHeaders, Filter, In
             "'nn' is no part of a date (SimpleDateFormat)",
         ),
         (one(KAFKA + "InsertField$Value"), "transforms.a.static.field: is missing: nothing is inserted"),
-        (one(KAFKA + "InsertField$Value", static_field="f"), "static.value: is missing beside static.field"),
+        (one(KAFKA + "InsertField$Value", static_field="f"), "static.value: is missing next to static.field"),
         (one(KAFKA + "ReplaceField$Value", renames="a"), "expected pairs such as old:new,other:another"),
         (
             one(KAFKA + "ExtractField$Value", field="a.", field_syntax_version="V2"),

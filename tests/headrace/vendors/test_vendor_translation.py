@@ -78,7 +78,7 @@ def test_each_option_has_a_line() -> None:
         ({"example.small": "yes"}, "example.small = 'yes': expected one of true, false"),
         ({"example.lossy": "true"}, "example.lossy: loses records; remove it"),
         ({"example.bucket": "s3://no"}, "example.bucket = 's3://no': expected the bare name of a bucket"),
-        ({"example.key": None}, "aws.access.key.id: is missing beside aws.secret.access.key"),
+        ({"example.key": None}, "aws.access.key.id: is missing next to aws.secret.access.key"),
         ({"example.secret": "${env:NONE}"}, "example.secret: the environment variable NONE is not set"),
         (
             {"example.buckets": "1"},

@@ -173,7 +173,7 @@ def test_plan_and_check_show_what_lenses_locks_say(tmp_path: Path) -> None:
     assert found["takeover"][0]["to_finish"] == [f"s3://{bucket}/{lock}"]
     assert [(part["archived"], part["lag"]) for part in found["partitions"]] == [(20, 10), (None, 0)]
     assert f"{topic}-1 does not begin" in stopped["sentence"]
-    assert f"{topic}-0 begins at offset 20, behind its lock, 1 pending commit to finish" in begun["sentence"]
+    assert f"{topic}-0 begins at offset 20, after its lock, 1 pending commit to finish" in begun["sentence"]
     assert {each["Key"] for each in aws.s3().list_objects_v2(Bucket=bucket)["Contents"]} == {
         ".temp-upload/a",
         lock,

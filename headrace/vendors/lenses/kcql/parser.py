@@ -416,7 +416,7 @@ def _problem_of(field: PartitionField) -> str:
         return ""
     if not path:
         needs = {FieldPart.HEADER: "a header's name", FieldPart.DATE: "a pattern", FieldPart.VALUE: "a field"}
-        return f"{part} needs {needs[part]} behind a dot"
+        return f"{part} needs {needs[part]} after a dot"
     if part is FieldPart.DATE and len(path) > 1:
         return "_date takes one pattern; put one with dots between backticks"
     return ""

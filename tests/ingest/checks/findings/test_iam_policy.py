@@ -59,7 +59,7 @@ def test_a_document_without_a_statement_is_none_for_iam(tmp_path: Path) -> None:
     (tmp_path / "sink.json").write_text(json.dumps(config))
 
     result = CliRunner().invoke(app, ["policy", str(tmp_path / "sink.json")])
-    assert "# for `headrace check`, beside that of run: nothing\n" in result.output
+    assert "# for `headrace check`, next to that of run: nothing\n" in result.output
     assert '"Statement": []' not in result.output
 
 

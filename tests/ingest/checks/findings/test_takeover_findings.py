@@ -19,8 +19,8 @@ def _facts(**changes: Any) -> TakeoverFacts:
 @pytest.mark.parametrize(
     ("changes", "begin", "words"),
     [
-        ({}, 10, "begins at offset 10, behind its lock"),
-        ({"group_offset": None}, 10, "begins at offset 10, behind its lock"),
+        ({}, 10, "begins at offset 10, after its lock"),
+        ({"group_offset": None}, 10, "begins at offset 10, after its lock"),
         ({"group_offset": 12}, 12, "begins at the group's offset 12, which is above its lock's"),
         ({"offset": None, "groups": 2}, 9, "has no lock of its own, 2 values of PARTITIONBY archived beyond"),
         ({"finished": (_LOCK,)}, 10, "1 pending commit to finish"),
