@@ -277,8 +277,8 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         pytest.param(
             {"topic.creation.default.partitions": "3"},
-            "topic.creation.default.replication.factor: is missing next to topic.creation.default.partitions; "
-            "give both or none",
+            "topic.creation.default.replication.factor: is missing next to "
+            "topic.creation.default.partitions; give both or none",
             id="half a creation",
         ),
         pytest.param(
