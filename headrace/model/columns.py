@@ -38,11 +38,13 @@ class Column:
 
     def each(self, begin: int, end: int) -> Iterator[bytes | None]:
         """The rows [begin, end) one after the other, as `get` gives them and in a third of its time."""
-        # A slice of bytes is bytes already.
-        view = self.buffer if isinstance(self.buffer, bytes) else memoryview(self.buffer)
-        starts, lengths = self.starts[begin:end].tolist(), self.lengths[begin:end].tolist()
-        for start, length in zip(starts, lengths, strict=True):
-            yield None if length == NULL_LENGTH else bytes(view[start : start + length])
+        places = zip(self.starts[begin:end].tolist(), self.lengths[begin:end].tolist(), strict=True)
+        if isinstance(self.buffer, bytes):
+            # A slice of bytes is bytes already.
+            buffer = self.buffer
+            return (None if size == NULL_LENGTH else buffer[start : start + size] for start, size in places)
+        view = memoryview(self.buffer)
+        return (None if size == NULL_LENGTH else bytes(view[start : start + size]) for start, size in places)
 
 
 def column_of(values: Sequence[bytes | None]) -> Column:

@@ -9,10 +9,13 @@ import pyarrow as pa
 from headrace.formats.connect import struct
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.transforms.json_objects import JsonObjects, flattened, loosened, members_of
+from headrace.formats.transforms.json_flattening import Flattening
+from headrace.formats.transforms.json_objects import JsonObjects, json_column, loosened, members_of
 from headrace.formats.transforms.opening import (
+    NO_OBJECT,
     Objects,
     column_of_part,
+    is_json,
     opened,
     refuse_objects,
     with_column,
@@ -200,12 +203,14 @@ def value_to_key(step: ValueToKey, records: ConvertedRecords, refused: RefusedRo
 
 def flatten(step: Flatten, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
     """Fields of fields as fields of the object; lists stay as they are, and so do nulls."""
-    objects = opened(records, step.part, refused, fills_defaults=True, takes_nulls=True)
-    if objects is None:
+    column = column_of_part(records, step.part)
+    if column.nulls().all():
         return [records]
-    if isinstance(objects, JsonObjects):
-        rows = [None if row is None else flattened(row, step.delimiter) for row in objects.rows]
-        return [with_column(records, step.part, JsonObjects(rows).column())]
+    if is_json(column):
+        return [with_column(records, step.part, _flat_json(step, records, column, refused))]
+    objects = opened(records, step.part, refused, fills_defaults=True, takes_nulls=True)
+    if not isinstance(objects, StructObjects):
+        return [records]
     try:
         found = objects.with_fields(_flat_fields(step, objects, "", is_optional=objects.is_optional))
     except Refused as error:
@@ -221,6 +226,17 @@ def _required(records: ConvertedRecords, part: RecordPart, objects: StructObject
     if not nulls.any():
         return [changed]
     return [records.take(np.flatnonzero(nulls)), changed.take(np.flatnonzero(~nulls))]
+
+
+def _flat_json(
+    step: Flatten, records: ConvertedRecords, column: ConvertedColumn, refused: RefusedRows
+) -> ConvertedColumn:
+    texts = column.texts()
+
+    def refuse(row: int) -> None:
+        refused.add(records.records.offsets[row], f"the {step.part} {NO_OBJECT}")
+
+    return json_column(Flattening(step.delimiter, refuse).flat(list(texts.each(0, len(texts)))))
 
 
 def _flat_fields(

@@ -15,7 +15,6 @@ NULL: Final = msgspec.Raw(b"null")
 Members = dict[str, msgspec.Raw]
 
 _MEMBERS: Final = msgspec.json.Decoder(Members)
-_OPENING: Final = ord("{")
 _NO_OBJECT: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -25,21 +24,6 @@ def members_of(text: bytes | msgspec.Raw) -> Members:
         return _MEMBERS.decode(text)
     except _NO_OBJECT:
         raise Refused("it is no JSON object") from None
-
-
-def flattened(members: Members, delimiter: str) -> Members:
-    """The members with those of objects within in their place; an object without members leaves none."""
-    found: Members = {}
-    _flatten(members, "", delimiter, found)
-    return found
-
-
-def _flatten(members: Members, prefix: str, delimiter: str, found: Members) -> None:
-    for name, member in members.items():
-        if memoryview(member)[0] == _OPENING:
-            _flatten(_MEMBERS.decode(member), prefix + name + delimiter, delimiter, found)
-        else:
-            found[prefix + name] = member
 
 
 class JsonObjects:

@@ -1,6 +1,7 @@
 """Keys and values opened as objects, the records that have none refused, and put back as columns."""
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from headrace.formats.transforms.struct_objects import StructObjects
 from headrace.options.transforms.chain import RecordPart
 
 Objects = JsonObjects | StructObjects
+NO_OBJECT: Final = "is JSON, but no object"
 
 
 def column_of_part(records: ConvertedRecords, part: RecordPart) -> ConvertedColumn:
@@ -43,14 +45,22 @@ def opened(
         _refuse(records, np.flatnonzero(nulls).tolist(), f"the {part} is null, and no object", refused)
     if nulls.all():
         return None
-    if isinstance(column, TypedColumn) and column.schema.arrow is not None and column.has_array:
-        if pa.types.is_struct(column.schema.arrow):
-            return StructObjects.of(column, fills_defaults=fills_defaults)
-    elif column.form is Form.JSON:
+    if is_json(column):
         return _json_objects(records, column, part, refused)
+    if isinstance(column, TypedColumn) and _is_typed(column) and pa.types.is_struct(column.schema.arrow):
+        return StructObjects.of(column, fills_defaults=fills_defaults)
     what = {Form.TEXT: "text", Form.BYTES: "bytes"}.get(column.form, "of a type without fields")
     _refuse(records, np.flatnonzero(~nulls).tolist(), f"the {part} is {what}, and no object", refused)
     return None
+
+
+def is_json(column: ConvertedColumn) -> bool:
+    """Whether the values are JSON without a schema."""
+    return column.form is Form.JSON and not _is_typed(column)
+
+
+def _is_typed(column: ConvertedColumn) -> bool:
+    return isinstance(column, TypedColumn) and column.schema.arrow is not None and column.has_array
 
 
 def refuse_objects(records: ConvertedRecords, part: RecordPart, message: str, refused: RefusedRows) -> None:
@@ -69,7 +79,7 @@ def _json_objects(
             try:
                 members = members_of(text)
             except Refused:
-                refused.add(int(records.records.offsets[row]), f"the {part} is JSON, but no object")
+                refused.add(int(records.records.offsets[row]), f"the {part} {NO_OBJECT}")
         rows.append(members)
     return JsonObjects(rows)
 
