@@ -35,6 +35,7 @@ _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _GROUPS: Final[Mapping[str, _Option]] = {
     "file.name.template": (f"{{{{value:a}}}}/{_OBJECT}", f"{{{{key}}}}/{_OBJECT}"),
     "value.converter": _JSON,
+    "transforms": None,
     "output.format": ("jsonl", "avro", "parquet"),
     "rotate.records": ("1", "3"),
     "rotate.age.ms": None,
@@ -58,6 +59,17 @@ SINK: Final = {
     "completions in doubt": Circumstance(
         {**_GROUPS, "file.name.template": f"all/{_OBJECT}"},
         ("complete lost", "complete lost", "s3 broken", "kill", "s3 away"),
+    ),
+    "events of changed rows": Circumstance(
+        {
+            "value.converter": _JSON,
+            "value.converter.schemas.enable": "true",
+            "transforms": ("unwrap", "unwrap,flatten", "schema", "route", "flatten"),
+            "output.format": ("jsonl", "avro", "parquet", "json"),
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": "letters",
+        },
+        ("kill", "stop"),
     ),
     "commits in doubt": Circumstance(
         _GROUPS, ("commit unanswered", "commit unanswered", "pause worker", "broker away")

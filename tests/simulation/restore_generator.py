@@ -7,7 +7,8 @@ from typing import Final
 
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
-from tests.simulation.sink_generator import FAULTS, JSON, fault_steps
+from tests.simulation.sink_generator import FAULTS, fault_steps
+from tests.simulation.sink_records import JSON
 
 ARCHIVE: Final = "archive"
 ARCHIVED: Final = "orders"

@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any, Final
 
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
-from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
-from tests.simulation.scenario import Given, Scenario, Step
+from tests.simulation.pairs import all_pairs, changes, valid_options
+from tests.simulation.scenario import Scenario, Step
+from tests.simulation.sink_records import JSON, records_of
 
-JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 LETTERS: Final = "letters"
@@ -60,13 +60,44 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "max.open.files": (None, "2"),
     "job.linger.ms": (None, "0"),
     "file.name.unique": ("assumed",),
-    "transforms": (None, "i"),
+    "value.converter.schemas.enable": ("false", "true"),
+    "transforms": (None, "i", "flatten", "time", "header", "schema", "unwrap", "route", "unwrap,flatten"),
+}
+_CONNECT: Final = "org.apache.kafka.connect.transforms."
+_FLATTEN: Final = {"transforms.flatten.type": f"{_CONNECT}Flatten$Value"}
+_UNWRAP: Final = {
+    "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+    "transforms.unwrap.delete.tombstone.handling.mode": "rewrite",
+    "transforms.unwrap.add.fields": "op",
 }
 _WITH: Final = {
-    ("value.converter", JSON): {"value.converter.schemas.enable": "false"},
     ("transforms", "i"): {
-        "transforms.i.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+        "transforms.i.type": f"{_CONNECT}InsertField$Value",
         "transforms.i.offset.field": "inserted",
+    },
+    ("transforms", "flatten"): _FLATTEN,
+    ("transforms", "time"): {
+        "transforms.time.type": f"{_CONNECT}TimestampConverter$Value",
+        "transforms.time.field": "ts",
+        "transforms.time.target.type": "string",
+        "transforms.time.format": "yyyy-MM-dd HH:mm",
+    },
+    ("transforms", "header"): {
+        "transforms.header.type": f"{_CONNECT}InsertHeader",
+        "transforms.header.header": "h",
+        "transforms.header.value.literal": "yes",
+    },
+    ("transforms", "schema"): {
+        "transforms.schema.type": f"{_CONNECT}SetSchemaMetadata$Value",
+        "transforms.schema.schema.name": "row",
+    },
+    ("transforms", "unwrap"): _UNWRAP,
+    ("transforms", "unwrap,flatten"): {**_UNWRAP, **_FLATTEN},
+    ("transforms", "route"): {
+        "transforms.route.type": "io.debezium.transforms.ByLogicalTableRouter",
+        "transforms.route.topic.regex": "events(.*)",
+        "transforms.route.topic.replacement": "events$1",
+        "transforms.route.key.enforce.uniqueness": "false",
     },
 }
 
@@ -82,7 +113,7 @@ def sink_scenario(seed: int) -> Scenario:
     chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, SINK)
     topics = {f"events{number}": rng.choice((1, 1, 2, 3)) for number in range(rng.choice((1, 1, 2)))}
     options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, _WITH)
-    records = tuple(_records(rng, topics, options, about))
+    records = tuple(records_of(rng, topics, options, about))
     return Scenario(
         seed=seed,
         direction="sink",
@@ -91,118 +122,6 @@ def sink_scenario(seed: int) -> Scenario:
         records=records,
         steps=tuple(_steps(rng, len(records), options, topics, about)),
     )
-
-
-# -- data ----------------------------------------------------------------------------------------------------
-
-_NUMBERS: Final = (
-    "0",
-    "1",
-    "-1",
-    "1.0",
-    "1.5",
-    "1e2",
-    "9007199254740992",
-    "9007199254740993",
-    "-9007199254740993",
-    "9223372036854775807",
-    "9223372036854775808",
-    "18446744073709551615",
-    "12345678901234567890123",
-)
-_SCALARS: Final = (
-    *_NUMBERS,
-    "null",
-    "true",
-    "false",
-    '"text"',
-    '"1"',
-    '""',
-    '"\\u00e9/\\\\"',
-    '"2024-01-01"',
-    '"+10000-01-01T00:00:00Z"',
-    '"9999-12-31T23:59:59.999999999Z"',
-    "1.7976931348623157e308",
-    "1e400",
-    "-0.0",
-    "0.1000000000000000055511151231257827",
-    '"\\u0000"',
-    '"\\ud83d\\ude00"',
-)
-_TIMES: Final = (
-    "1700000000000",
-    "1700003600000",
-    "1700003600000.0",
-    "1.7000072e12",
-    "0",
-    "-1",
-    "null",
-    '"x"',
-    "253402300800000",
-)
-_BAD: Final = (
-    b"no JSON",
-    b"{",
-    b"\xff\xfe",
-    b'{"a":1} x',
-    b"",
-    b'{"a":NaN}',
-    b'{"a":1,"a":2}',
-    b"[1,2]",
-    b"7",
-)
-
-
-def _records(
-    rng: random.Random, topics: Mapping[str, int], options: Mapping[str, str], about: Circumstance | None
-) -> Any:
-    is_json = options.get("value.converter") == JSON
-    kinds = rng.sample(_SCALARS, rng.choice((1, 2, 2, 3)))
-    times = rng.sample(_TIMES, rng.choice((1, 1, 2)))
-    bad_share = rng.choice((0.0, 0.0, 0.05, 0.3))
-    if about is not None and about.bad_share is not None:
-        bad_share = about.bad_share
-    for number in range(drawn_count(rng, small=(1, 2, 4, 6), big=(12, 30))):
-        topic = rng.choice(list(topics))
-        roll = rng.random()
-        if roll < bad_share:
-            value: bytes | None = rng.choice(_BAD)
-        elif roll > 0.95:
-            value = None
-        elif is_json:
-            value = _document(rng, kinds, times, number)
-        else:
-            value = rng.choice(
-                (b"plain %d" % number, b"", b'a,b\n"c"', b"\xc3\xa9", b"x" * rng.choice((1, 300)))
-            )
-        yield Given(
-            topic,
-            rng.randrange(topics[topic]),
-            rng.choice((None, b"k1", b"k2", b"a/b", b"")),
-            value,
-            1_700_000_000_000 + number * rng.choice((0, 1, 1_800_000)),
-            rng.choice(((), (), (("h", b"one"),), (("h", b"two"), ("h", b"three")), (("x", None),))),
-        )
-
-
-def _document(rng: random.Random, kinds: Sequence[str], times: Sequence[str], number: int) -> bytes:
-    members = [f'"n":{number}', f'"a":{rng.choice(kinds)}', f'"ts":{rng.choice(times)}']
-    if rng.random() < 0.5:
-        members.append(f'"b":{{"c":{rng.choice(kinds)}}}')
-    if rng.random() < 0.2:
-        members.append(
-            rng.choice(
-                (
-                    '"l":[1,2]',
-                    '"l":[]',
-                    '"l":[{"x":1},{"x":1.5}]',
-                    '"deep":' + "[" * 20 + "]" * 20,
-                    '"deep":' + '{"d":' * 120 + "1" + "}" * 120,
-                )
-            )
-        )
-    rng.shuffle(members)
-    return ("{" + ",".join(members) + "}").encode()
 
 
 # -- what happens --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.simulation.laws import Finding, sanity
 from tests.simulation.scenario import Scenario
-from tests.simulation.sink_generator import JSON
+from tests.simulation.sink_records import JSON, meaning_of
 from tests.simulation.sink_run import Outcome, Place
 
 # After these, groups and verdicts are not those of an undisturbed run.
@@ -72,7 +72,6 @@ def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
     is_exact = scenario.options.get("exactly.once.support") != "disabled"
     most = Counter(place for place, _ in outcome.earlier)
     most.update(outcome.expected.keys())
-    has_letters = "errors.deadletterqueue.topic.name" in scenario.options
     for place, count in rows.items():
         if place not in most:
             yield Finding("once", f"{place} is archived, and no reader gets it")
@@ -83,11 +82,20 @@ def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
             yield Finding("once", f"{place} has {count} dead letters")
         if is_exact and place in rows and most[place] == 1 and not outcome.repeats:
             yield Finding("once", f"{place} is archived and has a dead letter")
-    if outcome.ending != "exit 0" or outcome.ended_uploads:
+    if outcome.ending == "exit 0" and not outcome.ended_uploads:
+        yield from _all_there(scenario, outcome, {*rows, *letters})
+
+
+def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Iterator[Finding]:
+    """Every record is in an object or a dead letter, unless options or an operator let go of it."""
+    has_letters = "errors.deadletterqueue.topic.name" in scenario.options
+    if scenario.options.get("errors.tolerance") == "all" and not has_letters:
         return
-    drops = scenario.options.get("errors.tolerance") == "all" and not has_letters
-    for place in outcome.expected:
-        if place not in rows and place not in letters and not drops and not _is_skipped(scenario, place):
+    # What a transform drops is handled.
+    drops_nulls = "unwrap" in scenario.options.get("transforms", "")
+    for place, given in outcome.expected.items():
+        is_dropped = drops_nulls and given.value is None
+        if place not in found and not is_dropped and not _is_skipped(scenario, place):
             yield Finding("once", f"{place} is in no object and no dead letter, and the sink ended well")
 
 
@@ -110,7 +118,7 @@ def _values(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
     if (
         scenario.options.get("value.converter") != JSON
         or scenario.options["output.format"] == "csv"
-        or "transforms" in scenario.options
+        or not {"i", "time"}.isdisjoint(scenario.options.get("transforms", "").split(","))
     ):
         return
     for row in outcome.rows:
@@ -120,8 +128,9 @@ def _values(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
         if given is None or "value" not in row.fields or given.value is None:
             continue
         try:
-            meant = json.loads(given.value, parse_float=Decimal, parse_int=Decimal)
-        except ValueError:
+            document = json.loads(given.value, parse_float=Decimal, parse_int=Decimal)
+            meant = meaning_of(document, scenario.options)
+        except (ValueError, KeyError, TypeError):
             yield Finding("alone", f"{row.key}: {given.value!r} is archived, and is no JSON")
             continue
         difference = _difference(meant, row.fields["value"])
