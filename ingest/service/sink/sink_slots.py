@@ -198,7 +198,9 @@ class SinkSlots:
         ready = self.slots.of(SlotState.READY)
         for slot in ready:
             self._grant(slot)
-        wanted = self._parts.archive.ready() - len(self.slots.of(SlotState.READY, SlotState.STARTING))
+        # A start that Spark is late with is none to wait for: another slot may have what it lacks.
+        coming = {*self.slots.of(SlotState.READY, SlotState.STARTING)} - {*self._absent}
+        wanted = self._parts.archive.ready() - len(coming)
         for slot in self.slots.of(SlotState.FREE)[: max(0, wanted)]:
             self.slots.started(slot, self._parts.slot_pool.start(slot))
             self._parts.statistics.deaths.starting(slot)
