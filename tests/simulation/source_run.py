@@ -124,6 +124,10 @@ class _SourceCourse(Course):
         self._note_format()
         return super().start(**changes)
 
+    def _do_the_rest(self) -> None:
+        self._note_format()
+        super()._do_the_rest()
+
     def _note_format(self) -> None:
         """A process begins: what is there in another format is misread, unless it was read before."""
         form = form_of(self.options)
@@ -164,7 +168,6 @@ class _SourceCourse(Course):
         """See Course."""
         super().collect()
         self._move_house()
-        self._note_format()
         outcome = self._outcome
         outcome.ledger = self._ledger()
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
