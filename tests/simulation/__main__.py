@@ -7,68 +7,25 @@ import logging
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
 from headrace.options import SettingsError
-from tests.simulation import restore_generator, sink_generator, source_generator
 from tests.simulation.check import check, digest, scenario_of, shrink
+from tests.simulation.coverage import DIMENSIONS, HEAD, Coverage
 from tests.simulation.laws import Finding
 from tests.simulation.scenario import Scenario, UnknownScenario, dumps, loads
 
 _HERE: Final = Path(__file__).parent
 _clock: Final = time.perf_counter
-_DIMENSIONS: Final = {
-    "restore": restore_generator.DIMENSIONS,
-    "sink": sink_generator.DIMENSIONS,
-    "source": source_generator.DIMENSIONS,
-}
 _PROGRESS_SECONDS: Final = 10.0
-
-
-class Coverage:
-    """What a run of seeds has come by, in one direction."""
-
-    def __init__(self, direction: str) -> None:
-        self._direction = direction
-        self._dimensions = _DIMENSIONS[direction]
-        self.count = 0
-        self._pairs: set[tuple[str, str, str, str]] = set()
-        self._steps: Counter[str] = Counter()
-        self._beside: set[tuple[str, str]] = set()
-
-    def add(self, scenario: Scenario) -> None:
-        """Count a scenario."""
-        self.count += 1
-        chosen = sorted((name, scenario.options.get(name, "-")) for name in self._dimensions)
-        self._pairs.update((*one, *other) for one, other in itertools.combinations(chosen, 2))
-        acts = {f"{step.act} {step.given.get('kind', '')}".strip() for step in scenario.steps}
-        self._steps.update(acts)
-        self._beside.update(itertools.combinations(sorted(acts), 2))
-
-    def lines(self) -> Iterator[str]:
-        """A summary."""
-        if not self.count:
-            return
-        dimensions = self._dimensions
-        possible = sum(
-            len({*dimensions[one], None}) * len({*dimensions[other], None})
-            for one, other in itertools.combinations(dimensions, 2)
-        )
-        yield f"{self._direction}: {self.count} scenarios"
-        yield f"  pairs of option values: {len(self._pairs)} of {possible} (some exclude each other)"
-        yield f"  pairs of operations and faults in one scenario: {len(self._beside)}"
-        yield "  scenarios with " + ", ".join(f"{act} {count}" for act, count in sorted(self._steps.items()))
 
 
 def main() -> int:
     """The exit code: 1 when a law was broken, 2 for a call that means nothing."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument(
-        "--direction", choices=sorted(_DIMENSIONS), help="one of them; without it all in turn"
-    )
+    parser.add_argument("--direction", choices=sorted(DIMENSIONS), help="one of them; without it all in turn")
     parser.add_argument("--seeds", default="", help="a seed, or BEGIN:END")
     parser.add_argument("--minutes", type=float, help="fresh seeds for so long")
     parser.add_argument("--file", type=Path, help="a scenario that was written down")
@@ -117,7 +74,7 @@ def _seeds(text: str, minutes: float | None) -> Iterator[int]:
 
 
 def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:
-    directions = [given.direction] if given.direction else sorted(_DIMENSIONS)
+    directions = [given.direction] if given.direction else sorted(DIMENSIONS)
     coverage = {direction: Coverage(direction) for direction in directions}
     # What was imported lives as long as the run: no collection of garbage need look at it.
     gc.freeze()
@@ -139,8 +96,8 @@ def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:
     seconds = max(_clock() - began, 0.001)
     _say(f"{count} scenarios in {seconds:.0f} s, {count / seconds:.1f} a second, {failed} failed")
     _say(f"  {count / max(time.process_time() - cpu, 0.001):.1f} a second of CPU")
-    for line in itertools.chain.from_iterable(one.lines() for one in coverage.values()):
-        _say(line)
+    _say("Pairs that came together, of all (some values of options exclude each other):")
+    _say("\n".join([HEAD, *(one.line() for one in coverage.values() if one.count)]))
     return 1 if failed else 0
 
 

@@ -158,7 +158,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "other bucket": {"options": {"aws.s3.bucket.name": SECOND}},
 }
 # What a connector may be given while objects are open.
-_CHANGING: Final = (
+CHANGING: Final = (
     "output.format",
     "file.name.template",
     "file.compression.type",
@@ -184,7 +184,7 @@ def _operation(rng: random.Random, options: Mapping[str, str], topics: Mapping[s
         yield Step(after, act, given)
     else:
         act = "change"
-        changed = rng.choice(_CHANGING)
+        changed = rng.choice(CHANGING)
         other = {**options, changed: rng.choice(DIMENSIONS[changed])}
         fixed = {**FIXED, "topics": options["topics"]}
         yield Step(after, act, {"options": changes(options, valid_options(other, fixed, _WITH))})

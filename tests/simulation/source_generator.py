@@ -104,7 +104,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "other bucket": {"options": {"aws.s3.bucket.name": SECOND}},
 }
 # What a connector may be given while objects are half read.
-_CHANGING: Final = (
+CHANGING: Final = (
     "tasks.max",
     "ordering",
     "transaction.boundary.records",
@@ -223,7 +223,7 @@ def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]
         name, act = "change", "change"
         # Where a transform needs times, formats without them would be refused.
         has_times = options.get("transforms") == "time"
-        changed = rng.choice([one for one in _CHANGING if not (has_times and one == "input.format")])
+        changed = rng.choice([one for one in CHANGING if not (has_times and one == "input.format")])
         other = {**options, changed: rng.choice(DIMENSIONS[changed])}
         kept = valid_options(other, FIXED, _WITH)
         yield Step(after, act, {"options": changes(options, kept)})

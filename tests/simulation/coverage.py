@@ -1,0 +1,101 @@
+"""What seeds have come by: pairs of option values, of options and faults, of operations and faults."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tests.simulation import restore_generator, sink_generator, source_generator
+from tests.simulation.scenario import Scenario, Step
+
+_Names = Mapping[str, Mapping[str, Any]]
+DIMENSIONS: Final = {
+    "restore": restore_generator.DIMENSIONS,
+    "sink": sink_generator.DIMENSIONS,
+    "source": source_generator.DIMENSIONS,
+}
+_FAULTS: Final[Mapping[str, _Names]] = {
+    "restore": sink_generator.FAULTS,
+    "sink": sink_generator.FAULTS,
+    "source": source_generator.SOURCE_FAULTS,
+}
+_OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
+    "restore": (),
+    "sink": (*sink_generator.OPERATIONS, *(f"change {name}" for name in sink_generator.CHANGING)),
+    "source": (
+        *source_generator.OPERATIONS,
+        *(f"change {name}" for name in dict.fromkeys(source_generator.CHANGING)),
+        "delete",
+        "limit",
+    ),
+}
+HEAD: Final = (
+    "| | scenarios | option values x option values | option values x faults | option values x operations "
+    "| operations x faults | faults x faults |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+)
+"""Above the lines of `Coverage.line`."""
+
+
+class Coverage:
+    """What a run of seeds has come by, in one direction."""
+
+    def __init__(self, direction: str) -> None:
+        self._direction = direction
+        self._dimensions = DIMENSIONS[direction]
+        self.count = 0
+        self._values: set[tuple[tuple[str, str], tuple[str, str]]] = set()
+        self._pairs: dict[str, set[tuple[object, str]]] = {"faults": set(), "operations": set()}
+        self._beside: dict[str, set[tuple[str, str]]] = {"faults": set(), "operations": set()}
+
+    def add(self, scenario: Scenario) -> None:
+        """Count a scenario."""
+        self.count += 1
+        chosen = sorted((name, scenario.options.get(name, "-")) for name in self._dimensions)
+        self._values.update(itertools.combinations(chosen, 2))
+        faults, operations = set(), set()
+        for step in scenario.steps:
+            faults.update(_faults_of(step, _FAULTS[self._direction]))
+            operations.update(_operations_of(step, _OPERATIONS[self._direction]))
+        self._pairs["faults"].update(itertools.product(chosen, faults))
+        self._pairs["operations"].update(itertools.product(chosen, operations))
+        self._beside["operations"].update(itertools.product(operations, faults))
+        self._beside["faults"].update(itertools.combinations(sorted(faults), 2))
+
+    def line(self) -> str:
+        """A line of a table: covered pairs of all; some values of options exclude each other."""
+        sizes = [len(set(values)) for values in self._dimensions.values()]
+        values, faults = sum(sizes), len(_FAULTS[self._direction])
+        operations = len(_OPERATIONS[self._direction])
+        possible = sum(one * other for one, other in itertools.combinations(sizes, 2))
+        cells = (
+            self._direction,
+            f"{self.count:,}",
+            f"{len(self._values):,} of {possible:,}",
+            f"{len(self._pairs['faults']):,} of {values * faults:,}",
+            f"{len(self._pairs['operations']):,} of {values * operations:,}",
+            f"{len(self._beside['operations']):,} of {operations * faults:,}",
+            f"{len(self._beside['faults']):,} of {faults * (faults - 1) // 2:,}",
+        )
+        return f"| {' | '.join(cells)} |"
+
+
+def _faults_of(step: Step, faults: _Names) -> Iterator[str]:
+    """The fault that a step is."""
+    for name, given in faults.items():
+        if step.act == sink_generator.act_of(name, faults) and dict(step.given) == dict(given):
+            yield name
+
+
+def _operations_of(step: Step, operations: Sequence[str]) -> Iterator[str]:
+    """What an operator does in a step."""
+    if step.act == "change":
+        options = step.given["options"]
+        if "aws.s3.bucket.name" in options:
+            yield "other bucket"
+        yield from (name for one in options if (name := f"change {one}") in operations)
+    elif step.act == "forbidden":
+        is_end = step.given["operation"] == "CompleteMultipartUpload"
+        yield "forbidden to end" if is_end else "forbidden"
+    elif step.act == "replay":
+        yield "replay whole" if step.given["from_start"] else "replay"
+    elif step.act in operations:
+        yield step.act
