@@ -1,8 +1,9 @@
 """Runs fallback and schedule: follows the queue's health, lists when a listing is due, reports the mode."""
 
 import asyncio
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,7 +99,10 @@ _LOG = structlog.get_logger(__name__)
 
 
 class DiscoveryMonitor:
-    """The switch and the schedule by the real clock. All methods belong to the listeners' loop."""
+    """The switch, and a schedule for each bucket, by the real clock. All methods are of the listeners' loop.
+
+    A bucket that cannot be listed holds up the listings of no other, nor the return to events.
+    """
 
     def __init__(
         self, settings: Settings, post: Post, *, clock: Callable[[], float] = time.monotonic
@@ -109,13 +113,13 @@ class DiscoveryMonitor:
         self._switch = FallbackSwitch(
             has_queue=sqs is not None, fallback_after=0.0 if sqs is None else sqs.fallback_after_ms / 1000
         )
-        self._schedule = Schedule(
-            ScheduleOptions(
-                poll_listing=discovery.poll_listing,
-                poll_seconds=discovery.poll_interval_ms / 1000,
-                reconcile_seconds=discovery.reconcile_interval_ms / 1000,
-            )
+        options = ScheduleOptions(
+            poll_listing=discovery.poll_listing,
+            poll_seconds=discovery.poll_interval_ms / 1000,
+            reconcile_seconds=discovery.reconcile_interval_ms / 1000,
         )
+        self._schedules = {bucket: Schedule(options) for bucket in settings.buckets}
+        self._full_begun: dict[str, float] = {}
         self._changed = asyncio.Event()
 
     def begin(self) -> None:
@@ -123,8 +127,9 @@ class DiscoveryMonitor:
         self._post_mode()
 
     def request_full(self) -> None:
-        """A full listing is due now."""
-        self._schedule.request_full()
+        """A full listing of each bucket is due now."""
+        for schedule in self._schedules.values():
+            schedule.request_full()
         self._changed.set()
 
     def queue_answered(self, *, asked: float) -> None:
@@ -137,24 +142,36 @@ class DiscoveryMonitor:
         self._apply_steps(self._switch.failed(error, now=self._clock(), since=since))
         self._changed.set()
 
-    async def run(self, lister: Lister) -> None:
-        """List whenever a listing is due, and let time pass for the switch; until cancelled."""
+    async def run(self, listers: Mapping[str, Lister]) -> None:
+        """List each bucket whenever that is due, and let time pass for the switch; until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._list(lister))
+            for bucket in listers:
+                tasks.create_task(self._list(bucket, listers))
             tasks.create_task(self._tick())
 
-    async def _list(self, lister: Lister) -> None:
+    async def _list(self, bucket: str, listers: Mapping[str, Lister]) -> None:
+        schedule = self._schedules[bucket]
         while True:
             now = self._clock()
-            due = self._schedule.next_at(self._switch.mode)
+            due = schedule.next_at(self._switch.mode)
             if due is None or due > now:
                 await self._until(due)
                 continue
-            kind = self._schedule.kind(now)
-            self._schedule.begun(kind, at=now)
-            listed = await lister.list(kind, after=self._schedule.last_key)
-            self._schedule.completed(kind, last_key=listed.last_key, seconds=listed.seconds)
-            self._apply_steps(self._switch.listed(kind, begun=now))
+            kind = schedule.kind(now)
+            schedule.begun(kind, at=now)
+            listed = await listers[bucket].list(kind, after=schedule.last_key)
+            schedule.completed(kind, last_key=listed.last_key, seconds=listed.seconds)
+            if kind is ListingKind.FULL:
+                self._full_begun[bucket] = now
+                self._apply_steps(self._switch.listed(kind, begun=self._all_begun(listers)))
+
+    def _all_begun(self, listers: Mapping[str, Lister]) -> float:
+        """When the oldest of the buckets' last full listings began; what fails now is not waited for."""
+        return min(
+            self._full_begun.get(bucket, -math.inf)
+            for bucket, lister in listers.items()
+            if not lister.is_failing
+        )
 
     async def _tick(self) -> None:
         while True:
@@ -173,7 +190,8 @@ class DiscoveryMonitor:
 
     def _apply_steps(self, steps: tuple[FallbackStep, ...]) -> None:
         if FallbackStep.LIST_ALL in steps:
-            self._schedule.request_full()
+            for schedule in self._schedules.values():
+                schedule.request_full()
         if FallbackStep.MODE_CHANGED in steps:
             self._post_mode()
         if steps:

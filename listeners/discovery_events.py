@@ -52,6 +52,7 @@ class HeldFull:
 class ListingBegun:
     """A listing starts: pages of this id follow in key order, from `after_key` (None: the prefix's start)."""
 
+    bucket: str
     listing_id: int
     kind: ListingKind
     after_key: str | None
@@ -64,6 +65,7 @@ class ListingFailed:
     `listing_id` is 0 when not even a client could be made (no usable credentials).
     """
 
+    bucket: str
     listing_id: int
     error: HeadraceError
 

@@ -122,7 +122,7 @@ _OPEN_PAUSES: Final = Backoff(first=0.5, longest=20.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listeners:
-    lister: Lister
+    listers: Mapping[str, Lister]
     heads: HeadRequester
     sqs: SqsListener | None
 
@@ -143,15 +143,16 @@ class Listeners:
         self._watch = DiscoveryMonitor(settings, post)
         self._stop = asyncio.Event()
         self._stop_seconds = 5.0
-        self._skip_through: str | None = None
+        self._skip_through: Mapping[str, str] = {}
         self._parts: _Listeners | None = None
         self._failure: BaseException | None = None
         self._early: list[Callable[[_Listeners], None]] = []
 
-    def start(self, *, skip_through: str | None = None) -> None:
+    def start(self, *, skip_through: Mapping[str, str] = {}) -> None:
         """Begin to receive and to list; returns at once.
 
-        `skip_through` leaves out keys up to and including it in every listing (the baseline's start key).
+        `skip_through` leaves out keys of a bucket up to and including its own in every listing (the
+        baseline's start key).
         """
         self._skip_through = skip_through
         self._loop = loop = asyncio.new_event_loop()
@@ -195,17 +196,17 @@ class Listeners:
         """Go on after `pause_receiving`."""
         self._with_queue(lambda sqs: sqs.resume())
 
-    def page_done(self) -> None:
-        """One `ListingPage` has been taken in; a few unacknowledged ones hold the listing."""
-        self._call(lambda parts: parts.lister.page_done())
+    def page_done(self, bucket: str) -> None:
+        """One `ListingPage` has been taken in; a few unacknowledged ones hold the listing of their bucket."""
+        self._call(lambda parts: parts.listers[bucket].page_done())
 
     def pause_listing(self) -> None:
         """List no further after the page under way (`max.pending.objects`)."""
-        self._call(lambda parts: parts.lister.pause())
+        self._with_listers(Lister.pause)
 
     def resume_listing(self) -> None:
         """Go on after `pause_listing`."""
-        self._call(lambda parts: parts.lister.resume())
+        self._with_listers(Lister.resume)
 
     def request_listing(self) -> None:
         """Ask for a full listing that begins after now."""
@@ -222,6 +223,13 @@ class Listeners:
         )
 
     # The listeners' thread
+
+    def _with_listers(self, act: Callable[[Lister], None]) -> None:
+        def act_on_all(parts: _Listeners) -> None:
+            for lister in parts.listers.values():
+                act(lister)
+
+        self._call(act_on_all)
 
     def _with_queue(self, act: Callable[[SqsListener], None]) -> None:
         self._call(lambda parts: None if parts.sqs is None else act(parts.sqs))
@@ -287,7 +295,8 @@ class Listeners:
                 return s3, await clients.enter_async_context(sqs_client(settings.sqs, settings.s3))
             except HeadraceError as error:
                 failures += 1
-                self._post(ListingFailed(listing_id=0, error=error))
+                for bucket in settings.buckets:
+                    self._post(ListingFailed(bucket=bucket, listing_id=0, error=error))
                 await clients.aclose()
                 await asyncio.sleep(_OPEN_PAUSES.delay_seconds(failures))
 
@@ -295,29 +304,33 @@ class Listeners:
         """Set everything to work, then do what was asked for in the meantime."""
         settings = self._settings.s3
         pauses = Backoff(first=settings.backoff.delay_ms / 1000, longest=settings.backoff.max_delay_ms / 1000)
-        lister = Lister(
-            client=s3,
+        listers = {bucket: self._lister(bucket, s3, pauses) for bucket in self._settings.buckets}
+        heads = HeadRequester(
+            client=s3, post=self._post, tasks=tasks, requester_pays=settings.requester_pays, pauses=pauses
+        )
+        listener = None if self._settings.sqs is None else self._sqs_listener(sqs, self._settings.sqs)
+        self._parts = _Listeners(listers=listers, heads=heads, sqs=listener)
+        for act in self._early:
+            act(self._parts)
+        tasks.create_task(self._watch.run(listers))
+        if listener is not None:
+            tasks.create_task(listener.run())
+
+    def _lister(self, bucket: str, client: Any, pauses: Backoff) -> Lister:
+        settings = self._settings.s3
+        return Lister(
+            client=client,
             bucket=Bucket(
-                name=settings.bucket,
+                name=bucket,
                 prefix=settings.prefix,
                 requester_pays=settings.requester_pays,
-                skip_through=self._skip_through,
+                skip_through=self._skip_through.get(bucket),
             ),
             post=self._post,
             counters=self._counters,
             pauses=pauses,
             quiet_failures=settings.backoff.max_retries,
         )
-        heads = HeadRequester(
-            client=s3, post=self._post, tasks=tasks, requester_pays=settings.requester_pays, pauses=pauses
-        )
-        listener = None if self._settings.sqs is None else self._sqs_listener(sqs, self._settings.sqs)
-        self._parts = _Listeners(lister=lister, heads=heads, sqs=listener)
-        for act in self._early:
-            act(self._parts)
-        tasks.create_task(self._watch.run(lister))
-        if listener is not None:
-            tasks.create_task(listener.run())
 
     def _sqs_listener(self, client: Any, settings: SqsSettings) -> SqsListener:
         return SqsListener(

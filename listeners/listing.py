@@ -86,6 +86,8 @@ class Lister:
         self._in_flight = 0
         self._changed = asyncio.Event()
         self._is_paused = False
+        self.is_failing = False
+        """Whether the bucket cannot be listed at present."""
 
     async def list(self, kind: ListingKind, *, after: str | None) -> Listed:
         """Post every page of what comes after the key `after`, or of the whole prefix for a full listing.
@@ -95,7 +97,9 @@ class Lister:
         """
         self._listing_id += 1
         position = after if kind is ListingKind.INCREMENTAL else self._bucket.skip_through
-        self._post(ListingBegun(listing_id=self._listing_id, kind=kind, after_key=position))
+        self._post(
+            ListingBegun(bucket=self._bucket.name, listing_id=self._listing_id, kind=kind, after_key=position)
+        )
         last_key, token, seconds = None, None, 0.0
         while True:
             await self._may_go_on()
@@ -107,6 +111,7 @@ class Lister:
             self._in_flight += 1
             self._post(
                 ListingPage(
+                    bucket=self._bucket.name,
                     listing_id=self._listing_id,
                     is_full=kind is ListingKind.FULL,
                     after_key=position,
@@ -149,9 +154,13 @@ class Lister:
                 failures += 1
                 self._counters.list_requests(1)
                 if failures > self._quiet_failures:
-                    self._post(ListingFailed(listing_id=self._listing_id, error=error))
+                    self.is_failing = True
+                    self._post(
+                        ListingFailed(bucket=self._bucket.name, listing_id=self._listing_id, error=error)
+                    )
                 await asyncio.sleep(self._pauses.delay_seconds(failures))
             else:
+                self.is_failing = False
                 self._counters.list_requests(1)
                 return self._parsed(page, seconds=self._clock() - begun)
 

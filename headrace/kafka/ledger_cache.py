@@ -7,7 +7,7 @@ never a task's result: what it says has happened.
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -62,8 +62,7 @@ class LedgerCache:
         self._lock = threading.Condition()
         self._is_whole = True
         self._is_damaged = False
-        self._counts: dict[State, int] | None = None
-        self._counted: str | None = None
+        self._counts: dict[str | None, dict[State, int]] = {}
         self._database = self._opened()
 
     # -- where reading goes on -----------------------------------------------------------------------------
@@ -102,7 +101,7 @@ class LedgerCache:
         """Forget everything, in memory from here on; reads wait until `finish`."""
         with self._lock:
             self._is_whole = self._is_damaged = False
-            self._counts = None
+            self._counts = {}
             self._database.close()
             self._database = self._connected(None)
 
@@ -203,7 +202,7 @@ class LedgerCache:
         Counted once (0.1 s a million), then kept for who asks for the same again.
         """
         with self._lock:
-            if self._counts is None or self._counted != bucket:
+            if bucket not in self._counts:
                 of_bucket = () if bucket is None else (bucket,)
                 each, every = (
                     (sql.COUNTS, sql.COUNT_ALL) if bucket is None else (sql.COUNTS_IN, sql.COUNT_ALL_IN)
@@ -211,8 +210,13 @@ class LedgerCache:
                 counts = dict.fromkeys(State, 0)
                 counts.update({State(state): int(n) for state, n in self._select(each, of_bucket)})
                 counts[State.DONE] = int(self._select(every, of_bucket)[0][0]) - sum(counts.values())
-                self._counts, self._counted = counts, bucket
-            return dict(self._counts)
+                self._counts[bucket] = counts
+            return dict(self._counts[bucket])
+
+    def counts_in(self, buckets: Iterable[str]) -> dict[State, int]:
+        """How many objects of these buckets together are in each state."""
+        each = [self.counts(bucket) for bucket in buckets]
+        return {state: sum(counts[state] for counts in each) for state in State}
 
     # -- inside --------------------------------------------------------------------------------------------
 
@@ -259,7 +263,7 @@ class LedgerCache:
                 database.execute("REPLACE INTO meta VALUES ('at_end_ms', ?)", (str(at_end_ms),))
             database.execute("COMMIT")
         except BaseException:
-            self._counts = None
+            self._counts = {}
             if database.in_transaction:
                 database.execute("ROLLBACK")
             raise
@@ -267,18 +271,20 @@ class LedgerCache:
     def _recount(self, ordered: list[tuple[bytes, bytes | None]]) -> None:
         """Keep the counts while the ledger is followed; in bulk they are left for the next who asks."""
         if len(ordered) > _FOLLOWED:
-            self._counts = None
-        if self._counts is None:
+            self._counts = {}
+        if not self._counts:
             return
         for raw_key, value in ordered:
             key = row_key(raw_key)
-            if key[3] != WHOLE or self._counted not in {None, key[0]}:
+            counted = [self._counts[bucket] for bucket in (None, key[0]) if bucket in self._counts]
+            if key[3] != WHOLE or not counted:
                 continue
             found = self._database.execute(sql.STATE, key).fetchone()
-            if found is not None:
-                self._counts[State(found[0])] -= 1
-            if value is not None:
-                self._counts[State(row_state(value))] += 1
+            for counts in counted:
+                if found is not None:
+                    counts[State(found[0])] -= 1
+                if value is not None:
+                    counts[State(row_state(value))] += 1
 
     def _move_into_memory(self, error: sqlite3.DatabaseError) -> None:
         _log.warning("cache_moved_to_memory", reason=f"the cache cannot be written: {error}")

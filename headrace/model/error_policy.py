@@ -21,7 +21,7 @@ class RetryDelay(Enum):
     NONE = auto()
     SHORT = auto()  # up to the first delay, however often: the object is not at fault
     OBJECT = auto()  # exponential, for this object
-    EVERYTHING = auto()  # exponential, for all objects: what is wrong is wrong for all of them
+    BUCKET = auto()  # exponential, for all objects of the bucket: what is wrong is wrong for all of them
 
 
 class FailureScope(Enum):
@@ -88,10 +88,10 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
         says=FailureScope.SOURCE_SILENT,
     ),
     "AccessDenied": ErrorPolicy(
-        state=None, reason="access_denied", wait=RetryDelay.EVERYTHING, says=FailureScope.ALL_DENIED
+        state=None, reason="access_denied", wait=RetryDelay.BUCKET, says=FailureScope.ALL_DENIED
     ),
     "ResourceMissing": ErrorPolicy(
-        state=None, reason="access_denied", wait=RetryDelay.EVERYTHING, says=FailureScope.ALL_DENIED
+        state=None, reason="access_denied", wait=RetryDelay.BUCKET, says=FailureScope.ALL_DENIED
     ),
     "TopicMissing": ErrorPolicy(
         state=State.FAILED, reason="topic_missing", wait=RetryDelay.OBJECT, says=FailureScope.TOPIC_MISSING

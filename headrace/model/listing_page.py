@@ -8,12 +8,13 @@ from headrace.model.objects import S3Object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingPage:
-    """What S3 listed in (`after_key`, `through_key`]; None is the prefix's start, and its end.
+    """What S3 listed of a bucket in (`after_key`, `through_key`]; None is the prefix's start, and its end.
 
-    Pages of one `listing_id` come in order, without a gap. `is_full` says that the listing goes through the
-    whole prefix (from `native.start.key` on), rather than from the last key seen.
+    Pages of one bucket and `listing_id` come in order, without a gap. `is_full` says that the listing goes
+    through the whole prefix (from `native.start.key` on), rather than from the last key seen.
     """
 
+    bucket: str
     listing_id: int
     is_full: bool
     after_key: str | None

@@ -26,6 +26,11 @@ class ObjectId:
         """`s3://bucket/key`, for messages to people (not escaped: see `headrace.model.sanitize`)."""
         return f"s3://{self.bucket}/{self.key}"
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Bucket and key: what versions of one key have in common, and those of two buckets do not."""
+        return self.bucket, self.key
+
 
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -401,6 +401,8 @@ class Settings:
     traces: TraceSettings | None = None
     """None: none are made."""
     translated: Translated | None = None
+    more_buckets: tuple[str, ...] = ()
+    """Further buckets of a source, which are read as that of `s3` is."""
 
     @property
     def name(self) -> str:
@@ -423,9 +425,18 @@ class Settings:
         assert template is not None, "without input.layout a template is required"
         return KeyTemplate.compile(template, match=self.routing.file_name_match, prefix=self.s3.prefix)
 
+    @property
+    def buckets(self) -> tuple[str, ...]:
+        """The buckets that a source reads, as they are listed; of a sink the one that has no route."""
+        return self.s3.bucket, *self.more_buckets
+
     def by_place(self) -> tuple["Settings", ...]:
-        """The settings of each bucket and prefix that a sink writes to; for a source these alone."""
-        routes = () if self.sink is None else self.sink.routes
+        """The settings of each bucket and prefix that a sink writes to, or of each bucket of a source."""
+        if self.sink is None:
+            return tuple(
+                replace(self, s3=replace(self.s3, bucket=bucket), more_buckets=()) for bucket in self.buckets
+            )
+        routes = self.sink.routes
         found = {(each.s3.bucket, each.s3.prefix): each for each in map(self._for_route, routes)}
         return (self, *(each for place, each in found.items() if place != (self.s3.bucket, self.s3.prefix)))
 

@@ -20,7 +20,7 @@ from ingest.checks.probes.ledger_reader import LedgerReader, client_properties, 
 from ingest.cli.command_writer import COMMANDS_AT_ONCE, CommandMessage, write_commands
 from ingest.source.catalogue import Catalogue
 from ingest.source.command_queue import CommandQueue
-from ingest.source.object_selection import object_filter_of
+from ingest.source.object_selection import object_filters_of
 
 # How long a leader gets to apply what was submitted before the command reports that it waits.
 APPLY_SECONDS: Final = 30.0
@@ -175,9 +175,8 @@ def _apply(submission: _Submission, ledger: DriverLedger, *, is_sent: bool) -> N
     cache = ledger.cache
     # No room: nothing becomes pending here, the next leader finds it in the ledger.
     catalogue = Catalogue(
-        bucket=submission.settings.s3.bucket,
         view=CacheLedgerView(cache),
-        object_filter=object_filter_of(submission.settings),
+        filters=object_filters_of(submission.settings, {}),
         max_pending_objects=0,
         retention_ms=submission.settings.ledger.retention_ms,
     )

@@ -92,7 +92,7 @@ def begun_in_ledger(settings: Settings, meaning: str) -> list[str]:
         return [
             cached.id.key
             for cached in reader.cache.unfinished()
-            if cached.id.bucket == settings.s3.bucket
+            if cached.id.bucket in settings.buckets
             and cached.id.key.startswith(settings.s3.prefix)
             and (cached.entry.position is not None or cached.entry.cuts is not None)
             and cached.entry.options != meaning

@@ -1,5 +1,6 @@
 """The newest quarantined objects as the ledger's cache has them, for `/status` and `headrace status`."""
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from headrace.kafka.ledger_cache import CachedEntry
@@ -20,9 +21,11 @@ class EntriesByState(Protocol):
         """Up to `limit` objects of the bucket in this state."""
 
 
-def newest_quarantined(ledger: EntriesByState, bucket: str) -> tuple[QuarantinedObject, ...]:
-    """Up to fifty of the bucket, the newest first."""
-    found = ledger.by_state(State.QUARANTINED, _READ, bucket=bucket)
+def newest_quarantined(ledger: EntriesByState, buckets: Sequence[str]) -> tuple[QuarantinedObject, ...]:
+    """Up to fifty of these buckets, the newest first."""
+    found = [
+        known for bucket in buckets for known in ledger.by_state(State.QUARANTINED, _READ, bucket=bucket)
+    ]
     known = sorted(found, key=lambda one: one.entry.updated_ms, reverse=True)
     return tuple(_quarantined(one) for one in known[:_SHOWN])
 
@@ -30,6 +33,7 @@ def newest_quarantined(ledger: EntriesByState, bucket: str) -> tuple[Quarantined
 def _quarantined(known: CachedEntry) -> QuarantinedObject:
     entry = known.entry
     return QuarantinedObject(
+        bucket=known.id.bucket,
         key=printable(known.id.key),
         reason=entry.reason,
         position=position_text(entry.position),

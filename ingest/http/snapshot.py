@@ -10,6 +10,7 @@ from typing import Any, Self
 class RecentObject:
     """One of the last objects that came to their end; its key is made printable."""
 
+    bucket: str
     key: str
     state: str
     reason: str | None
@@ -27,6 +28,7 @@ class QuarantinedObject:
     `position` says where reading stopped, of the decompressed object.
     """
 
+    bucket: str
     key: str
     reason: str | None
     position: str
@@ -46,6 +48,7 @@ class ReadingObject:
     """
 
     slot: int
+    bucket: str
     key: str
     topic: str
     records: int
@@ -121,12 +124,14 @@ class SinkStatus:
 class Snapshot:
     """The service at one moment. The JSON shape of `/status` is this, field by field (docs/status.md).
 
-    `role` is starting, standby, leader or stopping; `target` what is wanted of it: running, paused or
-    stopped (see headrace.kafka.control_records). `problems` are sentences by the part that has them.
+    `buckets` are those that a source reads. `role` is starting, standby, leader or stopping; `target` what is
+    wanted of it: running, paused or stopped (see headrace.kafka.control_records). `problems` are sentences by
+    the part that has them.
     """
 
     name: str
     version: str
+    buckets: tuple[str, ...] = ()
     role: str = "starting"
     ready: bool = False
     target: str = "running"

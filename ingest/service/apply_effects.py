@@ -99,10 +99,10 @@ class EffectsApplier:
             self._statistics.inexact(what, count)
 
 
-def _explain(decisions: Iterable[tuple[str, str | None]]) -> None:
+def _explain(decisions: Iterable[tuple[str, str, str | None]]) -> None:
     """A line for each object that was decided on: why it does not arrive begins here."""
-    for key, reason in decisions:
+    for bucket, key, reason in decisions:
         if reason is None:
-            _log.debug("object_pending", key=key)
+            _log.debug("object_pending", bucket=bucket, key=key)
         else:
-            _log.debug("object_ignored", key=key, reason=reason, detail=_DETAILS.get(reason))
+            _log.debug("object_ignored", bucket=bucket, key=key, reason=reason, detail=_DETAILS.get(reason))

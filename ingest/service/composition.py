@@ -84,7 +84,7 @@ def _log_start(settings: Settings, connector: Connector) -> None:
         role=shown.role,
         http_listen=None if http is None else str(http),
         rest_listen=None if rest is None else str(rest),
-        bucket=settings.s3.bucket,
+        buckets=settings.buckets,
         spark_master=settings.spark.master if settings.spark.remote is None else "spark.remote",
     )
 

@@ -78,7 +78,12 @@ class Connector:
         self._failures = failures
         self._standby_ledger = StandbyLedger(open_ledger)
         self.snapshot_holder = SnapshotHolder(
-            Snapshot(name=settings.name, version=version("headrace"), since_ms=wall_ms())
+            Snapshot(
+                name=settings.name,
+                version=version("headrace"),
+                buckets=() if settings.sink is not None else settings.buckets,
+                since_ms=wall_ms(),
+            )
         )
         self.metrics = Metrics(lambda: self.snapshot_holder.snapshot.objects)
         self._statistics = Statistics(self.metrics)
@@ -189,4 +194,4 @@ class Connector:
         settings, ledger, tasks_max = self._settings, self._standby_ledger, self._settings.identity.tasks_max
         if settings.sink is not None:
             return InstanceSink(self._sink, ledger, tasks_max=tasks_max)
-        return InstanceSource(self._source, ledger, bucket=settings.s3.bucket, tasks_max=tasks_max)
+        return InstanceSource(self._source, ledger, buckets=settings.buckets, tasks_max=tasks_max)

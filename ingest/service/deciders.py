@@ -1,21 +1,22 @@
 """Who decides: the catalogue and the planner of one run, made from its settings."""
 
+from collections.abc import Mapping
+
 from headrace.formats import SPLITTERS
 from headrace.kafka.cache_view import CacheLedgerView
 from headrace.options import Settings
 from ingest.source.catalogue import Baseline, Catalogue
-from ingest.source.object_selection import object_filter_of
+from ingest.source.object_selection import object_filters_of
 from ingest.source.planner import Backoff, BatchLimits, Planner
 
 
 def deciders(
-    settings: Settings, view: CacheLedgerView, baseline: Baseline, *, slots: int
+    settings: Settings, view: CacheLedgerView, baselines: Mapping[str, Baseline], *, slots: int
 ) -> tuple[Catalogue, Planner]:
-    """The catalogue over what the ledger knows, and the planner for so many slots."""
+    """The catalogue over what the ledger knows, and the planner for so many slots; a baseline a bucket."""
     catalogue = Catalogue(
-        bucket=settings.s3.bucket,
         view=view,
-        object_filter=object_filter_of(settings, baseline),
+        filters=object_filters_of(settings, baselines),
         max_pending_objects=settings.discovery.max_pending_objects,
         retention_ms=settings.ledger.retention_ms,
         joining=settings.joining,

@@ -1,6 +1,6 @@
 """What the endpoints show of the service, and how a snapshot of it is taken."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -14,7 +14,7 @@ from ingest.http.process_metrics import ProcessMetrics
 from ingest.http.quarantined import EntriesByState
 from ingest.http.snapshot import ReadingObject, Snapshot, SnapshotHolder
 from ingest.service.slot_states import SlotState, SlotStates
-from ingest.service.statistics import Statistics
+from ingest.service.statistics import Statistics, of_bucket
 from ingest.source.catalogue import Catalogue
 from ingest.source.planner import Planner, SlotAtWork
 
@@ -65,12 +65,12 @@ def build_snapshot(
     statistics: Statistics,
     metrics: Metrics,
     known: EntriesByState,
-    bucket: str,
+    buckets: Sequence[str],
     now: Instant,
 ) -> Snapshot:
     """How things are now, as the leader; for the service's thread only, which owns what is looked at.
 
-    `known` is the ledger's cache, asked which objects of the bucket are quarantined.
+    `known` is the ledger's cache, asked which objects of the buckets are quarantined.
     """
     oldest_ms = catalogue.oldest_pending_ms
     oldest = 0.0 if oldest_ms is None else (now.steady_ms - oldest_ms) / 1000
@@ -86,7 +86,10 @@ def build_snapshot(
     for state, count in doing.items():
         metrics.slots.labels(state).set(count)
     missing = {f"topic {topic}": sentence for topic, sentence in catalogue.missing_topics.items()}
-    denied = {} if catalogue.access_problem is None else {"objects": catalogue.access_problem}
+    denied = {
+        of_bucket("objects", bucket, among=buckets): sentence
+        for bucket, sentence in catalogue.access_problems.items()
+    }
     return replace(
         before,
         role="leader",
@@ -113,7 +116,7 @@ def build_snapshot(
         reading=tuple(map(_reading, planner.slots_at_work())),
         recent=tuple(statistics.recent),
         quarantined=statistics.quarantine.newest(
-            known, bucket, count=quarantined, ended=statistics.quarantined
+            known, buckets, count=quarantined, ended=statistics.quarantined
         ),
     )
 
@@ -121,6 +124,7 @@ def build_snapshot(
 def _reading(at_work: SlotAtWork) -> ReadingObject:
     return ReadingObject(
         slot=at_work.slot,
+        bucket=at_work.object.id.bucket,
         key=printable(at_work.object.id.key),
         topic=at_work.route.topic,
         records=at_work.records,

@@ -1,6 +1,6 @@
 """The service's thread: takes one event after the other and decides; it alone knows catalogue and planner."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -32,7 +32,7 @@ from ingest.service.service_events import (
 )
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotSupervisor
-from ingest.service.statistics import Statistics
+from ingest.service.statistics import Statistics, of_bucket
 from ingest.service.stop import Stop
 from ingest.service.turns import Turns
 from ingest.source.catalogue import Catalogue
@@ -74,7 +74,8 @@ class LoopParts:
 class EventLoop:
     """The loop of one leadership. `run` blocks; everybody else posts into `inbox`.
 
-    A bucket that cannot be listed ends it while `startup_deadline` (monotonic) matters: until the first page.
+    Buckets that cannot be listed end it while `startup_deadline` (monotonic) matters: until the first page of
+    any of them.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class EventLoop:
         inbox: Inbox,
         parts: LoopParts,
         *,
-        bucket: str,
+        buckets: Sequence[str],
         startup_deadline: float,
         stop: Stop,
         failures: ThreadFailures,
@@ -91,13 +92,14 @@ class EventLoop:
         self._parts = parts
         self._applier = parts.applier
         self._supervisor = parts.supervisor
-        self._bucket = bucket
-        self._message_reader = MessageReader(bucket, parts.listeners, parts.statistics)
+        self._buckets = buckets
+        self._message_reader = MessageReader(buckets, parts.listeners, parts.statistics)
         self._startup_deadline = startup_deadline
         self._until_idle = until_idle
         self._has_listed = False
         self._listing_paused = False
-        self._first_full_listing: int | None = None
+        self._first_full_listings: dict[str, int] = {}
+        self._full_listings: dict[str, int] = {}
         self._turns = Turns(inbox, self, stop=stop, failures=failures)
 
     def begin(self) -> None:
@@ -153,10 +155,10 @@ class EventLoop:
                     self._read_back(applied)
             case ModeChanged(mode=mode, why=why):
                 self._parts.statistics.mode_changed(mode, why)
-            case ListingBegun(listing_id=number, kind=ListingKind.FULL) if self._first_full_listing is None:
-                self._first_full_listing = number
-            case ListingFailed(error=error):
-                self._listing_failed(error)
+            case ListingBegun(bucket=bucket, listing_id=number, kind=ListingKind.FULL):
+                self._first_full_listings.setdefault(bucket, number)
+            case ListingFailed(bucket=bucket, error=error):
+                self._listing_failed(bucket, error)
             case FolderPlaces():
                 self._parts.catalogue.on_tombstones(event)
             case RunInServiceThread(act):
@@ -164,7 +166,7 @@ class EventLoop:
             case ComponentProblem(part, sentence):
                 self._parts.statistics.trouble(part, sentence)
             case TopicAnswered(topic, refusal):
-                self._parts.planner.access.topic_answered(topic, refusal)
+                self._parts.planner.access.topics.answered(topic, refusal)
             case ActionsDone(objects):
                 self._parts.statistics.acted(objects)
                 self._applier.apply(self._parts.catalogue.on_acted(objects))
@@ -206,21 +208,24 @@ class EventLoop:
     def _on_listing_page(self, page: ListingPage) -> None:
         parts = self._parts
         self._has_listed = True
-        parts.statistics.trouble("bucket", None)
+        parts.statistics.trouble(self._problem_of(page.bucket), None)
         effects = parts.catalogue.on_listing_page(page, clock.now())
         _log.debug(
             "page_listed",
+            bucket=page.bucket,
             objects=len(page.objects),
             pending=effects.pending,
             ignored=dict(effects.ignored),
             detail="what is neither is done, skipped or quarantined in the ledger, or pending already",
         )
         self._applier.apply(effects)
-        parts.listeners.page_done()
+        parts.listeners.page_done(page.bucket)
         if page.is_last and page.is_full:
-            parts.statistics.full_listing_done(clock.wall_ms())
-            if self._until_idle is not None and page.listing_id == self._first_full_listing:
-                self._until_idle.listed()
+            self._full_listings[page.bucket] = clock.wall_ms()
+            if len(self._full_listings) == len(self._buckets):
+                parts.statistics.full_listing_done(min(self._full_listings.values()))
+            if self._until_idle is not None and page.listing_id == self._first_full_listings[page.bucket]:
+                self._until_idle.listed(page.bucket)
         self._hold_listing()
 
     def _hold_listing(self) -> None:
@@ -233,10 +238,19 @@ class EventLoop:
             else:
                 self._parts.listeners.resume_listing()
 
-    def _listing_failed(self, error: HeadraceError) -> None:
-        sentence = f"aws.s3.bucket.name = {self._bucket!r} cannot be listed: {error}"
-        self._parts.statistics.trouble("bucket", sentence)
-        _log.warning("listing_failed", error=str(error), detail="it continues where it was")
+    def _listing_failed(self, bucket: str, error: HeadraceError) -> None:
+        sentence = f"aws.s3.bucket.name = {bucket!r} cannot be listed: {error}"
+        self._parts.statistics.trouble(self._problem_of(bucket), sentence)
+        _log.warning("listing_failed", bucket=bucket, error=str(error), detail="it continues where it was")
+
+    def _problem_of(self, bucket: str) -> str:
+        """What has the problem, as `/status` names it: a bucket that cannot be listed."""
+        return of_bucket("bucket", bucket, among=self._buckets)
+
+    def _unlisted(self) -> list[str]:
+        """A sentence for each bucket that cannot be listed."""
+        problems = self._parts.statistics.problems
+        return [problems[name] for name in map(self._problem_of, self._buckets) if name in problems]
 
     # -- what follows ----------------------------------------------------------------------------------------
 
@@ -262,9 +276,9 @@ class EventLoop:
     def is_over(self, now: float) -> bool:
         """What only time brings: the end of `--until-idle`, and of the patience at start."""
         parts = self._parts
-        problem = parts.statistics.problems.get("bucket")
-        if not self._has_listed and problem is not None and now > self._startup_deadline:
-            raise Unavailable(problem)
+        unlisted = self._unlisted()
+        if not self._has_listed and len(unlisted) == len(self._buckets) and now > self._startup_deadline:
+            raise Unavailable("; ".join(unlisted))
         if self._until_idle is None:
             return False
         if parts.planner.is_paused:
@@ -289,9 +303,7 @@ class EventLoop:
             return []
         reasons = sorted(parts.catalogue.waiting_reasons().items())
         found = [f"{reason} ({count} objects)" for reason, count in reasons]
-        bucket = parts.statistics.problems.get("bucket")
-        if bucket is not None:
-            found.append(bucket)
+        found += self._unlisted()
         problems = parts.statistics.problems
         found += [problems[part] for part in (PROBLEM, tombstone_search.PROBLEM) if part in problems]
         # While the listing goes on there may be news from there.

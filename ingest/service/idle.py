@@ -1,6 +1,6 @@
 """When `run --until-idle` is over (docs/commands.md)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headrace.options.settings import Settings
@@ -22,7 +22,7 @@ def listening(settings: Settings) -> Settings:
 
 @dataclass(slots=True, kw_only=True)
 class UntilIdle:
-    """Watches for: a full listing since the start is complete, an empty queue twice, nothing left.
+    """Watches for: a full listing of each bucket since the start, an empty queue twice, nothing left.
 
     What is left but waits for something outside (a missing topic, a 403, a queue that fails) may do so as
     long as there is `patience`.
@@ -30,17 +30,18 @@ class UntilIdle:
 
     has_queue: bool
     patience: Patience
-    _listed: bool = False
+    buckets: int = 1
+    _listed: set[str] = field(default_factory=set)
     _empty_answers: int = 0
 
-    def listed(self) -> None:
-        """A full listing that began after the start has reached its end."""
-        self._listed = True
+    def listed(self, bucket: str) -> None:
+        """A full listing of the bucket that began after the start has reached its end."""
+        self._listed.add(bucket)
 
     @property
     def has_listed(self) -> bool:
         """True when all that is left to hear of comes from the queue."""
-        return self._listed
+        return len(self._listed) == self.buckets
 
     def received(self, messages: int) -> None:
         """The queue answered with so many messages."""
@@ -49,4 +50,4 @@ class UntilIdle:
     def is_over(self, *, is_idle: bool) -> bool:
         """True when everything there was has come to its end."""
         asked = not self.has_queue or self._empty_answers >= _EMPTY_ANSWERS
-        return is_idle and self._listed and asked
+        return is_idle and self.has_listed and asked

@@ -1,6 +1,6 @@
 """Messages of the queue: read, and settled or left when they tell of nothing that is ours to read."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import structlog
@@ -27,10 +27,10 @@ _MAX_LEFT: Final = 10_000
 
 
 class MessageReader:
-    """Reads messages about one bucket."""
+    """Reads messages about the buckets of one source."""
 
-    def __init__(self, bucket: str, listeners: Listeners, statistics: Statistics) -> None:
-        self._bucket = bucket
+    def __init__(self, buckets: Collection[str], listeners: Listeners, statistics: Statistics) -> None:
+        self._buckets = frozenset(buckets)
         self._listeners = listeners
         self._statistics = statistics
         self._shapes: set[str] = set()
@@ -47,7 +47,7 @@ class MessageReader:
                 if is_debug(__name__):
                     told = [f"{event.name} {event.key}" for event in events]
                     _log.debug("message_parsed", message_id=message.id, events=told)
-                foreign = {event.bucket for event in events} - {self._bucket}
+                foreign = {event.bucket for event in events} - self._buckets
                 if not foreign:
                     return events
                 self._leave(message, f"bucket {min(foreign)}", "it names an object of another bucket")

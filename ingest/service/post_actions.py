@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -86,21 +87,26 @@ class PostActions:
             self._requests.put(None)
 
     def _run(self) -> None:
-        calls: PostActionCalls | None = None
+        calls: dict[str, PostActionCalls] = {}
         while (owed := self._requests.get()) is not None and not self._is_closed.is_set():
             if not self._is_owed(owed.id):
                 continue
             try:
-                calls = calls or new_post_action_calls(
-                    self._settings,
-                    is_unconditional=self._action.is_unconditional,
-                    target_bucket=self._target_bucket,
-                )
-                is_done = self._carried_out(calls, owed)
+                is_done = self._carried_out(self._calls_of(owed.id.bucket, calls), owed)
             except HeadraceError as error:
                 self._failed(owed, error)
             else:
                 self._succeeded(owed, is_done=is_done)
+
+    def _calls_of(self, bucket: str, known: dict[str, PostActionCalls]) -> PostActionCalls:
+        """The calls of a bucket, among those that the thread has made, or new ones."""
+        if bucket not in known:
+            known[bucket] = new_post_action_calls(
+                replace(self._settings, bucket=bucket),
+                is_unconditional=self._action.is_unconditional,
+                target_bucket=self._target_bucket,
+            )
+        return known[bucket]
 
     def _is_owed(self, object_id: ObjectId) -> bool:
         with self._lock:
@@ -127,7 +133,13 @@ class PostActions:
             self._failing.discard(owed.id)
             is_well_again = has_failed and not self._failing
         self._count("done" if is_done else "replaced")
-        _log.debug("post_action_done", key=owed.id.key, action=self._action.text, replaced=not is_done)
+        _log.debug(
+            "post_action_done",
+            bucket=owed.id.bucket,
+            key=owed.id.key,
+            action=self._action.text,
+            replaced=not is_done,
+        )
         self._post(ActionsDone((owed.id,)))
         if is_well_again:
             self._post(ComponentProblem(PROBLEM, None))
@@ -143,6 +155,7 @@ class PostActions:
             self._count("failed")
             _log.warning(
                 "post_action_failed",
+                bucket=owed.id.bucket,
                 key=owed.id.key,
                 error=sentence,
                 detail="it is tried again until it is done",

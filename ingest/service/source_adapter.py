@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from headrace.kafka.control_records import TOPICS, TargetState, TopicsReset, decode_control
@@ -34,7 +34,7 @@ class SourceLeadership:
     lifecycle: Lifecycle
     statistics: Statistics
     cache: LedgerCache
-    bucket: str
+    buckets: Sequence[str]
 
     def condition(self) -> ConnectorCondition:
         """See `Steering.condition`."""
@@ -79,7 +79,7 @@ class SourceAdapter(RestAdapter[SourceLeadership]):
         led = self._require_led()
         with self._topics_lock:
             if not self._has_looked_for_topics:
-                self._topics.update(source_topics(led.cache, led.bucket))
+                self._topics.update(source_topics(led.cache, led.buckets))
                 self._has_looked_for_topics = True
         return sorted(self._topics.copy())
 
@@ -91,9 +91,9 @@ class SourceAdapter(RestAdapter[SourceLeadership]):
             self._has_looked_for_topics = False
 
     def offsets(self) -> Iterator[LedgerObject]:
-        """What the ledger knows of each object, in key order, read page by page."""
+        """What the ledger knows of each object, by bucket and key, read page by page."""
         led = self._require_led()
-        return (known_of(led.cache, cached.id, cached.entry) for cached in led.cache.scan(led.bucket))
+        return (known_of(led.cache, cached.id, cached.entry) for cached in _scan(led.cache, led.buckets))
 
     def find(self, object_id: ObjectId) -> LedgerObject | None:
         """What the ledger knows of one object."""
@@ -121,7 +121,7 @@ class SourceAdapter(RestAdapter[SourceLeadership]):
     def reset(self) -> None:
         """Have everything read again from its start; part by part, each committed. NotStopped."""
         led = self._require_led()
-        scan = led.cache.scan(led.bucket)
+        scan = _scan(led.cache, led.buckets)
         begun = (cached for cached in scan if cached.state is not State.NEW or has_offset(cached.entry))
         while part := list(islice(begun, _RESET_AT_ONCE)):
             self.alter([Change(object=_seen(cached), offset=None) for cached in part])
@@ -141,12 +141,16 @@ class SourceAdapter(RestAdapter[SourceLeadership]):
             time.sleep(LOOK_SECONDS)
 
 
-def source_topics(cache: LedgerCache, bucket: str) -> list[str]:
+def _scan(cache: LedgerCache, buckets: Sequence[str]) -> Iterator[Cached]:
+    return chain.from_iterable(map(cache.scan, buckets))
+
+
+def source_topics(cache: LedgerCache, buckets: Sequence[str]) -> list[str]:
     """The topics that objects of the ledger went to since the last reset, sorted."""
     raw = cache.controls().get(TOPICS)
     reset = None if raw is None else decode_control(TOPICS, raw)
     since = reset.at_ms if isinstance(reset, TopicsReset) else -1
-    entries = (cached.entry for cached in cache.scan(bucket))
+    entries = (cached.entry for cached in _scan(cache, buckets))
     found = {entry.topic for entry in entries if entry.records and entry.updated_ms > since}
     return sorted(topic for topic in found if topic is not None)
 

@@ -3,7 +3,7 @@
 import gc
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -21,6 +21,7 @@ from headrace.model.exits import Exit
 from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId, Route
 from headrace.model.post_action import OwedAction
+from headrace.options import Settings
 from headrace.options.choices import RestoreTombstones
 from headrace.options.transforms.routing import known_topics
 from headrace.process.threads import start_thread
@@ -45,6 +46,7 @@ from ingest.service.startup import output_topics
 from ingest.service.tombstone_search import TombstoneSearch
 from ingest.service.topic_creation import TopicCreator
 from ingest.source.catalogue import Baseline, Catalogue
+from ingest.source.catalogue.ledger_view import UNFINISHED
 from ingest.source.command_queue import CommandQueue
 from ingest.source.object_selection import (
     baseline_from,
@@ -81,8 +83,8 @@ class _Running:
     writes: LedgerWrites
     watch: LedgerMonitor
     listeners: Listeners
-    skip_through: str | None
-    """Keys up to this one are left out of listings."""
+    skip_through: Mapping[str, str]
+    """Keys of a bucket up to its own are left out of listings."""
 
 
 class SourceLeader:
@@ -102,12 +104,26 @@ class SourceLeader:
         """See `Leader.lead`."""
         taken = self._taken
         with taken.leading_again_later():
-            baseline = self._baseline(taken.ledger)
-        return self._lead(self._compose(taken.ledger, taken.slot_pool, baseline))
+            places = self._settings.by_place()
+            baselines = {place.s3.bucket: self._baseline(taken.ledger, place) for place in places}
+            self._warn_of_left_out(taken.ledger)
+        return self._lead(self._compose(taken.ledger, taken.slot_pool, baselines))
 
-    def _baseline(self, ledger: DriverLedger) -> Baseline:
-        """What the first start left to the past; committed before anything is received or listed."""
-        settings = self._settings
+    def _warn_of_left_out(self, ledger: DriverLedger) -> None:
+        """Name the buckets that are not configured any more and have objects that were not finished."""
+        for bucket in other_buckets(ledger.cache, *self._settings.buckets):
+            counts = ledger.cache.counts(bucket)
+            if unfinished := sum(counts[state] for state in UNFINISHED):
+                _log.warning(
+                    "bucket_left_out",
+                    bucket=bucket,
+                    unfinished=unfinished,
+                    detail="aws.s3.bucket.name does not name it any more: its objects are left where they "
+                    "are, and continue from there once it is named again",
+                )
+
+    def _baseline(self, ledger: DriverLedger, settings: Settings) -> Baseline:
+        """What the first start with a bucket left to the past; committed before it is received or listed."""
         bucket = settings.s3.bucket
         found = first_start_of(ledger.cache, bucket)
         if found is None or not found.covers(settings.s3.prefix):
@@ -123,12 +139,13 @@ class SourceLeader:
             elif found is not None:
                 _log.warning(
                     "prefix_changed",
+                    bucket=bucket,
                     prefix=settings.s3.prefix,
                     earlier=found.below,
                     detail="this is the first start with this prefix: include.existing and native.start.key "
                     "count from now on for keys that were outside the earlier one",
                 )
-            known = self._process.found
+            known = self._process.found.buckets[bucket]
             now = control_records.FirstStart(
                 at_ms=known.now_by_s3_ms,
                 start_key=settings.discovery.native_start_key,
@@ -138,6 +155,7 @@ class SourceLeader:
         elif settings.discovery.native_start_key not in {None, *(one.start_key for one in found.all)}:
             _log.warning(
                 "start_key_not_taken",
+                bucket=bucket,
                 native_start_key=settings.discovery.native_start_key,
                 earlier=found.start_key,
                 detail="native.start.key counts at the first start with a bucket and a prefix, which was "
@@ -153,17 +171,20 @@ class SourceLeader:
         for prefix in set(found.moved_to) - set(baseline.moved_to):
             _log.warning(
                 "moved_objects_read",
+                bucket=bucket,
                 prefix=prefix,
                 detail="post.action moved objects there, and aws.s3.prefix now lies there: they are ingested "
                 "as new objects",
             )
         return baseline
 
-    def _compose(self, ledger: DriverLedger, slot_pool: SlotPool, baseline: Baseline) -> _Running:
+    def _compose(
+        self, ledger: DriverLedger, slot_pool: SlotPool, baselines: Mapping[str, Baseline]
+    ) -> _Running:
         """Everything that this leadership needs, over the ledger that it has taken over."""
         settings, process = self._settings, self._process
         slots = process.slot_source.slots
-        catalogue, planner = deciders(settings, CacheLedgerView(ledger.cache), baseline, slots=slots)
+        catalogue, planner = deciders(settings, CacheLedgerView(ledger.cache), baselines, slots=slots)
         commands = CommandQueue(catalogue)
         for key, raw in ledger.cache.controls().items():
             commands.on_control_record(key, raw)
@@ -213,7 +234,7 @@ class SourceLeader:
                 statistics=process.statistics,
                 post_actions=post_actions,
             ),
-            bucket=settings.s3.bucket,
+            buckets=settings.buckets,
             startup_deadline=self._listing_deadline(),
             stop=process.stop,
             failures=process.failures,
@@ -231,7 +252,11 @@ class SourceLeader:
             watch=LedgerMonitor(ledger, self._inbox.put),
             listeners=listeners,
             # With several only the filter knows which key is of which.
-            skip_through=None if baseline.earlier else baseline.start_key,
+            skip_through={
+                bucket: one.start_key
+                for bucket, one in baselines.items()
+                if one.start_key is not None and not one.earlier
+            },
         )
 
     def _listing_deadline(self) -> float:
@@ -301,7 +326,9 @@ class SourceLeader:
         if not self._process.until_idle:
             return None
         return UntilIdle(
-            has_queue=self._settings.sqs is not None, patience=Patience(self._process.startup_seconds)
+            has_queue=self._settings.sqs is not None,
+            patience=Patience(self._process.startup_seconds),
+            buckets=len(self._settings.buckets),
         )
 
     def _lead(self, running: _Running) -> Exit:
@@ -316,7 +343,7 @@ class SourceLeader:
                 lifecycle=running.lifecycle,
                 statistics=process.statistics,
                 cache=running.ledger.cache,
-                bucket=self._settings.s3.bucket,
+                buckets=self._settings.buckets,
             )
         )
         try:
@@ -340,8 +367,8 @@ class SourceLeader:
         return Exit.QUARANTINED if unread is not None or self._has_quarantined(running) else Exit.DONE
 
     def _has_quarantined(self, running: _Running) -> bool:
-        """Whether an object of this bucket is: what another bucket has left is no news of this one."""
-        return bool(running.ledger.cache.counts(self._settings.s3.bucket)[State.QUARANTINED])
+        """Whether an object of these buckets is: what another bucket has left is no news of them."""
+        return bool(running.ledger.cache.counts_in(self._settings.buckets)[State.QUARANTINED])
 
     def _publish(self, running: _Running, slots: SlotStates) -> None:
         process, target = self._process, running.lifecycle.target
@@ -353,12 +380,12 @@ class SourceLeader:
             replace(process.snapshot_holder.snapshot, target=target),
             catalogue=running.catalogue,
             planner=running.planner,
-            ledger=running.ledger.cache.counts(self._settings.s3.bucket),
+            ledger=running.ledger.cache.counts_in(self._settings.buckets),
             slots=slots,
             statistics=process.statistics,
             metrics=process.metrics,
             known=running.ledger.cache,
-            bucket=self._settings.s3.bucket,
+            buckets=self._settings.buckets,
             now=clock.now(),
         ).with_problems(login_problem(self._settings.kafka))
         process.snapshot_holder.show(shown)

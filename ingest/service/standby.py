@@ -174,25 +174,26 @@ class InstanceSource(InstanceConnector[SourcePort]):
     """`ingest.http.rest.port.SourcePort` of an instance that leads at times."""
 
     def __init__(
-        self, leader: SourcePort, ledger: StandbyLedger, *, bucket: str, tasks_max: int | None
+        self, leader: SourcePort, ledger: StandbyLedger, *, buckets: Sequence[str], tasks_max: int | None
     ) -> None:
         super().__init__(leader, ledger, tasks_max=tasks_max)
-        self._bucket = bucket
+        self._buckets = buckets
 
     def topics(self) -> Sequence[str]:
         """The topics that its objects went to since the last reset, sorted."""
-        return self._leader.topics() if self._leads() else source_topics(self._ledger.cache(), self._bucket)
+        return self._leader.topics() if self._leads() else source_topics(self._ledger.cache(), self._buckets)
 
     def offsets(self) -> Iterator[LedgerObject]:
-        """What the ledger knows of each object, in key order."""
+        """What the ledger knows of each object, by bucket and key."""
         if self._leads():
             return self._leader.offsets()
         return self._offsets_of(self._ledger.cache())
 
     def _offsets_of(self, cache: LedgerCache) -> Iterator[LedgerObject]:
-        for cached in cache.scan(self._bucket):
-            self._ledger.touch()
-            yield known_of(cache, cached.id, cached.entry)
+        for bucket in self._buckets:
+            for cached in cache.scan(bucket):
+                self._ledger.touch()
+                yield known_of(cache, cached.id, cached.entry)
 
     def find(self, object_id: ObjectId) -> LedgerObject | None:
         """What the ledger knows of one object."""

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -15,8 +15,16 @@ from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.kafka_clients import ClientProperties, Properties
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.kafka.output_topics import OutputTopics, TopicCreation
-from headrace.model.errors import AccessDenied, ObjectError, ResourceMissing, SourceUnavailable, Unavailable
+from headrace.model.errors import (
+    AccessDenied,
+    HeadraceError,
+    ObjectError,
+    ResourceMissing,
+    SourceUnavailable,
+    Unavailable,
+)
 from headrace.options import Settings
+from headrace.options.settings import S3Settings
 from headrace.options.transforms.routing import known_topics
 from headrace.process.threads import ThreadFailures, start_thread
 from headrace.s3 import S3Calls, UploadsUnderWay, new_s3_calls
@@ -50,16 +58,24 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketAtStart:
+    """What the start found of one bucket of a source."""
+
+    now_by_s3_ms: int
+    """The time by S3's own clock."""
+    uploads: dict[str, int] | None
+    """Multipart uploads under way at that time, by key, and when they began; None where nobody needs them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """What the start found."""
 
     topics: tuple[str, ...]
     """Output topics that the configuration names."""
     ledger: LedgerIdentity
-    now_by_s3_ms: int
-    """The time by S3's own clock."""
-    uploads: dict[str, int] | None
-    """Multipart uploads under way at that time, by key, and when they began; None where nobody needs them."""
+    buckets: Mapping[str, BucketAtStart]
+    """Those of a source."""
 
 
 class Startup:
@@ -92,18 +108,18 @@ class Startup:
         Stopped, TopicMissing, ResourceMissing, InvalidLedger, Unavailable.
         """
         topics = self._patiently(self._require_topics)
-        now_by_s3_ms, uploads = 0, None
+        buckets: Mapping[str, BucketAtStart] = {}
         if self._settings.sink is not None:
             self._patiently(self._require_free_group)
             self._patiently(self._require_buckets)
         else:
-            now_by_s3_ms, uploads = self._patiently(self._ask_s3)
+            buckets = self._patiently(self._ask_buckets)
         # Last: a start that ends here leaves no ledger behind.
         ledger = self._patiently(self._prepare_ledger)
         spark = self._settings.spark
         if spark.remote is None:
             self._patiently(lambda: require_master(spark.master))
-        return Found(topics=tuple(topics), ledger=ledger, now_by_s3_ms=now_by_s3_ms, uploads=uploads)
+        return Found(topics=tuple(topics), ledger=ledger, buckets=buckets)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """The answer, asked for until the start-up time is over while broker or S3 are not there."""
@@ -200,23 +216,47 @@ class Startup:
         )
         return found.identity
 
-    def _ask_s3(self) -> tuple[int, dict[str, int] | None]:
+    def _ask_buckets(self) -> dict[str, BucketAtStart]:
+        """Each bucket of a source as it is now: where one of them answers, the others may come later."""
+        found: dict[str, BucketAtStart] = {}
+        refused: dict[str, HeadraceError] = {}
+        for place in self._settings.by_place():
+            try:
+                found[place.s3.bucket] = self._ask_s3(place.s3)
+            except (ResourceMissing, Unavailable) as error:
+                refused[place.s3.bucket] = error
+        if not found:
+            # What may pass by itself is waited for.
+            raise min(refused.values(), key=lambda error: isinstance(error, ResourceMissing))
+        for bucket, refusal in refused.items():
+            _log.warning(
+                "bucket_not_listed",
+                bucket=bucket,
+                error=str(refusal),
+                detail="the other buckets are read; if this is its first start, with include.existing=false, "
+                "a multipart upload that is under way there and that no event announces is not ingested",
+            )
+            now_by_s3_ms = min(one.now_by_s3_ms for one in found.values())
+            found[bucket] = BucketAtStart(now_by_s3_ms=now_by_s3_ms, uploads=None)
+        return found
+
+    def _ask_s3(self, s3: S3Settings) -> BucketAtStart:
         """The time by S3's own clock, and the uploads under way then; the bucket can be listed."""
-        s3 = self._settings.s3
         try:
             calls = new_s3_calls(s3)
             # The uploads first: who begins later is dated later than this answer.
-            under_way = None if self._settings.discovery.include_existing else self._uploads(calls)
+            under_way = None if self._settings.discovery.include_existing else self._uploads(calls, s3)
             clock_ms = calls.clock_ms(s3.bucket, s3.prefix)
         except ResourceMissing:
             raise
         except (AccessDenied, ObjectError, SourceUnavailable) as error:
             raise Unavailable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be listed: {error}") from error
-        return (clock_ms, None) if under_way is None else (under_way.at_ms, newest(under_way.begun_ms))
+        if under_way is None:
+            return BucketAtStart(now_by_s3_ms=clock_ms, uploads=None)
+        return BucketAtStart(now_by_s3_ms=under_way.at_ms, uploads=newest(under_way.begun_ms))
 
-    def _uploads(self, calls: S3Calls) -> UploadsUnderWay | None:
+    def _uploads(self, calls: S3Calls, s3: S3Settings) -> UploadsUnderWay | None:
         """The multipart uploads under way; None, with a WARN, where they may not be listed."""
-        s3 = self._settings.s3
         try:
             return calls.uploads_under_way(s3.bucket, s3.prefix)
         except AccessDenied as error:

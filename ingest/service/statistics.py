@@ -37,9 +37,9 @@ class QuarantineList:
         self._newest: tuple[QuarantinedObject, ...] = ()
 
     def newest(
-        self, ledger: EntriesByState, bucket: str, *, count: int, ended: int
+        self, ledger: EntriesByState, buckets: Sequence[str], *, count: int, ended: int
     ) -> tuple[QuarantinedObject, ...]:
-        """Up to fifty of the bucket, the newest first.
+        """Up to fifty of these buckets, the newest first.
 
         `count` is how many there are, `ended` how many were added here. The ledger is read when one of them
         has changed, and every ten seconds; not at all without any.
@@ -48,10 +48,15 @@ class QuarantineList:
         if not count:
             self._newest = ()
         elif self._seen != (count, ended) or now - self._looked >= _LOOK_AGAIN_SECONDS:
-            self._newest = newest_quarantined(ledger, bucket)
+            self._newest = newest_quarantined(ledger, buckets)
             self._looked = now
         self._seen = (count, ended)
         return self._newest
+
+
+def of_bucket(part: str, bucket: str, *, among: Sequence[str]) -> str:
+    """How a problem of one of these buckets is named: that of the only one by its part alone."""
+    return part if len(among) == 1 else f"{part} {bucket}"
 
 
 # -- What happened, counted once for metrics, `/status` and log: an event is its line and its metric ---------
@@ -252,6 +257,7 @@ class Statistics:
 def _recent(ended: FinishedObject, now_ms: int) -> RecentObject:
     entry = ended.entry
     return RecentObject(
+        bucket=ended.id.bucket,
         key=printable(ended.id.key),
         state=str(entry.state),
         reason=entry.reason,

@@ -1,6 +1,6 @@
 """What is taken in, and where to: for `run`, and for the commands that say what it would do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -28,8 +28,23 @@ IsInternal = Callable[[str], bool]
 
 
 def object_filter_of(settings: Settings, baseline: Baseline = Baseline()) -> ObjectFilter:  # noqa: B008 - it is frozen
-    """The object filter of these settings."""
-    route, is_internal = key_readers(settings)
+    """The object filter of these settings, of one bucket."""
+    return _object_filter(settings, baseline, key_readers(settings))
+
+
+def object_filters_of(settings: Settings, baselines: Mapping[str, Baseline]) -> dict[str, ObjectFilter]:
+    """The object filters of all buckets, each with its baseline; one reader reads all keys."""
+    readers = key_readers(settings)
+    return {
+        bucket: _object_filter(settings, baselines.get(bucket, Baseline()), readers)
+        for bucket in settings.buckets
+    }
+
+
+def _object_filter(
+    settings: Settings, baseline: Baseline, readers: tuple[ReadRoute, IsInternal | None]
+) -> ObjectFilter:
+    route, is_internal = readers
     return ObjectFilter(
         route=route,
         is_internal=is_internal,
@@ -108,13 +123,14 @@ def first_start_of(cache: "LedgerCache", bucket: str) -> control_records.FirstSt
     return None
 
 
-def other_buckets(cache: "LedgerCache", bucket: str) -> tuple[str, ...]:
-    """The buckets, other than this one, with which the ingester of this ledger has started before."""
+def other_buckets(cache: "LedgerCache", *buckets: str) -> tuple[str, ...]:
+    """The buckets, other than these, with which the ingester of this ledger has started before."""
     controls = cache.controls()
     found = {name for key in controls if (name := control_records.first_start_bucket(key)) is not None}
-    if not found and control_records.FIRST_START in controls and _knows_others_only(cache, bucket):
+    is_unnamed = not found and control_records.FIRST_START in controls
+    if is_unnamed and all(_knows_others_only(cache, bucket) for bucket in buckets):
         found = {known.id.bucket for state in State for known in cache.by_state(state, 1)}
-    return tuple(sorted(found - {bucket}))
+    return tuple(sorted(found - set(buckets)))
 
 
 def _knows_others_only(cache: "LedgerCache", bucket: str) -> bool:

@@ -96,7 +96,7 @@ class Discovery:
 
     def start(self, *, skip_through: str | None) -> None:
         """Begin to receive and to list; returns at once."""
-        self._listeners.start(skip_through=skip_through)
+        self._listeners.start(skip_through={} if skip_through is None else {self._bucket: skip_through})
 
     def stop(self) -> None:
         """End, and give back the messages that are held."""
@@ -197,7 +197,7 @@ class Discovery:
                 self._problem = None
                 if event.is_full and event.is_last:
                     self._full_listings += 1
-                self._listeners.page_done()
+                self._listeners.page_done(self._bucket)
             case ListingFailed(error=error):
                 if self._problem is None:
                     _LOG.warning("listing_failed", bucket=self._bucket, error=str(error))

@@ -79,8 +79,9 @@ def test_an_object_as_listed() -> None:
     """ETag without quotes, time in milliseconds, no version; S3's own clock with the page."""
     service, listed = _list(FakeBucket(["k"]))
     assert service.events == [
-        ListingBegun(listing_id=1, kind=FULL, after_key=None),
+        ListingBegun(bucket="b", listing_id=1, kind=FULL, after_key=None),
         ListingPage(
+            bucket="b",
             listing_id=1,
             is_full=True,
             after_key=None,

@@ -87,7 +87,7 @@ def test_a_position_of_an_archive_can_be_given_over_rest(name: str) -> None:
     bucket = archive(name)
     settings = load_with(restore_config(bucket))
     reader = OffsetsReader(
-        bucket="archive", input_format=settings.format.input_format, options="0123456789abcdef"
+        buckets=("archive",), input_format=settings.format.input_format, options="0123456789abcdef"
     )
     for key in filter(lambda key: _is_value(name_of(bucket, key)), bucket.objects):
         for batch in _decoded(bucket, key):

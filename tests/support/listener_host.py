@@ -20,7 +20,7 @@ class ListenerHost:
         self._inbox = Inbox()
         self._lock = threading.Lock()
         self._events: list[Event] = []
-        self._skip_through = skip_through
+        self._skip_through = {} if skip_through is None else {settings.s3.bucket: skip_through}
         self.listeners = Listeners(settings, self._post, self._inbox.counters)
 
     def __enter__(self) -> Self:
@@ -36,7 +36,7 @@ class ListenerHost:
         with self._lock:
             self._events.append(event)
         if isinstance(event, ListingPage):
-            self.listeners.page_done()
+            self.listeners.page_done(event.bucket)
 
     def of(self, kind: type[E]) -> list[E]:
         """The events of one kind so far."""

@@ -1,7 +1,7 @@
 """How an ingester is: as its service says, or else as far as its ledger does."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -47,13 +47,13 @@ class StatusReader:
         return {"source": "service", **answer}
 
     def entries(self, states: frozenset[State], key: str | None) -> list[Shape]:
-        """The ledger's entries of this key and in these states (none: any), by key."""
+        """The ledger's entries of this key and in these states (none: any), by bucket and key."""
         cache = self._cache()
         if cache is None:
             return []
         return [
             entry_shape(known)
-            for known in _chosen(cache, self._settings.s3.bucket, key, states)
+            for known in _chosen(cache, self._settings.buckets, key, states)
             if not states or known.state in states
         ]
 
@@ -72,22 +72,23 @@ class StatusReader:
         admin = KafkaAdmin(client_properties(self._settings).admin)
         role = "leader" if has_leader(admin, self._settings.name) else "stopped"
         cache = self._cache()
-        bucket = self._settings.s3.bucket
-        counts = {} if cache is None else cache.counts(bucket)
+        buckets = self._settings.buckets
+        counts = {} if cache is None else cache.counts_in(buckets)
         if self._settings.sink is not None:
             return self._sink_from_ledger(role, cache)
         snapshot = Snapshot(
             name=self._settings.name,
             version=version("headrace"),
+            buckets=buckets,
             role=role,
             at_ms=wall_ms(),
             objects={str(state): count for state, count in counts.items()},
             pending_objects=sum(counts.get(state, 0) for state in _UNFINISHED),
             pending_bytes=0
             if cache is None
-            else sum(known.entry.size for known in cache.unfinished() if known.id.bucket == bucket),
-            last_error=_last_error(cache, bucket),
-            quarantined=() if cache is None else newest_quarantined(cache, bucket),
+            else sum(known.entry.size for known in cache.unfinished() if known.id.bucket in buckets),
+            last_error=_last_error(cache, buckets),
+            quarantined=() if cache is None else newest_quarantined(cache, buckets),
         )
         return snapshot.as_dict()
 
@@ -135,6 +136,7 @@ def entry_shape(known: CachedEntry) -> Shape:
     """An entry of the ledger as `status --json` shows it."""
     entry = known.entry
     return {
+        "bucket": known.id.bucket,
         "key": known.id.key,
         "etag": known.id.etag,
         "state": str(entry.state),
@@ -155,22 +157,24 @@ def entry_shape(known: CachedEntry) -> Shape:
 
 
 def _chosen(
-    cache: LedgerCache, bucket: str, key: str | None, states: Iterable[State]
+    cache: LedgerCache, buckets: Sequence[str], key: str | None, states: Iterable[State]
 ) -> Iterator[CachedEntry]:
     if key is not None:
-        yield from cache.of_key(bucket, key)
+        for bucket in buckets:
+            yield from cache.of_key(bucket, key)
         return
-    found = [known for state in states for known in cache.by_state(state, -1) if known.id.bucket == bucket]
+    found = [known for state in states for known in cache.by_state(state, -1) if known.id.bucket in buckets]
     yield from sorted(found, key=lambda known: known.id)
 
 
-def _last_error(cache: LedgerCache | None, bucket: str) -> str | None:
-    """What the object of the bucket that failed last failed with."""
+def _last_error(cache: LedgerCache | None, buckets: Sequence[str]) -> str | None:
+    """What the object of these buckets that failed last failed with."""
     if cache is None:
         return None
     failed = [
         known.entry
         for state in (State.FAILED, State.QUARANTINED)
+        for bucket in buckets
         for known in cache.by_state(state, -1, bucket=bucket)
     ]
     newest = max(failed, key=lambda entry: entry.updated_ms, default=None)

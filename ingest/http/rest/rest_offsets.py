@@ -6,7 +6,7 @@ A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Conn
 and `last_modified_ms` of the object, which let a saved offset be brought back to a ledger without it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from headrace.model.ledger_entry import LedgerEntry, State
@@ -73,10 +73,10 @@ def as_item(known: LedgerObject) -> dict[str, Any]:
 
 
 class OffsetsReader:
-    """Reads the items of a `PATCH` body for one ingester: its bucket, its format, its options' hash."""
+    """Reads the items of a `PATCH` body for one ingester: its buckets, its format, its options' hash."""
 
-    def __init__(self, *, bucket: str, input_format: InputFormat, options: str) -> None:
-        self._bucket = bucket
+    def __init__(self, *, buckets: Sequence[str], input_format: InputFormat, options: str) -> None:
+        self._buckets = buckets
         self._kinds = _KINDS[input_format]
         self._options = options
 
@@ -118,8 +118,10 @@ class OffsetsReader:
             isinstance(partition[name], str) and partition[name] for name in _PARTITION
         ):
             raise InvalidOffsets("a partition holds bucket, key and etag, each a text, and nothing else")
-        if partition["bucket"] != self._bucket:
-            raise InvalidOffsets(f"the bucket of this connector is {self._bucket!r}")
+        if partition["bucket"] not in self._buckets:
+            named = ", ".join(map(repr, self._buckets))
+            is_only = len(self._buckets) == 1
+            raise InvalidOffsets(f"the {'bucket of this connector is' if is_only else 'buckets are'} {named}")
         return ObjectId(partition["bucket"], partition["key"], partition["etag"].strip('"'))
 
     def _check_fields(self, offset: dict[str, Any]) -> None:

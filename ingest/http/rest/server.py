@@ -64,7 +64,7 @@ def offsets_port(settings: Settings, port: SourcePort | SinkPort) -> OffsetsPort
     if settings.sink is not None:
         return SinkOffsets(cast(SinkPort, port))
     reader = OffsetsReader(
-        bucket=settings.s3.bucket,
+        buckets=settings.buckets,
         input_format=settings.format.input_format,
         options=options_hash(settings.format, settings.routing, settings.transforms),
     )

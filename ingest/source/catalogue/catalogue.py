@@ -13,7 +13,7 @@ from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObj
 from ingest.source.catalogue.expiry import Expiry
 from ingest.source.catalogue.head_requests import HeadRequests, as_announced, source_of
 from ingest.source.catalogue.ledger_view import LedgerView
-from ingest.source.catalogue.listing_merge import UnreadKeys, merged_with_ledger
+from ingest.source.catalogue.listing_merge import BucketListings, merged_with_ledger
 from ingest.source.catalogue.message_tracker import Owed
 from ingest.source.catalogue.object_commands import ObjectCommand
 from ingest.source.catalogue.object_filter import ExclusionReason, ObjectFilter
@@ -29,6 +29,7 @@ _LISTS_AGAIN_BELOW = 0.9
 class Catalogue:
     """Decides which objects are new. One thread owns it and its planner; nothing blocks or reads a clock.
 
+    `filters` are those of the buckets that it is for; objects of other buckets are none of its own.
     `retention_ms` is `ledger.retention.ms`, `post_action` the text of what is done with objects afterwards.
     What it stores or compares with S3's times is wall clock.
     """
@@ -36,9 +37,8 @@ class Catalogue:
     def __init__(
         self,
         *,
-        bucket: str,
         view: LedgerView,
-        object_filter: ObjectFilter,
+        filters: Mapping[str, ObjectFilter],
         max_pending_objects: int = 100_000,
         retention_ms: int = 2_592_000_000,
         joining: JoiningSettings | None = None,
@@ -46,18 +46,19 @@ class Catalogue:
     ) -> None:
         self.states = ObjectStates(
             view=view,
-            object_filter=object_filter,
+            filters=filters,
             max_pending_objects=max_pending_objects,
             joining=joining,
             post_action=post_action,
         )
-        self._bucket = bucket
-        self._object_filter = object_filter
+        self._filters = filters
         self._max_pending_objects = max_pending_objects
-        self._expiry = Expiry(prefix=object_filter.prefix, retention_ms=retention_ms)
+        self._listings = {
+            bucket: BucketListings(Expiry(prefix=one.prefix, retention_ms=retention_ms))
+            for bucket, one in filters.items()
+        }
         self._questions = HeadRequests(retention_ms=retention_ms)
         self._wants_listing = True
-        self._unread = UnreadKeys()
 
     # What the listeners tell
 
@@ -69,11 +70,11 @@ class Catalogue:
         effects = EffectsBuilder()
         owed: set[Owed] = set()
         for event in events:
-            if event.bucket != self._bucket:
-                effects.ignore("other_bucket", event.key)
+            if event.bucket not in self._filters:
+                effects.ignore("other_bucket", event)
                 self.states.messages.abandon(message_id)
             elif event.kind in {EventKind.REMOVED, EventKind.OTHER}:
-                effects.ignore(event.kind.value, event.key)
+                effects.ignore(event.kind.value, event)
             elif (item := self._object_of_event(event, now, effects)) is not None:
                 owed.add(item)
         self.states.messages.hold(message_id, owed, effects)
@@ -84,8 +85,8 @@ class Catalogue:
     ) -> Effects:
         """What follows from the answer to a HEAD: the object, None for 404, or `is_forbidden` for 403."""
         effects = EffectsBuilder()
-        access = self.states.permissions
-        if access.has_asked(token):
+        access = self.states.access.asked(token)
+        if access is not None:
             access.headed(now, effects, is_found=found is not None, is_forbidden=is_forbidden)
             return effects.effects()
         question = self._questions.pop(token)
@@ -98,12 +99,12 @@ class Catalogue:
         item = None
         if is_forbidden and (question.event.etag is None or question.event.size is None):
             # Neither identity nor size: the queue keeps the message until somebody grants the permission.
-            effects.ignore("forbidden", question.event.key)
+            effects.ignore("forbidden", question.event)
             messages.abandon_all(token)
         else:
             seen = self._questions.confirmed_object(question, found, now.wall_ms, is_forbidden=is_forbidden)
             if isinstance(seen, str):
-                effects.ignore(seen, question.event.key)
+                effects.ignore(seen, question.event)
             else:
                 item = self._pending_after_event(seen, question.source, now, effects)
         if item is None:
@@ -115,28 +116,29 @@ class Catalogue:
     def on_listing_page(self, page: ListingPage, now: Instant) -> Effects:
         """What follows from one page of a listing; with the last one of a full listing entries may expire."""
         effects = EffectsBuilder()
-        self._expiry.begin_page(page, now)
-        self._unread.begin_page(page)
-        states = self.states
+        states, listings = self.states, self._listings[page.bucket]
+        expiry, unread = listings.expiry, listings.unread
+        expiry.begin_page(page, now)
+        unread.begin_page(page)
         for seen, object_id, entry in self._compared(page):
             if seen is None:
                 assert object_id is not None
                 assert entry is not None
                 if not states.tombstones.needs(entry):
-                    self._expiry.absent(object_id, entry, now.wall_ms)
+                    expiry.absent(object_id, entry, now.wall_ms)
                 continue
             if entry is not None:
-                self._expiry.listed()
-                self._unread.read()
+                expiry.listed()
+                unread.read()
                 states.owe_action(seen.id, entry, effects)
                 if entry.state is State.DONE:
                     continue
                 states.side_objects.saw(seen.id.key, entry)
             self._pending_after_listing(seen, entry, now, effects)
         states.side_objects.listed(page, now)
-        if self._unread.end_page(page) and self._knows_keys():
-            self._unread.read()  # what was read is gone, as `post.action` deletes
-        expired, warning = self._expiry.end_page(page)
+        if unread.end_page(page) and self._knows_keys(page.bucket):
+            unread.read()  # what was read is gone, as `post.action` deletes
+        expired, warning = expiry.end_page(page)
         if warning is not None:
             effects.warnings.append(warning)
         self._expire(expired, now, effects)
@@ -159,12 +161,14 @@ class Catalogue:
         states = self.states
         last = None
         for number, (object_id, entry) in enumerate(states.ledger.unfinished(states.unfinished_after)):
-            is_enough = most is not None and number >= most and last is not None and object_id.key != last.key
+            is_enough = (
+                most is not None and number >= most and last is not None and object_id.place != last.place
+            )
             if is_enough or len(states.table) >= self._max_pending_objects:
                 states.unfinished_after = last or states.unfinished_after
                 return effects.effects()
             last = object_id
-            if object_id.bucket == self._bucket and states.table.find(object_id) is None:
+            if object_id.bucket in self._filters and states.table.find(object_id) is None:
                 states.add_unfinished(object_id, entry, now, effects)
         states.has_unfinished, states.unfinished_after = False, None
         return effects.effects()
@@ -194,7 +198,7 @@ class Catalogue:
         """
         effects = EffectsBuilder()
         for seen in objects:
-            if seen.id.bucket == self._bucket:
+            if seen.id.bucket in self._filters:
                 self.states.apply_command(command, seen, now, effects)
         return effects.effects()
 
@@ -243,23 +247,28 @@ class Catalogue:
         return tuple(self.states.recent)
 
     @property
-    def access_problem(self) -> str | None:
-        """A sentence while objects wait and none can be read.
+    def access_problems(self) -> Mapping[str, str]:
+        """A sentence for each bucket of which objects wait and none can be read.
 
         Refused credentials, a 403 for all of them, or a minute without an answer from S3 or a registry.
         """
-        permissions = self.states.permissions
-        return (permissions.denied or permissions.silent) if self.states.table else None
+        found = {}
+        for bucket in self._filters:
+            access = self.states.access.of(bucket)
+            sentence = access.denied or access.silent
+            if sentence is not None and self.states.table.of_bucket[bucket]:
+                found[bucket] = sentence
+        return found
 
     @property
     def missing_topics(self) -> Mapping[str, str]:
         """A sentence for each topic that objects wait for and that is not there."""
-        return dict(self.states.permissions.missing_topics) if self.states.table else {}
+        return dict(self.states.access.topics.sentences) if self.states.table else {}
 
     @property
     def unread_keys(self) -> tuple[int, str] | None:
         """How many keys the last full listing showed, and one of them, where not one could be read."""
-        return self._unread.found
+        return next((one.unread.found for one in self._listings.values() if one.unread.found), None)
 
     def waiting_reasons(self) -> dict[str, int]:
         """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""
@@ -275,30 +284,27 @@ class Catalogue:
     def _object_of_event(self, event: ObjectEvent, now: Instant, effects: EffectsBuilder) -> Owed | None:
         """The object or HEAD that a creation or restore waits for; None when there is nothing to wait for."""
         candidates = [key for key in (event.key, event.alternate_key) if key is not None]
-        keys = [
-            key
-            for key in candidates
-            if not isinstance(self._object_filter.route_or_reason(key), ExclusionReason)
-        ]
+        judged = self._filters[event.bucket].route_or_reason
+        keys = [key for key in candidates if not isinstance(judged(key), ExclusionReason)]
         if not keys:
-            effects.ignore(str(self._object_filter.route_or_reason(event.key)), event.key)
+            effects.ignore(str(judged(event.key)), event)
             return None
         source = source_of(event)
         if event.etag is not None:
             for key in keys:
-                object_id = ObjectId(self._bucket, key, event.etag)
+                object_id = ObjectId(event.bucket, key, event.etag)
                 if self.states.table.find(object_id) or self.states.ledger.get(object_id):
                     return self._pending_after_event(
                         as_announced(event, object_id, now.wall_ms), source, now, effects
                     )
             if source is Source.RESTORE:
-                effects.ignore("restored", event.key)
+                effects.ignore("restored", event)
                 return None
         if event.etag is None or self._questions.is_needed(event, now.wall_ms):
             question = self._questions.open(event, keys)
             effects.heads.append(question.request)
             return question.token
-        seen = as_announced(event, ObjectId(self._bucket, event.key, event.etag), now.wall_ms)
+        seen = as_announced(event, ObjectId(event.bucket, event.key, event.etag), now.wall_ms)
         return self._pending_after_event(seen, source, now, effects)
 
     def _pending_after_event(
@@ -312,11 +318,11 @@ class Catalogue:
         entry = self.states.ledger.get(seen.id)
         is_at = verdict_of(entry, seen, source, now.wall_ms)
         if is_at is LedgerVerdict.SETTLED or (is_at is LedgerVerdict.UNKNOWN and source is Source.RESTORE):
-            effects.ignore("known" if entry is not None else "restored", seen.id.key)
+            effects.ignore("known" if entry is not None else "restored", seen.id)
             return None
-        route = self._object_filter.route_or_reason(seen.id.key)
+        route = self._judge_known(seen)
         if isinstance(route, ExclusionReason):
-            effects.ignore(route.value, seen.id.key)
+            effects.ignore(route.value, seen.id)
             return None
         if entry is not None:
             seen = replace(seen, size=entry.size)
@@ -333,7 +339,7 @@ class Catalogue:
         *,
         is_fresh: bool,
     ) -> None:
-        self._unread.read()
+        self._listings[seen.id.bucket].unread.read()
         self.states.add_pending(seen, route=route, entry=entry, is_fresh=is_fresh, now=now, effects=effects)
 
     def _announced_again(self, pending: PendingObject, seen: S3Object) -> None:
@@ -351,7 +357,7 @@ class Catalogue:
             part.is_fresh = True
         if is_waiting and (says_more or is_promoted):
             # It goes to the front, and may go before another version that was the first one.
-            self.states.table.wake(known.id.key)
+            self.states.table.wake(known.id.place)
 
     def _compared(
         self, page: ListingPage
@@ -360,9 +366,9 @@ class Catalogue:
         ledger = self.states.ledger
         if page.is_in_order:
             # All of it is read first: what the merge leads to may write to the overlay.
-            entries = list(ledger.scan(self._bucket, page.after_key, page.through_key))
+            entries = list(ledger.scan(page.bucket, page.after_key, page.through_key))
             return merged_with_ledger(page.objects, entries)
-        self._expiry.invalidate()
+        self._listings[page.bucket].expiry.invalidate()
         return ((seen, seen.id, ledger.get(seen.id)) for seen in page.objects)
 
     def _pending_after_listing(
@@ -375,30 +381,30 @@ class Catalogue:
             return
         if verdict_of(entry, seen, Source.LISTING, now.wall_ms) is LedgerVerdict.SETTLED:
             return
-        judge = self._object_filter.listed_route_or_reason if entry is None else self._judge_known
+        judge = self._filters[seen.id.bucket].listed_route_or_reason if entry is None else self._judge_known
         route = judge(seen)
         if isinstance(route, ExclusionReason):
-            effects.ignore(route.value, seen.id.key)
-            self._unread.left_out(route, seen.id.key)
+            effects.ignore(route.value, seen.id)
+            self._listings[seen.id.bucket].unread.left_out(route, seen.id.key)
         else:
             self._begin(seen, route, entry, now, effects, is_fresh=False)
 
-    def _knows_keys(self) -> bool:
-        """Whether the ledger has an object below the prefix."""
-        prefix = self._object_filter.prefix
-        known = self.states.ledger.scan(self._bucket, prefix or None, f"{prefix}\U0010ffff")
+    def _knows_keys(self, bucket: str) -> bool:
+        """Whether the ledger has an object of the bucket below the prefix."""
+        prefix = self._filters[bucket].prefix
+        known = self.states.ledger.scan(bucket, prefix or None, f"{prefix}\U0010ffff")
         return next(iter(known), None) is not None
 
     def _judge_known(self, seen: S3Object) -> Route | ExclusionReason:
         """The baseline is for what nobody has begun."""
-        return self._object_filter.route_or_reason(seen.id.key)
+        return self._filters[seen.id.bucket].route_or_reason(seen.id.key)
 
     def _expire(self, expired: Sequence[ObjectId], now: Instant, effects: EffectsBuilder) -> None:
         states = self.states
         for object_id in expired:
             entry = states.ledger.get(object_id)
             # Between its page and the end of the listing an entry may have got a new life.
-            if entry is None or not self._expiry.is_old(entry, now.wall_ms):
+            if entry is None or not self._listings[object_id.bucket].expiry.is_old(entry, now.wall_ms):
                 continue
             if states.table.find(object_id) is None and not states.is_held(object_id):
                 if entry.cuts is not None:

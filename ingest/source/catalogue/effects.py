@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey
 from headrace.model.objects import ObjectId
@@ -72,8 +73,8 @@ class Effects:
     """Objects that are done and owed `post.action`: `Catalogue.on_acted` once they are not."""
     withdrawn: tuple[ObjectId, ...] = ()
     """Objects that were owed it and are not any more: what was asked for of them is not carried out."""
-    decisions: tuple[tuple[str, str | None], ...] = ()
-    """Each key that was decided on: the reason why it is ignored, or None where it became pending."""
+    decisions: tuple[tuple[str, str, str | None], ...] = ()
+    """Each bucket and key that was decided on: why it is ignored, or None where it became pending."""
 
     def joined(self, other: "Effects") -> "Effects":
         """Both, to be carried out as one."""
@@ -94,6 +95,18 @@ class Effects:
         )
 
 
+class Named(Protocol):
+    """An object, or an event about one."""
+
+    @property
+    def bucket(self) -> str:
+        """Its bucket."""
+
+    @property
+    def key(self) -> str:
+        """Its key there."""
+
+
 @dataclass(slots=True, kw_only=True)
 class EffectsBuilder:
     """Effects while they come together."""
@@ -110,17 +123,17 @@ class EffectsBuilder:
     inexact: Counter[str] = field(default_factory=Counter)
     actions: list[OwedAction] = field(default_factory=list)
     withdrawn: list[ObjectId] = field(default_factory=list)
-    decisions: list[tuple[str, str | None]] = field(default_factory=list)
+    decisions: list[tuple[str, str, str | None]] = field(default_factory=list)
 
-    def ignore(self, reason: str, key: str) -> None:
+    def ignore(self, reason: str, of: "Named") -> None:
         """Leave an object out, for this reason."""
         self.ignored[reason] += 1
-        self.decisions.append((key, reason))
+        self.decisions.append((of.bucket, of.key, reason))
 
-    def begin(self, key: str) -> None:
+    def begin(self, of: "Named") -> None:
         """An object became pending."""
         self.pending += 1
-        self.decisions.append((key, None))
+        self.decisions.append((of.bucket, of.key, None))
 
     def effects(self) -> Effects:
         """Everything gathered, frozen."""

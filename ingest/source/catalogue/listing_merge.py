@@ -1,11 +1,13 @@
 """A page of a listing, merged in key order with the ledger's entries of the same stretch of keys."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.listing_page import ListingPage
 from headrace.model.objects import ObjectId, S3Object
+from ingest.source.catalogue.expiry import Expiry
 from ingest.source.catalogue.object_filter import ExclusionReason
 
 Met = tuple[S3Object | None, ObjectId | None, LedgerEntry | None]
@@ -73,3 +75,11 @@ class UnreadKeys:
             return False
         self.found = (self._keys, self._example) if self._keys else None
         return self.found is not None
+
+
+@dataclass(slots=True)
+class BucketListings:
+    """What the listings of one bucket show: entries that may leave the ledger, and keys that are not read."""
+
+    expiry: Expiry
+    unread: UnreadKeys = field(default_factory=UnreadKeys)

@@ -5,6 +5,7 @@ taken only when `written` says that the commit was acknowledged.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -21,7 +22,7 @@ from ingest.source.catalogue.message_tracker import MessageTracker
 from ingest.source.catalogue.object_commands import ObjectCommand
 from ingest.source.catalogue.object_filter import ExclusionReason, ObjectFilter
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
-from ingest.source.catalogue.permission_check import PermissionCheck
+from ingest.source.catalogue.permission_check import Access
 from ingest.source.catalogue.side_objects import SideObjects, count_inexact
 from ingest.source.catalogue.splits import concluded, splits_of
 from ingest.source.catalogue.tombstones import Tombstones
@@ -38,7 +39,7 @@ class ObjectStates:
         self,
         *,
         view: LedgerView,
-        object_filter: ObjectFilter,
+        filters: Mapping[str, ObjectFilter],
         max_pending_objects: int,
         joining: JoiningSettings | None = None,
         post_action: str | None = None,
@@ -46,7 +47,7 @@ class ObjectStates:
         self.table = PendingTable()
         self.ledger = Overlay(view)
         self.messages = MessageTracker()
-        self.object_filter = object_filter
+        self.filters = filters
         self.side_objects = SideObjects(
             self.table,
             self.ledger,
@@ -64,7 +65,7 @@ class ObjectStates:
         self.max_pending_objects = max_pending_objects
         self.post_action = post_action
         self.recent: deque[FinishedObject] = deque(maxlen=_RECENT)
-        self.permissions = PermissionCheck(self._witnesses)
+        self.access = Access(filters, self._witnesses)
         self.unwritten: set[LedgerKey] = set()
         """Keys whose records were handed out in Effects and are not yet acknowledged."""
         self.has_unfinished = True
@@ -74,16 +75,21 @@ class ObjectStates:
         """Commands for objects that a live plan holds."""
 
     def _route_of(self, key: str) -> Route | None:
-        route = self.object_filter.route_or_reason(key)
+        """Where a key of an archive goes: an archive is in one bucket."""
+        route = next(iter(self.filters.values())).route_or_reason(key)
         return None if isinstance(route, ExclusionReason) else route
 
     def _takes(self, seen: S3Object) -> Route | None:
-        route = self.object_filter.listed_route_or_reason(seen)
+        route = self.filters[seen.id.bucket].listed_route_or_reason(seen)
         return None if isinstance(route, ExclusionReason) else route
 
     def _witnesses(self, bucket: str) -> list[ObjectId]:
         """Objects that were read: what ended last here, else some of the ledger's."""
-        recent = [ended.id for ended in self.recent if ended.entry.state is State.DONE and ended.entry.size]
+        recent = [
+            ended.id
+            for ended in self.recent
+            if ended.id.bucket == bucket and ended.entry.state is State.DONE and ended.entry.size
+        ]
         if recent:
             return recent
         some = islice(self.ledger.scan(bucket, None, None), _WITNESSES)
@@ -103,7 +109,7 @@ class ObjectStates:
     ) -> PendingObject:
         """The object, pending from now on."""
         pending = PendingObject(seen, route=route, since_ms=now.steady_ms, entry=entry, is_fresh=is_fresh)
-        if self.object_filter.min_age_ms:
+        if self.filters[seen.id.bucket].min_age_ms:
             pending.due_ms = now.steady_ms + self._youth_ms(seen, now)
         if entry is not None and entry.state is State.FAILED:
             pending.trouble, pending.tries = entry.reason, entry.attempts
@@ -111,7 +117,7 @@ class ObjectStates:
                 pending.suspicion = Suspicion.SUSPECT
         self.table.add(pending)
         self.side_objects.add(pending, now)
-        effects.begin(seen.id.key)
+        effects.begin(seen.id)
         if seen.id in self.unwritten:
             self.table.move(pending, Phase.WRITING)  # a tombstone, say: its commit comes first
         elif seen.size == 0 and entry is None and not route.may_be_empty:
@@ -125,7 +131,7 @@ class ObjectStates:
     def _youth_ms(self, seen: S3Object, now: Instant) -> int:
         """How much longer the object is to wait: never beyond its whole age from now, whatever clocks say."""
         age_ms = max(0, now.wall_ms - latest_ms(seen))
-        return max(0, self.object_filter.min_age_ms - age_ms)
+        return max(0, self.filters[seen.id.bucket].min_age_ms - age_ms)
 
     def add_unfinished(
         self, object_id: ObjectId, entry: LedgerEntry, now: Instant, effects: EffectsBuilder
@@ -134,9 +140,9 @@ class ObjectStates:
         if len(self.table) >= self.max_pending_objects:
             self.has_unfinished, self.unfinished_after = True, None
             return
-        route = self.object_filter.route_or_reason(object_id.key)
+        route = self.filters[object_id.bucket].route_or_reason(object_id.key)
         if isinstance(route, ExclusionReason):
-            effects.ignore(route.value, object_id.key)
+            effects.ignore(route.value, object_id)
             return
         seen = S3Object(
             id=object_id,
@@ -196,7 +202,7 @@ class ObjectStates:
         """The ledger says that nothing more is owed: let go of the object and of its deliveries."""
         if pending.parent is not None:
             pending.phase = Phase.GONE
-            self.table.wake_rivals(pending.object.id.key)
+            self.table.wake_rivals(pending.object.id.place)
             return
         assert pending.entry is not None
         self.table.remove(pending)

@@ -7,6 +7,9 @@ from enum import Enum, auto
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
 from headrace.model.objects import ObjectId, PlacedTombstones, Route, S3Object, SideObject
 
+Place = tuple[str, str]
+"""`ObjectId.place`."""
+
 
 class Phase(Enum):
     """Where a pending object stands in memory."""
@@ -150,12 +153,17 @@ def sequencer_rank(sequencer: str) -> str:
 
 
 class PendingTable:
-    """Pending objects by key. `arrivals` are those for the planner to queue, again or for the first time."""
+    """Pending objects by bucket and key.
+
+    `arrivals` are those for the planner to queue, again or for the first time.
+    """
 
     def __init__(self) -> None:
-        self._by_key: dict[str, PendingObject | list[PendingObject]] = {}
+        self._by_place: dict[Place, PendingObject | list[PendingObject]] = {}
         self._count = 0
         self.labels: Counter[str] = Counter()
+        self.of_bucket: Counter[str] = Counter()
+        """How many there are of each bucket."""
         self.bytes = 0
         self.arrivals: list[PendingObject] = []
         self.held: set[LedgerKey] = set()
@@ -165,28 +173,28 @@ class PendingTable:
         return self._count
 
     def __iter__(self) -> Iterator[PendingObject]:
-        for found in self._by_key.values():
+        for found in self._by_place.values():
             if isinstance(found, list):
                 yield from found
             else:
                 yield found
 
-    def of_key(self, key: str) -> list[PendingObject]:
-        """Every pending version of a key."""
-        found = self._by_key.get(key)
+    def of_place(self, place: Place) -> list[PendingObject]:
+        """Every pending version of a key of a bucket."""
+        found = self._by_place.get(place)
         if found is None:
             return []
         return found if isinstance(found, list) else [found]
 
-    def first_of(self, key: str) -> PendingObject | None:
+    def first_of(self, place: Place) -> PendingObject | None:
         """The pending version of a key that goes first."""
-        versions = self.of_key(key)
+        versions = self.of_place(place)
         return _first(versions) if versions else None
 
     def find(self, object_id: ObjectId) -> PendingObject | None:
         """The pending object with this identity."""
         return next(
-            (pending for pending in self.of_key(object_id.key) if pending.object.id == object_id), None
+            (pending for pending in self.of_place(object_id.place) if pending.object.id == object_id), None
         )
 
     def find_split(self, key: SplitKey) -> PendingObject | None:
@@ -202,13 +210,15 @@ class PendingTable:
 
     def add(self, pending: PendingObject) -> None:
         """Take in a new object."""
-        found = self._by_key.get(pending.object.id.key)
+        place = pending.object.id.place
+        found = self._by_place.get(place)
         if found is None:
-            self._by_key[pending.object.id.key] = pending
+            self._by_place[place] = pending
         elif isinstance(found, list):
             found.append(pending)
         else:
-            self._by_key[pending.object.id.key] = [found, pending]
+            self._by_place[place] = [found, pending]
+        self.of_bucket[place[0]] += 1
         self._count += 1
         self.bytes += pending.object.size
         self.relabel(pending)
@@ -216,17 +226,18 @@ class PendingTable:
 
     def remove(self, pending: PendingObject) -> None:
         """Let go of an object that has come to its end, and wake the next version of its key."""
-        key = pending.object.id.key
-        rest = [other for other in self.of_key(key) if other is not pending]
+        place = pending.object.id.place
+        rest = [other for other in self.of_place(place) if other is not pending]
         if not rest:
-            del self._by_key[key]
+            del self._by_place[place]
         else:
-            self._by_key[key] = rest if len(rest) > 1 else rest[0]
+            self._by_place[place] = rest if len(rest) > 1 else rest[0]
+        self.of_bucket[place[0]] -= 1
         self._count -= 1
         self.bytes -= pending.object.size
         self.labels[pending.label] -= 1
         pending.phase = Phase.GONE
-        self.wake(key)
+        self.wake(place)
 
     def move(self, pending: PendingObject, phase: Phase) -> None:
         """Change the phase; what waits again is queued again, and so is the first of its key."""
@@ -235,7 +246,7 @@ class PendingTable:
             self.relabel(pending)
         if phase is Phase.WAITING:
             self.arrivals.append(pending)
-            self.wake_rivals(pending.object.id.key)
+            self.wake_rivals(pending.object.id.place)
 
     def relabel(self, pending: PendingObject) -> None:
         """Count an object under what it is now: pending, active or failed."""
@@ -250,24 +261,24 @@ class PendingTable:
             self.labels[label] += 1
             pending.label = label
 
-    def wake(self, key: str) -> None:
+    def wake(self, place: Place) -> None:
         """Queue the first version of a key, or its slices, where they wait."""
-        versions = self.of_key(key)
+        versions = self.of_place(place)
         if versions:
             first = _first(versions)
             parts = first.splits if first.phase is Phase.SPLIT else (first,)
             self.arrivals.extend(part for part in parts if part.phase is Phase.WAITING)
 
-    def wake_rivals(self, key: str) -> None:
+    def wake_rivals(self, place: Place) -> None:
         """The same where there are several versions: with a single one nothing waits for another."""
-        if isinstance(self._by_key.get(key), list):
-            self.wake(key)
+        if isinstance(self._by_place.get(place), list):
+            self.wake(place)
 
     def is_clear(self, pending: PendingObject) -> bool:
         """True when nothing of the same key goes before this unit or is under way."""
         if pending.key in self.held:
             return False
-        versions = self.of_key(pending.object.id.key)
+        versions = self.of_place(pending.object.id.place)
         if len(versions) <= 1:
             return True
         whole = pending.parent or pending
@@ -285,13 +296,13 @@ class PendingTable:
         self.held.difference_update(keys)
         for key in keys:
             if isinstance(key, ObjectId):
-                self.wake(key.key)
+                self.wake(key.place)
             elif isinstance(key, SplitKey):
-                self.wake_rivals(key.id.key)
+                self.wake_rivals(key.id.place)
 
     def oldest_ms(self) -> int | None:
         """When the oldest pending object became known, in `steady_ms`."""
-        found = next(iter(self._by_key.values()), None)
+        found = next(iter(self._by_place.values()), None)
         if found is None:
             return None
         return min(pending.since_ms for pending in found) if isinstance(found, list) else found.since_ms

@@ -1,13 +1,14 @@
 """Whether a 403 is one object's or everybody's, and which topics are missing: what reading has shown so far.
 
-S3 answers 403 for both: a policy about one key, and rights that are gone for all. Only other objects tell
-them apart (docs/errors.md): an attempt counts against an object when something else was read since the
-attempt before it. In a quiet bucket nothing is, so a byte of what was read last is read again: a HEAD would
-not do, as it decrypts nothing and needs no right to. Where all of that is gone
+S3 answers 403 for both: a policy about one key, and rights that are gone for all. Only other objects of
+the same bucket tell them apart (docs/errors.md): an attempt counts against an object when something else was
+read there since the attempt before it. In a quiet bucket nothing is, so a byte of what was read last is read
+again: a HEAD would not do, as it decrypts nothing and needs no right to. Where all of that is gone
 (`post.action`), a 404 has to do.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -25,25 +26,78 @@ _SILENT_MS: Final = 60_000
 _MAX_DOUBTS: Final = 10
 
 
+Count = Callable[[PendingObject, Failure, Instant, EffectsBuilder], None]
+
+
+class MissingTopics:
+    """Topics that objects could not be written to."""
+
+    def __init__(self) -> None:
+        self.sentences: dict[str, str] = {}
+        """A sentence for each topic that was missing when it was written to last."""
+        self._not_created: dict[str, str] = {}
+
+    def miss(self, topic: str, sentence: str) -> None:
+        """The topic is not there; that it cannot be created says more than a task can."""
+        if topic in self.sentences or len(self.sentences) < _MAX_TOPICS:
+            self.sentences[topic] = self._not_created.get(topic, sentence)
+
+    def answered(self, topic: str, refusal: str | None) -> None:
+        """The topic is there (None), or could not be created."""
+        if refusal is None:
+            self._not_created.pop(topic, None)
+            self.sentences.pop(topic, None)
+        elif topic in self._not_created or len(self._not_created) < _MAX_TOPICS:
+            self._not_created[topic] = refusal
+            self.miss(topic, refusal)
+
+    def has_written(self, topic: str | None) -> None:
+        """Something was committed to the topic."""
+        if topic is not None:
+            self.sentences.pop(topic, None)
+            self._not_created.pop(topic, None)
+
+
+class Access:
+    """Of one catalogue and its planner: what is so of each bucket by itself, and of the topics.
+
+    `witnesses` gives what was read of a bucket, the last one last.
+    """
+
+    def __init__(self, buckets: Iterable[str], witnesses: Callable[[str], Iterable[ObjectId]]) -> None:
+        numbers = count(1)
+        self.topics = MissingTopics()
+        self._of = {bucket: PermissionCheck(partial(witnesses, bucket), numbers) for bucket in buckets}
+
+    def of(self, bucket: str) -> "PermissionCheck":
+        """What reading has shown of this bucket."""
+        return self._of[bucket]
+
+    def asked(self, token: str) -> "PermissionCheck | None":
+        """Who waits for the answer to this HEAD; None where nobody here does."""
+        return next((one for one in self._of.values() if one.has_asked(token)), None)
+
+    def count_by(self, counting: Count) -> None:
+        """How the planner counts an attempt; it says so when it is made."""
+        for one in self._of.values():
+            one.count = counting
+
+
 class PermissionCheck:
-    """Of one catalogue and its planner. `witnesses` gives what was read of a bucket, the last one last."""
+    """Of one bucket. `witnesses` gives what was read of it, the last one last; `numbers` are for HEADs."""
 
-    count: Callable[[PendingObject, Failure, Instant, EffectsBuilder], None]
-    """How the planner counts an attempt; it says so when it is made."""
+    count: Count
 
-    def __init__(self, witnesses: Callable[[str], Iterable[ObjectId]]) -> None:
+    def __init__(self, witnesses: Callable[[], Iterable[ObjectId]], numbers: Iterator[int]) -> None:
         self.reads = 0
         """How often something was read."""
         self.denied: str | None = None
-        """A sentence while no object can be read at all."""
+        """A sentence while no object of the bucket can be read at all."""
         self.silent: str | None = None
         """A sentence while nothing has been read for a minute, though objects were tried."""
         self._silent_since: int | None = None
-        self.missing_topics: dict[str, str] = {}
-        """A sentence for each topic that was missing when it was written to last."""
-        self._not_created: dict[str, str] = {}
         self._witnesses = witnesses
-        self._numbers = count(1)
+        self._numbers = numbers
         self._asked: HeadRequest | None = None
         self._said = ""
         self._left: list[ObjectId] = []
@@ -77,26 +131,6 @@ class PermissionCheck:
         """No object can be read, for this reason."""
         self.denied = sentence
 
-    def miss_topic(self, topic: str, sentence: str) -> None:
-        """The topic is not there; that it cannot be created says more than a task can."""
-        if topic in self.missing_topics or len(self.missing_topics) < _MAX_TOPICS:
-            self.missing_topics[topic] = self._not_created.get(topic, sentence)
-
-    def topic_answered(self, topic: str, refusal: str | None) -> None:
-        """The topic is there (None), or could not be created."""
-        if refusal is None:
-            self._not_created.pop(topic, None)
-            self.missing_topics.pop(topic, None)
-        elif topic in self._not_created or len(self._not_created) < _MAX_TOPICS:
-            self._not_created[topic] = refusal
-            self.miss_topic(topic, refusal)
-
-    def has_written(self, topic: str | None) -> None:
-        """Something was committed to the topic."""
-        if topic is not None:
-            self.missing_topics.pop(topic, None)
-            self._not_created.pop(topic, None)
-
     def doubt(self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder) -> None:
         """An object is forbidden and nothing else was read meanwhile: ask for what was, or believe it."""
         self._said = failure.message
@@ -107,7 +141,7 @@ class PermissionCheck:
         if self._doubts > _MAX_DOUBTS:
             self._believe()
         elif self._asked is None:
-            self._left = list(self._witnesses(pending.object.id.bucket))
+            self._left = list(self._witnesses())
             self._is_gone = False
             self._ask(now, effects)
 

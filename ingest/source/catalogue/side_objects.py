@@ -202,7 +202,7 @@ class SideObjects:
             found = {self._kind(side.key) or "": side for side in pending.entry.sides}
         for other in self._stems.get(place.stem, ()):
             if other.route.archive is not None and (kind := other.route.archive.side) is not None:
-                newest = self._table.of_key(other.object.id.key)
+                newest = self._table.of_place(other.object.id.place)
                 if all(other is each or each.comes_before(other) for each in newest):
                     found[kind] = _side_of(other)
         if self._wanted(place) - found.keys():

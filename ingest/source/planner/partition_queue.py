@@ -5,8 +5,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
 
-from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
+from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Place, Suspicion
 from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
+from ingest.source.planner.holds import Holds
 
 # Absent start offsets go first.
 _NO_OFFSET = -1
@@ -14,25 +15,32 @@ _NO_OFFSET = -1
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
-    """One topic-partition: its waiting keys by start offset, then the time in the key, then key."""
+    """One topic-partition: its waiting keys by start offset, time in the key, key and bucket."""
 
     topic: str
     partition: int | None
-    heap: list[tuple[int, int, str]] = field(default_factory=list)
-    keys: set[str] = field(default_factory=set)
+    heap: list[tuple[int, int, str, str]] = field(default_factory=list)
+    places: set[Place] = field(default_factory=set)
     is_held: bool = False
     is_queued: bool = False
     highest: tuple[int, int] = (_NO_OFFSET, 0)
     """The highest start offset, and the time with it, that has come to its end."""
 
     def put(self, pending: PendingObject) -> None:
-        key = pending.object.id.key
-        if key not in self.keys:
-            self.keys.add(key)
-            heapq.heappush(self.heap, (*_place_of(pending), key))
+        place = pending.object.id.place
+        if place not in self.places:
+            self.places.add(place)
+            heapq.heappush(self.heap, (*_place_of(pending), place[1], place[0]))
 
     def pop(self) -> None:
-        self.keys.discard(heapq.heappop(self.heap)[2])
+        self.places.discard(self.first)
+        heapq.heappop(self.heap)
+
+    @property
+    def first(self) -> Place:
+        """Bucket and key of what goes first."""
+        _, _, key, bucket = self.heap[0]
+        return bucket, key
 
 
 class PartitionQueue:
@@ -43,9 +51,11 @@ class PartitionQueue:
     waits, the whole topic-partition goes before those that only listings filled.
     """
 
-    def __init__(self, limits: BatchLimits, table: PendingTable) -> None:
+    def __init__(self, limits: BatchLimits, table: PendingTable, holds: Holds) -> None:
         self._limits = limits
         self._table = table
+        self._holds = holds
+        self._held: dict[str, list[_Partition]] = {}
         self._partitions: dict[tuple[str, int | None], _Partition] = {}
         self._fresh: deque[_Partition] = deque()
         self._backlog: deque[_Partition] = deque()
@@ -106,7 +116,9 @@ class PartitionQueue:
         kinds = [
             self._limits.kind_of(pending)
             for partition in (*self._fresh, *self._backlog)
-            if (pending := self._first_of(partition)) is not None and pending.due_ms <= now_ms
+            if (pending := self._first_of(partition)) is not None
+            and pending.due_ms <= now_ms
+            and not self._holds.is_held(pending.object.id.bucket, now_ms)
         ]
         big_ones = kinds.count(SplitKind.BIG)
         return len(kinds) - big_ones + min(big, big_ones)
@@ -122,13 +134,20 @@ class PartitionQueue:
         return None if partition is None else self._head_of(partition)
 
     def next_due_ms(self) -> int | None:
-        """When the next delay is over."""
-        return self._delayed[0][0] if self._delayed else None
+        """When the next delay is over, or a bucket is held no more."""
+        held_until_ms = self._holds.first_end_ms(self._held)
+        if not self._delayed:
+            return held_until_ms
+        due_ms = self._delayed[0][0]
+        return due_ms if held_until_ms is None else min(due_ms, held_until_ms)
 
     def wake(self, now_ms: int) -> None:
         """Queue what has waited long enough."""
         while self._delayed and self._delayed[0][0] <= now_ms:
             self._queue(heapq.heappop(self._delayed)[2], is_fresh=True)
+        for bucket in [each for each in self._held if not self._holds.is_held(each, now_ms)]:
+            for partition in self._held.pop(bucket):
+                self._queue(partition, is_fresh=True)
 
     def _first_of(self, partition: _Partition) -> PendingObject | None:
         """The unit whose turn it is, unless a ledger record or the suspect's turn comes first."""
@@ -143,7 +162,7 @@ class PartitionQueue:
     def _head_of(self, partition: _Partition) -> PendingObject | None:
         """The unit that holds the first place, whatever phase it is in; None when a plan holds it."""
         while partition.heap:
-            versions = self._table.of_key(partition.heap[0][2])
+            versions = self._table.of_place(partition.first)
             if versions:
                 pending = next((each for each in versions if self._table.is_clear(each)), None)
                 if pending is not None and pending.phase is Phase.SPLIT:
@@ -178,6 +197,9 @@ class PartitionQueue:
             if pending.due_ms > now_ms:
                 heapq.heappush(self._delayed, (pending.due_ms, next(self._order), partition))
                 return
+            if self._holds.is_held(pending.object.id.bucket, now_ms):
+                self._held.setdefault(pending.object.id.bucket, []).append(partition)
+                return
             kind = self._limits.kind_of(pending)
             if kind is not SplitKind.LIGHT and (taken or (kind is SplitKind.BIG and not may_take_big)):
                 break
@@ -188,7 +210,7 @@ class PartitionQueue:
             partition.is_held = True
             self._warn_if_late(partition, pending)
             taken.append(pending)
-            if kind is not SplitKind.LIGHT or len(self._table.of_key(pending.object.id.key)) > 1:
+            if kind is not SplitKind.LIGHT or len(self._table.of_place(pending.object.id.place)) > 1:
                 return
         self._queue(partition, is_fresh=is_fresh)
 

@@ -16,6 +16,7 @@ from ingest.source.catalogue.object_state import ObjectStates, entry_for
 from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion
 from ingest.source.catalogue.splits import options_of
 from ingest.source.planner.batch_limits import BatchLimits, SplitKind
+from ingest.source.planner.holds import Holds
 from ingest.source.planner.partition_queue import PartitionQueue
 from ingest.source.planner.poison import PoisonSuspects
 from ingest.source.planner.retry_policy import Backoff, RetryPolicy
@@ -73,18 +74,16 @@ class Planner:
         """True: nothing is planned; what is under way goes on."""
         self._catalogue = catalogue
         self._states: ObjectStates = catalogue.states
-        self.access = catalogue.states.permissions
+        self.access = catalogue.states.access
         self._table = catalogue.states.table
         self._limits = limits
-        self._backoff = backoff
         self._queue: _WaitingQueue
+        self._holds = Holds(catalogue.states.filters.keys(), backoff)
         if limits.ordering is Ordering.PARTITION:
-            self._queue = PartitionQueue(limits, self._table)
+            self._queue = PartitionQueue(limits, self._table, self._holds)
         else:
-            self._queue = UnorderedQueue(limits, self._table)
+            self._queue = UnorderedQueue(limits, self._table, self._holds)
         self._plans: dict[int, _Plan] = {}
-        self._held_until_ms = 0
-        self._held_tries = 0
         self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
         self._waiting = Waiting(self._states, self._queue.goes_before)
         self._failing = RetryPolicy(self._states, limits, backoff)
@@ -99,7 +98,7 @@ class Planner:
         assert plan not in self._plans, f"plan {plan} exists"
         assert all(live.slot != slot for live in self._plans.values()), f"slot {slot} has a plan"
         self._queue_arrivals(now)
-        if self.is_paused or now.steady_ms < self._held_until_ms:
+        if self.is_paused or now.steady_ms < self._holds.all_until_ms:
             return ()
         units = self._queue.take(
             now.steady_ms, idle_slots=max(1, idle_slots), may_take_big=self._room_for_big() > 0
@@ -113,7 +112,7 @@ class Planner:
         )
         for pending in units:
             if pending.reads_before < 0:
-                pending.reads_before = self.access.reads
+                pending.reads_before = self.access.of(pending.object.id.bucket).reads
             self._table.move(pending, Phase.ACTIVE)
             self._table.held.add(pending.key)
         return splits
@@ -124,7 +123,7 @@ class Planner:
         Failed objects whose delay is over and slices of split ones count; what is held or paused does not.
         """
         self._queue_arrivals(now)
-        if self.is_paused or now.steady_ms < self._held_until_ms:
+        if self.is_paused or now.steady_ms < self._holds.all_until_ms:
             return 0
         return self._queue.ready(now.steady_ms, big=self._room_for_big())
 
@@ -133,9 +132,9 @@ class Planner:
 
         In `steady_ms`; after a `tick` never in the past.
         """
-        due = self._queue.next_due_ms()
-        if self._table and self._held_until_ms and (due is None or due < self._held_until_ms):
-            return self._held_until_ms
+        due, held_until_ms = self._queue.next_due_ms(), self._holds.all_until_ms
+        if self._table and held_until_ms and (due is None or due < held_until_ms):
+            return held_until_ms
         return due
 
     def park(self, now: Instant) -> tuple[str, ...]:
@@ -157,13 +156,13 @@ class Planner:
         live = self._plans.get(plan)
         if live is None:
             return effects.effects()
-        self._held_until_ms, self._held_tries = 0, 0
         for checkpoint in checkpoints:
             pending = live.units[checkpoint.key]
             self._states.ledger.committed(checkpoint.key, checkpoint.entry)
-            self.access.has_written(checkpoint.entry.topic)
+            self._holds.end(pending.object.id.bucket)
+            self.access.topics.has_written(checkpoint.entry.topic)
             if checkpoint.entry.size:
-                self.access.has_read()
+                self.access.of(pending.object.id.bucket).has_read()
             if pending.phase is Phase.ACTIVE:
                 pending.trouble, pending.tries = None, 0
                 self._states.record(pending, checkpoint.entry, effects)
@@ -184,21 +183,20 @@ class Planner:
         self._release(plan, live)
         failures = {_key_of(failure.work): failure for failure in finished.failures}
         cuts = {_key_of(work): (found, work.options) for work, found in finished.cuts}
-        denied = False
+        denied: set[str] = set()
         for key, pending in live.units.items():
             if pending.phase is not Phase.ACTIVE:
                 continue
             if key in failures:
-                outcome = policy_of(failures[key].kind)
-                denied |= outcome.wait is RetryDelay.EVERYTHING
+                if policy_of(failures[key].kind).wait is RetryDelay.BUCKET:
+                    denied.add(pending.object.id.bucket)
                 self._failing.on_failure(pending, failures[key], now, effects)
             elif key in cuts:
                 self._cut(pending, *cuts[key], now, effects)
             else:
                 self._give_back(pending, now, effects)
-        if denied:
-            self._held_tries += 1
-            self._held_until_ms = now.steady_ms + self._backoff.delay_ms(self._held_tries)
+        for bucket in denied:
+            self._holds.deny(bucket, now.steady_ms)
         self._settle_down(live, now, effects)
         return effects.effects()
 
@@ -249,8 +247,7 @@ class Planner:
         gathering = EffectsBuilder()
         self._queue_arrivals(now)
         self._queue.wake(now.steady_ms)
-        if now.steady_ms >= self._held_until_ms:
-            self._held_until_ms = 0
+        self._holds.tick(now.steady_ms)
         if not self.is_paused:
             self._suspects.arm(now, gathering)
         self._states.end_joined(now, gathering)

@@ -43,10 +43,10 @@ class RetryPolicy:
     def __init__(self, states: ObjectStates, limits: BatchLimits, backoff: Backoff) -> None:
         self._states = states
         self._table = states.table
-        self._access = states.permissions
+        self._access = states.access
         self._limits = limits
         self._backoff = backoff
-        self._access.count = self._count_late
+        self._access.count_by(self._count_late)
 
     def on_failure(
         self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder
@@ -66,7 +66,7 @@ class RetryPolicy:
         elif outcome.wait is RetryDelay.SHORT:
             pending.due_ms = now.steady_ms + self._backoff.delay_ms(1)
         if outcome.needs_others and not self._others_were_read(pending):
-            self._access.doubt(pending, failure, now, effects)
+            self._access.of(pending.object.id.bucket).doubt(pending, failure, now, effects)
             self._table.move(pending, Phase.WAITING)
             return
         if outcome.state is None:
@@ -79,7 +79,7 @@ class RetryPolicy:
     ) -> None:
         """An attempt that was in doubt counts after all, unless the next one has begun: that will tell."""
         if pending.phase is Phase.WAITING:
-            pending.reads_before = self._access.reads
+            pending.reads_before = self._access.of(pending.object.id.bucket).reads
             self._failed(pending, failure, now, effects)
 
     def _failed(
@@ -113,25 +113,26 @@ class RetryPolicy:
 
     def _learn(self, pending: PendingObject, failure: Failure, now: Instant) -> None:
         """What a failure says of more than its object."""
-        outcome = policy_of(failure.kind)
+        outcome, access = policy_of(failure.kind), self._access.of(pending.object.id.bucket)
         if outcome.state is State.QUARANTINED:
-            self._access.has_answered()
+            access.has_answered()
         match outcome.says:
             case FailureScope.SOURCE_SILENT:
-                self._access.is_silent(failure.message, now)
+                access.is_silent(failure.message, now)
             case FailureScope.ALL_DENIED:
-                self._access.deny(failure.message)
+                access.deny(failure.message)
             case FailureScope.TOPIC_MISSING:
-                self._access.miss_topic(pending.route.topic, failure.message)
+                self._access.topics.miss(pending.route.topic, failure.message)
             case FailureScope.SOURCE_ANSWERS:
-                self._access.denied = None
-                self._access.has_answered()
+                access.denied = None
+                access.has_answered()
 
     def _others_were_read(self, pending: PendingObject) -> bool:
-        """True when something was read since this object's last attempt that counted, or its first."""
-        found = self._access.reads > pending.reads_before
+        """True when something of its bucket was read since its last attempt that counted, or its first."""
+        reads = self._access.of(pending.object.id.bucket).reads
+        found = reads > pending.reads_before
         if found:
-            pending.reads_before = self._access.reads
+            pending.reads_before = reads
         return found
 
     def _end(

@@ -6,6 +6,7 @@ from itertools import count
 
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
 from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
+from ingest.source.planner.holds import Holds
 
 
 class LazyQueue:
@@ -44,9 +45,11 @@ class UnorderedQueue:
     What travels alone alternates with batches of light objects when both wait.
     """
 
-    def __init__(self, limits: BatchLimits, table: PendingTable) -> None:
+    def __init__(self, limits: BatchLimits, table: PendingTable, holds: Holds) -> None:
         self._limits = limits
         self._table = table
+        self._holds = holds
+        self._held: dict[str, list[tuple[PendingObject, int]]] = {}
         self._fresh = LazyQueue()
         self._backlog = LazyQueue()
         self._fresh_big = LazyQueue()
@@ -80,14 +83,14 @@ class UnorderedQueue:
         has_light = bool(self._fresh or self._backlog)
         if self._was_light or not has_light:
             self._was_light = False
-            lonely = self._pop_lonely(may_take_big=may_take_big)
+            lonely = self._pop_lonely(now_ms, may_take_big=may_take_big)
             if lonely is not None:
                 return [lonely]
-        light = self._take_light(idle_slots)
+        light = self._take_light(now_ms, idle_slots)
         self._was_light = True
         if light:
             return light
-        lonely = self._pop_lonely(may_take_big=may_take_big)
+        lonely = self._pop_lonely(now_ms, may_take_big=may_take_big)
         return [] if lonely is None else [lonely]
 
     def over(self, units: list[PendingObject]) -> None:
@@ -107,23 +110,42 @@ class UnorderedQueue:
         """Nothing: here objects of different keys do not wait for each other."""
 
     def next_due_ms(self) -> int | None:
-        """When the next delay is over."""
-        return self._delayed[0][0] if self._delayed else None
+        """When the next delay is over, or a bucket is held no more."""
+        held_until_ms = self._holds.first_end_ms(self._held)
+        if not self._delayed:
+            return held_until_ms
+        due_ms = self._delayed[0][0]
+        return due_ms if held_until_ms is None else min(due_ms, held_until_ms)
 
     def wake(self, now_ms: int) -> None:
         """Queue what has waited long enough."""
         while self._delayed and self._delayed[0][0] <= now_ms:
             _, _, pending, ticket = heapq.heappop(self._delayed)
-            if ticket == pending.ticket and pending.phase is Phase.WAITING:
-                self.put(pending, now_ms)
+            self._requeue(pending, ticket, now_ms)
+        for bucket in [each for each in self._held if not self._holds.is_held(each, now_ms)]:
+            for pending, ticket in self._held.pop(bucket):
+                self._requeue(pending, ticket, now_ms)
 
-    def _pop_lonely(self, *, may_take_big: bool) -> PendingObject | None:
+    def _requeue(self, pending: PendingObject, ticket: int, now_ms: int) -> None:
+        if ticket == pending.ticket and pending.phase is Phase.WAITING:
+            self.put(pending, now_ms)
+
+    def _pop(self, queue: LazyQueue, now_ms: int) -> PendingObject | None:
+        """The first whose bucket is not held; the others wait for theirs."""
+        while (pending := queue.pop(self._table)) is not None:
+            bucket = pending.object.id.bucket
+            if not self._holds.is_held(bucket, now_ms):
+                return pending
+            self._held.setdefault(bucket, []).append((pending, pending.ticket))
+        return None
+
+    def _pop_lonely(self, now_ms: int, *, may_take_big: bool) -> PendingObject | None:
         queues = [self._alone]
         if may_take_big:
             queues += [self._fresh_big, self._backlog_big]
-        return next((pending for queue in queues if (pending := queue.pop(self._table)) is not None), None)
+        return next((pending for queue in queues if (pending := self._pop(queue, now_ms)) is not None), None)
 
-    def _take_light(self, idle_slots: int) -> list[PendingObject]:
+    def _take_light(self, now_ms: int, idle_slots: int) -> list[PendingObject]:
         limits = self._limits
         kept_objects = limits.backlog_objects if self._backlog else 0
         kept_bytes = limits.backlog_bytes if self._backlog else 0
@@ -134,7 +156,7 @@ class UnorderedQueue:
             objects=max(1, limits.max_objects - kept_objects),
             cap_bytes=limits.max_bytes - kept_bytes,
         ).reserve_for(limits.slots, self._fresh.bytes, least=limits.least_share_bytes)
-        taken = self._fill(self._fresh, fresh)
+        taken = self._fill(self._fresh, fresh, now_ms)
         backlog = BatchBudget.of(
             len(self._backlog),
             self._backlog.bytes,
@@ -142,11 +164,11 @@ class UnorderedQueue:
             objects=min(limits.backlog_objects, limits.max_objects - len(taken)),
             cap_bytes=limits.backlog_bytes,
         ).reserve_for(limits.slots, self._backlog.bytes, least=limits.least_share_bytes)
-        return taken + self._fill(self._backlog, backlog)
+        return taken + self._fill(self._backlog, backlog, now_ms)
 
-    def _fill(self, queue: LazyQueue, budget: BatchBudget) -> list[PendingObject]:
+    def _fill(self, queue: LazyQueue, budget: BatchBudget, now_ms: int) -> list[PendingObject]:
         taken: list[PendingObject] = []
-        while budget.objects > budget.taken and (pending := queue.pop(self._table)) is not None:
+        while budget.objects > budget.taken and (pending := self._pop(queue, now_ms)) is not None:
             if not budget.fits(pending.size):
                 queue.put_back(pending)
                 break

@@ -42,7 +42,7 @@ class Waiting:
             return False
         if _waits_for_others(pending, now):
             return True
-        earlier = (self._states.table.first_of(pending.object.id.key), self._goes_before(pending))
+        earlier = (self._states.table.first_of(pending.object.id.place), self._goes_before(pending))
         return any(
             other is not None and other is not pending and _waits_for_others(other, now) for other in earlier
         )

@@ -54,7 +54,7 @@ def test_outcomes(
 
 def test_only_a_refusal_that_holds_for_all_stops_all() -> None:
     """Expired credentials are no object's fault, so no object waits for them alone."""
-    assert [kind for kind, row in OUTCOMES.items() if row.wait is RetryDelay.EVERYTHING] == [
+    assert [kind for kind, row in OUTCOMES.items() if row.wait is RetryDelay.BUCKET] == [
         "AccessDenied",
         "ResourceMissing",
     ]

@@ -18,7 +18,7 @@ from ingest.checks.probes.ledger_reader import client_properties
 from ingest.cli.configuration import read_settings
 from ingest.source.catalogue import Catalogue
 from ingest.source.command_queue import CommandQueue
-from ingest.source.object_selection import object_filter_of
+from ingest.source.object_selection import object_filters_of
 from tests.ingest.cli.cli_environment import Scene
 
 
@@ -50,9 +50,8 @@ class Leading:
 
     def _apply(self) -> None:
         catalogue = Catalogue(
-            bucket=self.settings.s3.bucket,
             view=CacheLedgerView(self.ledger.cache),
-            object_filter=object_filter_of(self.settings),
+            filters=object_filters_of(self.settings, {}),
             max_pending_objects=0,
         )
         commands = CommandQueue(catalogue)

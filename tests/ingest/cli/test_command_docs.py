@@ -70,8 +70,12 @@ def _documented(name: str) -> Any:
 
 
 def _status() -> Any:
-    recent = RecentObject(key="k", state="done", reason=None, topic="t", records=1, bad=0, bytes=1, at_ms=1)
-    reading = ReadingObject(slot=0, key="k", topic="t", records=1, bytes=1, others=0, at_ms=1)
+    recent = RecentObject(
+        bucket="uploads", key="k", state="done", reason=None, topic="t", records=1, bad=0, bytes=1, at_ms=1
+    )
+    reading = ReadingObject(
+        slot=0, bucket="uploads", key="k", topic="t", records=1, bytes=1, others=0, at_ms=1
+    )
     snapshot = Snapshot(name="uploads", version="1.0.0", recent=(recent,), reading=(reading,))
     return {"source": "service", **snapshot.as_dict()}
 

@@ -50,6 +50,7 @@ SNAPSHOT = Snapshot(
     problems={"queue": "it answers 503"},
     recent=(
         RecentObject(
+            bucket="uploads",
             key="in/\x1b[2Jevil.jsonl",
             state="quarantined",
             reason="not_json",

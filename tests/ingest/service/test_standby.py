@@ -96,7 +96,7 @@ def ledger(tmp_path: Path) -> Ledger:
 def instance(ledger: Ledger, *, role: str = "standby", tasks_max: int | None = None) -> InstanceSource:
     """A connector of an instance that does not lead."""
     leader = SourceAdapter(SnapshotHolder(Snapshot(name="orders", version="1", role=role)))
-    return InstanceSource(leader, StandbyLedger(ledger.open), bucket="bucket", tasks_max=tasks_max)
+    return InstanceSource(leader, StandbyLedger(ledger.open), buckets=("bucket",), tasks_max=tasks_max)
 
 
 def test_topics_count_from_the_last_reset_on(ledger: Ledger) -> None:

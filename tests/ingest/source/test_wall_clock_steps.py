@@ -6,7 +6,7 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from ingest.source.catalogue.expiry import APART_MS
 from ingest.source.command_records import new_commands
 from tests.ingest.cli.commands.ledgers import Ledger, an_entry, an_object
-from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page
+from tests.ingest.source.catalogue.desk import BUCKET, DAY, NOW, Desk, event, listed, object_id, page
 from tests.support.instants import at
 
 HOUR = 3_600_000
@@ -39,7 +39,7 @@ def test_a_failed_object_is_tried_again_after_its_delay(kind: str, step_ms: int)
 def test_what_is_new_waits_for_its_age_and_no_longer(step_ms: int) -> None:
     """An object that its writer may still overwrite, seen before the step."""
     desk = Desk()
-    desk.catalogue.states.object_filter.min_age_ms = 5000
+    desk.catalogue.states.filters[BUCKET].min_age_ms = 5000
     desk.announce("m", event("a", event_time_ms=NOW - 1))
     desk.wall_step_ms = step_ms
     desk.tick(4998)
@@ -51,7 +51,7 @@ def test_what_is_new_waits_for_its_age_and_no_longer(step_ms: int) -> None:
 def test_an_object_from_the_future_waits_for_its_whole_age() -> None:
     """After the step S3's times are an hour ahead: it is as young as when it is seen, not younger."""
     desk = Desk()
-    desk.catalogue.states.object_filter.min_age_ms = 5000
+    desk.catalogue.states.filters[BUCKET].min_age_ms = 5000
     desk.wall_step_ms = -HOUR
     desk.announce("m", event("a", event_time_ms=NOW - 50))
     desk.tick(4999)

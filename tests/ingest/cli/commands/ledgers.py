@@ -74,7 +74,7 @@ class Ledger:
     def leader(self) -> "Leader":
         """A process that has just taken the lead."""
         catalogue = Catalogue(
-            bucket=BUCKET, view=self.view, object_filter=ObjectFilter(route=lambda _key: Route(topic="t"))
+            view=self.view, filters={BUCKET: ObjectFilter(route=lambda _key: Route(topic="t"))}
         )
         leader = Leader(ledger=self, catalogue=catalogue, commands=CommandQueue(catalogue))
         for key, raw in self.controls.items():

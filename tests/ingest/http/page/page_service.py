@@ -41,6 +41,7 @@ LEADER = Snapshot(
     last_error="s3://orders/2026/11/20/part-0007.jsonl: line 1204 is not JSON",
     recent=tuple(
         RecentObject(
+            bucket="uploads",
             key=f"2026/11/21/part-{number:04d}.jsonl.gz",
             state="done",
             reason=None,
@@ -54,6 +55,7 @@ LEADER = Snapshot(
     ),
     quarantined=(
         QuarantinedObject(
+            bucket="uploads",
             key="2026/11/20/part-0007.jsonl",
             reason="not_json",
             position="byte 3,201,774",
@@ -65,6 +67,7 @@ LEADER = Snapshot(
             at_ms=NOW_MS - 7_200_000,
         ),
         QuarantinedObject(
+            bucket="uploads",
             key="2026/11/18/Überweisungen Nr. 5 (final).parquet",
             reason="forbidden",
             position="the beginning",

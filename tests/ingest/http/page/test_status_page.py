@@ -87,8 +87,8 @@ def test_what_is_read_now_stands_above_ten_that_are_over(page: Page, shown: Show
     """Fifty rows would push everything else off the screen; who wants them finds them in /status."""
     many = tuple(replace(LEADER.recent[0], key=f"over/{number}") for number in range(50))
     reading = ReadingObject(
-        slot=3, key="large.jsonl", topic="orders", records=1_200_000, bytes=73_400_320, others=2,
-        at_ms=NOW_MS - 42_000,
+        slot=3, bucket="uploads", key="large.jsonl", topic="orders", records=1_200_000, bytes=73_400_320,
+        others=2, at_ms=NOW_MS - 42_000,
     )  # fmt: skip
     shown.change(recent=many, reading=(reading,))
     text = page.await_text("#reading", lambda text: "large.jsonl" in text)
@@ -172,7 +172,15 @@ def test_hostile_keys_stay_text(chromium: Chromium) -> None:
     """A key comes from whoever may upload; on the page it is what it says, and nothing runs."""
     recent = tuple(
         RecentObject(
-            key=key, state="done", reason=key, topic=key, records=1, bad=0, bytes=1, at_ms=NOW_MS - 1000
+            bucket="uploads",
+            key=key,
+            state="done",
+            reason=key,
+            topic=key,
+            records=1,
+            bad=0,
+            bytes=1,
+            at_ms=NOW_MS - 1000,
         )
         for key in HOSTILE
     )

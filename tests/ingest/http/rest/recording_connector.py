@@ -40,7 +40,7 @@ RUNNING = load(
     environment={},
     read_file=str,
 )
-READER = OffsetsReader(bucket="bucket", input_format=InputFormat.JSONL, options="0123456789abcdef")
+READER = OffsetsReader(buckets=("bucket",), input_format=InputFormat.JSONL, options="0123456789abcdef")
 
 
 @dataclass(slots=True)

@@ -314,7 +314,7 @@ def test_each_format_has_its_positions(
     input_format: InputFormat, offset: dict[str, int], position: Position
 ) -> None:
     """With `auto` the object decides, so that any is taken."""
-    reader = OffsetsReader(bucket="bucket", input_format=input_format, options="0123456789abcdef")
+    reader = OffsetsReader(buckets=("bucket",), input_format=input_format, options="0123456789abcdef")
     item = {"partition": {"bucket": "bucket", "key": "k", "etag": "e"}, "offset": offset}
     (change,) = reader.read([item])
 
@@ -331,7 +331,7 @@ def test_each_format_has_its_positions(
 )
 def test_half_a_position_is_none(input_format: InputFormat, offset: dict[str, int]) -> None:
     """The sentence says what a position has."""
-    reader = OffsetsReader(bucket="bucket", input_format=input_format, options="0123456789abcdef")
+    reader = OffsetsReader(buckets=("bucket",), input_format=input_format, options="0123456789abcdef")
     item = {"partition": {"bucket": "bucket", "key": "k", "etag": "e"}, "offset": offset}
     with pytest.raises(
         InvalidOffsets, match=r"a position has to hold (element and byte or byte|byte or element and byte)"
@@ -354,7 +354,7 @@ def test_a_joined_position_is_whole_or_none(offset: dict[str, Any], wrong: str) 
     """An object that is read with others goes on in all of them, or not at all."""
     item = {"partition": {"bucket": A.bucket, "key": A.key, "etag": A.etag}, "offset": offset}
 
-    reader = OffsetsReader(bucket=A.bucket, input_format=InputFormat.AVRO, options="abc")
+    reader = OffsetsReader(buckets=(A.bucket,), input_format=InputFormat.AVRO, options="abc")
     with pytest.raises(InvalidOffsets, match=wrong):
         reader.read([item])
 

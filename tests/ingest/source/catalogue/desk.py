@@ -45,7 +45,7 @@ def listed(key: str, etag: str = "1", **fields: Any) -> S3Object:
 
 def page(*objects: S3Object, listing_id: int = 1, **fields: Any) -> ListingPage:
     """A full listing in one page."""
-    defaults: dict[str, Any] = {"is_full": True, "after_key": None, "through_key": None}
+    defaults: dict[str, Any] = {"bucket": BUCKET, "is_full": True, "after_key": None, "through_key": None}
     return ListingPage(listing_id=listing_id, objects=objects, **{**defaults, **fields})
 
 
@@ -73,13 +73,15 @@ class Desk:
         limits: BatchLimits | None = None,
         jitter: Callable[[], float] = lambda: 1.0,
         intake: ObjectFilter | None = None,
-        bucket: str = BUCKET,
+        buckets: tuple[str, ...] = (BUCKET,),
         **options: Any,
     ) -> None:
         self.ledger = ledger or FakeLedger()
         self.ledger.follow()
         self.catalogue = Catalogue(
-            bucket=bucket, view=self.ledger.view, object_filter=intake or ObjectFilter(route=route), **options
+            view=self.ledger.view,
+            filters=dict.fromkeys(buckets, intake or ObjectFilter(route=route)),
+            **options,
         )
         self.planner = Planner(
             self.catalogue,
@@ -96,6 +98,11 @@ class Desk:
         self.plans = 0
         self.works: dict[int, tuple[Split, ...]] = {}
         self.do(self.catalogue.resume(self.now))
+
+    @property
+    def access_problem(self) -> str | None:
+        """Why no object can be read."""
+        return self.catalogue.access_problems.get(BUCKET)
 
     @property
     def now(self) -> Instant:

@@ -46,12 +46,11 @@ class FakeView:
         """As `LedgerView.scan`."""
         self.scans += 1
         last = "\U0010ffff"
-        first = 0 if after_key is None else bisect_right(self._sorted, ObjectId(bucket, after_key, last * 40))
-        end = (
-            len(self._sorted)
-            if through_key is None
-            else bisect_right(self._sorted, ObjectId(bucket, through_key, last * 40))
+        first = bisect_right(
+            self._sorted, ObjectId(bucket, after_key or "", "" if after_key is None else last * 40)
         )
+        through = last * 40 if through_key is None else through_key
+        end = bisect_right(self._sorted, ObjectId(bucket, through, last * 40))
         for key in self._sorted[first:end]:
             yield key, self.entries[key]
 

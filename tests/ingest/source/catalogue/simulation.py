@@ -106,9 +106,8 @@ class World:
         self.listing = None
         self.ledger.follow()
         self.catalogue = Catalogue(
-            bucket=BUCKET,
             view=self.ledger.view,
-            object_filter=ObjectFilter(route=route),
+            filters={BUCKET: ObjectFilter(route=route)},
             max_pending_objects=6,
             retention_ms=RETENTION,
         )
@@ -241,6 +240,7 @@ class World:
         keys = sorted(key for key in self.current if after is None or key > after)
         through = keys[page_keys - 1] if len(keys) > page_keys else None
         page = ListingPage(
+            bucket=BUCKET,
             listing_id=listing_id,
             is_full=is_full,
             after_key=after,

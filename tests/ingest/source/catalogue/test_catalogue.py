@@ -11,7 +11,7 @@ from headrace.model.slot_protocol import BatchOutcome, Failure, Finished
 from ingest.source.catalogue import Baseline, Effects, LedgerWrite, ObjectFilter
 from ingest.source.notification import EventKind, ObjectEvent
 from ingest.source.planner import BatchLimits
-from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page, route
+from tests.ingest.source.catalogue.desk import BUCKET, DAY, NOW, Desk, event, listed, object_id, page, route
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 from tests.support.instants import at
 
@@ -61,7 +61,9 @@ def test_what_is_ignored_settles_at_once(named: ObjectEvent, reason: str) -> Non
     """And is counted, and explained by its key; the ledger hears nothing."""
     desk = Desk()
     effects = desk.announce("m", named)
-    assert effects == Effects(settled=("m",), ignored={reason: 1}, decisions=((named.key, reason),))
+    assert effects == Effects(
+        settled=("m",), ignored={reason: 1}, decisions=((named.bucket, named.key, reason),)
+    )
     assert desk.ledger.log == []
 
 
@@ -521,7 +523,7 @@ class TestResume:
             desk.tick()
             pending.append(desk.catalogue.pending_objects)
         assert pending == [4000, 1001, 2001, 3001]
-        assert desk.catalogue.states.table.of_key("4999") != []
+        assert desk.catalogue.states.table.of_place((BUCKET, "4999")) != []
 
     def test_a_replay_that_finds_no_room_is_remembered(self) -> None:
         """Its entries are found again in the ledger."""

@@ -58,6 +58,7 @@ def test_a_page_is_in_order(
 ) -> None:
     """Only then a merge may be relied on."""
     page = ListingPage(
+        bucket="bucket",
         listing_id=1,
         is_full=True,
         after_key=after,
@@ -88,6 +89,7 @@ class Passes:
         warning = None
         for number, (after, through) in enumerate(pages):
             page = ListingPage(
+                bucket="bucket",
                 listing_id=self.listing_id,
                 is_full=is_full,
                 after_key=after,
@@ -170,7 +172,9 @@ def test_an_incremental_listing_counts_for_nothing() -> None:
 def test_a_listing_out_of_order_counts_for_nothing() -> None:
     """Absence cannot be told without an order."""
     expiry = Passes().expiry
-    page = ListingPage(listing_id=1, is_full=True, after_key=None, through_key=None, objects=())
+    page = ListingPage(
+        bucket="bucket", listing_id=1, is_full=True, after_key=None, through_key=None, objects=()
+    )
     for now_ms in (NOW, NOW + APART_MS):
         expiry.begin_page(page, at(now_ms))
         expiry.invalidate()

@@ -31,11 +31,12 @@ def test_pending_objects_are_small() -> None:
     """100,000 of them stay under 100 MB, keys and all."""
     count = 20_000
     catalogue = Catalogue(
-        bucket="bucket",
         view=FakeView(),
-        object_filter=ObjectFilter(
-            route=lambda key: Route(topic="topic", partition=0, start_offset=int(key[-21:-9]))
-        ),
+        filters={
+            "bucket": ObjectFilter(
+                route=lambda key: Route(topic="topic", partition=0, start_offset=int(key[-21:-9]))
+            )
+        },
     )
     planner = Planner(catalogue, limits=BatchLimits(slots=2), backoff=Backoff(first_ms=1, longest_ms=1))
     tracemalloc.start()
@@ -49,6 +50,7 @@ def test_pending_objects_are_small() -> None:
             for number in range(first, first + PAGE)
         )
         page = ListingPage(
+            bucket="bucket",
             listing_id=1,
             is_full=True,
             after_key=None if first == 0 else key_of(first - 1),
@@ -77,9 +79,8 @@ def test_a_great_replay_is_read_in_pages() -> None:
                 first,
             )
         catalogue = Catalogue(
-            bucket="bucket",
             view=CacheLedgerView(cache),
-            object_filter=ObjectFilter(route=lambda _: Route(topic="topic")),
+            filters={"bucket": ObjectFilter(route=lambda _: Route(topic="topic"))},
             max_pending_objects=room,
         )
         planner = Planner(
@@ -115,9 +116,7 @@ def test_a_million_finished_objects_are_listed_in_passing() -> None:
     ]
     view = FakeView()
     view.fill(entries)
-    catalogue = Catalogue(
-        bucket="bucket", view=view, object_filter=ObjectFilter(route=lambda _: Route(topic="topic"))
-    )
+    catalogue = Catalogue(view=view, filters={"bucket": ObjectFilter(route=lambda _: Route(topic="topic"))})
     seconds = 0.0
     for first in range(0, count, PAGE):
         objects = tuple(
@@ -125,6 +124,7 @@ def test_a_million_finished_objects_are_listed_in_passing() -> None:
             for number in range(first, first + PAGE)
         )
         page = ListingPage(
+            bucket="bucket",
             listing_id=1,
             is_full=True,
             after_key=None if first == 0 else key_of(first - 1),

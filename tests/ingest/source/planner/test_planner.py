@@ -10,7 +10,7 @@ from headrace.model.slot_protocol import BatchOutcome, Failure, Finished
 from headrace.options.choices import Ordering
 from ingest.source.catalogue.pending import PendingObject, sequencer_rank
 from ingest.source.planner import Backoff, BatchLimits
-from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, object_id, page
+from tests.ingest.source.catalogue.desk import BUCKET, NOW, Desk, event, listed, object_id, page
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger, make_suspects
 from tests.support.instants import at
 
@@ -480,7 +480,7 @@ class TestDelays:
     def test_min_age(self) -> None:
         """A writer that overwrites gets its time, from events and from listings."""
         desk = Desk()
-        desk.catalogue.states.object_filter.min_age_ms = 5000
+        desk.catalogue.states.filters[BUCKET].min_age_ms = 5000
         desk.announce("m", event("a", event_time_ms=NOW - 1))
         desk.observe(page(listed("b", last_modified_ms=NOW - 5999)))
         assert desk.keys(desk.plan()) == ["b"]
@@ -492,7 +492,7 @@ class TestDelays:
     def test_min_age_of_a_time_in_whole_seconds(self) -> None:
         """Listings cut times to seconds: it may have been written as late as the second ended."""
         desk = Desk()
-        desk.catalogue.states.object_filter.min_age_ms = 5000
+        desk.catalogue.states.filters[BUCKET].min_age_ms = 5000
         desk.now_ms = NOW + 2000
         desk.observe(page(listed("a", last_modified_ms=NOW)))
         desk.now_ms = NOW + 5998

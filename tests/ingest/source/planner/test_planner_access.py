@@ -6,7 +6,7 @@ import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from ingest.source.planner import BatchLimits
-from tests.ingest.source.catalogue.desk import Desk, event, listed
+from tests.ingest.source.catalogue.desk import BUCKET, Desk, event, listed
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 
 READ = LedgerEntry(state=State.DONE, records=1, size=10)
@@ -41,14 +41,14 @@ def test_while_others_read_every_attempt_counts() -> None:
         plan = desk.plan()
         assert desk.keys(plan) == ["forbidden"]
         # Another slot reads in the meantime.
-        desk.planner.access.has_read()
+        desk.planner.access.of(BUCKET).has_read()
         desk.fail(plan, "ObjectForbidden")
         assert attempts(desk) == number + 1
         desk.now_ms += 60_000
     entry = desk.entry("forbidden")
     assert entry is not None
     assert (entry.state, entry.reason) == (State.QUARANTINED, "forbidden")
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
 
 
 def test_a_batch_in_which_others_read_tells_enough() -> None:
@@ -73,7 +73,7 @@ def test_a_refusal_that_is_true_of_all_gives_nothing_up(kind: str) -> None:
             desk.do(desk.catalogue.on_head_answer(head.token, None, desk.now, is_forbidden=True))
         desk.now_ms += 60_000
     assert (attempts(desk, "one"), attempts(desk, "two")) == (0, 0)
-    assert desk.catalogue.access_problem is not None
+    assert desk.access_problem is not None
 
 
 def test_where_nothing_can_be_read_no_object_is_given_up() -> None:
@@ -84,8 +84,8 @@ def test_where_nothing_can_be_read_no_object_is_given_up() -> None:
         desk.fail(desk.plan(), "ObjectForbidden")
         desk.now_ms += 60_000
     assert (desk.entry("forbidden"), desk.entry("also")) == (None, None)
-    assert desk.catalogue.access_problem is not None
-    assert "ObjectForbidden said why" in desk.catalogue.access_problem
+    assert desk.access_problem is not None
+    assert "ObjectForbidden said why" in desk.access_problem
 
 
 def test_a_source_that_is_away_for_a_minute_is_a_problem() -> None:
@@ -95,18 +95,18 @@ def test_a_source_that_is_away_for_a_minute_is_a_problem() -> None:
     desk.fail(desk.plan(), "SourceUnavailable")
     desk.now_ms += 59_000
     desk.fail(desk.plan(), "SourceUnavailable")
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
     desk.now_ms += 60_000
     desk.fail(desk.plan(), "SourceUnavailable")
-    assert desk.catalogue.access_problem == "No object could be read for 119 s: SourceUnavailable said why"
+    assert desk.access_problem == "No object could be read for 119 s: SourceUnavailable said why"
     assert (desk.entry("one"), desk.entry("two")) == (None, None)
 
     desk.now_ms += 60_000
     read(desk, "good")
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
     desk.now_ms += 60_000
     desk.fail(desk.plan(), "SourceUnavailable")
-    assert desk.catalogue.access_problem is None, "it begins again"
+    assert desk.access_problem is None, "it begins again"
 
 
 @pytest.mark.parametrize("kind", ["ObjectCorrupt", "InvalidObject"])
@@ -120,7 +120,7 @@ def test_a_damaged_object_shows_that_the_source_answers(kind: str) -> None:
     desk.announce("o", event("three"))
     desk.now_ms += 120_000
     desk.fail(desk.plan(), "SourceUnavailable")
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
 
 
 def test_the_first_read_after_it_ends_it() -> None:
@@ -128,13 +128,13 @@ def test_the_first_read_after_it_ends_it() -> None:
     desk = desk_with()
     desk.announce("m", event("forbidden"))
     desk.fail(desk.plan(), "ObjectForbidden")
-    assert desk.catalogue.access_problem is not None
+    assert desk.access_problem is not None
     read(desk, "good")
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
     desk.now_ms += 60_000
     desk.fail(desk.plan(), "ObjectForbidden")
     assert attempts(desk) == 1
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
 
 
 def test_one_read_counts_one_attempt() -> None:
@@ -157,10 +157,10 @@ def test_in_a_quiet_bucket_a_head_of_what_was_read_tells() -> None:
     desk.announce("m", event("forbidden"))
     (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
     assert (asked.key, asked.reads) == ("good", True), "a HEAD needs no right to decrypt"
-    assert desk.catalogue.access_problem is None, "it is not known yet"
+    assert desk.access_problem is None, "it is not known yet"
     assert attempts(desk) == 0
     desk.do(desk.catalogue.on_head_answer(asked.token, listed("good"), desk.now))
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
     assert attempts(desk) == 1, "no attempt is made in vain"
     for number in (2, 3):
         desk.now_ms += 60_000
@@ -200,7 +200,7 @@ def test_a_head_that_is_never_answered_says_something_too() -> None:
     for _ in range(20):
         desk.fail(desk.plan(), "ObjectForbidden")
         desk.now_ms += 60_000
-    assert desk.catalogue.access_problem is not None
+    assert desk.access_problem is not None
     assert attempts(desk) == 0
 
 
@@ -213,7 +213,7 @@ def test_a_head_that_is_forbidden_too_says_that_all_are() -> None:
     (asked,) = desk.fail(plan, "ObjectForbidden").heads
     assert desk.fail(desk.plan(), "ObjectForbidden").heads == ()
     desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now, is_forbidden=True))
-    assert desk.catalogue.access_problem is not None
+    assert desk.access_problem is not None
     assert attempts(desk) == 0
 
 
@@ -227,9 +227,9 @@ def test_of_what_was_read_and_is_gone_the_404_counts() -> None:
     assert asked.key == "second"
     (asked,) = desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now)).heads
     assert asked.key == "first"
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
     assert desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now)).heads == ()
-    assert (desk.catalogue.access_problem, attempts(desk)) == (None, 1)
+    assert (desk.access_problem, attempts(desk)) == (None, 1)
 
 
 def test_refused_credentials_are_said_until_something_is_read() -> None:
@@ -237,10 +237,10 @@ def test_refused_credentials_are_said_until_something_is_read() -> None:
     desk = desk_with()
     desk.announce("m", event("a"))
     desk.fail(desk.plan(), "AccessDenied")
-    assert desk.catalogue.access_problem == "AccessDenied said why"
+    assert desk.access_problem == "AccessDenied said why"
     desk.now_ms += 60_000
     desk.complete_with(desk.plan(), READ)
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
 
 
 @pytest.mark.parametrize("kind", ["ObjectMissing", "ObjectSuperseded", "ObjectArchived", "ObjectCorrupt"])
@@ -251,7 +251,7 @@ def test_an_answer_about_the_object_ends_it_as_well(kind: str) -> None:
     desk.fail(desk.plan(), "AccessDenied")
     desk.now_ms += 60_000
     desk.fail(desk.plan(), kind)
-    assert desk.catalogue.access_problem is None
+    assert desk.access_problem is None
 
 
 def test_a_missing_topic_is_named_until_something_is_written_to_it() -> None:
@@ -280,7 +280,7 @@ def test_one_forbidden_object_is_its_own_where_all_others_are_deleted() -> None:
     for _ in range(3):
         for head in desk.fail(desk.plan(), "ObjectForbidden").heads:
             desk.do(desk.catalogue.on_head_answer(head.token, None, desk.now))
-        assert desk.catalogue.access_problem is None
+        assert desk.access_problem is None
         desk.now_ms += 60_000
     entry = desk.entry("forbidden")
     assert entry is not None
@@ -308,4 +308,4 @@ def test_many_forbidden_objects_are_not_given_up_on_the_word_of_a_404() -> None:
         for head in desk.fail(desk.plan(), "ObjectForbidden").heads:
             desk.do(desk.catalogue.on_head_answer(head.token, None, desk.now))
         desk.now_ms += 1
-    assert desk.catalogue.access_problem is not None
+    assert desk.access_problem is not None

@@ -60,7 +60,7 @@ class TestFailures:
         desk.announce("m", event("a"))
         for kind, attempts in (("ObjectForbidden", 1), ("ObjectCorrupt", 1)):
             plan = desk.plan()
-            desk.planner.access.has_read()
+            desk.planner.access.of(BUCKET).has_read()
             desk.fail(plan, kind)
             entry = desk.entry("a")
             assert entry is not None
@@ -430,7 +430,7 @@ class TestSlices:
         there = Desk(
             ledger=desk.ledger,
             limits=BatchLimits(slots=2, max_bytes=400, ordering=Ordering.NONE, can_cut=True),
-            bucket="other",
+            buckets=("other",),
         )
         assert there.works[there.plan()] == ()
         there.announce("n", event("a", size=1000, bucket="other"))
