@@ -96,6 +96,7 @@ def build(
         post_action=_post_action(values),
         traces=trace_settings(values, environment),
         translated=translated,
+        more_buckets=values[reading_options.BUCKET][1:],
     )
 
 
@@ -172,7 +173,7 @@ def _kafka(values: Values, clients: Mapping[settings.Role, dict[str, str]]) -> s
 
 def _s3(values: Values) -> settings.S3Settings:
     return settings.S3Settings(
-        bucket=values[reading_options.BUCKET],
+        bucket=values[reading_options.BUCKET][0],
         prefix=values[reading_options.PREFIX],
         region=values[reading_options.REGION],
         endpoint=values[reading_options.ENDPOINT_URL],

@@ -13,7 +13,13 @@ from headrace.options.choices import (
     TracesExporter,
     ValueFormat,
 )
-from headrace.options.declarations import connection_options, format_options, reading_options, record_options
+from headrace.options.declarations import (
+    connection_options,
+    format_options,
+    reading_options,
+    record_options,
+    restore_options,
+)
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import Option
 from headrace.options.declarations.transform_options import TRANSFORM_ALIASES
@@ -21,7 +27,7 @@ from headrace.options.direction_forms import Direction
 from headrace.options.directions import check_direction, direction
 from headrace.options.name_checks import converter_kind
 from headrace.options.record_checks import check_records
-from headrace.options.restore_forms import check_restore, input_format
+from headrace.options.restore_forms import check_restore, input_format, is_restore
 from headrace.options.routing_checks import check_routing
 from headrace.options.sink_checks import check_sink
 from headrace.options.sink_settings import ConverterKind
@@ -249,7 +255,15 @@ def check_post_action(values: Values) -> None:
         return
     bucket, target = action.moves_to
     if bucket is not None:
-        if values.are_good(reading_options.BUCKET) and bucket == values[reading_options.BUCKET]:
+        if not values.are_good(reading_options.BUCKET):
+            return
+        if len(values[reading_options.BUCKET]) > 1:
+            values.refuse(
+                option,
+                "would bring objects of several buckets (aws.s3.bucket.name) to one place, where those of "
+                "one key would meet; write move:PREFIX, which moves within each, or a connector for each",
+            )
+        elif bucket in values[reading_options.BUCKET]:
             values.refuse(
                 option, f"names the bucket that objects are read from; write move:PREFIX ({target!r} now)"
             )
@@ -276,6 +290,19 @@ _OF_THE_QUEUE: Final = (
 _AMAZON_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
 
 
+def _check_buckets(values: Values) -> None:
+    """Refuse a list of buckets for an archive."""
+    option = reading_options.BUCKET
+    if not values.are_good(option) or len(values[option]) == 1:
+        return
+    if values.are_good(restore_options.LAYOUT) and is_restore(values):
+        values.refuse(
+            option,
+            "names several buckets, and an archive (input.layout) is in one: what belongs together is found "
+            "by its key; write a connector for each",
+        )
+
+
 def check(values: Values) -> None:
     """Note every combination of options that cannot be."""
     _check_credentials(values)
@@ -290,6 +317,7 @@ def check(values: Values) -> None:
         check_routing(values)
         check_records(values)
         check_restore(values)
+        _check_buckets(values)
         check_rows(values)
         check_post_action(values)
     _check_delays(values)

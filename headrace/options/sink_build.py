@@ -64,7 +64,7 @@ def sink_settings(
             SinkRoute(
                 name=route.name,
                 topics=route.topics,
-                bucket=route.values[reading_options.BUCKET],
+                bucket=route.values[reading_options.BUCKET][0],
                 sink=sink_settings(
                     route.values,
                     group_id=group_id,

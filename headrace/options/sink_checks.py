@@ -5,7 +5,7 @@ from typing import Final
 from headrace.names.name_template import NameField, NameTemplate
 from headrace.options.choices import Compression
 from headrace.options.converter_forms import is_of_glue
-from headrace.options.declarations import connection_options, format_options, record_options
+from headrace.options.declarations import connection_options, format_options, reading_options, record_options
 from headrace.options.declarations import sink_options as sink
 from headrace.options.layout_checks import check_layout, layout_form, output_format
 from headrace.options.name_checks import check_names, check_sidecars, converter_kind, side_fields
@@ -79,6 +79,7 @@ BARE_FORMATS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT})
 
 def check_sink(values: Values) -> None:
     """Note what a sink cannot do as it is told."""
+    _check_bucket(values)
     _check_topics(values)
     template = check_names(values)
     check_sidecars(values, CODECS, template)
@@ -88,6 +89,12 @@ def check_sink(values: Values) -> None:
     _check_converters(values)
     check_rotation(values, template)
     _check_uploads(values)
+
+
+def _check_bucket(values: Values) -> None:
+    option = reading_options.BUCKET
+    if values.are_good(option) and len(values[option]) > 1:
+        values.refuse(option, "names several buckets, and a sink writes to one; a route.NAME.* has another")
 
 
 def compression(values: Values) -> Compression:

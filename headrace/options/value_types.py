@@ -257,6 +257,26 @@ def _servers(text: str) -> str:
 SERVERS: Final = Form(kind="LIST", expected="a comma-separated list of host:port", parse=_servers)
 
 
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
+
+
+def _buckets(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(","))
+    if not all(map(_BUCKET.fullmatch, names)):
+        raise FormError
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise FormError(f"{twice} is there twice")
+    return names
+
+
+BUCKETS: Final = Form(
+    kind="LIST",
+    expected="the bare name of a bucket, 3 to 63 characters, or of several, separated by commas",
+    parse=_buckets,
+)
+
+
 def _globs(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 

@@ -1,6 +1,7 @@
 """`headrace check`: the configuration, then what it points at, one line each, with the remedy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -11,13 +12,26 @@ from headrace.model.sanitize import printable
 from headrace.options import Settings, SettingsError
 from headrace.process import logs
 from ingest.checks.findings.archive_findings import archive_findings
-from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, keys_match, move_target
+from ingest.checks.findings.bucket_findings import (
+    BUCKET_CHECKS,
+    BucketFacts,
+    Survey,
+    TopicSample,
+    keys_match,
+    move_target,
+)
 from ingest.checks.findings.content import format_fits
 from ingest.checks.findings.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
 from ingest.checks.findings.kafka_findings import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
 from ingest.checks.findings.machine import machine_findings
-from ingest.checks.findings.queue_findings import QUEUE_CHECKS, BucketAndQueue, QueueFacts, filters_fit
-from ingest.checks.probes.aws_clients import aws_clients
+from ingest.checks.findings.queue_findings import (
+    OF_THE_BUCKET,
+    QUEUE_CHECKS,
+    BucketAndQueue,
+    QueueFacts,
+    filters_fit,
+)
+from ingest.checks.probes.aws_clients import AwsClients, aws_clients
 from ingest.checks.probes.machine import probe_machine
 from ingest.checks.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
 from ingest.cli.cli_options import (
@@ -101,27 +115,51 @@ def _findings(settings: Settings) -> Iterator[Finding]:
         yield from sink_findings(settings)
         yield from kafka_findings(settings, probe_kafka(settings, {}))
         return
-    bucket: BucketFacts | None = None
+    buckets: list[BucketFacts] = []
     try:
         clients = aws_clients(settings)
     except HeadraceError as error:
         yield unusable("bucket", str(error), "Give credentials: see aws.credentials.provider.")
     else:
         try:
-            # Without a baseline: what is there already shows what keys look like as well.
-            bucket = probe_bucket(settings, clients, object_filter_of(settings, Baseline()))
-            yield from bucket_findings(settings, bucket)
+            for place in settings.by_place():
+                # Without a baseline: what is there already shows what keys look like as well.
+                bucket = probe_bucket(place, clients, object_filter_of(place, Baseline()))
+                buckets.append(bucket)
+                yield from _of_bucket(place, settings, bucket_findings(place, bucket))
             if settings.sqs is None:
                 yield ok("queue", "no queue is configured: objects are found by listing the bucket")
             else:
-                queue = probe_queue(settings, clients, bucket_region=bucket.region)
-                yield from queue_findings(settings, queue, bucket)
+                yield from _queue_findings(settings, clients, buckets)
         finally:
             clients.close()
-    survey = None if bucket is None else bucket.survey
-    yield from kafka_findings(
-        settings, probe_kafka(settings, survey.topics if isinstance(survey, Survey) else {})
-    )
+    topics: dict[str, TopicSample] = {}
+    for bucket in buckets:
+        if isinstance(bucket.survey, Survey):
+            bucket.survey.add_topics(topics)
+    yield from kafka_findings(settings, probe_kafka(settings, topics))
+
+
+def _of_bucket(place: Settings, settings: Settings, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings about one bucket; where there are several their names have it."""
+    for finding in findings:
+        is_only = len(settings.buckets) == 1
+        yield finding if is_only else replace(finding, name=f"{finding.name} {place.s3.bucket}")
+
+
+def _queue_findings(
+    settings: Settings, clients: AwsClients, buckets: Sequence[BucketFacts]
+) -> Iterator[Finding]:
+    """What is so of the queue once, and for each bucket whether it tells the queue."""
+    said: set[str] = set()
+    for place, bucket in zip(settings.by_place(), buckets, strict=True):
+        queue = probe_queue(place, clients, bucket_region=bucket.region)
+        for finding in queue_findings(place, queue, bucket):
+            if finding.name in OF_THE_BUCKET:
+                yield from _of_bucket(place, settings, [finding])
+            elif finding.name not in said:
+                said.add(finding.name)
+                yield finding
 
 
 def bucket_findings(settings: Settings, facts: BucketFacts) -> Iterator[Finding]:

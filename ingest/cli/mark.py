@@ -1,5 +1,8 @@
 """`headrace mark`: count objects as done without reading them."""
 
+from collections.abc import Sequence
+from itertools import chain
+
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.options import Settings
 from headrace.process import logs
@@ -17,8 +20,8 @@ from ingest.cli.cli_options import (
     WorkerConfig,
 )
 from ingest.cli.configuration import read_settings, refuse_sink
-from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, Until, Yes, carry_out
-from ingest.cli.selection import SelectedObject, moment_ms, objects_to_mark
+from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, OfBucket, Until, Yes, carry_out
+from ingest.cli.selection import SelectedObject, chosen_buckets, moment_ms, objects_to_mark
 from ingest.source.catalogue import Selection
 
 
@@ -26,6 +29,7 @@ def mark(
     config: Config,
     *,
     key: ByKey = None,
+    bucket: OfBucket = None,
     prefix: ByPrefix = "",
     until: Until = None,
     dry_run: DryRun = False,
@@ -51,12 +55,13 @@ def mark(
         prefix=prefix,
         until_ms=None if until is None else moment_ms(until, "--until", is_end=True),
     )
+    places = chosen_buckets(settings, bucket)
     reading = _reading(settings, startup_timeout, creates=not dry_run)
     try:
         request = CommandRequest(
             settings=settings,
             action="mark",
-            chosen=_chosen(settings, reading, selection),
+            chosen=_chosen(places, reading, selection),
             from_start=False,
             dry_run=dry_run,
             yes=yes,
@@ -69,11 +74,14 @@ def mark(
             reading.close()
 
 
-def _chosen(settings: Settings, reading: LedgerReader | None, selection: Selection) -> list[SelectedObject]:
-    clients = aws_clients(settings)
+def _chosen(
+    places: Sequence[Settings], reading: LedgerReader | None, selection: Selection
+) -> list[SelectedObject]:
+    clients = aws_clients(places[0])
     try:
         cache = None if reading is None else reading.cache
-        return list(objects_to_mark(clients.s3, cache, settings, selection))
+        each = (objects_to_mark(clients.s3, cache, place, selection) for place in places)
+        return list(chain.from_iterable(each))
     finally:
         clients.close()
 

@@ -12,7 +12,7 @@ from headrace.model.clock import wall_ms
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.exits import Exit
 from headrace.model.ledger_entry import State
-from headrace.model.objects import S3Object
+from headrace.model.objects import ObjectId, S3Object
 from headrace.model.sanitize import printable
 from headrace.model.text_formatting import bytes_text, counted
 from headrace.options import Settings
@@ -29,6 +29,12 @@ _MAX_SHOWN = 20
 ByKey = Annotated[str | None, typer.Option("--key", metavar="KEY", help="This object only.")]
 ByPrefix = Annotated[
     str, typer.Option("--prefix", metavar="PREFIX", help="Objects whose keys begin so (the full key).")
+]
+OfBucket = Annotated[
+    str | None,
+    typer.Option(
+        "--bucket", metavar="BUCKET", help="Objects of this bucket alone, of those that are configured."
+    ),
 ]
 Since = Annotated[
     str | None,
@@ -123,7 +129,7 @@ def lines_of(request: CommandRequest) -> Iterator[str]:
     for one in chosen[:_MAX_SHOWN]:
         reason = "" if one.entry is None or one.entry.reason is None else f" ({printable(one.entry.reason)})"
         yield (
-            f"    {one.state or 'unknown'}{reason}  {printable(one.object.id.key)}  "
+            f"    {one.state or 'unknown'}{reason}  {printable(named(one.object.id, request.settings))}  "
             f"{bytes_text(one.object.size)}, {counted(one.records, 'record')} in Kafka"
         )
     if len(chosen) > _MAX_SHOWN:
@@ -134,6 +140,11 @@ def lines_of(request: CommandRequest) -> Iterator[str]:
         yield f"{counted(_repeated(request), 'record')} of theirs will be in Kafka a second time."
     else:
         yield "Their records will not come to Kafka; those that are there already stay."
+
+
+def named(object_id: ObjectId, settings: Settings) -> str:
+    """An object as people are shown it: its key, after its bucket where there are several."""
+    return object_id.key if len(settings.buckets) == 1 else f"{object_id.bucket}/{object_id.key}"
 
 
 def shape_of(request: CommandRequest, outcome: SubmitOutcome | None) -> dict[str, Any]:
@@ -149,6 +160,7 @@ def shape_of(request: CommandRequest, outcome: SubmitOutcome | None) -> dict[str
         "records_repeated": _repeated(request),
         "chosen": [
             {
+                "bucket": one.object.id.bucket,
                 "key": one.object.id.key,
                 "etag": one.object.id.etag,
                 "state": None if one.state is None else str(one.state),

@@ -36,7 +36,7 @@ from ingest.cli.cli_options import (
 from ingest.cli.configuration import read_settings
 from ingest.cli.frames import frames_options, frames_plan
 from ingest.cli.progress_bar import progress
-from ingest.source.object_selection import baseline_of, object_filter_of, unread_problem
+from ingest.source.object_selection import baseline_of, object_filters_of, unread_problem
 
 # -- What `plan` shows people of an archive ------------------------------------------------------------------
 
@@ -190,20 +190,22 @@ def forecasts_of(
     Blocks until all of the listing has come, with a progress bar, and on a few GETs of an archive.
     """
     now_ms = wall_ms()
-    object_filter = object_filter_of(settings, baseline_of(settings, cache, now_ms))
-    forecast = Preview(object_filter, now_ms=now_ms)
+    baselines = {place.s3.bucket: baseline_of(place, cache, now_ms) for place in settings.by_place()}
+    filters = object_filters_of(settings, baselines)
+    forecast = Preview(filters, now_ms=now_ms)
     restore, archive = settings.format.restore, None
     if restore is not None:
         names = ArchiveNames(restore.layout, restore.names, restore.template)
-        archive = ArchivePreview(names, object_filter)
+        archive = ArchivePreview(names, filters[settings.s3.bucket])
     # The ledger's size is the best guess at the bucket's; without one the bar only says that it lives.
     known = None if cache is None else sum(cache.counts().values()) or None
     with progress("listing", unit="objects", total=known) as report_progress:
-        for page in list_pages(clients.s3, settings.s3, prefix=settings.s3.prefix):
-            forecast.add(_beside_ledger(settings.s3.bucket, page, cache))
-            if archive is not None:
-                archive.add(page.objects)
-            report_progress(forecast.listed.objects, known)
+        for place in settings.by_place():
+            for page in list_pages(clients.s3, place.s3, prefix=place.s3.prefix):
+                forecast.add(_beside_ledger(place.s3.bucket, page, cache))
+                if archive is not None:
+                    archive.add(page.objects)
+                report_progress(forecast.listed.objects, known)
     if archive is not None:
         # All decoders are loaded with it.
         from ingest.checks.probes.archive_samples import ArchiveSampler
@@ -218,7 +220,7 @@ def shape_of(
 ) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
-        "bucket": settings.s3.bucket,
+        "bucket": ",".join(settings.buckets),
         "prefix": settings.s3.prefix,
         "ledger": settings.kafka.ledger_topic if has_ledger else None,
         **forecast.as_dict(),
@@ -232,7 +234,8 @@ def lines_of(
 ) -> Iterator[str]:
     """What people are shown."""
     total = forecast.total()
-    yield f"s3://{settings.s3.bucket}/{printable(settings.s3.prefix)}: {_amount(forecast.listed)}"
+    for bucket in settings.buckets:
+        yield f"s3://{bucket}/{printable(settings.s3.prefix)}: {_amount(forecast.of_bucket[bucket])}"
     yield (
         f"ledger {settings.kafka.ledger_topic}: "
         + ("read" if has_ledger else "not there yet, so nothing counts as done")

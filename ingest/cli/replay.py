@@ -20,8 +20,18 @@ from ingest.cli.cli_options import (
     WorkerConfig,
 )
 from ingest.cli.configuration import read_settings, refuse_sink
-from ingest.cli.object_command import ByKey, ByPrefix, CommandRequest, DryRun, Since, Until, Yes, carry_out
-from ingest.cli.selection import moment_ms, objects_to_replay, states_of
+from ingest.cli.object_command import (
+    ByKey,
+    ByPrefix,
+    CommandRequest,
+    DryRun,
+    OfBucket,
+    Since,
+    Until,
+    Yes,
+    carry_out,
+)
+from ingest.cli.selection import chosen_buckets, moment_ms, objects_to_replay, states_of
 from ingest.source.catalogue import Selection
 
 InStates = Annotated[
@@ -45,6 +55,7 @@ def replay(
     config: Config,
     *,
     key: ByKey = None,
+    bucket: OfBucket = None,
     prefix: ByPrefix = "",
     since: Since = None,
     until: Until = None,
@@ -79,10 +90,10 @@ def replay(
     first, last = selection.since_ms, selection.until_ms
     if first is not None and last is not None and first > last:
         raise InvalidConfiguration(f"--since {since} is later than --until {until}: no object fits.")
-    if from_start and selection == Selection():
+    if from_start and selection == Selection() and bucket is None:
         raise InvalidConfiguration(
-            "--from-start repeats records: say of which objects, by --key, --prefix, --since, --until or "
-            "--state."
+            "--from-start repeats records: say of which objects, by --key, --prefix, --since, --until, "
+            "--state or --bucket."
         )
     if State.DONE in selection.states and not from_start:
         raise InvalidConfiguration(
@@ -96,7 +107,8 @@ def replay(
             f"{settings.name!r} yet. Check name, bootstrap.servers and offsets.storage.topic."
         )
     with opened as reading:
-        chosen = list(objects_to_replay(reading.cache, settings.s3.bucket, selection, from_start=from_start))
+        buckets = [place.s3.bucket for place in chosen_buckets(settings, bucket)]
+        chosen = list(objects_to_replay(reading.cache, buckets, selection, from_start=from_start))
         carry_out(
             CommandRequest(
                 settings=settings,

@@ -1,6 +1,6 @@
 """Which objects a command is for: from the ledger for `replay`, from a listing for `mark`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final
@@ -33,7 +33,7 @@ class SelectedObject:
 
 
 def objects_to_replay(
-    cache: LedgerCache, bucket: str, selection: Selection, *, from_start: bool
+    cache: LedgerCache, buckets: Sequence[str], selection: Selection, *, from_start: bool
 ) -> Iterator[SelectedObject]:
     """The ledger's objects that a replay is for; none in `new`, which are asked for already.
 
@@ -41,8 +41,8 @@ def objects_to_replay(
     """
     states = selection.states or (frozenset(State) if from_start else WAITING)
     states -= {State.NEW}
-    for known in _known(cache, bucket, selection, states):
-        if known.id.bucket != bucket or known.state not in states:
+    for known in _known(cache, buckets, selection, states):
+        if known.id.bucket not in buckets or known.state not in states:
             continue
         # Decoded only now: most of a large ledger is passed over above.
         entry = known.entry
@@ -62,7 +62,7 @@ def objects_to_replay(
 def objects_to_mark(
     client: Any, cache: LedgerCache | None, settings: Settings, selection: Selection
 ) -> Iterator[SelectedObject]:
-    """The bucket's objects that are not done, as a listing shows them, without what `run` would leave out.
+    """The objects of one bucket that are not done, as a listing shows them, without what `run` leaves out.
 
     AccessDenied, SourceUnavailable; InvalidConfiguration when the selection lies outside `aws.s3.prefix`.
     """
@@ -84,6 +84,19 @@ def objects_to_mark(
                 and not isinstance(object_filter.route_or_reason(seen.id.key), ExclusionReason)
             ):
                 yield SelectedObject(object=seen, entry=entry, records=0 if entry is None else entry.records)
+
+
+def chosen_buckets(settings: Settings, bucket: str | None) -> tuple[Settings, ...]:
+    """The settings of each bucket that a command is for: all, or the one of `--bucket`.
+
+    InvalidConfiguration for one that the configuration does not name.
+    """
+    places = [place for place in settings.by_place() if bucket in {None, place.s3.bucket}]
+    if not places:
+        raise InvalidConfiguration(
+            f"--bucket {bucket}: aws.s3.bucket.name has {', '.join(settings.buckets)}, and not this one."
+        )
+    return tuple(places)
 
 
 def moment_ms(text: str, option: str, *, is_end: bool = False) -> int:
@@ -118,20 +131,26 @@ def states_of(names: Iterable[str]) -> frozenset[State]:
 
 
 def _known(
-    cache: LedgerCache, bucket: str, selection: Selection, states: frozenset[State]
+    cache: LedgerCache, buckets: Sequence[str], selection: Selection, states: frozenset[State]
 ) -> Iterator[CachedEntry]:
     if selection.key is not None:
-        yield from cache.of_key(bucket, selection.key)
+        for bucket in buckets:
+            yield from cache.of_key(bucket, selection.key)
     elif State.DONE not in states:
         # Kept by state in the cache: a million objects that are done are not walked for three that are not.
         for state in sorted(states):
             yield from sorted(cache.by_state(state, -1), key=lambda known: known.id)
     else:
-        for known in cache.scan(bucket):
-            if known.id.key.startswith(selection.prefix):
-                yield known
-            elif known.id.key > selection.prefix:
-                return
+        for bucket in buckets:
+            yield from _below(cache, bucket, selection.prefix)
+
+
+def _below(cache: LedgerCache, bucket: str, prefix: str) -> Iterator[CachedEntry]:
+    for known in cache.scan(bucket):
+        if known.id.key.startswith(prefix):
+            yield known
+        elif known.id.key > prefix:
+            return
 
 
 def _records(cache: LedgerCache, known: CachedEntry, entry: LedgerEntry) -> int:

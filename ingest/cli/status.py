@@ -249,12 +249,14 @@ def _backlog(shape: Shape) -> str:
 
 
 def _entries(entries: list[Shape]) -> Iterator[str]:
+    several = len({entry["bucket"] for entry in entries}) > 1
     yield ""
     for entry in entries[:_MAX_ENTRIES]:
         reason = f" ({printable(entry['reason'])})" if entry["reason"] else ""
         topic = "" if entry["topic"] is None else f" to {entry['topic']}"
         partition = "" if entry["partition"] is None else f"[{entry['partition']}]"
-        yield f"{entry['state']}{reason}  {printable(entry['key'])}"
+        bucket = f"{entry['bucket']}/" if several else ""
+        yield f"{entry['state']}{reason}  {bucket}{printable(entry['key'])}"
         yield (
             f"    {counted(entry['records'], 'record')}{topic}{partition}, {entry['bad']:,} bad, "
             f"{bytes_text(entry['size'])}, attempts {entry['attempts']}, {_moment(entry['updated_ms'])}"

@@ -70,7 +70,7 @@ def new_commands(
     from_start: bool = False,
     at_ms: int,
 ) -> list[tuple[ControlKey, ObjectsCommand]]:
-    """Orders for these objects of one bucket, in their order, each small enough for one record."""
+    """Orders for these objects, in their order: each of one bucket, and small enough for one record."""
     chosen = tuple(sorted(str(state) for state in states))
     batch = uuid.uuid4().hex
     return [
@@ -115,7 +115,8 @@ def _cut(objects: Iterable[S3Object]) -> Iterator[list[S3Object]]:
     size = 0
     for seen in objects:
         length = len(msgspec.json.encode(_command_object(seen))) + 1
-        if part and (len(part) >= MAX_OBJECTS or size + length > MAX_BYTES):
+        is_other = bool(part) and part[-1].id.bucket != seen.id.bucket
+        if is_other or (part and (len(part) >= MAX_OBJECTS or size + length > MAX_BYTES)):
             yield part
             part, size = [], 0
         part.append(seen)

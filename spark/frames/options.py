@@ -263,6 +263,11 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
     if rows is Rows.COLUMNS:
         shared.setdefault("input.format", "auto")
     settings = loaded({**_BASE, **shared}, problems)
+    if settings.more_buckets:
+        raise FrameRefused(
+            f"aws.s3.bucket.name = {shared['aws.s3.bucket.name']!r}: a query reads one bucket. Give each a "
+            "query of its own (and a state.path, where it is a stream), and union them."
+        )
     is_bare = settings.format.input_format in {InputFormat.BYTES, InputFormat.TEXT}
     if rows is Rows.COLUMNS and is_bare and settings.format.text.pattern is None:
         raise FrameRefused(

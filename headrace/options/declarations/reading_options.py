@@ -7,6 +7,7 @@ from headrace.options.proxy import PROXY_URL
 from headrace.options.source_forms import POST_ACTION_FORM
 from headrace.options.value_types import (
     BOOLEAN,
+    BUCKETS,
     ENDPOINT,
     GLOBS,
     KEY,
@@ -25,9 +26,10 @@ _REGION = matching(r"[a-z0-9][a-z0-9-]{0,62}", "a region such as us-east-1")
 
 BUCKET = required(
     "aws.s3.bucket.name",
-    matching(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", "the bare name of a bucket, 3 to 63 characters"),
+    BUCKETS,
     Group.S3,
-    "The bucket.",
+    "The bucket. A source may have several, separated by commas, in one region and with one "
+    "`aws.s3.prefix`; one queue may announce the objects of all.",
     aliases=("aws_s3_bucket",),
 )
 PREFIX = option(
@@ -44,8 +46,8 @@ REGION = option(
     _REGION,
     "us-east-1",
     Group.S3,
-    "The bucket's region. Where it is not given: AWS_REGION, AWS_DEFAULT_REGION, or that of the profile in "
-    "AWS's files, before this default.",
+    "The region of the bucket, or of all of them. Where it is not given: AWS_REGION, AWS_DEFAULT_REGION, or "
+    "that of the profile in AWS's files, before this default.",
     importance="HIGH",
     aliases=("aws_s3_region",),
 )

@@ -16,7 +16,11 @@ from headrace.vendors.confluent.storage import (
     translate_endpoint,
     translate_proxy,
 )
-from headrace.vendors.connect.source_options import SOURCE_CONNECT_OPTIONS, translate_source_converters
+from headrace.vendors.connect.source_options import (
+    ONE_BUCKET,
+    SOURCE_CONNECT_OPTIONS,
+    translate_source_converters,
+)
 
 # -- The options of Confluent's S3 source, and what becomes of each ------------------------------------------
 
@@ -151,6 +155,8 @@ _OF_RESTORES: Final = ("directory.delim", "file.delim", "tombstone.encoded.parti
 def _translate(given: Translation) -> None:
     given.rename("name", "name")
     given.rename("s3.bucket.name", "aws.s3.bucket.name")
+    if "," in given.text("s3.bucket.name"):
+        given.refuse("s3.bucket.name", ONE_BUCKET)
     given.own("aws.s3.region", given.text("s3.region", "us-west-2"), by="s3.region")
     translate_endpoint(given)
     translate_credentials(given)

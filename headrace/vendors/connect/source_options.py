@@ -6,6 +6,10 @@ from headrace.options.vendor import Fate, VendorOption
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import needless_of_converter
 
+ONE_BUCKET: Final = (
+    "names several buckets, and this connector reads one; `headrace translate` gives its configuration in "
+    "Headrace's own options, in which aws.s3.bucket.name may be a list"
+)
 _CONVERTERS: Final = ("key.converter", "value.converter")
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 # What a restored value or key becomes with each of them.

@@ -8,7 +8,11 @@ from headrace.names.archive_names import LayoutName
 from headrace.options.direction_forms import LENSES_SOURCE, SOURCE_CLASS
 from headrace.options.vendor import Fate, Vendor, VendorOption, option_row
 from headrace.options.vendor_translation import Translation
-from headrace.vendors.connect.source_options import SOURCE_CONNECT_OPTIONS, translate_source_converters
+from headrace.vendors.connect.source_options import (
+    ONE_BUCKET,
+    SOURCE_CONNECT_OPTIONS,
+    translate_source_converters,
+)
 from headrace.vendors.lenses.kcql import KcqlError, Statement, read_source_kcql
 from headrace.vendors.lenses.options import OPTIONS
 from headrace.vendors.lenses.translation import check_error_policy, translate_connection
@@ -242,6 +246,8 @@ def _statement(given: Translation) -> Statement | None:
 def _translate_statement(given: Translation, statement: Statement) -> None:
     properties = _Properties(given, statement)
     prefix = statement.prefix.removesuffix("/")
+    if "," in statement.bucket:
+        given.refuse(_KCQL, ONE_BUCKET)
     given.own("aws.s3.bucket.name", statement.bucket, by=_KCQL)
     given.own("aws.s3.prefix", f"{prefix}/" if prefix else "", by=_KCQL)
     has_envelope, has_partitions = properties.flag("store.envelope"), _has_partitions(given)

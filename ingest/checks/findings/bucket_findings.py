@@ -55,15 +55,18 @@ class Survey:
                 continue
             self.taken += 1
             self.keys.append(seen.id.key)
-            best = self.topics.get(route.topic)
-            if best is None or _rank(route.partition) > _rank(best.partition):
-                self.topics[route.topic] = TopicSample(partition=route.partition, key=seen.id.key)
+            _keep_highest(self.topics, route.topic, TopicSample(partition=route.partition, key=seen.id.key))
             if seen.is_archived:
                 self.archived.append(seen.id.key)
             elif seen.size:
                 if len(self.samples) < _SAMPLES:
                     self.samples.setdefault(_ending(seen.id.key), seen)
                 self.last = seen
+
+    def add_topics(self, topics: dict[str, TopicSample]) -> None:
+        """Add what each topic is given by these keys to what it is given by others."""
+        for topic, sample in self.topics.items():
+            _keep_highest(topics, topic, sample)
 
     @property
     def all_keys(self) -> list[str]:
@@ -85,6 +88,12 @@ class Survey:
     def scope(self) -> str:
         """How much was looked at, for a sentence."""
         return counted(self.listed, "key") if self.is_whole else f"the first {self.listed:,} keys"
+
+
+def _keep_highest(topics: dict[str, TopicSample], topic: str, sample: TopicSample) -> None:
+    best = topics.get(topic)
+    if best is None or _rank(sample.partition) > _rank(best.partition):
+        topics[topic] = sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

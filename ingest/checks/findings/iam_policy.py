@@ -123,13 +123,13 @@ def _post_action(settings: Settings) -> list[Statement]:
         versions = [each.replace("Object", "ObjectVersion") for each in tagging]
         return [_on_objects(settings, "tag", *tagging, *versions)]
     bucket, prefix = action.moves_to
-    target = f"arn:aws:s3:::{bucket or settings.s3.bucket}"
+    targets = [f"arn:aws:s3:::{each}" for each in (settings.buckets if bucket is None else (bucket,))]
     put = ["s3:GetObject", "s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipartUpload"]
     # What is at the target already is looked at, and without a listing what is not there looks forbidden.
     return [
         _on_objects(settings, "moveFrom", "s3:DeleteObject", "s3:GetObjectTagging"),
-        _allow("moveTo", put, f"{target}/{prefix}*"),
-        _allow("moveToList", ["s3:ListBucket"], target),
+        _allow("moveTo", put, _one_or_all([f"{each}/{prefix}*" for each in targets])),
+        _allow("moveToList", ["s3:ListBucket"], _one_or_all(targets)),
     ]
 
 

@@ -1,6 +1,6 @@
 """What `plan` counts: a listing against the ledger, by topic and partition. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -35,11 +35,11 @@ class Examples(Amount):
 
     examples: list[str] = field(default_factory=list)
 
-    def add(self, seen: S3Object) -> None:
-        """One more."""
-        Amount.add(self, seen)
+    def add_named(self, seen: S3Object, name: str) -> None:
+        """One more, which people are shown by this name."""
+        self.add(seen)
         if len(self.examples) < _EXAMPLES:
-            self.examples.append(seen.id.key)
+            self.examples.append(name)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON shape."""
@@ -74,10 +74,12 @@ TopicPartition = tuple[str, int | None]
 class Preview:
     """What `run` would make of a listing now."""
 
-    def __init__(self, object_filter: ObjectFilter, *, now_ms: int) -> None:
-        self._object_filter = object_filter
+    def __init__(self, filters: Mapping[str, ObjectFilter], *, now_ms: int) -> None:
+        self._filters = filters
         self._now_ms = now_ms
         self.listed = Amount()
+        self.of_bucket = {bucket: Amount() for bucket in filters}
+        """The same, of each bucket."""
         self.archived = Examples()
         self.shares: dict[TopicPartition, PartitionAmounts] = {}
         self.left_out: dict[str, Examples] = {}
@@ -86,6 +88,7 @@ class Preview:
         """Listed objects with what the ledger says of each."""
         for seen, entry in pairs:
             self.listed.add(seen)
+            self.of_bucket[seen.id.bucket].add(seen)
             self._add(seen, entry)
 
     def total(self) -> PartitionAmounts:
@@ -115,15 +118,16 @@ class Preview:
         """The topic-partitions in order, the partitioner's first."""
         return sorted(self.shares, key=lambda place: (place[0], -1 if place[1] is None else place[1]))
 
+    def _named(self, seen: S3Object) -> str:
+        """The key, after its bucket where there are several."""
+        return seen.id.key if len(self._filters) == 1 else f"{seen.id.bucket}/{seen.id.key}"
+
     def _add(self, seen: S3Object, entry: LedgerEntry | None) -> None:
         # The baseline is for what nobody has begun, as in `run`.
-        route = (
-            self._object_filter.listed_route_or_reason(seen)
-            if entry is None
-            else self._object_filter.route_or_reason(seen.id.key)
-        )
+        judge = self._filters[seen.id.bucket]
+        route = judge.listed_route_or_reason(seen) if entry is None else judge.route_or_reason(seen.id.key)
         if isinstance(route, ExclusionReason):
-            self.left_out.setdefault(route.value, Examples()).add(seen)
+            self.left_out.setdefault(route.value, Examples()).add_named(seen, self._named(seen))
             return
         share = self.shares.setdefault((route.topic, route.partition), PartitionAmounts())
         is_at = verdict_of(entry, seen, Source.LISTING, self._now_ms)
@@ -140,7 +144,7 @@ class Preview:
             share.skipped.add(seen)
             return
         if seen.is_archived:
-            self.archived.add(seen)
+            self.archived.add_named(seen, self._named(seen))
             share.skipped.add(seen)
             return
         share.pending.add(seen)

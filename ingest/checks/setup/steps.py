@@ -124,19 +124,24 @@ def missing_steps(
     SourceUnavailable.
     """
     steps: list[Step] = []
-    region = _bucket_region(s3, settings.s3.bucket)
+    regions = {bucket: _bucket_region(s3, bucket) for bucket in settings.buckets}
     if settings.sqs is not None:
         assert sqs is not None, "clients are made of the same settings"
-        _check_regions(settings.s3.bucket, region, settings.sqs)
-        place = _Place(
-            s3=s3,
-            sqs=sqs,
-            url=settings.sqs.queue_url,
-            bucket=settings.s3.bucket,
-            prefix=settings.s3.prefix,
-            entry_id=f"headrace-{settings.name}",
-        )
-        steps += [*_queue_steps(place), *_notification_steps(place)]
+        places = []
+        for bucket, region in regions.items():
+            _check_regions(bucket, region, settings.sqs)
+            place = _Place(
+                s3=s3,
+                sqs=sqs,
+                url=settings.sqs.queue_url,
+                bucket=bucket,
+                prefix=settings.s3.prefix,
+                entry_id=f"headrace-{settings.name}",
+            )
+            places.append(place)
+        steps += _queue_steps(places[0])
+        for place in places:
+            steps += [*_permission_steps(place), *_notification_steps(place)]
     return (*steps, *topics())
 
 
@@ -312,17 +317,22 @@ def _queue_steps(place: _Place) -> list[Step]:
                 apply=lambda: place.set(place.queue, place.redrive()),
             )
         )
+    return steps
+
+
+def _permission_steps(place: _Place) -> list[Step]:
+    found = place.attributes(place.queue)
     is_allowed = found is not None and (
         with_statement(found.get("Policy"), bucket=place.bucket, queue_arn=found["QueueArn"]) is None
     )
-    if not is_allowed:
-        steps.append(
-            Step(
-                sentence=f"allow s3://{place.bucket}, and no other bucket by this, to send to {place.queue}",
-                apply=lambda: place.set(place.queue, place.allow()),
-            )
+    if is_allowed:
+        return []
+    return [
+        Step(
+            sentence=f"allow s3://{place.bucket}, and no other bucket by this, to send to {place.queue}",
+            apply=lambda: place.set(place.queue, place.allow()),
         )
-    return steps
+    ]
 
 
 def _notification_steps(place: _Place) -> list[Step]:

@@ -125,12 +125,12 @@ class EffectsBuilder:
     withdrawn: list[ObjectId] = field(default_factory=list)
     decisions: list[tuple[str, str, str | None]] = field(default_factory=list)
 
-    def ignore(self, reason: str, of: "Named") -> None:
+    def ignore(self, reason: str, of: Named) -> None:
         """Leave an object out, for this reason."""
         self.ignored[reason] += 1
         self.decisions.append((of.bucket, of.key, reason))
 
-    def begin(self, of: "Named") -> None:
+    def begin(self, of: Named) -> None:
         """An object became pending."""
         self.pending += 1
         self.decisions.append((of.bucket, of.key, None))

@@ -87,8 +87,8 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         pytest.param(
             {"aws_s3_bucket": "s3://bucket/", "aws.s3.bucket.name": None},
-            "aws_s3_bucket = 's3://bucket/': expected the bare name of a bucket, 3 to 63 characters (an old "
-            "spelling of aws.s3.bucket.name)",
+            "aws_s3_bucket = 's3://bucket/': expected the bare name of a bucket, 3 to 63 characters, or of "
+            "several, separated by commas (an old spelling of aws.s3.bucket.name)",
             id="old spelling",
         ),
         pytest.param(

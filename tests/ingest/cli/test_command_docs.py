@@ -38,7 +38,7 @@ from ingest.cli.sink_explain import shape_of as record_shape_of
 from ingest.cli.sink_plan import shape_of as sink_plan_shape_of
 from ingest.cli.translate import shape_of as translation_shape_of
 from ingest.http.snapshot import ReadingObject, RecentObject, Snapshot
-from ingest.source.object_selection import object_filter_of
+from ingest.source.object_selection import object_filter_of, object_filters_of
 from tests.docs.pages import ROOT
 from tests.headrace.vendors.vendor_example import load_example
 from tests.ingest.checks.findings.configured import configured
@@ -81,8 +81,8 @@ def _status() -> Any:
 
 
 def _plan() -> Any:
-    settings = configured({"aws.s3.prefix": "in/"})
-    forecast = Preview(object_filter_of(settings), now_ms=1)
+    settings = configured({"aws.s3.bucket.name": "uploads", "aws.s3.prefix": "in/"})
+    forecast = Preview(object_filters_of(settings, {}), now_ms=1)
     forecast.add([(SEEN, None)])
     restore = configured({"input.layout": "confluent", "file.name.template": None, "topic": None})
     assert restore.format.restore is not None

@@ -295,3 +295,16 @@ def _policy(folder: Path, options: dict[str, str | None], *arguments: str) -> An
     base = {"name": "a", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "bucket", "topics": "orders"}
     (folder / "sink.json").write_text(json.dumps({**base, "aws.s3.region": "eu-west-1", **options}))
     return CliRunner().invoke(app, ["policy", str(folder / "sink.json"), *arguments])
+
+
+def test_each_bucket_of_a_list_is_in_each_statement() -> None:
+    """A move within the buckets goes to a prefix of each."""
+    changes = {"aws.s3.bucket.name": "one,two", "aws.s3.prefix": "in/", "post.action": "move:done/"}
+    found = policies(configured(changes))
+    resources = {one["Sid"]: one["Resource"] for each in found.values() for one in each["Statement"]}
+
+    for sid in ("list", "check", "setup"):
+        assert resources[sid] == ["arn:aws:s3:::one", "arn:aws:s3:::two"]
+    for sid in ("objects", "moveFrom"):
+        assert resources[sid] == ["arn:aws:s3:::one/in/*", "arn:aws:s3:::two/in/*"]
+    assert resources["moveTo"] == ["arn:aws:s3:::one/done/*", "arn:aws:s3:::two/done/*"]

@@ -142,3 +142,24 @@ def test_the_url_of_another_account_is_refused() -> None:
     steps[0].apply()  # the dead letter queue
     with pytest.raises(SetupError, match="not this account's"):
         steps[1].apply()
+
+
+def test_two_buckets_share_a_queue() -> None:
+    """Each is allowed and notified by itself; a third one joins what is there."""
+    buckets, queue = [aws.new_bucket() for _ in range(3)], aws.unique("events")
+    for count, words in (
+        (2, ["create", "create", "move", "allow", "let", "allow", "let"]),
+        (3, ["allow", "let"]),
+    ):
+        settings = _settings(",".join(buckets[:count]), queue)
+        steps = _plan(settings)
+        assert [step.sentence.split()[0] for step in steps] == words
+        for step in steps:
+            step.apply()
+        assert _plan(settings) == ()
+    policy = json.loads(_attributes(queue)["Policy"])
+    allowed = {one["Condition"]["ArnEquals"]["aws:SourceArn"] for one in policy["Statement"]}
+    assert allowed == {f"arn:aws:s3:::{bucket}" for bucket in buckets}
+    for bucket in buckets:
+        (found,) = aws.s3().get_bucket_notification_configuration(Bucket=bucket)["QueueConfigurations"]
+        assert found["QueueArn"] == aws.queue_arn(_settings(bucket, queue).sqs.queue_url)  # type: ignore[union-attr]

@@ -41,7 +41,7 @@ def _entry(state: State, reason: str | None = None) -> LedgerEntry:
 )
 def test_where_an_object_counts(seen: S3Object, entry: LedgerEntry | None, counted: set[str]) -> None:
     """As `run` would decide on the next listing."""
-    forecast = Preview(ObjectFilter(route=_route), now_ms=NOW_MS)
+    forecast = Preview({"bucket": ObjectFilter(route=_route)}, now_ms=NOW_MS)
 
     forecast.add([(seen, entry)])
 
@@ -54,7 +54,7 @@ def test_where_an_object_counts(seen: S3Object, entry: LedgerEntry | None, count
 def test_the_baseline_leaves_out_what_nobody_has_begun() -> None:
     """An object that the ledger knows was begun before, and goes on."""
     intake = ObjectFilter(route=_route, baseline=Baseline(existing_before_ms=2000))
-    forecast = Preview(intake, now_ms=NOW_MS)
+    forecast = Preview({"bucket": intake}, now_ms=NOW_MS)
 
     forecast.add([(_object("a0"), None), (_object("a1"), _entry(State.PARTIAL))])
 
@@ -64,7 +64,7 @@ def test_the_baseline_leaves_out_what_nobody_has_begun() -> None:
 
 def test_sums_and_examples() -> None:
     """Every listed object is counted once; examples are few."""
-    forecast = Preview(ObjectFilter(route=_route), now_ms=NOW_MS)
+    forecast = Preview({"bucket": ObjectFilter(route=_route)}, now_ms=NOW_MS)
 
     forecast.add((_object(f"x{number}"), None) for number in range(9))
     forecast.add((_object(f"a{number % 3}-{number % 3}"), None) for number in range(30))
@@ -88,3 +88,13 @@ def test_bytes(count: float, text: str) -> None:
 def test_each_reason_to_leave_a_key_out_has_words() -> None:
     """`plan` shows them to people."""
     assert set(REASONS) == {reason.value for reason in ExclusionReason}
+
+
+def test_of_several_buckets_each_is_counted_and_named() -> None:
+    """Keys alone would not tell which bucket is meant."""
+    forecast = Preview({name: ObjectFilter(route=lambda _: None) for name in ("one", "two")}, now_ms=NOW_MS)
+    for bucket, size in (("one", 3), ("two", 4)):
+        seen = S3Object(id=ObjectId(bucket, "k", "e"), size=size, last_modified_ms=1000)
+        forecast.add([(seen, None)])
+    assert {name: one.bytes for name, one in forecast.of_bucket.items()} == {"one": 3, "two": 4}
+    assert forecast.left_out["unmatched"].examples == ["one/k", "two/k"]

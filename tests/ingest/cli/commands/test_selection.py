@@ -10,8 +10,9 @@ from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId
-from ingest.cli.selection import moment_ms, objects_to_replay, states_of
+from ingest.cli.selection import chosen_buckets, moment_ms, objects_to_replay, states_of
 from ingest.source.catalogue import Selection
+from tests.headrace.options.loading import load_with
 
 OLD_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 NEW_MS = 1_800_000_000_000
@@ -47,7 +48,7 @@ def cache(tmp_path: Path) -> Iterator[LedgerCache]:
 
 
 def _keys(cache: LedgerCache, selection: Selection, *, from_start: bool) -> list[str]:
-    found = objects_to_replay(cache, "bucket", selection, from_start=from_start)
+    found = objects_to_replay(cache, ["bucket"], selection, from_start=from_start)
     return sorted(one.object.id.key for one in found)
 
 
@@ -90,7 +91,7 @@ def test_a_replay_from_the_start(cache: LedgerCache, selection: Selection, keys:
 
 def test_records_of_a_split_object_are_those_of_its_slices(cache: LedgerCache) -> None:
     """Its own entry counts them only in the end; a person is told what will repeat."""
-    [found] = objects_to_replay(cache, "bucket", Selection(key="split"), from_start=True)
+    [found] = objects_to_replay(cache, ["bucket"], Selection(key="split"), from_start=True)
 
     assert found.records == 5
 
@@ -118,3 +119,20 @@ def test_what_is_no_moment_or_no_state_is_refused_with_the_form_expected() -> No
     with pytest.raises(InvalidConfiguration, match="expected one of partial, done"):
         states_of(["finished"])
     assert states_of(["DONE "]) == {State.DONE}
+
+
+def test_of_several_buckets_all_or_one_are_chosen(cache: LedgerCache) -> None:
+    """In the order of the list; one that it does not have is a sentence."""
+    found = objects_to_replay(cache, ["other", "bucket"], Selection(key="in/bad"), from_start=True)
+    assert [one.object.id.bucket for one in found] == ["other", "bucket"]
+    found = objects_to_replay(cache, ["other", "bucket"], Selection(prefix="in/"), from_start=True)
+    assert [one.object.id.url for one in found] == [
+        "s3://other/in/bad",
+        "s3://bucket/in/bad",
+        "s3://bucket/in/done",
+    ]
+    settings = load_with({"aws.s3.bucket.name": "one,two"})
+    assert [place.s3.bucket for place in chosen_buckets(settings, None)] == ["one", "two"]
+    assert [place.buckets for place in chosen_buckets(settings, "two")] == [("two",)]
+    with pytest.raises(InvalidConfiguration, match=r"aws\.s3\.bucket\.name has one, two, and not this one"):
+        chosen_buckets(settings, "three")

@@ -1,0 +1,134 @@
+"""Listings of several buckets beside one another, and the return from a fallback when they are done."""
+
+import asyncio
+from typing import Any
+
+from headrace.model.errors import SourceUnavailable
+from headrace.model.listing_page import ListingPage
+from listeners.backoff import Backoff
+from listeners.discovery import DiscoveryMonitor
+from listeners.discovery_events import Event, ListingFailed, Mode, ModeChanged
+from listeners.listing import Bucket, Lister
+from tests.headrace.options.loading import load_with
+from tests.support.fake_bucket import FakeBucket
+from tests.support.listening import Inbox, service_error
+from tests.support.until import until
+
+QUEUE = "https://sqs.us-east-1.amazonaws.com/1/q"
+ONE, TWO = "one-bucket", "two-bucket"
+
+
+class _Listings(Inbox):
+    """What listers of two buckets post; each page is acknowledged at once."""
+
+    def __init__(self, *clients: Any) -> None:
+        super().__init__()
+        self.listers: dict[str, Lister] = {}
+        for name, client in zip((ONE, TWO), clients, strict=True):
+            self.listers[name] = Lister(
+                client=client,
+                bucket=Bucket(name=name),
+                post=self.post,
+                counters=self.counters,
+                pauses=Backoff(first=0.0, longest=0.0),
+            )
+
+    def post(self, event: Event) -> None:
+        super().post(event)
+        if isinstance(event, ListingPage):
+            self.listers[event.bucket].page_done()
+
+    def keys_of(self, bucket: str) -> list[str]:
+        pages = [page for page in self.of(ListingPage) if page.bucket == bucket]
+        return [found.id.key for page in pages for found in page.objects]
+
+    @property
+    def mode(self) -> Mode:
+        return self.of(ModeChanged)[-1].mode
+
+
+class _Denying(FakeBucket):
+    """Refuses to be listed until it is allowed."""
+
+    is_allowed = False
+
+    async def list_objects_v2(self, **arguments: Any) -> Any:
+        await asyncio.sleep(0)
+        if not self.is_allowed:
+            raise service_error("AccessDenied", 403)
+        return await super().list_objects_v2(**arguments)
+
+
+def test_a_bucket_that_cannot_be_listed_holds_up_no_other() -> None:
+    """It is named, tried again, and listed as soon as it can be."""
+    denying = _Denying(["b"])
+    listings = _Listings(FakeBucket(["a"]), denying)
+
+    async def scenario() -> None:
+        monitor = _monitor(listings)
+        running = asyncio.create_task(monitor.run(listings.listers))
+        await until(lambda: listings.keys_of(ONE) and listings.of(ListingFailed))
+        assert {failed.bucket for failed in listings.of(ListingFailed)} == {TWO}
+        assert listings.keys_of(TWO) == []
+        denying.is_allowed = True
+        await until(lambda: listings.keys_of(TWO))
+        running.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_events_are_enough_again_when_each_bucket_was_listed() -> None:
+    """A queue that answers again may have lost the news of any of them."""
+    gate = asyncio.Event()
+
+    class _Slow(FakeBucket):
+        async def list_objects_v2(self, **arguments: Any) -> Any:
+            await gate.wait()
+            return await super().list_objects_v2(**arguments)
+
+    listings = _Listings(FakeBucket(["a"]), _Slow(["b"]))
+
+    async def scenario() -> None:
+        monitor = _monitor(listings)
+        monitor.begin()
+        monitor.queue_failed(SourceUnavailable("away"), since=-100.0)
+        running = asyncio.create_task(monitor.run(listings.listers))
+        await until(lambda: listings.mode is Mode.FALLBACK)
+        monitor.queue_answered(asked=0.0)
+        await until(lambda: len(listings.keys_of(ONE)) > 1)
+        assert listings.mode is Mode.FALLBACK, "the second bucket is not listed yet"
+        gate.set()
+        await until(lambda: listings.mode is Mode.EVENTS)
+        assert listings.keys_of(TWO)
+        running.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_bucket_that_cannot_be_listed_does_not_keep_up_the_fallback() -> None:
+    """Its own listing is still owed, and tried."""
+    listings = _Listings(FakeBucket(["a"]), _Denying(["b"]))
+
+    async def scenario() -> None:
+        monitor = _monitor(listings)
+        monitor.begin()
+        monitor.queue_failed(SourceUnavailable("away"), since=-100.0)
+        running = asyncio.create_task(monitor.run(listings.listers))
+        await until(lambda: listings.of(ListingFailed))
+        monitor.queue_answered(asked=0.0)
+        await until(lambda: listings.mode is Mode.EVENTS)
+        running.cancel()
+
+    asyncio.run(scenario())
+
+
+def _monitor(listings: _Listings) -> DiscoveryMonitor:
+    settings = load_with(
+        {
+            "aws.s3.bucket.name": f"{ONE},{TWO}",
+            "sqs.queue.url": QUEUE,
+            "events.fallback.after.ms": "1000",
+            "poll.interval.ms": "100",
+        }
+    )
+    return DiscoveryMonitor(settings, listings.post)
