@@ -104,6 +104,16 @@ SOURCE: Final = {
         },
         ("pause worker", "pause worker", "second", "pause"),
     ),
+    "one key in two buckets": Circumstance(
+        {
+            "aws.s3.bucket.name": "incoming,second",
+            "exactly.once.support": None,
+            "job.max.objects": (None, "1"),
+            "ordering": (None, "partition"),
+        },
+        ("kill", "pause worker", "s3", "queue away", "stop"),
+        names=1,
+    ),
 }
 """By what it is about."""
 

@@ -196,6 +196,7 @@ class Course:
         made.network.lose_answers = 0
         made.bucket.weather.failing.clear()
         made.bucket.weather.forbidden.clear()
+        made.bucket.weather.denied.clear()
         for process in self._stopped:
             kernel.go_on(process)
         if not self.calm:

@@ -40,7 +40,12 @@ class Operations:
             "change": self._change,
             "topic again": self._topic_again,
             "grow": self._grow,
-            "forbidden": self._forbidden,
+            "forbidden": lambda operation, seconds: self._refuse(
+                self._made.bucket.weather.forbidden, operation, seconds
+            ),
+            "bucket denied": lambda bucket, seconds: self._refuse(
+                self._made.bucket.weather.denied, bucket, seconds
+            ),
             "starts late": self._starts_late,
             "replay": self._replay,
             "mark": self._mark,
@@ -74,13 +79,13 @@ class Operations:
 
     # -- what is refused for a while -------------------------------------------------------------------------
 
-    def _forbidden(self, operation: str, seconds: float) -> None:
-        weather, kernel = self._made.bucket.weather, self._made.kernel
-        weather.forbidden.add(operation)
+    def _refuse(self, refused: set[str], what: str, seconds: float) -> None:
+        kernel = self._made.kernel
+        refused.add(what)
 
         def allow() -> None:
             kernel.sleep(seconds)
-            weather.forbidden.discard(operation)
+            refused.discard(what)
 
         kernel.spawn(kernel.process("operator"), allow, "allow")
 
@@ -117,8 +122,8 @@ class Operations:
             if reading is None:
                 return
             with reading:
-                bucket = settings.s3.bucket
-                found = objects_to_replay(reading.cache, bucket, Selection(), from_start=from_start)
+                buckets = settings.buckets
+                found = objects_to_replay(reading.cache, buckets, Selection(), from_start=from_start)
                 _submit(settings, reading, "replay", list(found), from_start=from_start)
 
         self._command(body)
@@ -132,10 +137,13 @@ class Operations:
             if reading is None:
                 return
             with reading:
-                chosen = objects_to_mark(
-                    SimulatedS3(self._made.bucket), reading.cache, settings, Selection(prefix=prefix)
-                )
-                _submit(settings, reading, "mark", list(chosen))
+                s3, wanted = SimulatedS3(self._made.bucket), Selection(prefix=prefix)
+                chosen = [
+                    one
+                    for place in settings.by_place()
+                    for one in objects_to_mark(s3, reading.cache, place, wanted)
+                ]
+                _submit(settings, reading, "mark", chosen)
 
         self._command(body)
 

@@ -54,6 +54,8 @@ class Weather:
     down_until: float = 0.0
     forbidden: set[str] = field(default_factory=set)
     """Operations that are refused."""
+    denied: set[str] = field(default_factory=set)
+    """Buckets of which everything is refused."""
 
     def strikes(self, kind: str, operation: str) -> bool:
         """Whether this call meets it."""
@@ -416,7 +418,7 @@ class SimulatedS3:
         if weather.strikes("silent", operation):
             kernel.sleep(20.0)
             raise ReadTimeoutError(endpoint_url=_ENDPOINT)
-        if operation in weather.forbidden:
+        if operation in weather.forbidden or given["Bucket"] in weather.denied:
             raise refused(operation, "403" if operation == "HeadObject" else "AccessDenied", 403)
         if given["Bucket"] not in self._all.objects:
             raise refused(operation, "NoSuchBucket", 404)

@@ -26,7 +26,8 @@ FIXED: Final = {
 MOVED: Final = "moved"
 """The bucket to which objects are moved."""
 SECOND: Final = "second"
-"""The bucket to which some connectors are moved."""
+"""The bucket to which some connectors are moved, and that others have beside the first one."""
+BOTH: Final = f"{INCOMING},{SECOND}"
 
 DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "input.format": ("jsonl", "csv", "json", "avro", "parquet", "text"),
@@ -58,6 +59,7 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "record.timestamp": (None, "object"),
     "record.fields": (None, "constant:from"),
     "transforms": (None, "insert", "flatten", "time", "header", "flatten,insert,header"),
+    "aws.s3.bucket.name": (None, BOTH),
 }
 _CONNECT: Final = "org.apache.kafka.connect.transforms."
 _INSERT: Final = {
@@ -102,7 +104,9 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "topic again": {"topic": TOPIC},
     "grow": {"topic": TOPIC},
     "other bucket": {"options": {"aws.s3.bucket.name": SECOND}},
+    "bucket denied": {"bucket": SECOND, "seconds": 20.0},
 }
+_BUCKET: Final = "aws.s3.bucket.name"
 # What a connector may be given while objects are half read.
 CHANGING: Final = (
     "tasks.max",
@@ -117,6 +121,7 @@ CHANGING: Final = (
     "decode.unit.max.bytes",
     # Often: each of its values means something else for what is there.
     *("input.format",) * 5,
+    *(_BUCKET,) * 3,
 )
 _NAMES: Final = (
     "in/a.jsonl",
@@ -142,7 +147,7 @@ def source_scenario(seed: int) -> Scenario:
     if chosen["transforms"] == "time" and chosen["input.format"] not in _WITH_TIMES:
         chosen["transforms"] = None
     options = valid_options(chosen, FIXED, _WITH)
-    objects = tuple(_objects(rng, about))
+    objects = tuple(_objects(rng, about, several=options[_BUCKET] == BOTH))
     return Scenario(
         seed=seed,
         direction="source",
@@ -157,8 +162,11 @@ _TIME_MS: Final = 1_700_000_000_000
 _SIZES: Final = (0, 0, 50, 50, 900)
 
 
-def _objects(rng: random.Random, about: Circumstance | None) -> Iterator[Given]:
-    """Objects as they are put, one after the other; a name may come again."""
+def _objects(rng: random.Random, about: Circumstance | None, *, several: bool) -> Iterator[Given]:
+    """Objects as they are put, one after the other; a name may come again, in another bucket too.
+
+    What is the partition of a record is here the number of the bucket.
+    """
     few = None if about is None else about.names
     names = rng.sample(_NAMES, few or rng.choice((1, 3, 6)))
     bad_share = rng.choice((0.0, 0.0, 0.1, 0.4))
@@ -179,7 +187,10 @@ def _objects(rng: random.Random, about: Circumstance | None) -> Iterator[Given]:
                 ).encode()
             )
         body = rng.choice((b"\n", b"\n", b"\r\n")).join(lines) + rng.choice((b"\n", b""))
-        yield Given(name, 0, None, body, 0)
+        bucket = rng.choice((0, 1)) if several else 0
+        yield Given(name, bucket, None, body, 0)
+        if several and rng.random() < 0.3:
+            yield Given(name, 1 - bucket, None, body, 0)
 
 
 def _steps(
@@ -223,10 +234,14 @@ def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]
         name, act = "change", "change"
         # Where a transform needs times, formats without them would be refused.
         has_times = options.get("transforms") == "time"
-        changed = rng.choice([one for one in CHANGING if not (has_times and one == "input.format")])
+        has_one = options[_BUCKET] != BOTH
+        left_out = [name for name, is_out in (("input.format", has_times), (_BUCKET, has_one)) if is_out]
+        changed = rng.choice([one for one in CHANGING if one not in left_out])
         other = {**options, changed: rng.choice(DIMENSIONS[changed])}
-        kept = valid_options(other, FIXED, _WITH)
-        yield Step(after, act, {"options": changes(options, kept)})
+        kept = valid_options({**other, _BUCKET: other[_BUCKET] or INCOMING}, FIXED, _WITH)
+        # An operation may have taken a bucket away before.
+        named = {_BUCKET: kept[_BUCKET]} if changed == _BUCKET else {}
+        yield Step(after, act, {"options": {**changes(options, kept), **named}})
     if act == "change":
         yield Step(0.0, rng.choice(("stop", "kill")), {})
         yield Step(rng.choice((0.1, 12.0)), "start", {})

@@ -57,17 +57,24 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
     """What was not replaced, deleted, marked or quarantined is in Kafka, or has its dead letters."""
     acts = {step.act for step in scenario.steps}
     letters = Counter(_object_of(letter) for letter in outcome.letters)
-    for number in outcome.whole:
+    judged = [] if "mark" in acts else list(_judged(scenario, outcome))
+    # Of two buckets two objects may have the same rows.
+    needed: Counter[Row] = Counter()
+    for number in set(judged) - outcome.misread:
+        needed.update(rows_of_object(scenario.records[number])[0])
+    for number in judged:
         given = scenario.records[number]
         entry = outcome.ledger.get(outcome.ids[number])
-        if not _is_wanted(scenario, given.topic) or "mark" in acts:
-            continue
-        if entry is not None and entry.state is State.QUARANTINED:
-            continue
+        if entry is None:
+            yield Finding("once", f"{outcome.ids[number].url} is unknown to the ledger")
         good, faulty = rows_of_object(given)
         # Other formats hold the good rows alone.
         faulty = faulty if outcome.forms[number] in LINES else 0
-        missing = [row for row in good if row not in seen and not ("limit" in acts and len(row[1]) > _LARGE)]
+        missing = [
+            row
+            for row in good
+            if seen[row] < max(1, needed[row]) and not ("limit" in acts and len(row[1]) > _LARGE)
+        ]
         found = letters[outcome.ids[number]]
         if missing and number in outcome.misread:
             # Read as CSV, the first line names columns, and is no row.
@@ -79,6 +86,15 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
             yield Finding("once", f"{given.topic}: {len(missing)} of {len(good)} rows are not in Kafka")
         elif faulty > found and number not in outcome.misread and _has_letters(scenario):
             yield Finding("once", f"{given.topic}: {found} dead letters of {faulty} bad rows")
+
+
+def _judged(scenario: Scenario, outcome: SourceOutcome) -> Iterator[int]:
+    """Numbers of the objects that have to be in Kafka, and are not quarantined."""
+    for number in outcome.whole:
+        entry = outcome.ledger.get(outcome.ids[number])
+        is_quarantined = entry is not None and entry.state is State.QUARANTINED
+        if _is_wanted(scenario, scenario.records[number].topic) and not is_quarantined:
+            yield number
 
 
 def _has_letters(scenario: Scenario) -> bool:
@@ -108,11 +124,14 @@ def _order(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
         or scenario.options.get("exactly.once.support") == "disabled"
     ):
         return
-    places = {
-        row: (number, place)
+    found = [
+        (row, number, place)
         for number, given in enumerate(scenario.records)
         for place, row in enumerate(rows_of_object(given)[0])
-    }
+    ]
+    times = Counter(row for row, _, _ in found)
+    # Rows that two objects have may come between one another.
+    places = {row: (number, place) for row, number, place in found if times[row] == 1}
     for partition in outcome.records:
         last: dict[int, int] = {}
         for record in partition:

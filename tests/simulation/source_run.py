@@ -56,10 +56,10 @@ class _SourceCourse(Course):
     def __init__(self, made: Environment, scenario: Scenario, outcome: SourceOutcome, *, calm: bool) -> None:
         super().__init__(made, scenario, outcome, calm=calm)
         self._outcome = outcome
-        self._put: dict[str, int] = {}
+        self._put: dict[tuple[str, str], int] = {}
         self._touched: set[int] = set()
         self._stored: dict[int, bytes] = {}
-        self._bucket = INCOMING
+        self._buckets: tuple[str, ...] = (INCOMING,)
         self._operations = Operations(self)
         made.bucket.on_taken = self._taken
 
@@ -92,11 +92,10 @@ class _SourceCourse(Course):
         self.made.broker.topics[topic].configuration["max.message.bytes"] = str(size)
 
     def _move_house(self) -> None:
-        """Another bucket has been given to the connector: what is in the one of before is not for it."""
-        if self._bucket != self.options["aws.s3.bucket.name"]:
-            self._bucket = self.options["aws.s3.bucket.name"]
-            self._touched.update(self._put.values())
-            self._put.clear()
+        """Other buckets have been given to the connector: what is in those of before is not for it."""
+        self._buckets = tuple(self.options["aws.s3.bucket.name"].split(","))
+        for place in [place for place in self._put if place[0] not in self._buckets]:
+            self._touched.add(self._put.pop(place))
 
     def _upload(self, begin: int, end: int, late: float) -> None:
         made = self.made
@@ -104,19 +103,21 @@ class _SourceCourse(Course):
         form = form_of(self.options)
         for number in range(begin, min(end, len(self.scenario.records))):
             given = self.scenario.records[number]
-            if given.topic in self._put:
-                self._touched.add(self._put[given.topic])
-            self._put[given.topic] = number
+            bucket = self._buckets[given.partition % len(self._buckets)]
+            place = bucket, given.topic
+            if place in self._put:
+                self._touched.add(self._put[place])
+            self._put[place] = number
             body = self._stored[number] = encoded(given, form)
             etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
             self._outcome.forms[number] = form
-            self._outcome.ids[number] = ObjectId(self._bucket, given.topic, etag)
+            self._outcome.ids[number] = ObjectId(bucket, given.topic, etag)
             if any(form_of(one.options) != form for one in self.alive):
                 self._outcome.misread.add(number)
             stored = StoredObject(body, f'"{etag}"', {}, made.bucket.now_ms())
-            made.bucket.put(self._bucket, given.topic, stored, "put")
+            made.bucket.put(bucket, given.topic, stored, "put")
             made.queue.announce(
-                self._bucket, given.topic, etag=etag, size=len(body), after=0.0 if self.calm else late
+                bucket, given.topic, etag=etag, size=len(body), after=0.0 if self.calm else late
             )
 
     def start(self, **changes: str) -> Instance:
@@ -135,21 +136,21 @@ class _SourceCourse(Course):
 
     def _delete(self, number: int) -> None:
         self._move_house()
-        key = self.scenario.records[number].topic
-        if self._put.get(key) is not None:
-            self._touched.add(self._put.pop(key))
-        self.made.bucket.objects[self._bucket].pop(key, None)
+        place = self._outcome.ids[number].place
+        if self._put.get(place) is not None:
+            self._touched.add(self._put.pop(place))
+        self.made.bucket.objects[place[0]].pop(place[1], None)
 
     def _queue_away(self, seconds: float) -> None:
         self.made.queue.down_until = self.made.kernel.now + seconds
 
     def _taken(self, bucket: str, key: str, stored: StoredObject) -> None:
         """Somebody takes an object away: what it held must be in Kafka by then."""
-        number = self._put.get(key)
+        number = self._put.get((bucket, key))
         is_marked = self._operations.marks or number in self._touched
         # Of another format, a header may be all that it is read as.
         is_marked = is_marked or number in self._outcome.misread
-        if bucket != self._bucket or number is None or is_marked or self._stored[number] != stored.body:
+        if number is None or is_marked or self._stored[number] != stored.body:
             return
         seen = {row_of(record.value) for partition in self._partitions() for record in partition}
         seen |= {row_of(record.value) for record in self.made.broker.visible(LETTERS, 0)}
