@@ -17,7 +17,7 @@ from headrace.formats.row_content import RowFormat
 from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing, ObjectSuperseded
 from headrace.model.objects import RowPlace
-from headrace.model.positions import JoinedPosition, Position
+from headrace.model.positions import JoinedPosition, PlainPosition, Position
 from headrace.model.rows import RowBatch
 from headrace.names.archive_names import ObjectKind
 from headrace.options.record_sources import NoSource, ObjectHeaders
@@ -234,7 +234,7 @@ def _with_sides(batch: RowBatch, found: RecordColumns, first: int, tombstones: i
     rows, positions, total = found.rows, batch.positions, len(found) + len(found.faults)
 
     def joined_position(position: Position, row: int) -> JoinedPosition:
-        assert not isinstance(position, JoinedPosition)
+        assert isinstance(position, PlainPosition)
         return JoinedPosition(position, first + row, tombstones)
 
     def row_position(index: int, /) -> JoinedPosition:

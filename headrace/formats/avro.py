@@ -96,7 +96,10 @@ def _opened(source: ByteSource, first: int, begin: int | None, end: int | None) 
 def _ranges(source: ByteSource) -> Iterator[bytes]:
     """The object in small ranged reads, each made when it is wanted."""
     for at in range(0, source.size, _HEADER_STEP_BYTES):
-        yield source.read_at(at, _HEADER_STEP_BYTES)
+        part = source.read_at(at, _HEADER_STEP_BYTES)
+        if not part:
+            return  # a member of an archive that is compressed by itself says no size
+        yield part
 
 
 def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:

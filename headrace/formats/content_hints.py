@@ -62,7 +62,7 @@ _MAGIC: Final = (
     (b"ORC", Content("ORC")),
     (b"\xff\xfe", Content("UTF-16 text", None, "write it as UTF-8")),
     (b"\xfe\xff", Content("UTF-16 text", None, "write it as UTF-8")),
-    (b"PK\x03\x04", Content("a ZIP archive", None, "unpack it before it is uploaded")),
+    (b"PK\x03\x04", Content("a ZIP archive", None, "set input.archive=zip to read its members")),
     (b"%PDF-", Content("PDF")),
 )
 

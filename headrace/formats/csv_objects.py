@@ -99,7 +99,10 @@ def _rows(chunks: Iterator[bytes], offset: int, options: DecodeOptions) -> Itera
 def _ranges(source: ByteSource) -> Iterator[bytes]:
     """The object in small ranged reads, each made when it is wanted."""
     for at in range(0, source.size, _HEAD_STEP_BYTES):
-        yield source.read_at(at, _HEAD_STEP_BYTES)
+        part = source.read_at(at, _HEAD_STEP_BYTES)
+        if not part:
+            return  # a member of an archive that is compressed by itself says no size
+        yield part
 
 
 def _first_row(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.model.fast_pickle import fast_pickle
+from headrace.model.sanitize import printable
 
 
 @fast_pickle
@@ -58,7 +59,21 @@ class JoinedPosition:
     tombstones: int = 0
 
 
-Position = PlainPosition | JoinedPosition
+@fast_pickle
+@dataclass(frozen=True, slots=True, order=True)
+class MemberPosition:
+    """Zip and tar: the entry, from 0, the byte of its header, its name, and where in it work goes on.
+
+    The byte is one of the object, of a tar that is compressed one of its decompressed stream.
+    """
+
+    entry: int
+    header: int
+    member: str
+    within: PlainPosition
+
+
+Position = PlainPosition | JoinedPosition | MemberPosition
 
 
 def position_as_dict(position: Position) -> dict[str, Any]:
@@ -70,6 +85,8 @@ def position_as_dict(position: Position) -> dict[str, Any]:
                 "row": row,
                 "tombstones": tombstones,
             }
+        case MemberPosition(entry, header, member, within):
+            return {"member": member, "entry": entry, "header": header, **position_as_dict(within)}
         case BytePosition(byte):
             return {"byte": byte}
         case ElementPosition(element, byte):
@@ -87,6 +104,8 @@ def position_from_dict(shape: Mapping[str, object]) -> Position:
     """
     if "values" in shape:
         return _joined_from_dict(shape)
+    if "entry" in shape:
+        return _member_from_dict(shape)
     return _plain_from_dict(shape)
 
 
@@ -97,6 +116,13 @@ def _joined_from_dict(shape: Mapping[str, object]) -> JoinedPosition:
             return JoinedPosition(None, row, tombstones)
         if isinstance(values, Mapping):
             return JoinedPosition(_plain_from_dict(values), row, tombstones)
+    raise ValueError(f"not a position: {dict(shape)!r}")
+
+
+def _member_from_dict(shape: Mapping[str, object]) -> MemberPosition:
+    entry, header, member = shape["entry"], shape.get("header"), shape.get("member")
+    if type(entry) is int and type(header) is int and min(entry, header) >= 0 and isinstance(member, str):
+        return MemberPosition(entry, header, member, _plain_from_dict(shape))
     raise ValueError(f"not a position: {dict(shape)!r}")
 
 
@@ -121,6 +147,14 @@ def position_text(position: Position | None) -> str:
             return "the beginning"
         case JoinedPosition(values, row):
             return f"row {row:,}, {position_text(values)}"
+        case MemberPosition(_, _, member, within):
+            return f"{_plain_text(within)} of the member {printable(member)}"
+        case _:
+            return _plain_text(position)
+
+
+def _plain_text(position: PlainPosition) -> str:
+    match position:
         case BytePosition(byte):
             return f"byte {byte:,}"
         case ElementPosition(element, byte):

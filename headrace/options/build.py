@@ -13,6 +13,7 @@ from headrace.options.choices import (
     EnvelopeField,
     ExactlyOnce,
     JsonFormat,
+    Packing,
     Tolerance,
     ValueFormat,
 )
@@ -29,7 +30,7 @@ from headrace.options.registry_settings import GlueSettings, RegistrySettings
 from headrace.options.restore_forms import input_format, joining_settings, restore_settings
 from headrace.options.routes import GivenRoute
 from headrace.options.routing_checks import ordering
-from headrace.options.row_settings import CsvSettings, TextSettings
+from headrace.options.row_settings import CsvSettings, PackingSettings, TextSettings
 from headrace.options.secret import Secret, properties
 from headrace.options.sink_build import sink_settings
 from headrace.options.sink_settings import ReadSettings
@@ -328,7 +329,20 @@ def _format(values: Values) -> settings.FormatSettings:
             null=values[format_options.TEXT_NULL],
         ),
         json_path=values[format_options.JSON_PATH],
+        packing=_packing(values),
         fields=() if named is None else named,
+    )
+
+
+def _packing(values: Values) -> PackingSettings | None:
+    if values[format_options.ARCHIVE] is Packing.NONE:
+        return None
+    return PackingSettings(
+        kind=values[format_options.ARCHIVE],
+        members=values[format_options.ARCHIVE_MEMBERS],
+        max_members=values[format_options.ARCHIVE_MAX_MEMBERS],
+        max_bytes=values[format_options.ARCHIVE_MAX_BYTES],
+        max_ratio=values[format_options.ARCHIVE_MAX_RATIO],
     )
 
 

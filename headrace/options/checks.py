@@ -8,6 +8,7 @@ from headrace.options.choices import (
     CredentialsProvider,
     InputFormat,
     KnownLog,
+    Packing,
     PollListing,
     Tolerance,
     TracesExporter,
@@ -199,6 +200,20 @@ def check_rows(values: Values) -> None:
                     values.refuse(each, f"means nothing without input.format={wanted}")
     _check_csv(values)
     _check_pattern(values)
+    _check_archives(values)
+
+
+def _check_archives(values: Values) -> None:
+    if not values.are_good(format_options.ARCHIVE) or values[format_options.ARCHIVE] is not Packing.NONE:
+        return
+    for option in (
+        format_options.ARCHIVE_MEMBERS,
+        format_options.ARCHIVE_MAX_MEMBERS,
+        format_options.ARCHIVE_MAX_BYTES,
+        format_options.ARCHIVE_MAX_RATIO,
+    ):
+        if values.is_given(option):
+            values.refuse(option, "means nothing without input.archive=zip, tar or auto")
 
 
 def _check_pattern(values: Values) -> None:

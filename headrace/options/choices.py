@@ -94,6 +94,15 @@ class Compression(StrEnum):
     BROTLI = "brotli"
 
 
+class Packing(StrEnum):
+    """Which archives are read by their members."""
+
+    NONE = "none"
+    ZIP = "zip"
+    TAR = "tar"
+    AUTO = "auto"
+
+
 class ValueFormat(StrEnum):
     """How a row becomes the bytes of a record's value (or a field those of its key)."""
 

@@ -35,7 +35,8 @@ _OF_SOURCES: Final[dict[Option[Any], str]] = {
     **{
         option: _REMOVE
         for option in OPTIONS
-        if option.group in {Group.SQS, Group.DISCOVERY, Group.RESTORE} or option.name.startswith("text.")
+        if option.group in {Group.SQS, Group.DISCOVERY, Group.RESTORE}
+        or option.name.startswith(("text.", "input.archive"))
     },
     record_options.TOPIC_NAME: _TOPICS,
     record_options.FILE_NAME_MATCH: _REMOVE,

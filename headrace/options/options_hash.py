@@ -40,6 +40,9 @@ def options_hash(
         meaning["text"] = [format_settings.text.start, format_settings.text.end]
     if format_settings.input_format is InputFormat.JSON and format_settings.json_path:
         meaning["json_path"] = format_settings.json_path
+    if format_settings.packing is not None:
+        # Which archives have rows, and which of their members: without it they have none.
+        meaning["archive"] = [format_settings.packing.kind, *format_settings.packing.members]
     if transforms.routes:
         meaning["transforms"] = transforms.text
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:16]

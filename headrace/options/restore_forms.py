@@ -39,6 +39,7 @@ _OF_OTHER_OBJECTS: Final = (
     format_options.TEXT_END,
     format_options.TEXT_PATTERN,
     format_options.JSON_PATH,
+    format_options.ARCHIVE,
 )
 _OF_QUOTED_CSV: Final = (
     format_options.CSV_DELIMITER,
@@ -110,6 +111,7 @@ def _remedy(option: Option[Any]) -> str:
             | format_options.TEXT_END
             | format_options.TEXT_PATTERN
             | format_options.JSON_PATH
+            | format_options.ARCHIVE
         ):
             other = "leave it out"
         case record_options.TIMESTAMP_FROM:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.options.choices import CsvType, KnownLog
+from headrace.options.choices import CsvType, KnownLog, Packing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,3 +38,14 @@ class TextSettings:
 
 PLAIN_CSV: Final = CsvSettings()
 PLAIN_LINES: Final = TextSettings()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackingSettings:
+    """Which zip and tar archives are read by their members, which of these, and how large they may be."""
+
+    kind: Packing
+    members: tuple[str, ...]
+    max_members: int
+    max_bytes: int
+    max_ratio: int

@@ -38,7 +38,7 @@ from headrace.options.record_sources import (
 )
 from headrace.options.registry_settings import RegistrySettings
 from headrace.options.restoring import NameOptions, RestoreOptions
-from headrace.options.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, TextSettings
+from headrace.options.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, PackingSettings, TextSettings
 from headrace.options.secret import Property, Secret, revealed
 from headrace.options.sink_settings import SinkRoute, SinkSettings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
@@ -255,6 +255,7 @@ class RestoreSettings:
 class FormatSettings:
     """What objects hold, and what a record is made of. `restore` is None unless they are an archive.
 
+    `packing` is None where objects are not opened as a zip or tar.
     `json_path` names the objects around an array of JSON, from the outermost; empty: there are none.
     """
 
@@ -277,6 +278,7 @@ class FormatSettings:
     csv: CsvSettings = PLAIN_CSV
     text: TextSettings = PLAIN_LINES
     json_path: tuple[str, ...] | None = None
+    packing: PackingSettings | None = None
     fields: NamedTexts = ()
 
 

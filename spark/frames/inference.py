@@ -18,7 +18,8 @@ from pyspark.sql.types import (
     _parse_datatype_json_string,
 )
 
-from headrace.formats import DECODERS, DecodeOptions, detected, parquet
+from headrace.formats import DecodeOptions, detected, parquet
+from headrace.formats.packed.members import decoder_of, packing_of
 from headrace.formats.parquet_int96 import Int96Type
 from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.objects import S3Object
@@ -139,19 +140,21 @@ def arrow_schema_of(schema: StructType) -> Any:
 def _columns_of(settings: FramesSettings, source: S3Source) -> list[tuple[str, Any]]:
     given = settings.shared.format
     options = DecodeOptions(format=given)
-    found = detected.detected(source) if given.input_format is InputFormat.AUTO else given.input_format
+    is_packed = packing_of(source, given) is not None
+    is_any = given.input_format is InputFormat.AUTO and not is_packed
+    found = detected.detected(source) if is_any else given.input_format
     if found is None:
         return []
-    if found is InputFormat.PARQUET:
+    if found is InputFormat.PARQUET and not is_packed:
         schema = parquet.ArrowRows(source, options=options).schema
         return [(field.name, _spark_type(field.type)) for field in schema]
-    return columns_of_rows(islice(_rows(source, given.input_format, options), _ROWS))
+    return columns_of_rows(islice(_rows(source, options), _ROWS))
 
 
 def _spark_type(kind: Any) -> Any:
     return pa.timestamp("us", "UTC") if isinstance(kind, Int96Type) else kind
 
 
-def _rows(source: S3Source, input_format: InputFormat, options: DecodeOptions) -> Iterator[bytes]:
-    for batch in DECODERS[input_format](source, None, options=options):
+def _rows(source: S3Source, options: DecodeOptions) -> Iterator[bytes]:
+    for batch in decoder_of(options.format)(source, None, options=options):
         yield from (row for row in batch.values.each(0, len(batch)) if row is not None)

@@ -274,6 +274,10 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
             f"input.format={settings.format.input_format} has no columns: use rows=records, or another "
             "format."
         )
+    if rows is Rows.COLUMNS and settings.format.packing and settings.format.input_format is InputFormat.AUTO:
+        raise FrameRefused(
+            "rows=columns reads archives (input.archive) whose members are of one format: set input.format."
+        )
     if rows is Rows.COLUMNS and settings.format.restore is not None:
         raise FrameRefused("rows=columns does not read archives (input.layout): use rows=records.")
     _check_state_path(values[STATE_PATH.name])

@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 from pyspark.sql.datasource import InputPartition
 
-from headrace.formats import SPLITTERS, DecodeOptions
+from headrace.formats import DecodeOptions
+from headrace.formats.packed.members import cuts
 from headrace.model.errors import FrameRefused, ObjectError
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Split
@@ -82,12 +83,8 @@ def cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[
     given = settings.shared.format
     if not wanted or given.restore is not None:
         return ()
-    splitter = SPLITTERS.get(given.input_format)
-    if splitter is None:
-        return ()
     try:
-        source = S3Source(calls, found)
-        return splitter(source, wanted, options=DecodeOptions(format=given)) or ()
+        return cuts(S3Source(calls, found), wanted, options=DecodeOptions(format=given)) or ()
     except ObjectError:
         # The task that reads it finds the same, and says so.
         return ()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import structlog
 
 from headrace.formats import DecodeOptions, detected, parquet
+from headrace.formats.packed.members import packing_of
 from headrace.formats.parquet_int96 import Int96Type, int96_microseconds
 from headrace.kafka.output_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
@@ -166,10 +167,11 @@ class _Reading:
                 yield from record_batch(rows, split, target, self._schema)
             return
         assert self._reader is not None, "rows are columns"
-        found = self._format_of(source)
+        is_packed = packing_of(source, self._settings.shared.format) is not None
+        found = self._settings.shared.format.input_format if is_packed else self._format_of(source)
         if found is None:
             return
-        if found is InputFormat.PARQUET:
+        if found is InputFormat.PARQUET and not is_packed:
             options = DecodeOptions(format=self._settings.shared.format)
             arrow_rows = parquet.ArrowRows(source, options=options, columns=self._reader.wanted)
             if not _has_unknown_types(arrow_rows.schema):

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
 from headrace.conversion.source_records import SourceRecords
-from headrace.formats import DECODERS, SPLITTERS, DecodeOptions
+from headrace.formats import DecodeOptions
 from headrace.formats.compression import stored_codec
+from headrace.formats.packed.members import cuts, decoder_of
 from headrace.formats.records.constant import (
     PRODUCE_TIME,
     constant_headers,
@@ -44,8 +45,8 @@ class Decoding:
 
     @property
     def streams(self) -> bool:
-        """True when objects are read from front to back, not by ranges; of archives each may be another."""
-        if self._archive is not None:
+        """True when objects are read from front to back, not by ranges; archives may be either."""
+        if self._archive is not None or self._settings.packing is not None:
             return False
         return self._settings.input_format is not InputFormat.PARQUET
 
@@ -119,7 +120,7 @@ class Decoding:
                 begin=split.begin,
                 end=split.end,
             )
-        decoder = DECODERS[self._settings.input_format]
+        decoder = decoder_of(self._settings)
         return decoder(source, split.start, options=self._options(split), begin=split.begin, end=split.end)
 
     def _joined(self, source: S3Source, split: Split) -> Iterator[RowBatch]:
@@ -148,10 +149,7 @@ class Decoding:
         if self._archive is not None:
             # Objects of an archive are small, and what they are is found out when they are read.
             return ()
-        cutter = SPLITTERS.get(self._settings.input_format)
-        if cutter is None:
-            return ()
-        return cutter(source, split.splits_wanted, options=self._options(split)) or ()
+        return cuts(source, split.splits_wanted, options=self._options(split)) or ()
 
     def can_resume(self, source: ByteSource) -> bool:
         """True when reading can go on in the middle of the object without reading what is before."""

@@ -7,6 +7,7 @@ from headrace.model.positions import (
     BytePosition,
     ElementPosition,
     JoinedPosition,
+    MemberPosition,
     Position,
     RowPosition,
     position_text,
@@ -22,6 +23,7 @@ from headrace.model.positions import (
         (BlockPosition(99, 3), "record 3 of the block at byte 99"),
         (RowPosition(1, 7), "row 7 of row group 1"),
         (JoinedPosition(BytePosition(9), 4), "row 4, byte 9"),
+        (MemberPosition(1, 512, "a\n.json", BytePosition(9)), "byte 9 of the member a\\n.json"),
         (JoinedPosition(None, 0), "row 0, the beginning"),
     ],
 )

@@ -7,7 +7,7 @@ frames       where blocks and frames end, and frames of xz; peekable_stream read
 plain        the plain stream of a source from any byte on
 """
 
-from headrace.formats.compression.codecs import xz_unsupported
+from headrace.formats.compression.codecs import decompressed, xz_unsupported
 from headrace.formats.compression.frames import refuse_zstd
 from headrace.formats.compression.magic import Codec, sniff
 from headrace.formats.compression.plain import plain_stream, refuse_unsupported, regrouped, stored_codec
@@ -16,6 +16,7 @@ from headrace.formats.compression.unsupported import UnsupportedError
 __all__ = [
     "Codec",
     "UnsupportedError",
+    "decompressed",
     "plain_stream",
     "refuse_unsupported",
     "refuse_zstd",

@@ -79,9 +79,11 @@ def unsupported(head: bytes, name: str) -> str | None:
 def refusal(name: str, words: str, outer: str | None = None) -> str:
     """The sentence for an object that is `words`, within the compression `outer` if it is."""
     where = "" if outer is None else f" within {outer}"
+    is_read = words == _ENDINGS[".tar"] or (words == _ENDINGS[".zip"] and outer is None)
+    members = "Set input.archive=auto to read its members, or store" if is_read else "Store"
     return (
-        f"{name}: the object is {words}{where}, which is not supported. Store it plain, or compressed once "
-        "by gzip, zstd, snappy (framing or xerial), bzip2, lz4 (frames) or xz."
+        f"{name}: the object is {words}{where}, which is not supported. {members} it plain, or compressed "
+        "once by gzip, zstd, snappy (framing or xerial), bzip2, lz4 (frames) or xz."
     )
 
 

@@ -29,6 +29,7 @@ PRODUCE_TIME: Final = -1
 
 _NUMBERS: Final = frozenset({"partition", "start_offset", "timestamp"})
 POSITION_HEADER: Final = "headrace.position"
+MEMBER_HEADER: Final = "headrace.member"
 
 
 def constant_key(s3_object: S3Object, route: Route, settings: FormatSettings) -> bytes | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from headrace.formats.row_content import RowFormat
 from headrace.formats.row_readers import ArrowReader, RowShape, TextReader, ToJson
+from headrace.model.positions import MemberPosition, PlainPosition, Position
 from headrace.names.archive_names import ArchiveName
 from headrace.options.restoring import RestoreOptions
 from headrace.options.settings import FormatSettings
@@ -26,6 +27,20 @@ class ObjectRestore:
     separator: bytes = b"\n"
 
 
+@dataclass(frozen=True, slots=True)
+class PackedMember:
+    """A member of a zip or tar: its number among all entries, the byte of its header, its name."""
+
+    entry: int
+    header: int
+    name: str
+
+    def at(self, within: Position) -> MemberPosition:
+        """The position in the archive of what is there in the member."""
+        assert isinstance(within, PlainPosition), "archives are not nested"
+        return MemberPosition(self.entry, self.header, self.name, within)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOptions:
     """How the rows of one object are cut out, and what of them goes into its records.
@@ -33,7 +48,8 @@ class DecodeOptions:
     `topic` names the subjects of the schema registry. `overhead_bytes` is what the key and headers that are
     the same for all rows add to each record when it is measured, and `topic_max_bytes` the topic's own limit
     where it is the lower one. `archive` says how rows of an archive become records. `members` are what each
-    JSON object of a value gets at its end, as in an object of JSON.
+    JSON object of a value gets at its end, as in an object of JSON. `member` is what the rows are of, where
+    they are in a zip or tar.
     """
 
     format: FormatSettings
@@ -42,6 +58,7 @@ class DecodeOptions:
     topic_max_bytes: int | None = None
     archive: ObjectRestore | None = None
     members: bytes = b""
+    member: PackedMember | None = None
 
     @property
     def record_max_bytes(self) -> int:

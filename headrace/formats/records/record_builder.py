@@ -8,8 +8,8 @@ import numpy as np
 
 from headrace.formats.json_marks import BLANKS
 from headrace.formats.record_columns import RecordColumns
-from headrace.formats.records.constant import position_header
-from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.constant import MEMBER_HEADER, Headers, position_header
+from headrace.formats.records.decode_options import DecodeOptions, PackedMember
 from headrace.formats.records.envelope import EnvelopeReader
 from headrace.formats.records.registry import KeyFraming, key_framing
 from headrace.formats.records.restored import RestoredRecords, faults_of
@@ -84,8 +84,7 @@ class RecordBuilder:
         if self.options.members:
             batch = _with_members(batch, self.options.members)
         if isinstance(self.options.format.headers, ObjectHeaders):
-            headers = tuple((position_header(batch.positions(index)),) for index in range(len(batch)))
-            batch = replace(batch, headers=headers)
+            batch = replace(batch, headers=_places(batch, self.options.member))
         if self.frame_value is not None:
             values, faults = self.frame_value.framed(batch.values)
             sizes = batch.values.lengths
@@ -151,6 +150,15 @@ class RecordBuilder:
             size = int(sizes[index]) + self.options.overhead_bytes
             faults[index] = ("too_large", self.options.too_large(size), size)
         return without_rows(batch, faults, keep_raw=False)
+
+
+def _places(batch: RowBatch, member: PackedMember | None) -> tuple[Headers, ...]:
+    """Where each row was: its position, and of an archive the name of its member."""
+    found = map(batch.positions, range(len(batch)))
+    if member is None:
+        return tuple((position_header(position),) for position in found)
+    name = (MEMBER_HEADER, member.name.encode())
+    return tuple((position_header(member.at(position)), name) for position in found)
 
 
 def _with_members(batch: RowBatch, members: bytes) -> RowBatch:

@@ -1,11 +1,12 @@
-"""How the rows of CSV, text and JSON are told apart; `record_options` has what all formats share."""
+"""How the rows of CSV, text, JSON and archives are told apart; `record_options` has what formats share."""
 
 from typing import Final
 
+from headrace.options.choices import Packing
 from headrace.options.declarations.option import Group, option, optional
 from headrace.options.row_forms import COLUMNS, DELIMITER, LINE_PATTERN, PATTERN, QUOTE, TYPES
 from headrace.options.row_forms import JSON_PATH as PATH_TO_ARRAY
-from headrace.options.value_types import BOOLEAN, TEXT
+from headrace.options.value_types import BOOLEAN, GLOBS, TEXT, choice, integer, long
 
 CSV_DELIMITER: Final = option(
     "csv.delimiter",
@@ -83,4 +84,46 @@ JSON_PATH: Final = optional(
     Group.RECORDS,
     "Where the array of `input.format=json` is, if it is inside an object: `$.Records[*]` for CloudTrail, "
     "`$.configurationItems[*]` for AWS Config. Its elements are the rows; what is around them is left out.",
+)
+ARCHIVE: Final = option(
+    "input.archive",
+    choice(Packing),
+    "none",
+    Group.RECORDS,
+    "Which archives are read by their members, each as an object of `input.format`: `zip`, `tar` (plain, or "
+    "compressed as a whole), or both (`auto`). Other objects are read as they are. `none`: archives are "
+    "quarantined, and bytes with `input.format=bytes`.",
+)
+ARCHIVE_MEMBERS: Final = option(
+    "input.archive.members",
+    GLOBS,
+    "",
+    Group.RECORDS,
+    "Only members whose names one of these globs matches are read, such as `*.json`. Empty: all files.",
+)
+ARCHIVE_MAX_MEMBERS: Final = option(
+    "input.archive.max.members",
+    integer(1, 1_000_000),
+    "10000",
+    Group.RECORDS,
+    "How many entries an archive may have, those that are not read included; one with more is quarantined.",
+    importance="LOW",
+)
+ARCHIVE_MAX_BYTES: Final = option(
+    "input.archive.max.bytes",
+    long(1, unit="bytes"),
+    "107374182400",
+    Group.RECORDS,
+    "How much an archive may hold once it is expanded; one with more is quarantined, and so is one in which "
+    "a member that is itself compressed holds more.",
+    importance="LOW",
+)
+ARCHIVE_MAX_RATIO: Final = option(
+    "input.archive.max.ratio",
+    integer(2, 1_000_000),
+    "250",
+    Group.RECORDS,
+    "How many times its stored size an archive, or a compressed member, may be once it is expanded, if that "
+    "is more than 64 MiB: against archives that are made to expand without end.",
+    importance="LOW",
 )

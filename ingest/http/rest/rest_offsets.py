@@ -1,9 +1,10 @@
 """The ledger as Connect's partitions and offsets (KIP-875), to JSON and back.
 
 A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Connect requires:
-`state`, where work goes on (`byte`, `element` and `byte`, `block` and `record`, or `group` and `row`, with
-`options`, the hash of the settings that give it meaning), `records` and `bad` so far, `reason`, and `size`
-and `last_modified_ms` of the object, which let a saved offset be brought back to a ledger without it.
+`state`, where work goes on (`byte`, `element` and `byte`, `block` and `record`, or `group` and `row`; of a
+zip or tar `entry`, `header` and `member`, too; with `options`, the hash of what gives it meaning),
+`records` and `bad` so far, `reason`, and `size` and `last_modified_ms` of the object, which let a saved
+offset be brought back to a ledger without it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ from headrace.model.positions import (
     BytePosition,
     ElementPosition,
     JoinedPosition,
+    MemberPosition,
+    PlainPosition,
     Position,
     RowPosition,
     position_as_dict,
@@ -27,7 +30,7 @@ from ingest.source.catalogue.alter_offsets import Offset
 
 _PARTITION: Final = ("bucket", "key", "etag")
 # With `auto` the object decides, so that any is a position.
-_KINDS: Final[Mapping[InputFormat, tuple[type[Position], ...]]] = {
+_KINDS: Final[Mapping[InputFormat, tuple[type[PlainPosition], ...]]] = {
     InputFormat.JSONL: (BytePosition,),
     InputFormat.JSON: (ElementPosition, BytePosition),
     InputFormat.CSV: (BytePosition,),
@@ -39,6 +42,7 @@ _KINDS: Final[Mapping[InputFormat, tuple[type[Position], ...]]] = {
 }
 _NUMBERS: Final = ("records", "bad", "size", "last_modified_ms")
 _JOINED: Final = ("values", "row", "tombstones")
+_MEMBER: Final = ("entry", "header", "member")
 _SLICES: Final = ("slices", "slices_done")
 _TEXTS: Final = ("state", "reason", "options", "version_id")
 _LONG_MAX: Final = 2**63 - 1
@@ -132,7 +136,13 @@ class OffsetsReader:
                 "an object that is read in splits cannot be given a position; leave it out, or set its "
                 "offset to null to have it read again"
             )
-        known = (*_TEXTS, *_NUMBERS, *place, *(_JOINED if _JOINED[0] in offset else ()))
+        known = (
+            *_TEXTS,
+            *_NUMBERS,
+            *place,
+            *(_JOINED if _JOINED[0] in offset else ()),
+            *(_MEMBER if _MEMBER[0] in offset else ()),
+        )
         unknown = sorted(set(offset) - set(known))
         if unknown:
             raise InvalidOffsets(f"an offset has no {unknown[0]!r} here; there are: {', '.join(known)}")
@@ -175,6 +185,27 @@ class OffsetsReader:
                 raise InvalidOffsets(
                     "a position has to hold values, row and tombstones, as a GET shows them"
                 ) from error
+        if _MEMBER[0] in offset:
+            return self._in_member(offset)
+        return self._plain(offset)
+
+    def _in_member(self, offset: dict[str, Any]) -> MemberPosition:
+        entry, header, member = (offset.get(name) for name in _MEMBER)
+        within = self._plain(offset)
+        if (
+            type(entry) is not int
+            or type(header) is not int
+            or min(entry, header) < 0
+            or not isinstance(member, str)
+            or within is None
+        ):
+            raise InvalidOffsets(
+                "a position in an archive has to hold entry, header, member and where in it, as a GET shows "
+                "them"
+            )
+        return MemberPosition(entry, header, member, within)
+
+    def _plain(self, offset: dict[str, Any]) -> PlainPosition | None:
         given = [name for name in self._places if name in offset]
         if not given:
             return None

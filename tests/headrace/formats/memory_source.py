@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.formats import DECODERS, DecodeOptions
+from headrace.formats import DecodeOptions
+from headrace.formats.packed.members import decoder_of
 from headrace.model.errors import ObjectCorrupt
 from headrace.model.positions import Position
 from headrace.model.rows import BadRow, RowBatch
@@ -68,7 +69,7 @@ def decode_all(
 ) -> Decoded:
     """The whole outcome of decoding; ObjectCorrupt ends it and is kept, anything else passes through."""
     out = Decoded()
-    decoder = DECODERS[options.format.input_format]
+    decoder = decoder_of(options.format)
     try:
         for batch in decoder(source, start, options=options, begin=begin, end=end):
             out.batches.append(batch)

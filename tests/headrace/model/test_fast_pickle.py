@@ -60,6 +60,7 @@ def test_all_that_travels_is_found() -> None:
         "BlockPosition",
         "RowPosition",
         "JoinedPosition",
+        "MemberPosition",
         "ArchivePlace",
         "SideObject",
         "PlacedTombstones",

@@ -18,7 +18,14 @@ from headrace.model.ledger_entry import (
     encode_key,
 )
 from headrace.model.objects import ObjectId, PlacedTombstones, RowPlace, SideObject
-from headrace.model.positions import BlockPosition, BytePosition, ElementPosition, JoinedPosition, RowPosition
+from headrace.model.positions import (
+    BlockPosition,
+    BytePosition,
+    ElementPosition,
+    JoinedPosition,
+    MemberPosition,
+    RowPosition,
+)
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 COUNT = st.integers(0, 2**63 - 1)
@@ -32,7 +39,11 @@ PLAIN_POSITIONS = st.one_of(
     st.builds(BlockPosition, COUNT, COUNT),
     st.builds(RowPosition, COUNT, COUNT),
 )
-POSITIONS = PLAIN_POSITIONS | st.builds(JoinedPosition, st.none() | PLAIN_POSITIONS, COUNT, COUNT)
+POSITIONS = (
+    PLAIN_POSITIONS
+    | st.builds(JoinedPosition, st.none() | PLAIN_POSITIONS, COUNT, COUNT)
+    | st.builds(MemberPosition, COUNT, COUNT, TEXT, PLAIN_POSITIONS)
+)
 SIDES = st.builds(SideObject, TEXT, TEXT, COUNT, st.none() | TEXT)
 PLACES = st.lists(st.builds(RowPlace, COUNT, COUNT, COUNT), max_size=3).map(tuple)
 TOMBSTONES = st.builds(PlacedTombstones, SIDES, st.none() | SIDES, PLACES)

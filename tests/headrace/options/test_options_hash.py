@@ -11,10 +11,11 @@ from headrace.options.choices import (
     InputFormat,
     JsonFormat,
     Ordering,
+    Packing,
 )
 from headrace.options.options_hash import options_hash
 from headrace.options.record_sources import ObjectKeySource
-from headrace.options.row_settings import CsvSettings, TextSettings
+from headrace.options.row_settings import CsvSettings, PackingSettings, TextSettings
 from headrace.options.settings import RoutingSettings
 from headrace.options.transforms.chain import DropHeaders, RegexRouter, TransformChain, TransformStep
 from tests.headrace.formats.decode_options import decode_options
@@ -28,6 +29,7 @@ ROUTING = RoutingSettings(
 )
 JSONL = decode_options(InputFormat.JSONL).format
 BYTES = decode_options(InputFormat.BYTES).format
+ZIPS = PackingSettings(kind=Packing.ZIP, members=(), max_members=9, max_bytes=9, max_ratio=9)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +65,7 @@ def test_another_cut_of_bytes_is_another_meaning(change: dict[str, Any]) -> None
         (InputFormat.JSON, {"csv": CsvSettings(delimiter=b";")}, False),
         (InputFormat.JSON, {"json_path": ("a",)}, True),
         (InputFormat.JSON, {"json_path": ()}, False),
+        (InputFormat.JSONL, {"packing": ZIPS}, True),
     ],
 )
 def test_what_bounds_rows_is_meaning(
@@ -72,6 +75,18 @@ def test_what_bounds_rows_is_meaning(
     plain = decode_options(input_format).format
     changed = options_hash(replace(plain, **change), ROUTING)
     assert (changed != options_hash(plain, ROUTING)) is is_other
+
+
+def test_which_members_are_read_is_meaning() -> None:
+    """Of an archive that was begun, other members would be missing or come twice; bounds decide nothing."""
+    plain = replace(JSONL, packing=ZIPS)
+    for other, is_other in (
+        (replace(ZIPS, members=("*.json",)), True),
+        (replace(ZIPS, kind=Packing.AUTO), True),
+        (replace(ZIPS, max_members=1, max_bytes=1, max_ratio=2), False),
+    ):
+        changed = options_hash(replace(plain, packing=other), ROUTING)
+        assert (changed != options_hash(plain, ROUTING)) is is_other
 
 
 def test_another_envelope_is_another_meaning() -> None:

@@ -15,6 +15,7 @@ from headrace.options.choices import (
     InputFormat,
     JsonFormat,
     Ordering,
+    Packing,
     Tolerance,
     ValueFormat,
 )
@@ -26,6 +27,7 @@ from headrace.options.record_sources import (
     TemplateSource,
     TemplateTime,
 )
+from headrace.options.row_settings import PackingSettings
 from headrace.options.secret import Secret
 from headrace.options.settings import (
     DeadLetterSettings,
@@ -634,6 +636,15 @@ def test_a_path_to_an_array_is_the_names_around_it(given: str, names: tuple[str,
     assert load_with({"input.format": "json", "json.path": given}).format.json_path == names
 
 
+def test_archives_are_left_alone_unless_they_are_asked_for() -> None:
+    """Their bounds are there when they are."""
+    assert load_with({"input.format": "jsonl"}).format.packing is None
+    found = load_with({"input.format": "jsonl", "input.archive": "zip", "input.archive.members": "a*, b"})
+    assert found.format.packing == PackingSettings(
+        kind=Packing.ZIP, members=("a*", "b"), max_members=10_000, max_bytes=100 << 30, max_ratio=250
+    )
+
+
 @pytest.mark.parametrize(
     ("layout", "option", "given"),
     [
@@ -671,6 +682,13 @@ def test_an_archive_has_no_array_inside() -> None:
         "file.name.template": None,
     }
     with pytest.raises(SettingsError, match="has no part in a restore"):
+        load_with(given)
+
+
+def test_objects_of_a_layout_are_no_zips() -> None:
+    """No sink writes them."""
+    given = {"input.layout": "aiven", "input.archive": "zip", "file.name.template": None}
+    with pytest.raises(SettingsError, match=r"input\.archive = 'zip': has no part in a restore"):
         load_with(given)
 
 

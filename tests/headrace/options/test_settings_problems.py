@@ -455,6 +455,19 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
                 ("(?P<a>(x)y)", "Regular expression contains unnamed groups"),
             )
         ),
+        *(
+            pytest.param(
+                {"input.format": "jsonl", option: given},
+                f"{option} = {given!r}: means nothing without input.archive=zip, tar or auto",
+                id=f"{option} without archives",
+            )
+            for option, given in (
+                ("input.archive.members", "*.json"),
+                ("input.archive.max.members", "5"),
+                ("input.archive.max.bytes", "5"),
+                ("input.archive.max.ratio", "5"),
+            )
+        ),
         pytest.param(
             {"input.format": "jsonl", "text.pattern": "alb"},
             "text.pattern = 'alb': means nothing without input.format=text",

@@ -14,6 +14,7 @@ from headrace.model.positions import (
     BytePosition,
     ElementPosition,
     JoinedPosition,
+    MemberPosition,
     Position,
     RowPosition,
 )
@@ -115,11 +116,18 @@ def test_an_object_in_slices_says_how_many_are_done() -> None:
     | st.builds(BytePosition, st.integers(0, 2**60))
     | st.builds(
         JoinedPosition, st.builds(BytePosition, st.integers(0, 9)), st.integers(0, 9), st.integers(0, 9)
+    )
+    | st.builds(
+        MemberPosition,
+        st.integers(0, 9),
+        st.integers(0, 9),
+        st.text(max_size=5),
+        st.builds(BytePosition, st.integers(0, 9)),
     ),
     reason=st.none() | st.text(max_size=5),
 )
 def test_what_get_shows_patch_takes_back(
-    state: State, records: int, bad: int, position: BytePosition | JoinedPosition | None, reason: str | None
+    state: State, records: int, bad: int, position: Position | None, reason: str | None
 ) -> None:
     """Law: a saved answer, sent again, sets what was saved."""
     entry = LedgerEntry(
@@ -308,6 +316,11 @@ def test_delete_resets_all() -> None:
         (InputFormat.AUTO, {"element": 3, "byte": 40}, ElementPosition(3, 40)),
         (InputFormat.AUTO, {"group": 1, "row": 2}, RowPosition(1, 2)),
         (InputFormat.AUTO, {"block": 1, "record": 2}, BlockPosition(1, 2)),
+        (
+            InputFormat.JSON,
+            {"entry": 1, "header": 512, "member": "a.json", "element": 3, "byte": 40},
+            MemberPosition(1, 512, "a.json", ElementPosition(3, 40)),
+        ),
     ],
 )
 def test_each_format_has_its_positions(
@@ -368,3 +381,22 @@ def test_a_joined_position_needs_an_entry_that_names_the_others() -> None:
     with pytest.raises(InvalidOffsets, match="does not know with which objects"):
         check_known(change, None)
     check_known(change, LedgerObject(object=change.object, entry=LedgerEntry(state=State.PARTIAL)))
+
+
+@pytest.mark.parametrize(
+    "offset",
+    [
+        {"entry": 1, "header": 2, "member": "a"},
+        {"entry": 1, "header": 2, "member": 3, "byte": 4},
+        {"entry": -1, "header": 2, "member": "a", "byte": 4},
+        {"entry": "1", "header": 2, "member": "a", "byte": 4},
+        {"entry": 1, "member": "a", "byte": 4},
+    ],
+)
+def test_half_a_position_in_an_archive_is_none(offset: dict[str, Any]) -> None:
+    """It says which member, and where in it."""
+    reader = OffsetsReader(bucket="bucket", input_format=InputFormat.JSONL, options="0123456789abcdef")
+    item = {"partition": {"bucket": "bucket", "key": "k", "etag": "e"}, "offset": offset}
+
+    with pytest.raises(InvalidOffsets, match="has to hold entry, header, member and where in it"):
+        reader.read([item])
