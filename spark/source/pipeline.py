@@ -212,11 +212,18 @@ class Pipeline:
                     return False
                 if index in self._skipped:
                     return True
-                if self._stop.is_set() and (self._stop_anywhere.is_set() or self._can_resume(source)):
+                if self._stops_after(rows, source):
                     return False
         except HeadraceError as error:
             return self._put(SplitEnded(index, error))
         return self._put(SplitEnded(index, None))
+
+    def _stops_after(self, rows: RowBatch, source: S3Source) -> bool:
+        if not self._stop.is_set():
+            return False
+        # Without rows there is no checkpoint: the next batch would read the same again, and stop here again.
+        is_progress = len(rows) > 0 or bool(rows.bad)
+        return self._stop_anywhere.is_set() or (is_progress and self._can_resume(source))
 
     def _put(self, step: PipelineStep) -> bool:
         """Hand the step over, at once unless its object was fetched whole; False when nobody takes it."""

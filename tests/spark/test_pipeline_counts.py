@@ -1,4 +1,4 @@
-"""What a batch says of the bytes that it has read: all of them once, without looking at each object again."""
+"""What a batch says of the bytes that it has read, all of them once; and where it stops."""
 
 import threading
 from collections import Counter, deque
@@ -7,10 +7,13 @@ from typing import Any, cast
 
 import pytest
 
+from headrace.model.columns import column_of
 from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.positions import BytePosition
+from headrace.model.rows import RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.s3.reader import Prefetch
-from spark.source.pipeline import DecodingStopped, Pipeline, SplitEnded
+from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded
 
 OBJECTS = 500
 
@@ -160,3 +163,40 @@ def test_objects_that_are_here_are_handed_over_together() -> None:
     finally:
         arrives.set()
         pipeline.close()
+
+
+def rows(count: int, after: int) -> RowBatch:
+    """So many rows, and what follows them."""
+    return RowBatch(
+        values=column_of([b"1"] * count), after=BytePosition(after), positions=lambda _: BytePosition(after)
+    )
+
+
+@pytest.mark.parametrize(("is_anywhere", "last"), [(False, 3), (True, 1)])
+def test_a_stop_is_after_rows(*, is_anywhere: bool, last: int) -> None:
+    """Blank lines are no progress that is kept: a batch that stops after them reads them again each time."""
+    is_stopped = threading.Event()
+
+    def decode(*_: Any) -> Iterator[RowBatch]:
+        assert is_stopped.wait(10)
+        yield rows(0, 1)
+        yield rows(0, 2)
+        yield rows(1, 3)
+        yield rows(1, 4)
+
+    pipeline = Pipeline(
+        [(0, split(0))],
+        cast("Prefetch", Sources([Source(1)])),
+        decode=decode,
+        cuts=lambda *_: (),
+        can_resume=lambda _: True,
+    )
+    pipeline.stop(anywhere=is_anywhere)
+    is_stopped.set()
+    seen = []
+    while not isinstance(step := pipeline.next_step(10), DecodingStopped):
+        assert isinstance(step, DecodedRows)
+        seen.append(step.rows.after)
+    pipeline.close()
+
+    assert seen == [BytePosition(number) for number in range(1, last + 1)]
