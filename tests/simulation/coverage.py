@@ -51,7 +51,8 @@ class Coverage:
         self.count += 1
         chosen = sorted((name, scenario.options.get(name, "-")) for name in self._dimensions)
         self._values.update(itertools.combinations(chosen, 2))
-        faults, operations = set(), set()
+        faults: set[str] = set()
+        operations: set[str] = set()
         for step in scenario.steps:
             faults.update(_faults_of(step, _FAULTS[self._direction]))
             operations.update(_operations_of(step, _OPERATIONS[self._direction]))

@@ -26,7 +26,7 @@ def test_it_is_over_when_nothing_can_come(
     """All was listed, the queue was found empty twice in a row, and nothing is left to do."""
     until_idle = UntilIdle(has_queue=has_queue, patience=Patience(60.0))
     if listed:
-        until_idle.listed()
+        until_idle.listed("bucket")
     for messages in answers:
         until_idle.received(messages)
 

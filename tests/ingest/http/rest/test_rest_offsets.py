@@ -395,7 +395,7 @@ def test_a_joined_position_needs_an_entry_that_names_the_others() -> None:
 )
 def test_half_a_position_in_an_archive_is_none(offset: dict[str, Any]) -> None:
     """It says which member, and where in it."""
-    reader = OffsetsReader(bucket="bucket", input_format=InputFormat.JSONL, options="0123456789abcdef")
+    reader = OffsetsReader(buckets=("bucket",), input_format=InputFormat.JSONL, options="0123456789abcdef")
     item = {"partition": {"bucket": "bucket", "key": "k", "etag": "e"}, "offset": offset}
 
     with pytest.raises(InvalidOffsets, match="has to hold entry, header, member and where in it"):
