@@ -25,14 +25,15 @@ def _read(source: Archive, key: str, content: bytes) -> tuple[list[Record], bool
     return records_of(found), any(batch.bad for batch in found)
 
 
+@pytest.mark.parametrize("parts", [3, pytest.param(12, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_cut_short_gives_no_other_record(name: str) -> None:
+def test_what_is_cut_short_gives_no_other_record(name: str, parts: int) -> None:
     """Records from the beginning on, as they were, and a sentence unless nothing but whole rows is left."""
     source = archive(name)
     for each in values_in(source):
         content = source.objects[each.key]
         whole, _ = _read(source, each.key, content)
-        for cut in sorted({1, 2, 5, *(len(content) * part // 12 for part in range(1, 12)), len(content) - 1}):
+        for cut in sorted({1, *(len(content) * part // parts for part in range(1, parts)), len(content) - 1}):
             records, is_said = _read(source, each.key, content[:cut])
             if ends_are_told(source, each):
                 assert records == whole[: len(records)]

@@ -22,18 +22,18 @@ _clock: Final = time.perf_counter
 _PROGRESS_SECONDS: Final = 10.0
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The exit code: 1 when a law was broken, 2 for a call that means nothing."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--direction", choices=sorted(DIMENSIONS), help="one of them; without it all in turn")
     parser.add_argument("--seeds", default="", help="a seed, or BEGIN:END")
     parser.add_argument("--minutes", type=float, help="fresh seeds for so long")
-    parser.add_argument("--file", type=Path, help="a scenario that was written down")
+    parser.add_argument("--file", type=Path, nargs="+", help="scenarios that were written down")
     parser.add_argument("--show", metavar="SEED", help="write a seed's scenario down, the first of a range's")
     parser.add_argument("--no-shrink", action="store_true", help="print failing scenarios as they are")
     parser.add_argument("--first", action="store_true", help="end with the first that fails")
     parser.add_argument("--digest", action="store_true", help="show what each run came to")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     # Loops of processes that were killed are cleared away with tasks in them, which asyncio reports.
     logging.getLogger("asyncio").disabled = True
     try:
@@ -42,7 +42,8 @@ def main() -> int:
             _say(dumps(scenario_of(given.direction or "sink", seed)))
             return 0
         if given.file is not None:
-            return _report("the file", loads(_text_of(given.file)), shrinks=False)
+            found = [_report(file.stem, loads(_text_of(file)), shrinks=False) for file in given.file]
+            return max(found)
         return _run(_seeds(given.seeds, given.minutes), given)
     except UnknownScenario as error:
         _say(str(error), sys.stderr)

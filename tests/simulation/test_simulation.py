@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from tests.simulation.__main__ import main
 from tests.simulation.scenario import UnknownScenario, dumps, loads
 from tests.simulation.sink_generator import sink_scenario
 
@@ -19,10 +20,9 @@ def _simulation(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.parametrize("file", _FAILED, ids=lambda file: file.stem)
-def test_what_failed_once_holds(file: Path) -> None:
-    """A scenario that broke a law, as small as it was made, breaks none."""
-    done = _simulation("--file", str(file))
+def test_what_failed_once_holds() -> None:
+    """Scenarios that broke a law, as small as they were made, break none; the output names one that does."""
+    done = _simulation("--file", *map(str, _FAILED))
 
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -37,10 +37,10 @@ def test_the_first_seeds_break_no_law() -> None:
 
 def test_a_seed_is_the_same_run_each_time() -> None:
     """What failed can be run again: turns, times and names are those of before."""
-    runs = [_simulation("--seeds", "7:9", "--digest", "--no-shrink").stdout.splitlines() for _ in range(2)]
+    runs = [_simulation("--seeds", "7", "--digest", "--no-shrink").stdout.splitlines() for _ in range(2)]
     digests = [[line for line in lines if line.startswith("seed ")] for lines in runs]
 
-    assert len(digests[0]) == 2 * 3  # of each direction
+    assert len(digests[0]) == 3  # of each direction
     assert digests[0] == digests[1]
 
 
@@ -82,9 +82,10 @@ def test_another_version_is_a_sentence(text: str, sentence: str) -> None:
         ("--minutes", "0", "--minutes 0 is no time: give a number above 0.\n"),
     ],
 )
-def test_a_call_that_means_nothing_is_a_sentence(option: str, value: str, sentence: str) -> None:
+def test_a_call_that_means_nothing_is_a_sentence(
+    option: str, value: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without a stack."""
-    done = _simulation(option, value)
+    assert main([option, value]) == 2
 
-    assert done.returncode == 2
-    assert done.stderr == sentence
+    assert capsys.readouterr().err == sentence

@@ -193,6 +193,7 @@ def test_a_server_that_repeats_tasks_is_refused(
         ConnectJobs(unfit.url, {}, name="n")
 
 
+@pytest.mark.long
 def test_tasks_that_do_not_reach_us_are_a_sentence(remote: Drivers) -> None:
     """Before anything is planned."""
     driver = remote()
@@ -202,6 +203,7 @@ def test_tasks_that_do_not_reach_us_are_a_sentence(remote: Drivers) -> None:
         driver.slot_pool.check_way()
 
 
+@pytest.mark.long
 def test_a_job_that_fails_says_why_without_a_stack(server: ConnectServer) -> None:
     """As a session of our own says it."""
     jobs = ConnectJobs(server.url, {}, name="n")

@@ -139,6 +139,7 @@ _ALL: Final = Counter(range(_OBJECTS * _ROWS))
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_drivers_that_are_killed(given: dict[str, Any], kills: int) -> None:
     """In the middle of a batch, again and again: every row is in the sink, and once."""
+    given["options"]["maxFilesPerTrigger"] = str(_OBJECTS // (4 * kills))
     for batches in range(2, 2 * kills + 2, 2):
         with program(given) as running:
             until_begun(given, running, batches)
@@ -207,6 +208,7 @@ def in_delta(table: Path) -> Counter[int]:
     return Counter(n for path in files for n in pq.ParquetFile(path).read().column("n").to_pylist())
 
 
+@pytest.mark.long
 def test_a_query_of_a_connect_client(given: dict[str, Any], tmp_path: Path) -> None:
     """The server's processes find the format, read and write."""
     conf = {"spark.executorEnv.PYTHONPATH": str(_ROOT)}

@@ -12,6 +12,7 @@ from headrace.options.restoring import NameOptions
 from headrace.vendors.headrace.names import read_name
 from spark.sink.names import KEY_MAX_BYTES, ObjectFacts
 from tests.spark.sink.grouped import names_of
+from tests.support.examples import max_examples
 
 _VALUES = st.one_of(
     st.none(), st.binary(max_size=6), st.text(max_size=4), st.sampled_from([NULL, EMPTY, "."])
@@ -92,7 +93,7 @@ _SMALL = st.sampled_from([0, 1, 2, 10, 11, 12, 21, 111])
 _FACTS = st.tuples(_TOPICS, _SMALL, _SMALL, _SMALL, _VALUES, _VALUES, _VALUES, st.integers(1, 12))
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * max_examples())
 @given(pieces=st.lists(_PIECES, min_size=1, max_size=8), objects=st.lists(_FACTS, min_size=2, max_size=12))
 def test_what_is_not_ambiguous_gives_different_keys(
     pieces: list[str], objects: list[tuple[Any, ...]]

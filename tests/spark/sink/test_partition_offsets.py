@@ -11,6 +11,7 @@ from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, Sealed
 from headrace.model.sink_protocol import EarlierGroups, PartitionGrant
 from ingest.sink.archived import grant_of, removable
 from spark.sink.partition_offsets import Mask, PartitionCommit, PartitionOffsets
+from tests.support.examples import max_examples
 
 NOW = "now"
 
@@ -345,7 +346,7 @@ def _act(partition: Partition, step: str, number: int) -> None:
             partition.abandon()
 
 
-@settings(max_examples=800, deadline=None, derandomize=True)
+@settings(max_examples=5 * max_examples(), deadline=None, derandomize=True)
 @given(groups=RECORDS, steps=STEPS, closes_together=st.booleans(), fold=st.booleans())
 def test_each_record_is_in_one_object_or_lettered_once(
     groups: list[str | None], steps: list[tuple[str, int]], *, closes_together: bool, fold: bool

@@ -14,6 +14,7 @@ from spark.sink.grouping import Grouping
 from spark.sink.names import ObjectFacts
 from spark.sink.value_text import java_double
 from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names
+from tests.support.examples import max_examples
 
 _PLAIN = {"file_name_values": "plain"}
 _OF_JSON = {name.replace(".", "_"): text for name, text in JSON.items()}
@@ -124,7 +125,7 @@ _OBJECTS = st.tuples(st.text("a1-_.", min_size=1, max_size=3), _SMALL, _SMALL, _
 _NEEDED = (("topic", 0), ("partition", 1), ("start_offset", 2), ("end_offset", 3))
 
 
-@settings(max_examples=400)
+@settings(max_examples=3 * max_examples())
 @given(pieces=st.lists(_PIECES, min_size=1, max_size=8), objects=st.lists(_OBJECTS, min_size=2, max_size=12))
 def test_what_is_not_ambiguous_shows_topic_partition_and_offsets(
     pieces: list[str], objects: list[tuple[str, int, int, int, str, str]]
