@@ -4,7 +4,7 @@
 
     headrace.run({"name": "archive", "topics": "orders", ..})      # until SIGTERM, as the command
 
-    with headrace.Connector("archive.json") as connector:          # beside what else the program does
+    with headrace.Connector("archive.json") as connector:          # next to what else the program does
         print(connector.status()["role"])
 
     frame.writeStream.foreachBatch(headrace.Connector(config).foreach_batch)      # a query of Spark

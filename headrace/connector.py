@@ -58,7 +58,7 @@ def run(
 class Connector:
     """One connector, source or sink, in this process; `start` and `stop` once each.
 
-    Settings are read at once: InvalidConfiguration with every problem. The options beside `config` are those
+    Settings are read at once: InvalidConfiguration with every problem. The options next to `config` are those
     of `headrace run`. `http.listen` and `rest.listen` are served as the configuration says.
     """
 

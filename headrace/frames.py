@@ -79,7 +79,7 @@ _OTHER_PYTHON: Final = (
 
 
 def check_columns(types: dict[str, str]) -> None:
-    """InvalidConfiguration unless these are columns of Spark's Kafka source; others may stand beside them."""
+    """InvalidConfiguration unless these are columns of Spark's Kafka source; others may be next to them."""
     missing = [name for name in _NEEDED if name not in types]
     if missing:
         raise InvalidConfiguration(

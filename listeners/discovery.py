@@ -45,7 +45,7 @@ class Schedule:
 
     @property
     def last_key(self) -> str | None:
-        """The greatest key ever listed: where an incremental listing goes on. None: nothing was listed."""
+        """The greatest key ever listed: where an incremental listing continues. None: nothing was listed."""
         return self._last_key
 
     def request_full(self) -> None:

@@ -60,7 +60,7 @@ class ListingBegun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingFailed:
-    """LIST fails, repeats included. The listing goes on from where it was, later; its next page says so.
+    """LIST fails, repeats included. The listing continues from where it was, later; its next page says so.
 
     `listing_id` is 0 when not even a client could be made (no usable credentials).
     """

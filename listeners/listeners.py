@@ -193,7 +193,7 @@ class Listeners:
         self._with_queue(lambda sqs: sqs.pause())
 
     def resume_receiving(self) -> None:
-        """Go on after `pause_receiving`."""
+        """Continue after `pause_receiving`."""
         self._with_queue(lambda sqs: sqs.resume())
 
     def page_done(self, bucket: str) -> None:
@@ -205,7 +205,7 @@ class Listeners:
         self._with_listers(Lister.pause)
 
     def resume_listing(self) -> None:
-        """Go on after `pause_listing`."""
+        """Continue after `pause_listing`."""
         self._with_listers(Lister.resume)
 
     def request_listing(self) -> None:
@@ -255,7 +255,7 @@ class Listeners:
             raise self._failure
 
     def _act(self, act: Callable[[], object]) -> None:
-        """Do what another thread asked for; the loop would only log what fails here, and go on."""
+        """Do what another thread asked for; the loop would only log what fails here, and continue."""
         try:
             act()
         except BaseException as error:  # noqa: BLE001 - raised again by the thread, which ends with it

@@ -133,7 +133,7 @@ class Lister:
         self._is_paused = True
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         self._is_paused = False
         self._changed.set()
 

@@ -133,7 +133,7 @@ class SqsListener:
         self._open.clear()
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         self._gives_back = False
         self._open.set()
 

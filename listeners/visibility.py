@@ -34,7 +34,7 @@ class Receipt:
 class HeldMessages:
     """The messages held; `extension` is what one heartbeat grants, in seconds.
 
-    At most `limit` are held for work that goes on; those that are parked are kept invisible beside them.
+    At most `limit` are held for work that continues; those that are parked are kept invisible next to them.
     """
 
     def __init__(self, *, limit: int, extension: float) -> None:

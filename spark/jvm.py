@@ -130,7 +130,7 @@ class Jvm:
 
 
 def end_jvm(gateway: Any, seconds: float = END_SECONDS) -> None:
-    """Let the JVM behind this gateway end, and wait for that; after so long it is killed."""
+    """Let the JVM after this gateway end, and wait for that; after so long it is killed."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # publishes no types
     from pyspark import SparkContext
 

@@ -11,7 +11,7 @@ class _Unused:
     """Answers, as a finder of modules, that the unused ones are not there."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Nothing: the finders behind it are asked. ModuleNotFoundError for an unused one."""
+        """Nothing: the finders after it are asked. ModuleNotFoundError for an unused one."""
         if name in UNUSED:
             raise ModuleNotFoundError(f"{name} is not loaded: nothing of Headrace uses it", name=name)
         return None

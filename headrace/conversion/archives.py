@@ -216,7 +216,7 @@ def _told(input_format: InputFormat, name: ArchiveName) -> RowFormat:
 
 
 def plain_head(source: ByteSource, limit: int) -> bytes:
-    """The plain beginning: its first rows, or as much of it as may be one. Damage behind it shows later."""
+    """The plain beginning: its first rows, or as much of it as may be one. Damage after it shows later."""
     chunks: Iterator[bytes] = (source.read_at(at, _HEAD_BYTES) for at in range(0, source.size, _HEAD_BYTES))
     codec = stored_codec(source) if source.size else None
     if codec is not None:

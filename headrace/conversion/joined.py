@@ -39,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MergedTombstones:
-    """Rows of a tombstone object that stand between those of the object that is read."""
+    """Rows of a tombstone object that are between those of the object that is read."""
 
     keys: Part
     headers: Part | None
@@ -69,7 +69,7 @@ class JoinedDecoder:
         """The records of the object from `start` on (None: from row `first_row` on). Blocks on reads.
 
         InvalidObject (`sidecar_rows_differ`) where numbers of rows differ: before the first row where they
-        are cheap to know or a row of the sink may have become several, else behind the last that fits.
+        are cheap to know or a row of the sink may have become several, else after the last that fits.
         """
         if not isinstance(start, JoinedPosition | None):
             raise ObjectCorrupt(
@@ -130,7 +130,7 @@ class JoinedDecoder:
             ) from error
 
     def _finished(self, batch: RowBatch, source_headers: SourceHeaders | None) -> RowBatch:
-        """The batch within the limit, with where its rows stand where that is asked for."""
+        """The batch within the limit, with where its rows are where that is asked for."""
         if source_headers is not None:
             nothing = RecordColumns(rows=np.arange(len(batch)), values=batch.values)
             batch = source_headers.of_rows(batch, nothing)

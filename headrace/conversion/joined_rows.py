@@ -80,7 +80,7 @@ class _Merger:
         self._name = name
 
     def merge(self, batch: RowBatch) -> Iterator[RowBatch]:
-        """The batch, in pieces where tombstones stand between its rows."""
+        """The batch, in pieces where tombstones are between its rows."""
         rows: list[_Row] = []
         for row in _rows(batch):
             while self._runs and self._runs[-1][0] <= row.position.row:
@@ -115,7 +115,7 @@ class _Merger:
 
 
 class _TombstoneReader:
-    """Gives runs of rows of one tombstone object, each behind the one before."""
+    """Gives runs of rows of one tombstone object, each after the one before."""
 
     def __init__(self, batches: Iterator[RowBatch], name: str) -> None:
         self._rows = (row for batch in batches for row in _rows(batch))

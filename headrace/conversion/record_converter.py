@@ -58,7 +58,7 @@ class RecordConverter:
     """Converts the records of one sink; make one for each task.
 
     What cannot be converted, and what the output's format cannot hold, are faults of the conversion.
-    `transformed`: the parts that transforms look into behind it, as objects; then nulls are of no concern.
+    `transformed`: the parts that transforms look into after it, as objects; then nulls are of no concern.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ HeaderText = Callable[[bytes], str]
 
 
 def side_output(output: OutputSettings, role: SideRole) -> OutputSettings:
-    """The settings of an object of this role beside the objects of `output`."""
+    """The settings of an object of this role next to the objects of `output`."""
     side: SideFormat = output.sidecars.formats[role]
     level = output.compression_level if side.compression is output.compression else None
     return replace(

@@ -129,7 +129,7 @@ class SourceRecords:
         return forms
 
     def _value_forms(self, values: Column) -> Numbers:
-        """What a format's rows are: the lines of text are no JSON, whatever stands in them."""
+        """What a format's rows are: the lines of text are no JSON, whatever is in them."""
         if RecordPart.VALUE not in self._parts:
             return np.zeros(len(values), np.int64)
         forms = _json_or_text(values)

@@ -112,7 +112,7 @@ def _map(array: Any, style: JsonFormat) -> Pieces:
 
 
 def _entries(lists: Any, style: JsonFormat) -> Pieces:
-    """An object when keys are strings, as they stand and in their order; else a list of pairs."""
+    """An object when keys are strings, as they are and in their order; else a list of pairs."""
     lengths, entries = pc.list_value_length(lists), checked_entries(lists)
     keys, values = (_pieces(entries.field(index), style) for index in (0, 1))
     if _is_text(entries.type.field(0).type):

@@ -43,7 +43,7 @@ def decode(
 ) -> Iterator[RowBatch]:
     """The data of the object from `start` on; of a slice those of blocks that begin in [begin, end).
 
-    Positions are of the decompressed file. Blocks on reads. Raises ObjectCorrupt behind the last row before
+    Positions are of the decompressed file. Blocks on reads. Raises ObjectCorrupt after the last row before
     the damage, InvalidObject for a block above `decode.unit.max.bytes` and for data that are nested too deep.
     """
     if not isinstance(start, BlockPosition | None):
@@ -127,7 +127,7 @@ def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[in
 
 
 def _block_from(source: ByteSource, header: Header, target: int, limit: int) -> int | None:
-    """Where the first block at or behind `target` begins, or None behind the last one."""
+    """Where the first block at or after `target` begins, or None after the last one."""
     at = target - SYNC_BYTES
     while at < min(source.size, target + limit + _SEARCH_BYTES):
         window = source.read_at(at, _SEARCH_BYTES)
@@ -214,7 +214,7 @@ def _is_bytes(node: Node, path: tuple[str, ...]) -> bool:
 
 
 def _content(node: Node) -> Node:
-    """The node itself, or what stands in it where it is optional, a list or a map."""
+    """The node itself, or what is in it where it is optional, a list or a map."""
     while node.nullable is not None or node.items is not None:
         node = node.nullable or node.content
     return node

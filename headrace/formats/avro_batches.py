@@ -119,7 +119,7 @@ TEXT_BYTES: Final = 16 * 1024 * 1024
 class BlockReader:
     """Turns blocks, with their content decompressed, into batches; make one for each object.
 
-    `prefix` stands before each datum where the registry's framing is asked for.
+    `prefix` is before each datum where the registry's framing is asked for.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class BlockReader:
     def read(self, blocks: list[tuple[Block, bytes]], skip: int) -> Iterator[RowBatch]:
         """The rows of neighbouring blocks, without the first `skip` of the first one.
 
-        ContainerError behind the last row before damage, InvalidObject for data that are nested too deep.
+        ContainerError after the last row before damage, InvalidObject for data that are nested too deep.
         """
         if self._columns is not None:
             skip = yield from self._by_columns(self._columns, blocks, skip)
@@ -167,7 +167,7 @@ class BlockReader:
     def _by_columns(
         self, columns: ColumnReader, blocks: list[tuple[Block, bytes]], skip: int
     ) -> Generator[RowBatch, None, int]:
-        """Gives what it can of the blocks behind `skip` rows; returns how many rows are behind it then."""
+        """Gives what it can of the blocks after `skip` rows; returns how many rows are after it then."""
         counts = [block.count for block, _ in blocks]
         total = sum(counts)
         array = columns.read([content for _, content in blocks], total)

@@ -1,6 +1,6 @@
 """Avro data column by column through polars, many times faster than datum by datum, where it is certain.
 
-polars does not say whether it used all bytes of a block. So one datum of our own is put behind the others:
+polars does not say whether it used all bytes of a block. So one datum of our own is put after the others:
 when it comes back as it went in, everything before it was cut where it should be. Whatever polars does not
 read (it may refuse, or panic) goes datum by datum, which also finds out what is wrong with it.
 """
@@ -61,7 +61,7 @@ class ColumnReader:
         return not is_guarded(node) and has_columns(node) and minimal_size(node) > 0
 
     def read(self, contents: list[bytes], count: int) -> Any | None:
-        """An Arrow array of the `count` data that stand in `contents`; None: read them one by one."""
+        """An Arrow array of the `count` data that are in `contents`; None: read them one by one."""
         # Its threads must not be there before a Python worker forks, and its import is felt.
         import polars as pl
 

@@ -43,7 +43,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One block: `offset` is where its count stands, `after` where the next one's does."""
+    """One block: `offset` is where its count is, `after` where the next one's does."""
 
     offset: int
     after: int
@@ -196,7 +196,7 @@ def _stepwise(make: Callable[[], Any]) -> Callable[[bytes, int], bytes]:
 
 
 def _snappy(stored: bytes, limit: int) -> bytes:
-    """Raw snappy with a big-endian CRC-32 of the content behind it."""
+    """Raw snappy with a big-endian CRC-32 of the content after it."""
     body, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
     if cramjam.snappy.decompress_raw_len(body) > limit:
         raise BlockTooLargeError

@@ -25,7 +25,7 @@ _INFINITE: Final = 1 << 62
 
 
 def own_text(node: Node) -> int:
-    """JSON of a value beside what it holds: its labels, brackets and what its type adds."""
+    """JSON of a value next to what it holds: its labels, brackets and what its type adds."""
     match node.kind:
         case "record":
             return 2 + sum(len(json.dumps(name, ensure_ascii=False).encode()) + 2 for name, _ in node.fields)
@@ -36,12 +36,12 @@ def own_text(node: Node) -> int:
 
 
 def own_cost(node: Node) -> int:
-    """The objects and the JSON of a value beside what it holds."""
+    """The objects and the JSON of a value next to what it holds."""
     return _OBJECT_BYTES.get(node.kind, _OTHER_OBJECT_BYTES) + own_text(node)
 
 
 def fixed_cost(node: Node, *, text_only: bool = False, known: dict[int, int] | None = None) -> int:
-    """The most that a value takes beside items of arrays and maps; a type within itself counts once."""
+    """The most that a value takes next to items of arrays and maps; a type within itself counts once."""
     known = {} if known is None else known
     if id(node) not in known:
         known[id(node)] = 0
@@ -64,7 +64,7 @@ def cost_a_byte(node: Node) -> int:
 
 
 def text_sizes(array: Any, node: Node) -> Numbers:
-    """The most JSON that each value of a column becomes, beside the bytes of its texts."""
+    """The most JSON that each value of a column becomes, next to the bytes of its texts."""
     sizes = np.full(len(array), fixed_cost(node, text_only=True), np.int64)
     sizes += _item_sizes(array, node)
     return sizes

@@ -1,7 +1,7 @@
 """Whether the branches that data name exist, seen from columns that polars has read.
 
 polars takes any branch that is not null's for the other one. So each union's index is compared where it has
-to stand: the columns say how long every datum before it is. Numbers and blocks that are written longer than
+to be: the columns say how long every datum before it is. Numbers and blocks that are written longer than
 they need be show in the sum, and such data are read one by one.
 """
 

@@ -1,8 +1,8 @@
 """What an object says, apart from how its bytes are packed: the same for two objects of the same content.
 
 Of text it is the plain bytes, of Avro the schema and the data of the rows, of Parquet the columns' names,
-types and values. Digests are told apart by how they begin. They are no proof against a forger: 64 bits of
-checksums and the length tell contents apart that stand under one name by accident.
+types and values. Digests are distinguished by how they begin. They are no proof against a forger: 64 bits of
+checksums and the length distinguish contents that are under one name by accident.
 """
 
 import json
@@ -50,7 +50,7 @@ class TextDigest:
 
 
 class AvroDigest:
-    """Of the rows of an Avro file, as their data stand in its blocks."""
+    """Of the rows of an Avro file, as their data are in its blocks."""
 
     def __init__(self, schema: bytes) -> None:
         """With the schema as the header has it; ValueError when it is no JSON."""
@@ -142,7 +142,7 @@ def _ends(maps: Any) -> tuple[int, int]:
 
 
 def _data(filled: Any) -> Any:
-    """The bytes of all values, one behind the other."""
+    """The bytes of all values, one after the other."""
     _, offsets, data = filled.buffers()
     if data is None or not len(filled):
         return b""

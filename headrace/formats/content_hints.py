@@ -19,7 +19,7 @@ _CONVERT: Final = "convert it to JSON Lines, Avro or Parquet, or set input.forma
 class Content:
     """What bytes look like: `words` for a sentence, the input format that reads it, and what else to do.
 
-    `also` are formats that may read it as well, and `options` what the format needs beside itself.
+    `also` are formats that may read it as well, and `options` what the format needs next to itself.
     `is_seen`: `input.format=auto` takes it for what it is.
     """
 
@@ -115,7 +115,7 @@ def _is_json(line: str) -> bool:
 
 
 def _holds_several(line: str) -> bool:
-    """Whether the line begins with a JSON object, and another one behind it."""
+    """Whether the line begins with a JSON object, and another one after it."""
     text = line.lstrip()
     try:
         behind = text[json.JSONDecoder().raw_decode(text)[1] :] if text.startswith("{") else ""

@@ -105,7 +105,7 @@ class ConvertedColumn(ABC):
 
     @abstractmethod
     def data(self) -> Column | None:
-        """The Avro datum of each value as it stood in its record, None where there is none."""
+        """The Avro datum of each value as it was in its record, None where there is none."""
 
     @property
     def connect(self) -> ConnectSchema | None:
@@ -133,7 +133,7 @@ class Fit(NamedTuple):
 
 
 class InferredValues(ConvertedColumn):
-    """Values of JSON that have no schema beside them: each has a kind of its own."""
+    """Values of JSON that have no schema next to them: each has a kind of its own."""
 
     @property
     @abstractmethod

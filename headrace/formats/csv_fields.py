@@ -157,7 +157,7 @@ class FieldWriter:
 
     @property
     def label_bytes(self) -> int:
-        """What the JSON of a row takes beside its fields' texts."""
+        """What the JSON of a row takes next to its fields' texts."""
         return sum(len(label.encode()) + 2 for label in self._labels) + 2
 
     def write(self, fields: CsvFields) -> tuple[Any, CsvFields]:

@@ -153,7 +153,7 @@ class _Batches:
         self._step = max(1, min(BATCH_ROWS, _LABEL_BYTES // self._writer.label_bytes))
 
     def of(self, block: LineBlock, skip: int, end: int | None) -> Iterator[RowBatch]:
-        """The block's rows that begin at byte `skip` or behind it, and before `end`."""
+        """The block's rows that begin at byte `skip` or after it, and before `end`."""
         wanted = block.starts + block.offset >= skip
         if end is not None:
             wanted &= block.starts + block.offset < end

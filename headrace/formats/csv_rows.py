@@ -1,7 +1,7 @@
 """The rows of a CSV stream, many at a time, without holding one that is longer than allowed (RFC 4180).
 
-Where every quote begins or ends a field, or stands beside another, a row ends at each LF behind an even
-number of quotes. Only where some quote stands elsewhere rows are found one by one.
+Where every quote begins or ends a field, or is next to another, a row ends at each LF after an even
+number of quotes. Only where some quote is elsewhere rows are found one by one.
 """
 
 import re
@@ -101,7 +101,7 @@ class CsvRows:
         return block
 
     def _ends(self, data: bytes) -> Numbers:
-        """Where the LFs stand that end rows of `data`."""
+        """Where the LFs are that end rows of `data`."""
         octets = np.frombuffer(data, np.uint8)
         ends: Numbers = np.flatnonzero(octets == _LF)
         quote = self._settings.quote
@@ -120,7 +120,7 @@ class CsvRows:
 
 
 def are_regular(octets: np.ndarray, quotes: Numbers, settings: CsvSettings) -> bool:
-    """True when quotes begin fields, end them, or stand doubled within them, and nowhere else."""
+    """True when quotes begin fields, end them, or are doubled within them, and nowhere else."""
     delimiter, quote = settings.delimiter[0], settings.quote[0]
     opens, closes = quotes[0::2], quotes[1::2]
     before = np.where(opens > 0, octets[np.maximum(opens - 1, 0)], _LF)
@@ -153,7 +153,7 @@ def are_plain(rows: bytes, settings: CsvSettings) -> bool:
 
 
 def _row_pattern(settings: CsvSettings) -> "re.Pattern[bytes]":
-    """A row with the LF that ends it; what stands between a closing quote and a delimiter is its fault."""
+    """A row with the LF that ends it; what is between a closing quote and a delimiter is its fault."""
     delimiter = re.escape(settings.delimiter)
     if not settings.quote:
         return re.compile(rb"[^\n]*\n")

@@ -1,4 +1,4 @@
-"""Rows of an archive taken as they are: lines, values with a separator behind them, whole objects."""
+"""Rows of an archive taken as they are: lines, values with a separator after them, whole objects."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def decode(
 ) -> Iterator[RowBatch]:
     """The rows of the object from `start` on, in bounded memory. Such objects are not split. Blocks on reads.
 
-    Positions are bytes of the decompressed stream; one behind its end is behind the last row of lines.
+    Positions are bytes of the decompressed stream; one after its end is after the last row of lines.
     """
     del begin, end
     assert options.archive is not None
@@ -54,7 +54,7 @@ class _Cutter:
         self._is_behind = False
 
     def batches(self) -> Iterator[RowBatch]:
-        """Batches of rows. ObjectCorrupt behind the last one where a row has no separator behind it."""
+        """Batches of rows. ObjectCorrupt after the last one where a row has no separator after it."""
         held = b""
         for chunk in self._stream():
             held += chunk
@@ -78,7 +78,7 @@ class _Cutter:
             yield from self._rows(held, is_last=True)
 
     def _stream(self) -> Iterator[bytes]:
-        """The plain bytes from the offset on; notes when it is one beyond the end, behind the last line."""
+        """The plain bytes from the offset on; notes when it is one beyond the end, after the last line."""
         if self._format is not RowFormat.LINES or not self._offset:
             yield from plain_stream(self._source, self._offset)
             return

@@ -25,7 +25,7 @@ class Decoder(Protocol):
 
         `begin` and `end`, two neighbours of what the format's Cutter gave, restrict it to the rows that begin
         there. Blocks on reads. Raises classes of `errors` only: those of the source as they come,
-        ObjectCorrupt behind the last row before the damage, InvalidObject for what cannot be decoded here.
+        ObjectCorrupt after the last row before the damage, InvalidObject for what cannot be decoded here.
         """
 
 

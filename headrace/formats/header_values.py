@@ -56,7 +56,7 @@ def _text(value: bytes | None) -> ConnectValue:
 
 
 def _json(value: bytes | None) -> ConnectValue:
-    """JSON with a schema beside its payload, or any other."""
+    """JSON with a schema next to its payload, or any other."""
     if value is None:
         return NULL
     try:

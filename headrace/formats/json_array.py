@@ -1,4 +1,4 @@
-"""JSON, streamed: each element of an array, or each of many objects, is a row as it stands."""
+"""JSON, streamed: each element of an array, or each of many objects, is a row as it is."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def elements(
 ) -> Iterator[ElementBlock | LongElement]:
     """The elements of the stream whose first byte, byte `offset`, is one of element `number` or before it.
 
-    Raises ArrayError where something follows the array, EOFError behind the last whole element when it ends
+    Raises ArrayError where something follows the array, EOFError after the last whole element when it ends
     early.
     """
     scanner = _ElementScanner(offset, number, limit)
@@ -234,7 +234,7 @@ def decode(
     """The elements of the array, or the objects one after another, from `start` on; never cut.
 
     With `json.path` the elements of the array inside, of each document. Blocks on reads. Raises ObjectCorrupt
-    behind the last whole row where the end is missing, InvalidObject (`not_an_array`) for anything else.
+    after the last whole row where the end is missing, InvalidObject (`not_an_array`) for anything else.
     """
     del begin, end
     path = options.format.json_path

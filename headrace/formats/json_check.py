@@ -24,13 +24,13 @@ _BEYOND_ASCII: Final = 0x80
 
 
 def are_all_json(buffer: Octets, starts: Numbers, lengths: Numbers) -> bool:
-    """True when the non-blank lines of `buffer` are one JSON value each; where they stand is given trimmed.
+    """True when the non-blank lines of `buffer` are one JSON value each; where they are is given trimmed.
 
     False may still mean that every line is good; then `fault` has to look at each. Values found in the buffer
-    stand in its order and nothing but white space is between them, and there have to be as many as lines.
+    are in its order and nothing but white space is between them, and there have to be as many as lines.
     Whether no value spans lines, and so no line holds two, is seen in one of two ways:
 
-    - Where every line begins with `{` and ends with `}`, a value that went on in the next line would have `}`
+    - Where every line begins with `{` and ends with `}`, a value over two lines would have `}`
       and `{` side by side within it, or a line's end within a string. JSON knows neither.
     - Else each value has to be as long as its line: then the first value is the first line, what follows
       begins with the second, and so on.
@@ -58,7 +58,7 @@ def _is_ascii(buffer: Octets) -> bool:
 def are_all_rows(buffer: bytes, lines: Column, fit: Callable[[Column], bool]) -> bool:
     """True when `fit` says so of these lines of `buffer`, and each holds one row of it (see `are_all_json`).
 
-    None may be blank, and nothing may stand between them. False may still mean that every line is good.
+    None may be blank, and nothing may be between them. False may still mean that every line is good.
     """
     if not buffer.isascii():
         try:

@@ -20,14 +20,14 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 @dataclass(slots=True)
 class Marks:
-    """Where a scan is in a stream: how deep, and whether in a string, or right behind a backslash there."""
+    """Where a scan is in a stream: how deep, and whether in a string, or right after a backslash there."""
 
     depth: int = 0
     in_string: bool = False
     is_escaped: bool = False
 
     def scan(self, chunk: bytes) -> tuple[Numbers, np.ndarray, Numbers]:
-        """Places of the chunk's brackets and commas, the kind of each, and the depth behind it."""
+        """Places of the chunk's brackets and commas, the kind of each, and the depth after it."""
         octets = np.frombuffer(chunk, np.uint8)
         kinds = _KINDS[octets]
         at = np.flatnonzero(kinds)
@@ -42,7 +42,7 @@ class Marks:
         return at, kinds, depths
 
     def _unescaped(self, at: Numbers, kinds: np.ndarray, length: int) -> tuple[Numbers, np.ndarray]:
-        """What is neither a backslash nor behind an odd number of them."""
+        """What is neither a backslash nor after an odd number of them."""
         was_escaped, self.is_escaped = self.is_escaped, False
         slashes = kinds == BACKSLASH
         if was_escaped and len(at) and at[0] == 0:
@@ -63,7 +63,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The first byte of a text behind blanks and a byte order mark, where it is, and the text from it on."""
+    """The first byte of a text after blanks and a byte order mark, where it is, and the text from it on."""
 
     first: bytes
     offset: int

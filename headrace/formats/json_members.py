@@ -40,7 +40,7 @@ def decoded_rows(
 
 
 def _all_at_once(rows: Column, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
-    """The rows read as lines of one text, None where they do not stand so or one of them does not fit."""
+    """The rows read as lines of one text, None where they do not be so or one of them does not fit."""
     if not len(rows) or bool((rows.lengths <= 0).any()):
         return None
     ends = rows.starts + rows.lengths

@@ -20,11 +20,11 @@ _ESCAPED_BYTES: Final = 12
 
 
 class ArrayError(ValueError):
-    """The stream is no array, ends otherwise than one, or goes on behind its end."""
+    """The stream is no array, ends otherwise than one, or continues after its end."""
 
 
 class ArrayFinder:
-    """Follows documents, one after another, each to its array and behind that to its end.
+    """Follows documents, one after another, each to its array and after that to its end.
 
     `is_inside`: the stream begins within the first array, whose closing bracket the caller finds.
     """
@@ -66,7 +66,7 @@ class ArrayFinder:
         return None
 
     def _passed_blanks(self, chunk: bytes, at: int) -> int:
-        """Behind the bracket that opens a document, or at the chunk's end."""
+        """After the bracket that opens a document, or at the chunk's end."""
         rest = chunk[at:]
         if self._is_first:
             rest = rest.removeprefix(_BOM)
@@ -81,7 +81,7 @@ class ArrayFinder:
         return begin + 1
 
     def _passed_string(self, chunk: bytes, at: int) -> int:
-        """Behind the string, or at the chunk's end; its text is kept as far as it may be a name."""
+        """After the string, or at the chunk's end; its text is kept as far as it may be a name."""
         begin = at
         if self._escaped:
             self._escaped, at = False, at + 1

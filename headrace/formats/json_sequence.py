@@ -3,13 +3,13 @@
 A row is what a bracket opens and its counterpart closes. Nothing else separates rows, so that a bracket or a
 quote too many or too few moves the end of its row. What is bad then ends in the first of these places:
 
-- before the next `{` behind a `}` from which a whole JSON object can be read that the next `{`, or the end,
-  follows: the row that is bad does not take the ones behind it along;
+- before the next `{` after a `}` from which a whole JSON object can be read that the next `{`, or the end,
+  follows: the row that is bad does not take the ones after it along;
 - where its own bracket closes, if it is closed;
-- above `record.max.bytes`, behind the next `}` that `{` and `"` follow.
+- above `record.max.bytes`, after the next `}` that `{` and `"` follow.
 
 An object that ends before its last row is closed is damaged: its upload may have been torn. Where a row
-begins and ends is decided by its own bytes and a bounded number of those behind it, however the stream is
+begins and ends is decided by its own bytes and a bounded number of those after it, however the stream is
 cut, so that reading from any row on gives the same rows.
 """
 
@@ -47,7 +47,7 @@ _DECODER: Final = json.JSONDecoder()
 def decode(chunks: Iterator[bytes], offset: int, options: DecodeOptions) -> Iterator[RowBatch]:
     """The rows of the stream whose first byte, byte `offset`, begins one or a blank before it.
 
-    Raises EOFError behind the last whole row of a stream that ends within one.
+    Raises EOFError after the last whole row of a stream that ends within one.
     """
     cutter = _ObjectCutter(offset, options)
     for chunk in chunks:
@@ -109,7 +109,7 @@ class _ObjectCutter:
         self._at += gone
 
     def _long(self, length: int) -> RowBatch:
-        """The bad row that ends `length` bytes behind those that were dropped."""
+        """The bad row that ends `length` bytes after those that were dropped."""
         size, begin = self._dropped + length, self._begin
         self._begin, self._at, self._dropped = begin + size, self._at + length, 0
         message = self._options.too_large(size + self._options.overhead_bytes)
@@ -175,7 +175,7 @@ class _ObjectCutter:
 
 
 def _bounds(buffer: bytes, longest: int) -> tuple[Numbers, Numbers]:
-    """First byte of each bracket at depth 0 that is closed again, and the byte behind its counterpart.
+    """First byte of each bracket at depth 0 that is closed again, and the byte after its counterpart.
 
     Up to one that is closed more than `longest` bytes later: only the first so many bytes of a row count.
     """

@@ -77,7 +77,7 @@ _NAME: Final = re.compile(rb"[a-z][a-z0-9-]*")
 class LinePattern:
     """A pattern for whole lines, whose groups are `names`; the text that is null; lines that are no rows.
 
-    `quoted` stand in quotes, and those of `encoded` have signs written as %XX. `comment`: lines that begin so
+    `quoted` are in quotes, and those of `encoded` have signs written as %XX. `comment`: lines that begin so
     are no rows. `header`: the object's first line is none.
     """
 
@@ -197,7 +197,7 @@ def _own(settings: TextSettings, pattern: str) -> LinePattern:
 
 
 def _known(fields: str, separator: str = " ") -> LinePattern:
-    """The pattern of a log whose fields are these; those behind ? may be missing, and others may follow."""
+    """The pattern of a log whose fields are these; those after ? may be missing, and others may follow."""
     parts = fields.split()
     first_optional = parts.index("?") if "?" in parts else len(parts)
     parts = [part for part in parts if part != "?"]

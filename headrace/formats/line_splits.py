@@ -44,7 +44,7 @@ def _split_stream(
 ) -> tuple[Iterator[bytes], int]:
     """Chunks from the first line that begins in the slice (or from `start`) on, and the byte they begin at.
 
-    Reads up to `end` first, and beyond it only when the last line goes on there.
+    Reads up to `end` first, and beyond it only when the last line continues there.
     """
     stop = min(end, source.size)
     if start is not None:

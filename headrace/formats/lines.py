@@ -13,7 +13,7 @@ _CR = 13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineBlock:
-    """Whole lines: `buffer` begins with a line at byte `offset` of the stream and ends behind one.
+    """Whole lines: `buffer` begins with a line at byte `offset` of the stream and ends after one.
 
     `starts` and `ends` are int64 offsets into `buffer`, without LF or CRLF (a CR without LF is the
     line's own); `nexts` is where the line after each begins.
@@ -38,7 +38,7 @@ class LongLine:
 def lines(chunks: Iterator[bytes], *, offset: int, limit: int) -> Iterator[LineBlock | LongLine]:
     """The lines of the stream whose first byte is byte `offset`; the last LF may be missing.
 
-    Holds one chunk and at most about `limit` bytes besides. When the stream fails, an unfinished line is
+    Holds one chunk and at most about `limit` bytes in addition. When the stream fails, an unfinished line is
     dropped and the error passes through.
     """
     cutter = _LineSplitter(offset=offset, limit=limit)

@@ -39,7 +39,7 @@ def decode(
 ) -> Iterator[RowBatch]:
     """The rows of the object from `start` on; of a slice those of row groups [begin, end). Blocks on reads.
 
-    Only the footer and the column chunks of the groups that are read are fetched. Raises ObjectCorrupt behind
+    Only the footer and the column chunks of the groups that are read are fetched. Raises ObjectCorrupt after
     the last row before the damage, InvalidObject (`unit_too_large`) before a page above the limit is decoded.
     """
     if not isinstance(start, RowPosition | None):
@@ -273,7 +273,7 @@ def _is_bytes(schema: Any, path: tuple[str, ...]) -> bool:
 
 
 def _content(kind: Any) -> Any:
-    """The type itself, or what stands in it where it is a list, a map or a dictionary."""
+    """The type itself, or what is in it where it is a list, a map or a dictionary."""
     while True:
         if pa.types.is_map(kind):
             kind = kind.item_type

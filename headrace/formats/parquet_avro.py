@@ -138,7 +138,7 @@ class _Mapping:
         return _scalar(kind)
 
     def _optional(self, kind: Any, name: str) -> tuple[Any, Any]:
-        """Everything in Parquet may be null once it is nested; null itself stands alone."""
+        """Everything in Parquet may be null once it is nested; null itself is alone."""
         shape, inner = self.of(kind, name)
         return (shape if shape == "null" else ["null", shape]), inner
 

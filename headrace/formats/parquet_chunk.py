@@ -65,7 +65,7 @@ INDICES: Final = (Encoding.PLAIN_DICTIONARY, Encoding.RLE_DICTIONARY)
 
 
 class Page(NamedTuple):
-    """A header, of so many bytes, and what it says of the page behind it."""
+    """A header, of so many bytes, and what it says of the page after it."""
 
     header_bytes: int
     compressed: int

@@ -52,7 +52,7 @@ def _hadoop_blocks(content: bytes, size: int) -> bytes:
 
 
 class Hybrid:
-    """Levels or dictionary indices, run-length encoded and bit-packed by turns; zeros behind their end."""
+    """Levels or dictionary indices, run-length encoded and bit-packed by turns; zeros after their end."""
 
     def __init__(self, data: bytes, width: int) -> None:
         self._reader = ThriftReader(data, bytes_max=len(data))
@@ -132,7 +132,7 @@ def unpacked(octets: bytes, width: int) -> npt.NDArray[Any]:
 
 
 def plain_lengths(content: bytes, count: int) -> Lengths:
-    """The lengths of texts that stand one after another, each behind its length."""
+    """The lengths of texts that are one after another, each after its length."""
     lengths: list[int] = []
     at, end = 0, len(content)
     while at + 4 <= end and len(lengths) < count:

@@ -126,7 +126,7 @@ class Footer:
         raise ValueError("the footer has no schema, or no row groups after it")
 
     def _check_rest(self) -> None:
-        """Return when all behind the schema can be read. Arrow ends the process where lists nest deep there.
+        """Return when all after the schema can be read. Arrow ends the process where lists nest deep there.
 
         ThriftIncompleteError, ThriftDamagedError.
         """

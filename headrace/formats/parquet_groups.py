@@ -54,7 +54,7 @@ class _Retyped:
 
 
 def _mark(node: Node, at: int, marked: dict[tuple[int, int], list[Node]]) -> int:
-    """Note the nodes with a meaning by the columns in them; the number of the column behind them."""
+    """Note the nodes with a meaning by the columns in them; the number of the column after them."""
     begin = at
     for child in node.children:
         at = _mark(child, at, marked)
@@ -65,7 +65,7 @@ def _mark(node: Node, at: int, marked: dict[tuple[int, int], list[Node]]) -> int
 
 
 def _retyped(kind: Any, at: int, marked: dict[tuple[int, int], list[Node]]) -> tuple[Any, int]:
-    """The type, whose first column is number `at`, with the meanings in it, and the column behind."""
+    """The type, whose first column is number `at`, with the meanings in it, and the column after."""
     if pa.types.is_map(kind):
         key, at = _retyped(kind.key_type, at, marked)
         item, at = _retyped(kind.item_type, at, marked)

@@ -195,7 +195,7 @@ def _has_optional_keys(node: Node) -> bool:
 
 
 def _rename_repeated(siblings: list[Node]) -> None:
-    """A suffix for each name that stood before in the same group."""
+    """A suffix for each name that was before in the same group."""
     taken = {node.name for node in siblings}
     seen: set[str] = set()
     for node in siblings:

@@ -28,7 +28,7 @@ class ThriftDamagedError(ValueError):
 
 
 class ThriftReader:
-    """Reads values one after another; `at` is the byte behind the last one."""
+    """Reads values one after another; `at` is the byte after the last one."""
 
     def __init__(self, data: bytes, at: int = 0, *, bytes_max: int) -> None:
         self._data = data

@@ -185,7 +185,7 @@ class ColumnWeights:
             self._known_rows -= step
 
     def _weigh_more(self) -> bool:
-        """Weigh some rows; False when there are none, or only behind a fetch while others are known."""
+        """Weigh some rows; False when there are none, or only after a fetch while others are known."""
         rows = next(self._rest, None)
         if rows is None:
             found = self.pages.next_page(fetching=not self._known_rows)

@@ -54,7 +54,7 @@ class RangedFile(io.RawIOBase):
     def hold(self, begin: int, end: int, *, until: int) -> None:
         """Have the bytes [begin, end) in memory, in place of what was held; blocks.
 
-        A stream brings them, which goes on up to `until` for what is held next: one request, read ahead of
+        A stream brings them, which continues up to `until` for what is held next: one request, read ahead of
         who decodes.
         """
         if self._whole is not None:

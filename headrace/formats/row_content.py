@@ -121,7 +121,7 @@ def avro_name(head: bytes) -> str | None:
 
 
 def _avro_schema(head: bytes) -> dict[str, object] | None:
-    """The schema as it stands in the header, whose length is before it: found by the name of its entry."""
+    """The schema as it is in the header, whose length is before it: found by the name of its entry."""
     at = head.find(b"avro.schema")
     if not head.startswith(_AVRO) or at < 0:
         return None

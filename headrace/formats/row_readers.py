@@ -34,12 +34,12 @@ class TextReader(Protocol):
 
 @runtime_checkable
 class LineReader(TextReader, Protocol):
-    """Reads lines of JSON, which it can check and take up in one."""
+    """Reads lines of JSON, which it can check and pick up in one."""
 
     def fit(self, lines: Column, /) -> bool:
         """True when each line is one row that fits, and so one value of JSON. Batches of them are quick.
 
-        Nothing but white space may stand between the lines, each in UTF-8, and no value may go on from one
+        Nothing but white space may be between the lines, each in UTF-8, and no value may continue from one
         into the next. False may still mean that all of them fit.
         """
 

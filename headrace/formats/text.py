@@ -1,4 +1,4 @@
-"""Text: lines as they stand, or records of several lines that patterns cut."""
+"""Text: lines as they are, or records of several lines that patterns cut."""
 
 import re
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def records(
     """The records of the stream whose first byte, byte `offset`, begins a line, as rows of blocks.
 
     With a start pattern alone a record begins at each line in which it is found, with an end pattern alone
-    behind each; what stands before the first start is a record, too. With both, lines outside are left out.
+    after each; what is before the first start is a record, too. With both, lines outside are left out.
     """
     cutter = _RecordCutter(settings, offset, limit)
     for found in lines(chunks, offset=offset, limit=limit):
@@ -138,7 +138,7 @@ class _RecordCutter:
         return line
 
     def _end_of_dropped(self, block: LineBlock) -> int | None:
-        """The first line behind the record that is dropped; None when it goes on."""
+        """The first line after the record that is dropped; None when it continues."""
         for row, line in enumerate(_texts(block)):
             if self._end is not None:
                 if self._end.search(line):

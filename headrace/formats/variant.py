@@ -66,7 +66,7 @@ def _names(metadata: bytes) -> tuple[str, ...]:
 
 
 class _Reader:
-    """Reads one value, whose parts may stand in any order but not be shared."""
+    """Reads one value, whose parts may be in any order but not be shared."""
 
     def __init__(self, names: tuple[str, ...], value: bytes, style: JsonFormat) -> None:
         self._names = names

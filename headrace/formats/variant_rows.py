@@ -84,7 +84,7 @@ class _Shredded:
         ]
 
     def _only(self, text: str | None, metadata: bytes | None, value: bytes) -> str:
-        """The JSON of a value beside which no other one may stand, but where both are parts of an object."""
+        """The JSON of a value next to which no other one may be, but where both are parts of an object."""
         if text is not None:
             raise RowFaultError(
                 "a variant of the row has two values: one whole, one in a column", reason="not_parquet"

@@ -1,4 +1,4 @@
-"""Kafka: every step of the exactly-once protocol with its reason beside it, clients, producing and consuming.
+"""Kafka: every step of the exactly-once protocol with its reason, clients, producing and consuming.
 
 kafka_clients   properties -> librdkafka clients, their logs in ours; tokens log in by AWS's or OAuth's
 kafka_errors    KafkaError -> classes of `headrace.model.errors`, by code and flags

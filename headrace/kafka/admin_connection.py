@@ -51,7 +51,7 @@ class AdminConnection:
         return self._state.is_alone
 
     def poll(self) -> None:
-        """Take up what connections have failed with."""
+        """Pick up what connections have failed with."""
         self.client.poll(0)
 
     def answered(self) -> None:

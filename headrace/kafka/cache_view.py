@@ -1,4 +1,4 @@
-"""The ledger's cache behind the catalogue's port `LedgerView`."""
+"""The ledger's cache after the catalogue's port `LedgerView`."""
 
 from collections.abc import Iterator
 
@@ -28,5 +28,5 @@ class CacheLedgerView:
         return list(self._cache.splits(object_id).items())
 
     def unfinished(self, after: ObjectId | None, /) -> Iterator[tuple[ObjectId, LedgerEntry]]:
-        """Entries in partial, failed or new of the objects behind `after`, in order."""
+        """Entries in partial, failed or new of the objects after `after`, in order."""
         return ((known.id, known.entry) for known in self._cache.unfinished(after))

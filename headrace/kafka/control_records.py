@@ -95,7 +95,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
 class TopicsReset(msgspec.Struct, frozen=True, kw_only=True):
     """When the list of a connector's topics was last emptied (`PUT .../topics/reset`).
 
-    `offsets` says of a sink's partitions, as (topic, partition, offset), where each went on then: its topic
+    `offsets` says of a sink's partitions, as (topic, partition, offset), where each continued then: its topic
     is listed again once one of them has moved.
     """
 

@@ -43,7 +43,7 @@ def fence(
     """Return when every id's open transaction is aborted or complete and its older producers are refused.
 
     Blocks up to `timeout` seconds, then Unavailable. LeadershipLost when another driver fences the same ids,
-    unless the group says by `still_leads` that it is one of the past, which lags behind: then they are fenced
+    unless the group says by `still_leads` that it is one of the past, which lags: then they are fenced
     again. `require_wanted` is called while brokers do not answer, and may raise to end the wait.
     It stops only producers initialised before: void the plans first, so that none initialises later with one.
     """

@@ -50,7 +50,7 @@ class CacheDamaged(Exception):
 
 
 class LedgerCache:
-    """One connection behind one lock: writes come from the follower's thread, reads from any.
+    """One connection after one lock: writes come from the follower's thread, reads from any.
 
     Reads wait while the content is being read again after damage, so that a known object never looks new.
     """
@@ -80,7 +80,7 @@ class LedgerCache:
             return self._is_damaged
 
     def at_end_ms(self) -> int | None:
-        """When the follower last stood at the topic's visible end (ms since 1970)."""
+        """When the follower last was at the topic's visible end (ms since 1970)."""
         found = self._meta("at_end_ms")
         return None if found is None else int(found)
 
@@ -106,7 +106,7 @@ class LedgerCache:
             self._database = self._connected(None)
 
     def finish(self) -> None:
-        """Everything up to where the cache stood before has been read again: let readers go on."""
+        """Everything up to where the cache was before has been read again: let readers continue."""
         with self._lock:
             self._is_whole = True
             self._lock.notify_all()
@@ -178,7 +178,7 @@ class LedgerCache:
         return _known(self._select(sql.BY_STATE, (state.value, limit)))
 
     def unfinished(self, after: ObjectId | None = None) -> Iterator[CachedEntry]:
-        """Objects that become pending on taking the lead (partial, failed, asked for again) behind `after`.
+        """Objects that become pending on taking the lead (partial, failed, asked for again) after `after`.
 
         In order of bucket, key and ETag, and read in pages as `scan` is.
         """

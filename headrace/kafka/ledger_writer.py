@@ -79,7 +79,7 @@ class LedgerWriter:
     ) -> None:
         """Commit these writes, all or none; return when the broker has acknowledged it.
 
-        `offsets` are committed for the group beside, `other` are those of another one. A transaction that is
+        `offsets` are committed for the group as well, `other` for another one. A transaction that is
         aborted is made again: the writes
         say what is, so repeating them is harmless. LeadershipLost when another driver or generation took
         over; CommitUnknown when the commit was not answered within `timeout` seconds (`initialise` and read,

@@ -23,7 +23,7 @@
     ├── TransactionAborted        everything since the last checkpoint is produced again
     └── Fenced                    a newer producer or generation exists: this task must end
 
-`headrace.model.error_policy` maps every class below ObjectError and beside it to what becomes of the object.
+`headrace.model.error_policy` maps every class below ObjectError and next to it to what becomes of the object.
 """
 
 

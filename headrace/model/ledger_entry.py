@@ -59,7 +59,7 @@ LedgerKey = ObjectId | SplitKey | ControlKey
 class LedgerEntry:
     """The checkpoint of one object or split.
 
-    `position` is where work goes on, None before the first row. `cuts` is set only in the own entry of a
+    `position` is where work continues, None before the first row. `cuts` is set only in the own entry of a
     split object. `options` is the hash of the settings that give either its meaning. `records` and `bad`
     count from the object's start. Sizes in bytes, times in ms since 1970. `sides` and `tombstones` are what
     the object is read with, which its position covers. `action` is the text of the `post.action` that is owed

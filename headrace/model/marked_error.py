@@ -7,7 +7,7 @@ class MarkedError(ValueError):
     """`start` and `end` are the span of the wrong part, as indices into `source`; at least one character."""
 
     def __init__(self, problem: str, *, source: str, start: int, end: int) -> None:
-        """Keep the span beside the sentence."""
+        """Keep the span next to the sentence."""
         self.problem = problem
         self.source = source
         self.start = start

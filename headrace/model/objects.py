@@ -114,7 +114,7 @@ class SideObject:
 @fast_pickle
 @dataclass(frozen=True, slots=True, order=True)
 class RowPlace:
-    """`count` tombstones, from row `first` of their object on, stand before row `row` of a value object."""
+    """`count` tombstones, from row `first` of their object on, are before row `row` of a value object."""
 
     row: int
     first: int
@@ -124,7 +124,7 @@ class RowPlace:
 @fast_pickle
 @dataclass(frozen=True, slots=True)
 class PlacedTombstones:
-    """Rows of a tombstone object that stand between those of a value object."""
+    """Rows of a tombstone object that are between those of a value object."""
 
     keys: SideObject
     headers: SideObject | None

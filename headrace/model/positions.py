@@ -1,4 +1,4 @@
-"""Where in an object work goes on: always *after* the last row accounted for, never in the middle of one."""
+"""Where work on an object continues: always *after* the last row accounted for, never within one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ PlainPosition = BytePosition | ElementPosition | BlockPosition | RowPosition
 @fast_pickle
 @dataclass(frozen=True, slots=True, order=True)
 class JoinedPosition:
-    """An object that is read with others: where its own rows go on, how many of them are before that.
+    """An object that is read with others: where its own rows continue, how many of them are before that.
 
     `values` None is the object's beginning. `tombstones` counts those merged between the rows before.
     """
@@ -62,7 +62,7 @@ class JoinedPosition:
 @fast_pickle
 @dataclass(frozen=True, slots=True, order=True)
 class MemberPosition:
-    """Zip and tar: the entry, from 0, the byte of its header, its name, and where in it work goes on.
+    """Zip and tar: the entry, from 0, the byte of its header, its name, and where in it work continues.
 
     The byte is one of the object, of a tar that is compressed one of its decompressed stream.
     """
@@ -100,7 +100,7 @@ def position_as_dict(position: Position) -> dict[str, Any]:
 def position_from_dict(shape: Mapping[str, object]) -> Position:
     """The position that `position_as_dict` gave; ValueError for any other shape.
 
-    Keys beside the known ones are left alone: the hash of the options travels in the same JSON object.
+    Keys next to the known ones are left alone: the hash of the options travels in the same JSON object.
     """
     if "values" in shape:
         return _joined_from_dict(shape)

@@ -14,9 +14,9 @@ __all__ = ["NULL_LENGTH", "BadRow", "Column", "Numbers", "RowBatch", "RowPositio
 class BadRow:
     """A row that cannot become a record: found before row `index` of its batch, at `position` in the object.
 
-    `raw` is the row as it stood, or None when it could not be cut out or is too large to keep; `size` in
+    `raw` is the row as it was, or None when it could not be cut out or is too large to keep; `size` in
     bytes is known either way. `reason` is a word of the `headrace_bad_records_total` metric; `message` is for
-    a person and never holds content. `after` is where reading goes on behind the row.
+    a person and never holds content. `after` is where reading continues after the row.
     """
 
     index: int
@@ -42,9 +42,9 @@ class RowBatch:
 
     `keys` None means the object's constant key for every row. `headers` holds the headers of each row that
     differ from row to row (None: only the constant ones). `timestamps_ms` None means the constant one, and a
-    value below 0 the time of producing. `after` is the position behind the last row, bad ones included: a
+    value below 0 the time of producing. `after` is the position after the last row, bad ones included: a
     checkpoint there loses and repeats nothing. `positions(i)` is where row i begins. `inexact` counts what a
-    restore could not give back as it was. `topic` is set behind transforms: where the records go, and they
+    restore could not give back as it was. `topic` is set after transforms: where the records go, and they
     have all of their headers and their keys in the batch; None: both are as the object's target says.
     """
 

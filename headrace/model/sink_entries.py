@@ -45,7 +45,7 @@ class Upload:
     """A multipart upload all of whose parts are sent: whoever has this can complete it.
 
     `parts` are, in the order of their numbers from 1, the ETags, quotes included, each with a space and the
-    part's checksum behind it where S3 has one (`headrace.s3.part_text`). `role` is empty for the
+    part's checksum after it where S3 has one (`headrace.s3.part_text`). `role` is empty for the
     object of the values, else what a side object holds (`keys`, `headers`).
     """
 
@@ -64,7 +64,7 @@ class Upload:
 class SealedObject:
     """An object whose completion a transaction has committed together with the offsets of what is in it.
 
-    `id` is unique, stands in the metadata `headrace-object` of each upload, and is the ledger's key: names
+    `id` is unique, is in the metadata `headrace-object` of each upload, and is the ledger's key: names
     may recur. `group` is the canonical text of the values that group records, empty when all are one group.
     `uploads` are completed in their order, the main one last. `sealed_ms` is since 1970. `options` is the
     hash of what decides grouping and content. `bucket` is named where an object may go to another one.
@@ -117,7 +117,7 @@ class PartitionCheckpoint:
     dead_letters: tuple[int, ...] = ()
     options: str = ""
     is_made_again: bool = False
-    """Records of an earlier topic of this name were archived: names of this one's objects stand apart."""
+    """Records of an earlier topic of this name were archived: names of this one's objects are apart."""
 
     @property
     def partition_of(self) -> TopicPartition:

@@ -1,4 +1,4 @@
-"""What the leader and a slot of the sink send each other, beside `Hello` to `Ready` of the source's slots.
+"""What the leader and a slot of the sink send each other, next to `Hello` to `Ready` of the source's slots.
 
     task                                   leader
     Ready()                        ──▶
@@ -11,7 +11,7 @@
     PartitionReleased(..)          ──▶     its topic is gone, and all that was read of it is committed
     SinkProgress(..)               ──▶     every second
     PartitionStopped(..)           ──▶     a record that nothing but an operator gets past
-    Finished(outcome)              ──▶     after End(), or when it cannot go on
+    Finished(outcome)              ──▶     after End(), or when it cannot continue
 
 A slot keeps its partitions until it is asked to end: it then closes what is open, commits, completes, and is
 given another batch.
@@ -161,7 +161,7 @@ class PartitionReleased(SinkReport):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStopped(SinkReport):
-    """A partition stands at a record that is refused; the others go on. `message` holds no content."""
+    """A partition is at a record that is refused; the others continue. `message` holds no content."""
 
     topic: str
     partition: int
@@ -185,4 +185,4 @@ class SinkProgress(SinkReport):
     problems: dict[str, str] = field(default_factory=dict)
     """What keeps the slot from going on at the moment, by part."""
     lost_offsets: tuple[tuple[str, int, int, int], ...] = ()
-    """Topic, partition, first and behind the last offset that Kafka had deleted before they were read."""
+    """Topic, partition, first and after the last offset that Kafka had deleted before they were read."""

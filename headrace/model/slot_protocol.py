@@ -125,7 +125,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
-    """`last_worker` held the slot's producer last, with nothing fenced since; None: initialise anew."""
+    """`last_worker` held the slot's producer last, with nothing fenced since; None: initialise again."""
 
     last_worker: str | None
 

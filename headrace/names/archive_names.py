@@ -25,7 +25,7 @@ class LayoutName(StrEnum):
 
 
 class ObjectKind(StrEnum):
-    """What the rows of an object are parts of: values, or (Confluent) keys or headers beside them."""
+    """What the rows of an object are parts of: values, or (Confluent) keys or headers next to them."""
 
     VALUES = "values"
     KEYS = "keys"
@@ -136,7 +136,7 @@ def read_topic_directories(directories: Sequence[str], topic: re.Pattern[str]) -
 
 
 def without_prefix(key: str, prefix: str) -> str | None:
-    """The key behind `aws.s3.prefix`, or None where it has another one."""
+    """The key after `aws.s3.prefix`, or None where it has another one."""
     return key[len(prefix) :] if key.startswith(prefix) else None
 
 

@@ -23,7 +23,7 @@ _IDENTITY: Final = frozenset({NameField.TOPIC, NameField.PARTITION, *OFFSETS})
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """One token: `step` gives the state behind a character (None: not taken), from state 0.
+    """One token: `step` gives the state after a character (None: not taken), from state 0.
 
     `token` is the number of the token that it is a part of.
     """
@@ -36,7 +36,7 @@ class _Reader:
 def is_ambiguous(template: NameTemplate, extension: str, *, plain: bool = False) -> bool:
     """Whether two objects can have one name of this template.
 
-    Escaped values have to be told apart as well. With `plain` ones, which hold any character, it is enough
+    Escaped values have to be distinguished as well. With `plain` ones, which hold any character, it is enough
     that topic, partition and offsets can be read: no two objects of a partition have one first offset.
     """
     if not plain:
@@ -49,7 +49,7 @@ def is_ambiguous(template: NameTemplate, extension: str, *, plain: bool = False)
 
 
 def _identity(template: NameTemplate, *, last: bool) -> Collection[int]:
-    """The tokens that tell objects apart, of each field one."""
+    """The tokens that distinguish objects, of each field one."""
     found: dict[NameField, int] = {}
     for place, token in enumerate(template.tokens):
         if isinstance(token, NameVariable) and token.field in _IDENTITY and token.padding.is_readable:
@@ -87,7 +87,7 @@ def _alphabet(template: NameTemplate, extension: str) -> list[str]:
 
 
 def _behind(readers: tuple[_Reader, ...], place: _Place, char: str) -> Iterator[_Place]:
-    """Where a reading at this place can be behind the character: within its token, or in a later one."""
+    """Where a reading at this place can be after the character: within its token, or in a later one."""
     number, state = place
     if number >= 0 and (behind := readers[number].step(state, char)) is not None:
         yield number, behind
@@ -179,7 +179,7 @@ def _digits(number: int, width: int) -> _Reader:
 def _number(number: int, width: int) -> _Reader:
     """A number with zeros before it up to the width: a longer one has none.
 
-    Behind a zero the states are how many digits there are, behind another first digit the same above `width`.
+    After a zero the states are how many digits there are, after another first digit the same above `width`.
     """
 
     def step(state: int, char: str) -> int | None:

@@ -23,7 +23,7 @@ TAKES: Final = "padding=true, padding=false or padding=N, and after it ,char=C a
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Up to `width` characters are filled with `char`; a longer number stands as it is."""
+    """Up to `width` characters are filled with `char`; a longer number is as it is."""
 
     width: int = 1
     char: str = "0"
@@ -66,7 +66,7 @@ OFFSET_DIGITS: Final = 20
 
 
 class NameField(StrEnum):
-    """What may stand between `{{` and `}}`."""
+    """What may be between `{{` and `}}`."""
 
     TOPIC = "topic"
     PARTITION = "partition"
@@ -191,7 +191,7 @@ def _variable(source: str, start: int, end: int) -> NameVariable:
 
 
 def _with_parameter(field: NameField, text: str) -> NameVariable:
-    """The variable with what stands behind its colon; ValueError says what is wrong there."""
+    """The variable with what is after its colon; ValueError says what is wrong there."""
     if field in _READERS:
         return _READERS[field](field, text)
     if not text:

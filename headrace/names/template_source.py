@@ -35,7 +35,7 @@ class TemplateError(MarkedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """What stands between placeholders: a regular expression in `search`, itself in `exact`."""
+    """What is between placeholders: a regular expression in `search`, itself in `exact`."""
 
     text: str
     start: int
@@ -48,7 +48,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
-    """One `{{name}}` or `{{name:parameter=value}}` and where it stands in the template."""
+    """One `{{name}}` or `{{name:parameter=value}}` and where it is in the template."""
 
     name: Name
     start: int

@@ -196,7 +196,7 @@ def _s3(values: Values) -> settings.S3Settings:
 
 
 def _path_style(values: Values) -> bool:
-    """Whether the bucket stands in the path of addresses: as given, else with an endpoint of another S3."""
+    """Whether the bucket is in the path of addresses: as given, else with an endpoint of another S3."""
     given = values[reading_options.PATH_STYLE]
     return values[reading_options.ENDPOINT_URL] is not None if given is None else given
 

@@ -1,4 +1,4 @@
-"""What options mean beside one another: combinations that cannot do what they say are problems at start."""
+"""What options mean next to one another: combinations that cannot do what they say are problems at start."""
 
 import re
 from typing import Any, Final
@@ -55,7 +55,7 @@ _CONVERTERS: Final[dict[RecordPart, Option[Any]]] = {
 
 
 def check_transforms(values: Values, chain: TransformChain, *, routed: frozenset[str]) -> None:
-    """Note what transforms cannot do beside the other options; `routed` topics have names of their own."""
+    """Note what transforms cannot do next to the other options; `routed` topics have names of their own."""
     if not chain or not values.are_good(*_CONVERTERS.values(), sink.FORMAT, record_options.INPUT_FORMAT):
         return
     if direction(values) is Direction.SINK:

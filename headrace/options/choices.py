@@ -141,7 +141,7 @@ class InputLayout(StrEnum):
 
 
 class RestoreSidecars(StrEnum):
-    """What becomes of the objects in which a sink put keys and headers beside those of values."""
+    """What becomes of the objects in which a sink put keys and headers next to those of values."""
 
     AUTO = "auto"
     REQUIRED = "required"

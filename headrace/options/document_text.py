@@ -119,7 +119,7 @@ def _yaml_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
 
 
 def _flat(members: _Members, problems: Problems) -> Sequence[tuple[str, object]]:
-    """Return the options of either shape; in the second one `name` stands beside `config`."""
+    """Return the options of either shape; in the second one `name` is next to `config`."""
     configs = [value for name, value in members if name == "config" and isinstance(value, _Members)]
     if not configs:
         return members

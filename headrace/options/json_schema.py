@@ -17,7 +17,7 @@ _KINDS: Final[dict[str, list[str]]] = {
 def json_schema() -> dict[str, Any]:
     """The schema of a flat configuration, and of Connect's shape `{"name": .., "config": {..}}`.
 
-    A configuration that it refuses may still be right where it names another maker's connector class.
+    A configuration that it refuses may still be right where it names another vendor's connector class.
     """
     by_name = {option.name: option for option in OPTIONS}
     flat: dict[str, Any] = {

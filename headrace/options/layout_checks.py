@@ -1,4 +1,4 @@
-"""What a sink is told, held against the layout of another maker's sink."""
+"""What a sink is told, held against the layout of another vendor's sink."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

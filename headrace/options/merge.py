@@ -31,7 +31,7 @@ SPELLINGS: Final = (*CANONICAL, *client_names.TOP_LEVEL, *WITHOUT_MEANING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign:
-    """What a configuration of another maker's connector may hold: `names`, and lines that decide nothing.
+    """What a configuration of another vendor's connector may hold: `names`, and lines that decide nothing.
 
     `is_leftover` is asked with an option and its text.
     """

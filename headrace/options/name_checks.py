@@ -40,7 +40,7 @@ _COLUMNAR: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
 def side_fields(values: Values) -> frozenset[OutputField]:
-    """Return the fields of records that stand in side objects."""
+    """Return the fields of records that are in side objects."""
     if not values.are_good(sides.SIDECAR_OBJECTS):
         return frozenset()
     return frozenset(_PARTS[role][0] for role in values[sides.SIDECAR_OBJECTS])
@@ -69,7 +69,7 @@ def sidecars(
 
 
 def tombstone_template(source: str, directory: str) -> str:
-    """Return the template of names in which `directory` stands between the topic's and the file."""
+    """Return the template of names in which `directory` is between the topic's and the file."""
     *directories, file = source.split("/")
     own = next((place for place, each in enumerate(directories) if "{{topic}}" in each.replace(" ", "")), -1)
     return "/".join([*directories[: own + 1], directory, file])

@@ -1,4 +1,4 @@
-"""A hash of the settings that give a position in an object its meaning, kept beside it in the ledger."""
+"""A hash of the settings that give a position in an object its meaning, kept next to it in the ledger."""
 
 import hashlib
 from typing import Any

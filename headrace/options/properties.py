@@ -1,6 +1,6 @@
 """Java's `.properties` text to names and values, by the rules of java.util.Properties.load.
 
-Natural lines end with LF, CR or CRLF; a line whose last backslash is not itself escaped goes on in the next
+Natural lines end with LF, CR or CRLF; a line whose last backslash is not itself escaped continues in the next
 one, whose leading white space is dropped. `#` and `!` begin a comment where a line begins. The name ends at
 the first unescaped `=`, `:` or white space.
 https://docs.oracle.com/en/java/javase/17/docs/api/java.base/java/util/Properties.html

@@ -57,7 +57,7 @@ def is_restore(values: Values) -> bool:
 
 
 def input_format(values: Values) -> InputFormat:
-    """Return what objects hold, where `input.format` is good; beside a layout each object says it itself."""
+    """Return what objects hold, where `input.format` is good; next to a layout each object says it itself."""
     if is_restore(values) and not values.is_given(record_options.INPUT_FORMAT):
         return InputFormat.AUTO
     found: InputFormat = values[record_options.INPUT_FORMAT]

@@ -14,8 +14,8 @@ class Form(StrEnum):
     """What a stored value, key or header becomes (`restore.value`, `restore.key`, `restore.header`).
 
     auto: by the layout's own marks; else csv fields are base64, JSON strings text, other JSON its own text,
-    bytes of Avro and Parquet bytes. json: its JSON as it stands in the object. string: text without quotes.
-    base64: the bytes behind it.
+    bytes of Avro and Parquet bytes. json: its JSON as it is in the object. string: text without quotes.
+    base64: the bytes after it.
     """
 
     AUTO = "auto"
@@ -33,7 +33,7 @@ class TimestampFrom(StrEnum):
 
 
 class Enveloped(StrEnum):
-    """Whether rows carry key, headers and more beside the value, or are the value alone."""
+    """Whether rows carry key, headers and more next to the value, or are the value alone."""
 
     AUTO = "auto"
     YES = "yes"

@@ -1,4 +1,4 @@
-"""Where records go: template, topic, ordering and the topics beside the output, held against one another."""
+"""Where records go: template, topic, ordering and the topics next to the output, held against one another."""
 
 from typing import Any
 

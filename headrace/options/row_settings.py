@@ -1,4 +1,4 @@
-"""How the rows of CSV and text are told apart, as the decoders get it."""
+"""How the rows of CSV and text are distinguished, as the decoders get it."""
 
 from dataclasses import dataclass
 from typing import Final

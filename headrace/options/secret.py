@@ -62,7 +62,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def without_url_secrets(text: str) -> str:
-    """Return a text with what stands before the @ of a URL masked, and parameters of one of Spark Connect."""
+    """Return a text with what is before the @ of a URL masked, and parameters of one of Spark Connect."""
     shown = _USER_INFO.sub(f"{MASK}@", text)
     return _CONNECT_PARAMETER.sub(rf"\1{MASK}", shown) if shown.lstrip().startswith("sc://") else shown
 

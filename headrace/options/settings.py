@@ -160,7 +160,7 @@ def _is_address(host: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3Settings:
-    """The bucket and how to reach it. `path_style`: it stands in the path of addresses.
+    """The bucket and how to reach it. `path_style`: it is in the path of addresses.
 
     `proxy` is a URL with what it asks for in it; None leaves proxies to the environment.
     """
@@ -221,7 +221,7 @@ class DiscoverySettings:
 class RoutingSettings:
     """Where records go. `topic` wins over the template's; one of both is there, unless keys are a layout's.
 
-    `file_name_template` is None only beside a layout.
+    `file_name_template` is None only next to a layout.
     """
 
     file_name_template: str | None
@@ -237,7 +237,7 @@ class RestoreSettings:
 
     `layout` None: found out for each key. `is_format_given`: `input.format` decides how rows are cut out, and
     not the object. `is_header_given`: it was said whether csv begins with the names of its columns.
-    `separator` stands behind each value of Confluent's bytes.
+    `separator` is after each value of Confluent's bytes.
     """
 
     layout: LayoutName | None
@@ -377,7 +377,7 @@ class Settings:
     option's effective value as it may be shown, and `given` the names of those that the configuration names.
     `texts` holds, for each of those, its text as it was written and with its references replaced. `sink` is
     None for a source. `post_action` is what becomes of
-    objects that are done. `translated` is there when the configuration is one of another maker's sink.
+    objects that are done. `translated` is there when the configuration is one of another vendor's sink.
     """
 
     identity: IdentitySettings

@@ -120,7 +120,7 @@ def has_envelope(values: Values) -> bool:
 def output_fields(values: Values) -> tuple[OutputField, ...]:
     """Return the fields in their own order; of `bytes` and `text` the value, unless another is named.
 
-    Without what stands in side objects. Other sinks' layouts have them in the order of the option.
+    Without what is in side objects. Other sinks' layouts have them in the order of the option.
     """
     form = layout_form(values)
     if form is not None:

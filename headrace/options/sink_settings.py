@@ -1,6 +1,6 @@
 """What a sink is told: which topics, how their records become objects, names, parts and errors.
 
-A part of `Settings`; what both directions share (bucket, credentials, clients, `errors.*`) stands there.
+A part of `Settings`; what both directions share (bucket, credentials, clients, `errors.*`) is there.
 """
 
 import re
@@ -113,7 +113,7 @@ class NameTimeSource(StrEnum):
 
 
 class NameValues(StrEnum):
-    """How values stand in names: so that different ones stay different, or as they are."""
+    """How values are in names: so that different ones stay different, or as they are."""
 
     ESCAPED = "escaped"
     PLAIN = "plain"
@@ -182,7 +182,7 @@ class SideFormat:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sidecars:
-    """Which side objects stand beside an object of values; None: not this one.
+    """Which side objects are next to an object of values; None: not this one.
 
     `tombstone_template` names the objects of records without a value, which have their keys (and headers)
     alone; None: they are rows of the others.
@@ -204,7 +204,7 @@ NO_SIDECARS: Final = Sidecars()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutRows:
-    """What rows of other sinks' layouts depend on beside the rest.
+    """What rows of other sinks' layouts depend on next to the rest.
 
     `csv_value` is how Aiven's csv holds values, `avro_codec` the compression inside its Avro, while
     `OutputSettings.compression` is around the whole file. `headers` is how the values of headers are read.
@@ -231,7 +231,7 @@ class OutputSettings:
     `fields` are in the order of OutputField, with other sinks' layouts in that of the option. Without
     `envelope` there is one field, written bare.
     `compression` is never AUTO: that of the whole object for text, json, csv and bytes, that inside it for
-    Avro and Parquet. `compression_level` None: the codec's own. `separator` stands behind each record of
+    Avro and Parquet. `compression_level` None: the codec's own. `separator` is after each record of
     bytes and text. `json_format` is how JSON made from Avro shows dates, decimals and bytes.
     """
 
@@ -262,7 +262,7 @@ class NameSettings:
     """How objects are named. `value_path` is the field that holds the time with NameTimeSource.VALUE.
 
     `template` is checked: it has a field for whatever keeps names apart, or it names records by key alone.
-    `prefix` stands before what the template gives, as it is. `missing` is the text of a null, or of a field
+    `prefix` is before what the template gives, as it is. `missing` is the text of a null, or of a field
     that is not there, among plain values. `round_ms`: times are shown at the multiple of it before them; 0 is
     off.
     """

@@ -1,7 +1,7 @@
 """The forms that a value may take: each a sentence saying what is expected, and the parser that holds to it.
 
 A parser gets text and returns a value or raises FormError. The reason it gives never contains the text, which
-may be a secret; whoever reports the problem decides whether the value may be shown beside it.
+may be a secret; whoever reports the problem decides whether the value may be shown next to it.
 """
 
 import re
@@ -64,7 +64,7 @@ class HostPort:
 
 
 def integer(low: int, high: int | None = None, *, unit: str = "", also: int | None = None) -> Form[int]:
-    """Return the form of a whole number between two bounds, or one special value beside them."""
+    """Return the form of a whole number between two bounds, or one special value next to them."""
     top = _INT_MAX if high is None else high
     numbers = f"a whole number{f' of {unit}' if unit else ''} from {low:,}"
     expected = (

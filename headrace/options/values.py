@@ -1,4 +1,4 @@
-"""The options of a configuration, parsed one by one; what one means beside another is for `checks`."""
+"""The options of a configuration, parsed one by one; what one means next to another is for `checks`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Fate(StrEnum):
-    """What becomes of an option of another maker."""
+    """What becomes of an option of another vendor."""
 
     KEPT = "kept"
     CHANGED = "changed"

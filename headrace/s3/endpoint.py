@@ -25,7 +25,7 @@ class Endpoint:
     host: str
     """The header: with the port unless it is the scheme's own."""
     prefix: str
-    """What stands before the key in the path, with its slash."""
+    """What is before the key in the path, with its slash."""
     region: str | None
     user_agent: str
 

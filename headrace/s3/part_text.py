@@ -22,7 +22,7 @@ def crc32_text(crc32: int) -> str:
 
 
 def part_text(answer: Mapping[str, Any]) -> str:
-    """What an upload's record in the ledger keeps of a sent part: `"etag"`, and its checksum behind a space.
+    """What an upload's record in the ledger keeps of a sent part: `"etag"`, and its checksum after a space.
 
     The checksum is what S3 has answered: a store that knows none is not asked about it later.
     """

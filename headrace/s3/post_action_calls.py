@@ -85,9 +85,9 @@ class PostActionCalls:
             ) from error
 
     def move(self, key: str, etag: str, target: str) -> bool:
-        """The object stands under `target` with its metadata and tags, and is gone where it was.
+        """The object is under `target` with its metadata and tags, and is gone where it was.
 
-        Where other content has that key, it stays, and the object goes to the key with its ETag behind.
+        Where other content has that key, it stays, and the object goes to the key with its ETag after.
         """
         found = self._current(key, etag)
         if found is None:
@@ -153,7 +153,7 @@ class PostActionCalls:
         )
 
     def tag(self, key: str, etag: str, name: str, value: str) -> bool:
-        """The object has this tag beside those that it has."""
+        """The object has this tag next to those that it has."""
         found = self._current(key, etag)
         if found is None:
             return False
@@ -205,7 +205,7 @@ class PostActionCalls:
         )
 
     def _kept(self, key: str, etag: str) -> dict[str, Any]:
-        """What a copy has of the object beside its content, and of which content it is one."""
+        """What a copy has of the object next to its content, and of which content it is one."""
         known = self._calls.retried(
             lambda: self._client.head_object(Bucket=self._bucket, Key=key), what=self._url(key)
         )

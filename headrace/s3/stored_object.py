@@ -1,4 +1,4 @@
-"""An object that stands in the bucket, read as what it was when it was first asked for."""
+"""An object that is in the bucket, read as what it was when it was first asked for."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final

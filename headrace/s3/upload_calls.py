@@ -92,7 +92,7 @@ class UploadCalls:
         metadata: Given | None = None,
         tags: Given | None = None,
     ) -> str:
-        """The id of a new upload, whose metadata names the object; `tags` are beside those of the options."""
+        """The id of a new upload, whose metadata names the object; `tags` join those of the options."""
         described = self._described(object_id, content_type, metadata, tags)
         answer = self._called(
             self._client.create_multipart_upload, bucket, key, ChecksumAlgorithm="CRC32", **described

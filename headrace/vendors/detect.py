@@ -76,7 +76,7 @@ def detect(key: str, options: NameOptions, head: bytes | None = None) -> Detecti
     """The layout of the object, the same for the same key and head; `head` is decompressed, None if unread.
 
     Where two layouts would write the key the content decides; where that does not tell, or speaks of another
-    layout than the name, there is no name but a sentence with the remedy. Keys that one layout alone writes
+    layout than the name, there is no name but a sentence with the fix. Keys that one layout alone writes
     need no content.
     """
     pattern = pattern_of(key)

@@ -1,4 +1,4 @@
-"""Lines that decide nothing in another maker's connector, and so nothing here: one warning says which.
+"""Lines that decide nothing in another vendor's connector, and so nothing here: one warning says which.
 
 A connector of Kafka Connect passes over what it does not know: options of other connectors, of Connect's
 worker, comments. What resembles an option that is known, or is of one of its groups, may be a misspelled or a

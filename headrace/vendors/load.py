@@ -146,7 +146,7 @@ def _leftovers(
 
 
 def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]) -> Foreign:
-    """Return what else a configuration may hold that names another maker's connector."""
+    """Return what else a configuration may hold that names another vendor's connector."""
     if vendor is not None:
         return Foreign(owner=vendor.name, names=names_of(vendor))
     if configuration.get("connector.class", "").strip() not in AIVEN_SOURCES:

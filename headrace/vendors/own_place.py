@@ -37,7 +37,7 @@ class OwnPlace:
         )
 
     def checked_offsets(self, offsets: Numbers | None, faults: Faults) -> Numbers | None:
-        """The offsets; one before the object's first or behind its last one is a fault of its row."""
+        """The offsets; one before the object's first or after its last one is a fault of its row."""
         if offsets is None or (self.first is None and self.last is None) or not len(offsets):
             return offsets
         first = 0 if self.first is None else self.first

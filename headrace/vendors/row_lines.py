@@ -65,9 +65,9 @@ class RowLines:
         self._kept: tuple[Column, Members] | None = None
 
     def fit(self, lines: Column) -> bool:
-        """True when each line is a row, where nothing but white space stands between them; they are kept.
+        """True when each line is a row, where nothing but white space is between them; they are kept.
 
-        That no value goes on in the next line has to be known. False may still mean that all of them fit.
+        That no value continues in the next line has to be known. False may still mean that all of them fit.
         """
         self._kept = None
         gathered = _Gathered(self._wanted)
@@ -89,7 +89,7 @@ class RowLines:
         return self._known(rows) or self._parsed(rows, faults)
 
     def _known(self, rows: Column) -> Members | None:
-        """What was kept of these rows, if they stand side by side among the lines that were kept."""
+        """What was kept of these rows, if they are side by side among the lines that were kept."""
         if self._kept is None or not len(rows) or rows.buffer is not self._kept[0].buffer:
             return None
         lines, members = self._kept

@@ -121,7 +121,7 @@ def table_name(topic: str) -> str:
 
 
 def _shares(settings: Settings, topic: str) -> bool:
-    """Whether topics beside this one go to the same place."""
+    """Whether topics next to this one go to the same place."""
     assert settings.sink is not None, "a source writes no objects"
     route = settings.sink.route(topic)
     names = settings.sink.topics.names if route is None else route.topics

@@ -1,4 +1,4 @@
-"""`headrace check`: the configuration, then what it points at, one line each, with the remedy."""
+"""`headrace check`: the configuration, then what it points at, one line each, with the fix."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ def check(
     """Check the configuration and what it points at: Java, bucket, queue, topics, ledger, transactions.
 
     One line each, and under those that need it, what to do. Reads the beginning of a few objects (64 KiB of
-    six at most) to see whether input.format fits, and writes nothing, so it is safe beside a running service.
+    six at most) to see whether input.format fits, and writes nothing: it is safe next to a running service.
     Ends with 0, with 2 when the configuration is wrong, or with 3 when something it points at is not usable;
     warnings do not count.
     """

@@ -1,4 +1,4 @@
-"""What the shell offers after the Tab key, beside commands, options and choices, which typer knows itself.
+"""What the shell offers after the Tab key, next to commands, options and choices, which typer knows itself.
 
 CONFIG and other files are left to the shell: it offers files where nothing else is offered.
 """

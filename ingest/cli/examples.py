@@ -1,4 +1,4 @@
-"""What stands under the options in each command's `--help`: an example of its use, and its exit codes."""
+"""What is under the options in each command's `--help`: an example of its use, and its exit codes."""
 
 from typing import Final
 

@@ -45,7 +45,7 @@ def mark(
 
     Lists the bucket, shows the objects that are not done yet, and asks. Before the first start: stop the
     other tool, mark what it has brought to Kafka (--until its last object's time, say), then `headrace run`
-    takes up the rest. `headrace replay --from-start` undoes it. Works beside a running service too.
+    picks up the rest. `headrace replay --from-start` undoes it. Works next to a running service too.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     refuse_sink(settings, "this command is about the objects that a source reads")

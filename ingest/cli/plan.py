@@ -45,7 +45,7 @@ _MAX_PARTITIONS: Final = 8
 
 
 def archive_lines(preview: ArchivePreview) -> Iterator[str]:
-    """Each topic in a paragraph: what is there, what comes back, and where offsets do not go on."""
+    """Each topic in a paragraph: what is there, what comes back, and where offsets do not continue."""
     topics = list(preview.topics())
     for topic in topics[:_MAX_TOPICS]:
         yield ""
@@ -144,7 +144,7 @@ def plan(
     """Show what `run` would do now: objects and bytes by topic-partition, done, pending, and left out.
 
     Lists the bucket and reads the ledger, if there is one. Writes nothing, so it is safe at any time, also
-    beside a running service. Use it before the first start: a key under "left out" is one that `run` will
+    next to a running service. Use it before the first start: a key under "left out" is one that `run` will
     never touch. Opens no object, unless it is an archive (input.layout): then the beginnings of a few objects
     of each topic say what comes back exactly and what does not, and names and tags where offsets are missing.
     Of a sink: what of its topics is not archived yet, by topic and partition. Of a query of Spark (its

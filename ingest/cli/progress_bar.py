@@ -24,7 +24,7 @@ def is_terminal(stream: TextIO) -> bool:
 def progress(what: str, *, unit: str, total: int | None = None) -> Iterator[ProgressCallback]:
     """The function that moves the bar, `report(done, of)`; the bar goes when the command is done.
 
-    It is drawn on standard error, so that standard output can go on into a pipe. Without a terminal nothing
+    It is drawn on standard error, so that standard output can go into a pipe. Without a terminal nothing
     is printed. NO_COLOR is respected.
     """
     columns = (

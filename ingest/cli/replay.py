@@ -70,11 +70,11 @@ def replay(
     log_level: Level = LogLevel.WARNING,
     log_format: Format = LogFormat.CONSOLE,
 ) -> None:
-    """Ingest objects again: those in quarantine go on from where they stopped, and nothing is repeated.
+    """Ingest objects again: those in quarantine continue from where they stopped, and nothing is repeated.
 
     Shows the objects and asks. Repair the cause first: set errors.tolerance=all, say, and replay the
-    quarantined objects; each then goes on behind its last good record. Objects that are done need
-    --from-start, which repeats their records. Works beside a running service, which applies it in its own
+    quarantined objects; each then continues after its last good record. Objects that are done need
+    --from-start, which repeats their records. Works next to a running service, which applies it in its own
     transaction, and without one.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)

@@ -49,7 +49,7 @@ def watch(ask: Callable[[], Shape], lines: Lines, interval: float, *, as_json: b
 
 
 def shown(shape: Shape, lines: Lines, rates: deque[float]) -> Text:
-    """What stands on the terminal: the lines of `status`, the rates of the last minute, the last objects."""
+    """What is on the terminal: the lines of `status`, the rates of the last minute, the last objects."""
     text = Text()
     for number, line in enumerate(lines(shape)):
         label = line.partition(" ")[0]
@@ -72,7 +72,7 @@ def shown(shape: Shape, lines: Lines, rates: deque[float]) -> Text:
 
 
 def sparkline(rates: deque[float]) -> str:
-    """One sign a rate, as high as the rate is beside the highest of them.
+    """One sign a rate, as high as the rate is next to the highest of them.
 
     >>> sparkline(deque([0.0, 1.0, 4.0, 8.0]))
     ' ▁▄█'

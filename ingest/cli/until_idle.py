@@ -64,7 +64,7 @@ def amounts(shape: dict[str, Any]) -> tuple[int, int]:
 
 
 def description(shape: dict[str, Any]) -> str:
-    """What stands beside the bar."""
+    """What is next to the bar."""
     finished, known = amounts(shape)
     parts = [
         f"{finished:,} of {counted(known, 'object')}",

@@ -121,7 +121,7 @@ class HostedConnector:
             run.connector.close()
 
     def _live_once(self) -> None:
-        """Run until it is asked to end, or cannot go on."""
+        """Run until it is asked to end, or cannot continue."""
         settings = self._load(self.record)
         failures = ThreadFailures()
         before = self._run

@@ -375,7 +375,7 @@ class _FreshStore:
 
 
 def loading(settings: WorkerSettings, load_text: Any) -> LoadSettings:
-    """What reads a connector's configuration beside the worker's file."""
+    """What reads a connector's configuration next to the worker's file."""
 
     def load(record: ConnectorRecord) -> Settings:
         if record.problem is not None:

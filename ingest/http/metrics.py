@@ -28,7 +28,7 @@ _LATENCY_BUCKETS = (0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900
 
 
 class _Objects(Collector):
-    """`headrace_objects{state}`, asked of the catalogue at each scrape, beside `headrace_objects_total`.
+    """`headrace_objects{state}`, asked of the catalogue at each scrape, next to `headrace_objects_total`.
 
     The registry would refuse the two names side by side (a counter claims its base name as well), although
     the text format keeps them apart; a collector of its own, which describes nothing beforehand, may.

@@ -23,7 +23,7 @@ class RecentObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedObject:
-    """An object that needs a person, as the ledger has it; key and error are made printable.
+    """An object that needs an operator, as the ledger has it; key and error are made printable.
 
     `position` says where reading stopped, of the decompressed object.
     """

@@ -10,14 +10,14 @@
     inbox, service_events   what reaches the service's thread
     slot_supervisor, slot_states   slots started, given batches, voided and recovered
     apply_effects     what was decided, handed to whoever does it
-    ledger_writes     the driver's own records, committed by a thread beside
+    ledger_writes     the driver's own records, committed by a thread next to
     recovery          void, fence, read, for slots that did not report cleanly
     lifecycle         pause, stop, resume and other offsets, as the REST interface asks for them
     idle              when `--until-idle` is over
     statistics        what happened, counted and logged
     endpoints         how a snapshot is taken, and the endpoints that show it
     rest_adapter, standby   what the REST interface asks of a leader, and of a standby
-    spark_startup     Spark, brought up beside the way to the lead
+    spark_startup     Spark, brought up while the process waits for the lead
     stop              SIGTERM and SIGINT
 
 Nothing outside ends it once it runs: what fails is tried again, and reported.

@@ -44,13 +44,13 @@ _SIGNAL_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What the command line says beside the configuration."""
+    """What the command line says next to the configuration."""
 
     until_idle: bool = False
     accept_new_ledger: bool = False
     startup_seconds: float = 60.0
     creation: Creation | None = None
-    """As which creation in a worker it runs; None: it goes on as it was left."""
+    """As which creation in a worker it runs; None: it continues as it was left."""
     is_assigned: bool = False
     """Whether a group of workers gave it to this process: another one that leads is none of the group's."""
 
@@ -101,7 +101,7 @@ class Connector:
     def run(self) -> Exit:
         """The whole run, until `stop` or `--until-idle`.
 
-        Stopped before it led; an error of `headrace.model.errors` for what it cannot go on with.
+        Stopped before it led; an error of `headrace.model.errors` for what it cannot continue with.
         """
         settings = self._settings
         with exporting(settings.traces, name=settings.name, count=self._count_spans) as send:

@@ -16,7 +16,7 @@ def begin_as_created(ledger: DriverLedger, creation: Creation | None) -> None:
     """Return when the ledger says what this creation began with, or has said so before; None: nothing to say.
 
     So one that was deleted while it was stopped, and is created again, runs; and one that was created
-    STOPPED and resumed since goes on. Blocks. LeadershipLost, InvalidLedger, Unavailable.
+    STOPPED and resumed since continues. Blocks. LeadershipLost, InvalidLedger, Unavailable.
     """
     if creation is None or ledger.control(CREATION) == creation:
         return

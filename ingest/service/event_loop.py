@@ -103,11 +103,11 @@ class EventLoop:
         self._turns = Turns(inbox, self, stop=stop, failures=failures)
 
     def begin(self) -> None:
-        """Take up what the ledger knows to be unfinished; once, before `run`."""
+        """Pick up what the ledger knows to be unfinished; once, before `run`."""
         self._applier.apply(self._parts.catalogue.resume(clock.now()))
 
     def run(self, publish: Callable[[SlotStates], None]) -> None:
-        """Work until somebody asks for an end, `--until-idle` is over, or it cannot go on (then it raises).
+        """Work until an end is asked for, `--until-idle` is over, or it cannot continue (then it raises).
 
         `publish` is called about four times a second to show what is going on, every two while nothing is.
         """
@@ -297,7 +297,7 @@ class EventLoop:
         return False
 
     def _waits_for(self, until_idle: UntilIdle) -> list[str]:
-        """What `--until-idle` waits for and only others can change; empty while something goes on."""
+        """What `--until-idle` waits for and only others can change; empty while something continues."""
         parts = self._parts
         if parts.planner.has_live_plans or parts.catalogue.counts["active"]:
             return []

@@ -1,4 +1,4 @@
-"""Where the tombstones of a topic stand: its folder listed, rows counted, places proven."""
+"""Where the tombstones of a topic are: its folder listed, rows counted, places proven."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ class FolderSearch:
         return FolderPlaces(folder=folder, tombstones=tuple(answers))
 
     def _named(self, calls: BucketCalls, folder: str, prefix: str) -> Iterator[_Found]:
-        """What lies in the folder; without a slash behind it, other topics' names may begin like it."""
+        """What lies in the folder; without a slash after it, other topics' names may begin like it."""
         for seen in calls.listed(prefix):
             name = self._names.read(seen.id.key).name
             if name is not None and name.folder == folder:
@@ -270,7 +270,7 @@ def _unknown(found: TombstonePlaces, why: str) -> str:
 def _inserts(
     proven: Sequence[Place], keys_of: dict[int | None, str]
 ) -> tuple[dict[str, tuple[RowPlace, ...]], int]:
-    """Runs of rows by key of the value object they stand in, and the first row behind all of them."""
+    """Runs of rows by key of the value object they are in, and the first row after all of them."""
     runs: dict[str, list[RowPlace]] = {}
     own_from = len(proven)
     for first, place in enumerate(proven):

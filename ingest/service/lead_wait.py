@@ -28,7 +28,7 @@ _STRANGER_SECONDS: Final = 30.0
 
 
 class LeadWait:
-    """Waits for the lead, and shows meanwhile how it stands."""
+    """Waits for the lead, and shows meanwhile how it is."""
 
     def __init__(self, process: ProcessParts, past: Past) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""The driver's own ledger records, committed by one thread beside the service's, several together."""
+"""The driver's own ledger records, committed by one thread next to the service's, several together."""
 
 import queue
 import threading
@@ -34,7 +34,7 @@ _MAX_RECORDS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Records that go into one transaction, offsets of another group beside, and what is posted then."""
+    """Records that go into one transaction, offsets of another group in addition, and what is posted then."""
 
     records: tuple[Write, ...]
     other: GroupOffsets | None

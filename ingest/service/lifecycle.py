@@ -5,7 +5,7 @@ transaction is acknowledged:
 
     paused    the planner deals nothing, listing and receiving hold, batches under way end at their next
               checkpoint and what they leave goes back to pending. Messages that are held stay invisible.
-    stopped   besides, all slots are given back, and held messages go back to the queue.
+    stopped   in addition, all slots are given back, and held messages go back to the queue.
     running   all of that undone.
 """
 
@@ -46,7 +46,7 @@ class ListenersPort(Protocol):
         """Receive no further messages; what is held stays held."""
 
     def resume_receiving(self) -> None:
-        """Go on after `pause_receiving`."""
+        """Continue after `pause_receiving`."""
 
     def release_all(self) -> None:
         """Give every held message back to the queue."""
@@ -108,7 +108,7 @@ class Lifecycle:
         return tuple((number, number in recovering) for number in range(self._slots.count))
 
     def begin(self, controls: Mapping[ControlKey, bytes]) -> None:
-        """Take up what the ledger says is wanted; once, when the listeners have been started."""
+        """Pick up what the ledger says is wanted; once, when the listeners have been started."""
         raw = controls.get(PAUSE)
         found = None if raw is None else decode_control(PAUSE, raw)
         if isinstance(found, Pause) and found.state is not TargetState.RUNNING:
@@ -156,7 +156,7 @@ class Lifecycle:
         self._commands.request_step(make, lambda _step: told.set_result(None))
 
     def restart(self, slots: Collection[int], *, lists: bool) -> None:
-        """End the tasks of these slots at their next checkpoint; what there is to do starts them anew."""
+        """End the tasks of these slots at their next checkpoint; what there is to do starts them again."""
         alive = set(self._slots.of(*_ALIVE))
         for slot in sorted(alive.intersection(slots)):
             self._slot_pool.end(slot)

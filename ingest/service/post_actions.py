@@ -1,4 +1,4 @@
-"""`post.action` carried out, in threads beside the service's: after the commit, until it succeeds."""
+"""`post.action` carried out, in threads next to the service's: after the commit, until it succeeds."""
 
 import queue
 import threading

@@ -19,7 +19,7 @@ _PAUSE_SECONDS: Final = 1.0
 
 
 class Recovery:
-    """Fences voided slots and reads the ledger to its end, in a thread beside the service's.
+    """Fences voided slots and reads the ledger to its end, in a thread next to the service's.
 
     The caller has voided the slots: no start is granted under their old plan numbers any more. `Recovered`
     follows when what the ledger says of their objects is final, however long the broker is away;

@@ -55,7 +55,7 @@ class ActionsDone:
 
 @dataclass(frozen=True, slots=True)
 class Fatal:
-    """This leadership cannot go on: the lead or the ledger is lost, or what it needs is refused."""
+    """This leadership cannot continue: the lead or the ledger is lost, or what it needs is refused."""
 
     error: HeadraceError
 

@@ -74,7 +74,7 @@ class SlotSupervisor:
                 self._parts.slot_pool.end(slot)
 
     def recovered(self, slot: int) -> None:
-        """The slot is fenced and the ledger was read since: it may be started anew."""
+        """The slot is fenced and the ledger was read since: it may be started again."""
         if self.slots[slot].state is not SlotState.RECOVERING:
             return
         worker_died = self.slots[slot].worker_died

@@ -1,4 +1,4 @@
-"""Spark, brought up beside the way to the lead: it takes seconds, and lives as long as the process."""
+"""Spark, brought up while the process waits for the lead: it takes seconds."""
 
 import threading
 import time

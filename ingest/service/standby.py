@@ -216,7 +216,7 @@ class InstanceSink(InstanceConnector[SinkPort]):
         return self._leader.topics() if self._leads() else sink_topics(self._ledger.cache())
 
     def offsets(self) -> Mapping[TopicPartition, int]:
-        """Where each topic-partition goes on."""
+        """Where each topic-partition continues."""
         return self._leader.offsets() if self._leads() else checkpoints(self._ledger.cache())
 
     def alter(self, changes: Mapping[TopicPartition, int | None]) -> None:

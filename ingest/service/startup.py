@@ -182,7 +182,7 @@ class Startup:
             raise Unavailable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
 
     def _require_free_group(self) -> None:
-        """Nobody consumes in the sink's own group, as another maker's connector of its name would."""
+        """Nobody consumes in the sink's own group, as another vendor's connector of its name would."""
         sink = self._settings.sink
         assert sink is not None
         if members := KafkaAdmin(self._clients.admin).members(sink.group_id):

@@ -1,4 +1,4 @@
-"""The places of tombstones, searched in a thread beside the service's, which waits for nothing."""
+"""The places of tombstones, searched in a thread next to the service's, which waits for nothing."""
 
 import queue
 import threading

@@ -22,7 +22,7 @@ _AGAIN_SECONDS: Final = 10.0
 
 
 class TopicCreator:
-    """Creates topics, one after the other, in a thread beside the service's.
+    """Creates topics, one after the other, in a thread next to the service's.
 
     `TopicAnswered` follows for each: without a sentence once it is there, whoever made it.
     """

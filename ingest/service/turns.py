@@ -34,7 +34,7 @@ class Decider(Protocol):
         """Until something is due that no event tells of; None for nothing."""
 
     def is_quiet(self) -> bool:
-        """Whether nothing goes on, so that only events bring something to show."""
+        """Whether nothing continues, so that only events bring something to show."""
 
     def is_over(self, now: float) -> bool:
         """Whether there is nothing left to do (`--until-idle`); raises where it would wait for ever."""
@@ -52,7 +52,7 @@ class Turns:
         self._failures = failures
 
     def run(self, show: Callable[[], None]) -> None:
-        """Work until somebody asks for an end or the decider's is over; raises when it cannot go on. Blocks.
+        """Work until an end is asked for or the decider's is over; raises when it cannot continue. Blocks.
 
         `show` is called about four times a second to show what is going on, every two while nothing is.
         """
@@ -100,7 +100,7 @@ class Turns:
         return longest if due is None else min(longest, max(0.001, due))
 
     def _take(self, seconds: float, handle: Callable[[Any], None]) -> bool:
-        """Wait so long for an event, and take those behind it, too; whether there was one."""
+        """Wait so long for an event, and take those after it, too; whether there was one."""
         try:
             handle(self._inbox.get(timeout=seconds))
         except queue.Empty:
@@ -109,7 +109,7 @@ class Turns:
         return True
 
     def _take_waiting(self, handle: Callable[[Any], None]) -> None:
-        """Take up to a bounded number of further events before anything is decided."""
+        """Pick up to a bounded number of further events before anything is decided."""
         for _ in range(_AT_ONCE):
             try:
                 event = self._inbox.get_nowait()

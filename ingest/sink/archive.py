@@ -95,7 +95,7 @@ class Archive:
         return all(state.checkpoint is not None and state.refused is None for state in self._states)
 
     def on_topics(self, topics: FoundTopics) -> SinkEffects:
-        """Take up what Kafka has; what a later answer has said already stays."""
+        """Pick up what Kafka has; what a later answer has said already stays."""
         effects = SinkEffectsBuilder()
         self._members = topics.group_members
         found = {one.partition_of: one for one in topics.partitions}
@@ -172,7 +172,7 @@ class Archive:
         return SinkEffects(lives_wanted=tuple(sorted({one.topic for one in batch.partitions})))
 
     def on_committed(self, committed: SinkCommitted) -> SinkEffects:
-        """Take up exactly what the acknowledged transaction has put into the ledger."""
+        """Pick up exactly what the acknowledged transaction has put into the ledger."""
         effects = SinkEffectsBuilder()
         if self._batches.live(committed.batch) is None:
             # The slot was lost meanwhile: the ledger, read after the fence, has it.
@@ -220,7 +220,7 @@ class Archive:
         return self._advance(effects)
 
     def on_completed(self, completed: SinkCompleted) -> SinkEffects:
-        """Take up the ends of objects, whoever completed them: S3 has said so.
+        """Pick up the ends of objects, whoever completed them: S3 has said so.
 
         What a slot leaves to the leader is completed by it at once, though the slot has the partition.
         """
@@ -233,7 +233,7 @@ class Archive:
         return self._advance(effects)
 
     def on_stopped(self, stopped: PartitionStopped) -> SinkEffects:
-        """A partition stands at a record; it is not granted again before `restart`."""
+        """A partition is at a record; it is not granted again before `restart`."""
         batch = self._batches.live(stopped.batch)
         partition = TopicPartition(stopped.topic, stopped.partition)
         if batch is not None and partition in batch.partitions:
@@ -241,7 +241,7 @@ class Archive:
         return self._advance(SinkEffectsBuilder())
 
     def on_progress(self, progress: SinkProgress) -> SinkEffects:
-        """Take up where a slot is: for the numbers only."""
+        """Pick up where a slot is: for the numbers only."""
         if self._batches.live(progress.batch) is not None:
             for partition, position in progress.positions.items():
                 self._states[partition].position = position

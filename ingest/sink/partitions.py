@@ -70,7 +70,7 @@ class PartitionState:
     times_missing: int = 0
 
     def on_found(self, found: FoundPartition | None, request: int) -> None:
-        """Take up what Kafka has of it by this description of the topics."""
+        """Pick up what Kafka has of it by this description of the topics."""
         self.found, self.found_request = found, request
         self.times_missing = self.times_missing + 1 if found is None else 0
         if found is not None:
@@ -184,7 +184,7 @@ class PartitionStates:
         return iter(self._sorted)
 
     def apply(self, entry: SinkEntry) -> None:
-        """Take up an entry that the ledger has, or will have."""
+        """Pick up an entry that the ledger has, or will have."""
         match entry:
             case GroupingOptions():
                 self.options[entry.hash] = entry

@@ -8,7 +8,7 @@ from ingest.sink.starting import Refused
 
 
 def refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refused | None:
-    """Why the partition cannot go on elsewhere now; None when it can."""
+    """Why the partition cannot continue elsewhere now; None when it can."""
     if partition not in entries.states:
         return Refused(reason="unknown_partition", sentence=f"{partition} is no partition of this sink.")
     state = entries.states[partition]
@@ -29,7 +29,7 @@ def rewound(
     offset: int | None,
     reset: OffsetReset,
 ) -> PartitionCheckpoint:
-    """Where the partition goes on, written; what the ledger has of its objects is removed.
+    """Where the partition continues, written; what the ledger has of its objects is removed.
 
     None: where a partition begins that nobody has read. Only for what `refused_rewind` lets pass.
     """

@@ -27,7 +27,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The partition is not granted: a reason in one word, and a sentence that ends with the remedy."""
+    """The partition is not granted: a reason in one word, and a sentence that ends with the fix."""
 
     reason: str
     sentence: str

@@ -53,7 +53,7 @@ class Columns:
 class ColumnReader:
     """Makes columns of one schema. `fields` are those of the data: no partition column, nothing rescued.
 
-    `ignored` are members of rows in whose place a partition column stands.
+    `ignored` are members of rows in whose place a partition column is.
     `has_rescue`: what does not fit goes into `_rescued_data`; without it a value that does not fit makes
     its row a bad one, and columns of which the schema knows nothing are left out where it was given by the
     user.

@@ -229,7 +229,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._run().offset(0)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # PySpark's name
-        """The limit of the options that Spark is to ask for; the other one is held to besides."""
+        """The limit of the options that Spark is to ask for; the other one is held to in addition."""
         limits = self._settings.limits
         if limits.max_files is not None:
             return ReadMaxFiles(limits.max_files)

@@ -35,7 +35,7 @@ class ClosedObjects:
             self._seal(closed)
 
     def note_sealed(self, now_ms: int) -> None:
-        """Take up which of them have all of their parts at S3, and start those that may be now.
+        """Pick up which of them have all of their parts at S3, and start those that may be now.
 
         At least once they have to be visible too.
         """

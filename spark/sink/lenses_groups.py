@@ -6,7 +6,7 @@ from spark.sink.names import ObjectNames
 def lenses_group(names: ObjectNames, values: tuple[tuple[str, str], ...]) -> str | None:
     """The group of records with these values, by the names that a lock's key has; None: of other names.
 
-    What is missing stands in the key as it does in names of objects.
+    What is missing is in the key as it does in names of objects.
     """
     given = dict(values)
     shown = [

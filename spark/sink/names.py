@@ -58,7 +58,7 @@ class ObjectFacts:
     `batch_offset` is the first offset of all objects of the partition that are open together. `last_offset`
     and the least and greatest timestamp are None while the object is open. `first_time_ms` is
     the own time of its first record. `topic_id` is given when a topic of this name was archived before and
-    another one, with this id, has its name now: its objects stand in a directory of their own, so that small
+    another one, with this id, has its name now: its objects are in a directory of their own, so that small
     offsets do not meet those of the earlier topic.
     """
 
@@ -120,7 +120,7 @@ class ObjectNames:
 
     @property
     def is_plain(self) -> bool:
-        """Whether values stand in names as they are."""
+        """Whether values are in names as they are."""
         return self._is_plain
 
     @property
@@ -258,7 +258,7 @@ class ObjectNames:
         return plain
 
     def _texts(self, facts: ObjectFacts) -> Iterator[str]:
-        """The texts of the name behind the prefix."""
+        """The texts of the name after the prefix."""
         if self._is_plain and self.grouping:
             parts = facts.group.split(_ELSEWHERE)[1:]
             others = [

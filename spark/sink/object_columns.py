@@ -21,7 +21,7 @@ _NULL: Final = schema_of_kind(pa.null())
 class Taken(NamedTuple):
     """How many of the records come into the object, and its kind then.
 
-    `change` is what the record behind them means; None where they are all.
+    `change` is what the record after them means; None where they are all.
     """
 
     rows: int
@@ -43,7 +43,7 @@ class ObjectColumns:
         self._is_settled = False
 
     def taken(self, records: ConvertedRecords, schema: RowSchema, *, ahead: int = 0) -> Taken:
-        """Which of these records, whose schema this is, come into the object behind `ahead` others."""
+        """Which of these records, whose schema this is, come into the object after `ahead` others."""
         values = records.value
         if _kind_of(schema) is None or not isinstance(values, InferredValues):
             return self._declared(records, schema)

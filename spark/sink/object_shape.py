@@ -1,4 +1,4 @@
-"""What the objects of a sink consist of: one upload of the values, or of keys and headers beside it too."""
+"""What the objects of a sink consist of: one upload of the values, or of keys and headers next to it too."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -93,7 +93,7 @@ class ObjectShapes:
         return self.of(group).names, group.removeprefix(_TOMBSTONES)
 
     def split(self, records: ConvertedRecords) -> Groups:
-        """The groups of these records, as `Grouping.split`; tombstones stand apart, if so told."""
+        """The groups of these records, as `Grouping.split`; tombstones are apart, if so told."""
         nulls = records.value.nulls() if self._tombstones is not None else None
         if nulls is None or not nulls.any():
             return self._values.split(records)

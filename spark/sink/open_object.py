@@ -1,4 +1,4 @@
-"""One object that is being filled: its encoder, and its parts, which are sent beside."""
+"""One object that is being filled: its encoder, and its parts, which are sent in parallel."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -90,7 +90,7 @@ class OpenObject:
         return self._encoder.buffered + self._buffer.memory_bytes + held
 
     def add(self, records: ConvertedRecords) -> None:
-        """Encode records; parts that are full by it are sent beside."""
+        """Encode records; parts that are full by it are sent in parallel."""
         self._encoder.add(records)
         self._append(self._encoder.drain())
         self._changed(self, True)
@@ -109,7 +109,7 @@ class OpenObject:
             self.failure = self.failure or error
 
     def seal(self, *, key: str | None = None, tags: Mapping[str, str] | None = None) -> "Future[Upload]":
-        """What the ledger needs, once all parts are answered: the last one is sent beside.
+        """What the ledger needs, once all parts are answered: the last one is sent in parallel.
 
         `key` and further `tags` only where the target has no key. The future fails with UploadEnded, and is
         cancelled by `abandon` and by the end of the pool. Once.
@@ -135,7 +135,7 @@ class OpenObject:
         return sealed
 
     def abandon(self) -> None:
-        """Give all back, and have the upload aborted beside: only what no transaction has named.
+        """Give all back, and have the upload aborted in the background: only what no transaction has named.
 
         Whether S3 allows it does not matter: the bucket's rule for unfinished uploads ends it, too.
         """

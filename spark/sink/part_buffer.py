@@ -167,7 +167,7 @@ class _Joined(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go on at this byte."""
+        """Continue at this byte."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size + len(self._tail)}[whence]
         self._at = base + offset
         self._file.seek(min(self._at, self._size))

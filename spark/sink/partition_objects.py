@@ -202,7 +202,7 @@ class PartitionObjects:
     def _append(self, group: str, part: ConvertedRecords, now_ms: int) -> "_Added | None":
         """Add records to the group's object, or to a new one; None when nothing more is to be written.
 
-        Behind a record that no object takes, or with which the object closes, some may be left.
+        After a record that no object takes, or with which the object closes, some may be left.
         """
         schema = self._naming.shape(group).schema_of(part)
         one = self._open.get(group)
@@ -284,7 +284,7 @@ class PartitionObjects:
         """Close what has records between those of a closed object.
 
         Groups that the clock decides are committed up to an offset below which nothing is open. What was
-        opened behind the closed ones stays: it does not hold them back.
+        opened after the closed ones stays: it does not hold them back.
         """
         while True:
             end = max((closed.last_offset for closed in self.closed), default=-1)

@@ -1,4 +1,4 @@
-"""Where one granted partition stands: what is archived already, what is open, what the next commit says.
+"""Where one granted partition is: what is archived already, what is open, what the next commit says.
 
 Pure arithmetic of offsets. The rule that all of it serves: whatever is read again after a crash at any moment
 is in no object and no dead letter, and whatever is not read again is in one.
@@ -218,7 +218,7 @@ class PartitionOffsets:
                 del of_options[group]
 
     def abandon(self) -> None:
-        """Give up everything that is not committed: reading goes on at the committed offset."""
+        """Give up everything that is not committed: reading continues at the committed offset."""
         self._open.clear()
         self._sealed = 0
         self._new_dead_letters.clear()

@@ -27,7 +27,7 @@ _NOTHING: Final = Conversion(runs=(), faults=(), ignored=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """The partition stands at `offset`: nothing from there on is written until an operator has helped."""
+    """The partition is at `offset`: nothing from there on is written until an operator has helped."""
 
     offset: int
     reason: str
@@ -78,7 +78,7 @@ class PartitionWork:
 
     @property
     def committed_offset(self) -> int:
-        """Where reading would go on after a crash."""
+        """Where reading would continue after a crash."""
         return self._offsets.committed_offset
 
     @property
@@ -132,7 +132,7 @@ class PartitionWork:
         self.isolation.passed(end)
 
     def read_to(self, position: int) -> None:
-        """Nothing below this is left to come: behind the last record there may be markers of transactions."""
+        """Nothing below this is left to come: after the last record there may be markers of transactions."""
         is_written = self.stop is None and self.isolation.broken is None
         if is_written and position > self._offsets.position:
             self._offsets.advance(position)
@@ -148,7 +148,7 @@ class PartitionWork:
     def _unarchived(
         self, run: ConvertedRecords, parts: Iterable[GroupRows]
     ) -> Iterator[tuple[str, ConvertedRecords]]:
-        """The records of each group that are in no object yet, and stand before a stop."""
+        """The records of each group that are in no object yet, and are before a stop."""
         archived = self._archived_by_earlier_options(run) if self._offsets.is_replaying else None
         for group, rows in parts:
             routed = routed_group(run.records.topic, group, self.partition.topic)
@@ -253,7 +253,7 @@ class PartitionWork:
         self.objects.closed.committed(commit.objects)
 
     def abandon(self) -> None:
-        """Give up everything that is not committed: reading goes on at the checkpoint, up to a stop."""
+        """Give up everything that is not committed: reading continues at the checkpoint, up to a stop."""
         self.objects.abandon()
         self._letters.clear()
         self._offsets.abandon()

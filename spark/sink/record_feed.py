@@ -1,7 +1,7 @@
 """Gives fetched records to their partitions; what cannot be understood at the moment waits.
 
 A schema registry that is away holds back the records that need it, not what is open already, and not the
-partitions that can go on. A partition whose checkpoint has no room for more bad records waits as well.
+partitions that can continue. A partition whose checkpoint has no room for more bad records waits as well.
 """
 
 import time
@@ -62,7 +62,7 @@ class RecordFeed:
         self._retry_at = 0.0
 
     def add(self, records: KafkaRecords, now_ms: int) -> None:
-        """Give these to their partition, behind what waits there."""
+        """Give these to their partition, after what waits there."""
         partition = TopicPartition(records.topic, records.partition)
         waiting = self._waiting.get(partition)
         if waiting is not None:

@@ -56,7 +56,7 @@ class OpenFacts:
 
 
 class Limit(NamedTuple):
-    """How many rows an object takes, and why it closes behind them; None: it stays open."""
+    """How many rows an object takes, and why it closes after them; None: it stays open."""
 
     rows: int
     reason: RotateReason | None
@@ -101,7 +101,7 @@ class Rotation:
         return Limit(rows, reason)
 
     def _within_span(self, facts: OpenFacts | None, timestamps_ms: Numbers) -> int:
-        """Rows before the first whose own time is a span behind that of the object's first record."""
+        """Rows before the first whose own time is a span after that of the object's first record."""
         span = self._settings.span_ms
         if not span or not len(timestamps_ms):
             return len(timestamps_ms)
@@ -128,7 +128,7 @@ class Rotation:
 def next_on_schedule(moment_ms: int, every_ms: int, zone: ZoneInfo) -> int:
     """The next moment at which the zone's clock shows a multiple of `every_ms` since 1970-01-01 00:00.
 
-    Where the clock skips it, the moment at which it goes on.
+    Where the clock skips it, the moment at which it continues.
     """
     shown = _shown(moment_ms, zone)
     following = (shown // every_ms + 1) * every_ms

@@ -1,4 +1,4 @@
-"""A few threads beside the slot's that call S3, and go on calling where waiting helps."""
+"""A few threads next to the slot's that call S3, and continue calling where waiting helps."""
 
 import heapq
 import itertools
@@ -49,7 +49,7 @@ class SendPool:
         self._is_closed = False
 
     def submit(self, call: Callable[[], T], *, after: "Future[Any] | None" = None) -> "Future[T]":
-        """The answer to come. `call` is made beside, when `after` is done, again and again until it succeeds.
+        """The answer to come. Another thread makes `call` once `after` is done, again until it succeeds.
 
         UploadEnded, SpillLost, and errors that are nobody's but ours, end it. A future that is cancelled is
         not called again; a call that is under way is finished, and its answer dropped.

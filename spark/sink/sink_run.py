@@ -1,4 +1,4 @@
-"""One batch of a slot of the sink: its partitions are read until it is asked to end, or cannot go on."""
+"""One batch of a slot of the sink: its partitions are read until it is asked to end, or cannot continue."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -292,7 +292,7 @@ class SinkRun:
         self._link.send(report)
 
     def _stop_at_letters(self, works: Sequence[PartitionWork], error: DeadLettersRefused) -> None:
-        """Stop these partitions at their first bad records, for which there is no place; others go on."""
+        """Stop these partitions at their first bad records, for which there is no place; others continue."""
         for work in works:
             work.stop_at_letter(str(error))
             self._note_stop(work)
@@ -335,7 +335,7 @@ class SinkRun:
     # -- topics that are gone --------------------------------------------------------------------------------
 
     def _release_gone(self) -> None:
-        """Write what was read of topics that are gone, and give their partitions up; the others go on."""
+        """Write what was read of topics that are gone, and give their partitions up; the others continue."""
         released = False
         for partition in sorted(self._gone):
             work = self._work.get(partition)

@@ -141,7 +141,7 @@ class SlotUploads:
         return {part: sentence for part, sentence in found.items() if sentence is not None}
 
     def complete(self, sealed: SealedObject) -> "Future[Completion]":
-        """What becomes of a committed object: its uploads completed beside in their order, the main one last.
+        """What becomes of a committed object: its uploads are completed in order, the main one last.
 
         The first that is not completed decides. What passes by itself is repeated without end.
         """

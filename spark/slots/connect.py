@@ -63,7 +63,7 @@ _OURS: Final = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
 
 
 class ConnectJobs:
-    """See `Jobs`. A session that the server has lost is made anew for the next job."""
+    """See `Jobs`. A session that the server has lost is made again for the next job."""
 
     def __init__(self, url: str, given: Mapping[str, str], *, name: str) -> None:
         """Blocks for some seconds. `given` holds the `spark.*` options as the user wrote them.

@@ -195,7 +195,7 @@ class SlotPool:
                 self._post(SlotRecalled(slot=slot, start=number))
 
     def forget_worker(self, slot: int) -> None:
-        """The slot was fenced: whoever holds its producer must initialise anew."""
+        """The slot was fenced: whoever holds its producer must initialise again."""
         with self._changed:
             self._last_worker.pop(slot, None)
 

@@ -46,7 +46,7 @@ class TaskListener:
         start_thread(self._accept, name="slots-accept")
 
     def close(self) -> None:
-        """Accept no more tasks; connections that stand are left to their owner."""
+        """Accept no more tasks; open connections are left to their owner."""
         self._closed.set()
         # Wakes the accepting thread, which a close alone does not (and where it is refused, a close does).
         with contextlib.suppress(OSError):

@@ -123,7 +123,7 @@ class BatchRun:
         progress.fail(InvalidObject(f"{split.object.id.url} {sentence}", reason="configuration_changed"))
 
     def _pass(self) -> bool:
-        """Go through what is not over yet; False when a record was refused and the search for it goes on."""
+        """Go through what is not over yet; False when a record was refused and is still searched."""
         splits = [
             (i, progress.remaining) for i, progress in enumerate(self._progress) if not progress.is_finished
         ]
@@ -250,7 +250,7 @@ class BatchRun:
         *,
         then: Position,
     ) -> None:
-        """Send rows [begin, end), as many transactions as it takes; `then` is the position behind them."""
+        """Send rows [begin, end), as many transactions as it takes; `then` is the position after them."""
         transaction = self._transaction
         while begin < end:
             if self._refused.holds_row(index, partial(rows.positions, begin)):
@@ -295,7 +295,7 @@ class BatchRun:
         return known
 
     def _bad(self, progress: SplitProgress, bad: BadRow) -> None:
-        """Stop the work in front of a bad row, or set the row aside and go on behind it."""
+        """Stop the work in front of a bad row, or set the row aside and continue after it."""
         errors, transaction = self._settings.errors, self._transaction
         transaction.make_room()
         transaction.touch(progress)
@@ -350,7 +350,7 @@ class BatchRun:
     # A record that the broker refuses.
 
     def _narrow(self, error: RecordRefused) -> None:
-        """Abort, and go on from the last checkpoint in smaller steps, down to one record: a bad one.
+        """Abort, and continue from the last checkpoint in smaller steps, down to one record: a bad one.
 
         A dead letter is tried once more without its value, then its object is failed.
         """
@@ -366,9 +366,9 @@ class BatchRun:
             progress.fail(error)
 
     def _abort_and_go_on(self, error: HeadraceError) -> None:
-        """Abort in order to go on with the same producer, which is still the slot's newest one.
+        """Abort in order to continue with the same producer, which is still the slot's newest one.
 
-        No initialisation happens here: the broker lets an aborted producer go on only under its own epoch.
+        No initialisation happens here: the broker lets an aborted producer continue only under its own epoch.
         """
         self._has_aborted = True
         if not self._transaction.abort():

@@ -58,7 +58,7 @@ def dead_letter(
 ) -> tuple[bytes | None, bytes | None, list[Header]]:
     """Key, value and headers of the dead letter for a bad row (docs/errors.md), cut so that it fits.
 
-    Raw bytes as they stood; empty, with `headrace.size`, when they could not be cut out or are too large.
+    Raw bytes as they were; empty, with `headrace.size`, when they could not be cut out or are too large.
     """
     identity = split.object.id
     headers: list[Header] = [

@@ -124,7 +124,7 @@ class Decoding:
         return decoder(source, split.start, options=self._options(split), begin=split.begin, end=split.end)
 
     def _joined(self, source: S3Source, split: Split) -> Iterator[RowBatch]:
-        """The rows of the work with what is in the objects beside it."""
+        """The rows of the work with what is in the objects next to it."""
         assert self._archive is not None
 
         def part(beside: SideObject) -> Part:
@@ -152,7 +152,7 @@ class Decoding:
         return cuts(source, split.splits_wanted, options=self._options(split)) or ()
 
     def can_resume(self, source: ByteSource) -> bool:
-        """True when reading can go on in the middle of the object without reading what is before."""
+        """True when reading can continue in the middle of the object without reading what is before."""
         # With `auto` Parquet is not compressed as a whole either.
         return self._settings.input_format is InputFormat.PARQUET or stored_codec(source) is None
 

@@ -124,7 +124,7 @@ class Pipeline:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes fetched for what is being decoded: with `steps_taken` it says whether anything goes on."""
+        """Bytes fetched for what is being decoded: with `steps_taken` it says whether anything continues."""
         return 0 if self._current is None else self._current.fetched_bytes
 
     def take_fetched(self) -> "Counter[ObjectId]":
@@ -166,7 +166,7 @@ class Pipeline:
         self._skipped.add(index)
 
     def stop(self, *, anywhere: bool = False) -> None:
-        """Stop at the next batch of rows where it is cheap to go on, or `anywhere`; else behind the work."""
+        """Stop at the next batch of rows where resuming is cheap, or `anywhere`; else after the work."""
         self._stop.set()
         if anywhere:
             self._stop_anywhere.set()
@@ -202,7 +202,7 @@ class Pipeline:
         self._hand_over()
 
     def _work(self, index: int, split: Split, source: S3Source) -> bool:
-        """Decode one work; False when there is nothing to go on for."""
+        """Decode one work; False when there is nothing to continue for."""
         try:
             if split.splits_wanted:
                 return self._put(SplitPoints(index, self._cuts(source, split)))

@@ -44,7 +44,7 @@ class SplitProgress:
 
     @property
     def remaining(self) -> Split:
-        """The work as it goes on from what is committed."""
+        """The work as it continues from what is committed."""
         committed = self.committed
         if committed.position == self.split.start:
             return replace(self.split, records=committed.records, bad=committed.bad)
@@ -75,11 +75,11 @@ class SplitProgress:
         self.is_left = True
 
     def roll_back(self) -> None:
-        """Forget what was not committed, an end or an error met behind it included."""
+        """Forget what was not committed, an end or an error met after it included."""
         self.now, self.error = self.committed, None
 
     def failure(self) -> Failure:
-        """The report of a split that failed, which goes on from what is committed."""
+        """The report of a split that failed, which continues from what is committed."""
         return Failure(
             work=self.remaining,
             kind=type(self.error).__name__,
@@ -88,7 +88,7 @@ class SplitProgress:
         )
 
     def checkpoint(self, options: str, post_action: str | None = None) -> Checkpoint:
-        """The ledger record of where the work stands now; at a good end `post_action` is owed."""
+        """The ledger record of where the work is now; at a good end `post_action` is owed."""
         split, now = self.split, self.now
         key: LedgerKey = split.object.id
         is_whole = split.begin is None or split.end is None

@@ -117,7 +117,7 @@ class SlotTransaction:
         self._link.send(committed)
 
     def abort(self) -> bool:
-        """Give it up: its works stand where they were committed. True once the broker has acknowledged."""
+        """Give it up: its works are where they were committed. True once the broker has acknowledged."""
         acknowledged = self._producer.abort()
         for progress in self._touched.values():
             progress.roll_back()

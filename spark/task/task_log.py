@@ -10,7 +10,7 @@ from headrace.process.logs import LEVELS as WORDS
 
 @dataclass(frozen=True, slots=True)
 class TaskLog:
-    """The level, in the words of `--log-level`, and what each line has besides: names and values."""
+    """The level, in the words of `--log-level`, and what each line has in addition: names and values."""
 
     level: str = "info"
     bound: tuple[tuple[str, str], ...] = ()

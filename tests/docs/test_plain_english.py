@@ -41,12 +41,26 @@ _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`|^ {4,}[^\n]*$", re.DOTALL | re.M
 _COMMENT: Final = re.compile(r"<!--.*?-->|/\*.*?\*/|^[ \t]*//[^\n]*$", re.DOTALL | re.MULTILINE)
 
 
-def _faults(text: str, where: str) -> list[str]:
+def _faults(text: str, where: str, *, but: tuple[str, ...] = ()) -> list[str]:
     return [
         f"{where}: {found[0]!r}; write: {ours}"
-        for pattern, ours in _BANNED
+        for (pattern, ours), words in zip(_BANNED, BANNED, strict=True)
+        if not words.startswith(but)
         for found in pattern.finditer(text)
     ]
+
+
+# Docstrings name no component yet where these are; what else is banned is gone from them.
+_STILL_IN_DOCSTRINGS: Final = ("nobody|", "(is|are) told", "is none")
+
+
+def _docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """Each docstring of a module, without code, doctests included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text is not None:
+                yield getattr(node, "lineno", 1), _CODE.sub("", text)
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -83,6 +97,17 @@ def test_what_the_product_prints_is_in_plain_english() -> None:
         for path in PRODUCT
         for line, text in _texts(path)
         for fault in _faults(text, f"{path.relative_to(ROOT)}:{line}")
+    ]
+    assert found == []
+
+
+def test_docstrings_are_in_plain_english() -> None:
+    """With the exceptions above."""
+    found = [
+        fault
+        for path in PRODUCT
+        for line, text in _docstrings(path)
+        for fault in _faults(text, f"{path.relative_to(ROOT)}:{line}", but=_STILL_IN_DOCSTRINGS)
     ]
     assert found == []
 

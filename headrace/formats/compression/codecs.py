@@ -83,7 +83,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _members(make: Callable[[], _Inflater], chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Members one after the other, as `cat a.gz b.gz` makes them; zero bytes behind one are padding."""
+    """Members one after the other, as `cat a.gz b.gz` makes them; zero bytes after one are padding."""
     inflater, begun = make(), False
     for chunk in chunks:
         pending = chunk

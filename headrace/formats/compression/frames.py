@@ -120,7 +120,7 @@ _VARINT_BYTES: Final = 9
 
 
 def walk_xz(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
-    """The streams one after the other, each block proven behind its check."""
+    """The streams one after the other, each block proven after its check."""
     while (head := stream.peek(_ENDS_BYTES)).startswith(_MAGIC) and len(head) == _ENDS_BYTES:
         check = _CHECK_BYTES[head[7] & 0x0F]
         yield proof.read(_ENDS_BYTES)
@@ -248,7 +248,7 @@ def _zstd_blocks(stream: PeekableStream, proof: Proof, size: int, checksum: int)
 
 
 def _behind_skippable(stream: PeekableStream, size: int) -> bytes:
-    """The next bytes behind any skippable frames; EOFError when one is torn."""
+    """The next bytes after any skippable frames; EOFError when one is torn."""
     while (length := skippable_bytes(head := stream.peek(size))) is not None:
         if not stream.skip(length):
             raise EOFError("the stream ends within a skippable frame")
@@ -279,7 +279,7 @@ def _walk_lz4(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
 
 
 def _walk_gzip(stream: PeekableStream, proof: Proof) -> Iterator[bytes]:
-    """Members of bgzip say how long they are; where any other ends is known only behind it."""
+    """Members of bgzip say how long they are; where any other ends is known only after it."""
     proof.begin(checked=_bgzip_bytes(stream.peek(_BGZIP_HEADER_BYTES)) is not None)
     while (size := _bgzip_bytes(stream.peek(_BGZIP_HEADER_BYTES))) is not None:
         data = proof.read(size)

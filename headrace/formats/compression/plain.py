@@ -43,7 +43,7 @@ def plain_stream(
 
     A compressed stream cannot seek: it is read from its start and what lies before `begin` is dropped.
     `sniffed` False takes the stored bytes as they are; `opaque` True does so with what is recognised and not
-    supported, which else is InvalidObject. Raises ObjectCorrupt behind the last good byte.
+    supported, which else is InvalidObject. Raises ObjectCorrupt after the last good byte.
     """
     if not sniffed or (begin and stored_codec(source) is None):
         return regrouped(source.stream(begin))
@@ -89,7 +89,7 @@ def _peeked(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _raised(error: ObjectError) -> Iterator[bytes]:
-    """An iterator that raises when it is asked: the error comes behind what was read before it."""
+    """An iterator that raises when it is asked: the error comes after what was read before it."""
     yield from ()
     raise error
 

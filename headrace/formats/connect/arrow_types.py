@@ -42,7 +42,7 @@ _LOGICAL: Final = {
 
 
 def arrow_type(schema: ConnectSchema) -> Any:
-    """The Arrow type of the values of a schema. Every field may be null, as a null may stand for a default.
+    """The Arrow type of the values of a schema. Every field may be null, as a null may be for a default.
 
     Raises InvalidSchema where Arrow has none.
     """

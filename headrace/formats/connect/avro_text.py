@@ -1,7 +1,7 @@
 """An Avro schema as text, exactly as Avro's Java library writes it.
 
-A tree is JSON in which every named type stands in full wherever it is used, with its `namespace` (absent
-for none); the text has a definition where a name stands first, and names behind it.
+A tree is JSON in which every named type is in full wherever it is used, with its `namespace` (absent
+for none); the text has a definition where a name is first, and names after it.
 """
 
 from typing import Any, Final

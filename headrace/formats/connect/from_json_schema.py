@@ -207,6 +207,6 @@ def _index(shape: Any) -> int:
 
 
 def _own(shape: Any) -> dict[str, Any]:
-    """What is said of a value beside the types that it may be of."""
+    """What is said of a value next to the types that it may be of."""
     names = ("title", "description", "default", "connect.version", "connect.parameters")
     return {name: shape[name] for name in names if name in shape}

@@ -36,7 +36,7 @@ _LOGICAL: Final = {
 }
 
 WRITER_OPTIONS: Final = {"version": "1.0", "store_schema": False}
-"""What `pyarrow.parquet.ParquetWriter` is told beside schema and compression, to write what theirs do."""
+"""What `pyarrow.parquet.ParquetWriter` is told next to schema and compression, to write what theirs do."""
 
 
 def parquet_schema(tree: Tree) -> Any:
@@ -95,7 +95,7 @@ def _scalar(tree: Tree, name: str) -> Any:
 
 
 def as_parquet(array: Any, field: Any) -> Any:
-    """The values for a field of such a schema; what stands below a null and is required is made up.
+    """The values for a field of such a schema; what is below a null and is required is made up.
 
     Raises ArrowInvalid for a value that the type cannot hold.
     """

@@ -111,7 +111,7 @@ class _Parser:
         return found
 
     def _quoted(self) -> ConnectValue:
-        """What stands up to the next quote. Blanks between delimiters are lost, as Kafka loses them."""
+        """What is up to the next quote. Blanks between delimiters are lost, as Kafka loses them."""
         content: list[str] = []
         while self._has_next() and not self._takes('"'):
             content.append(self._next())

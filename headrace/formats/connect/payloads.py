@@ -1,4 +1,4 @@
-"""The schemas that stand in Kafka Connect's JSON beside their values, and such values as Arrow arrays."""
+"""The schemas that are in Kafka Connect's JSON next to their values, and such values as Arrow arrays."""
 
 import base64
 import binascii
@@ -38,7 +38,7 @@ class PayloadSchema:
 
     @classmethod
     def of_text(cls, text: bytes) -> "PayloadSchema":
-        """That of the JSON beside a payload."""
+        """That of the JSON next to a payload."""
         try:
             found = schema_of_json(text)
         except InvalidSchema as error:

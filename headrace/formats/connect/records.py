@@ -17,7 +17,7 @@ CONFLUENT_HEADERS: Final = struct(
     ("headers", ConnectSchema(type=Type.ARRAY, items=struct(("key", _TEXT), ("value", _TEXT)))),
     name="RecordHeaders",
 )
-"""Headers beside the values, in Confluent's Parquet and JSON. Avro has the array alone."""
+"""Headers next to the values, in Confluent's Parquet and JSON. Avro has the array alone."""
 
 LENSES_METADATA: Final = struct(
     ("timestamp", _LONG), ("topic", _TEXT), ("partition", plain(Type.INT32)), ("offset", _LONG), optional=True
@@ -25,7 +25,7 @@ LENSES_METADATA: Final = struct(
 
 
 def confluent_key(key: ConnectSchema) -> ConnectSchema:
-    """Keys beside the values, in Confluent's Parquet."""
+    """Keys next to the values, in Confluent's Parquet."""
     return struct(("key", key), name="RecordKey")
 
 

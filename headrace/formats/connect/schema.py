@@ -17,7 +17,7 @@ _MOST_PLACES: Final = 400
 
 
 class Type(StrEnum):
-    """The types, as they stand in the JSON of a schema."""
+    """The types, as they are in the JSON of a schema."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -119,7 +119,7 @@ def struct(*fields: tuple[str, ConnectSchema], name: str | None = None, **more: 
 
 
 def decimal_scale(schema: ConnectSchema) -> int:
-    """The digits behind the point of a decimal's schema."""
+    """The digits after the point of a decimal's schema."""
     text = schema.parameter(SCALE)
     try:
         return int(text or "0")
@@ -155,7 +155,7 @@ _DIGITS: Final = Context(prec=1000, traps=[Inexact])
 
 
 def schema_of_json(text: bytes | str) -> ConnectSchema | None:
-    """The schema that a JSON text is; None for `null`, which stands beside values without one.
+    """The schema that a JSON text is; None for `null`, which is next to values without one.
 
     Raises InvalidSchema where it is none.
     """
@@ -216,7 +216,7 @@ def _parameters(found: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _default_text(shape: dict[str, Any], default: Any) -> str:
-    """The JSON of a default; of a decimal, which may stand there as a number, that of its unscaled value."""
+    """The JSON of a default; of a decimal, which may be there as a number, that of its unscaled value."""
     if shape.get("name") != DECIMAL or isinstance(default, str):
         return _text(default)
     try:

@@ -151,7 +151,7 @@ def time_text(moment_ms: int) -> str:
 
 
 def inferred(value: Any) -> ConnectSchema:
-    """The schema of a value that stands without one, as JsonConverter finds it."""
+    """The schema of a value that is without one, as JsonConverter finds it."""
     if isinstance(value, Decimal):
         parameters = ((SCALE, str(-int(value.as_tuple().exponent))),)
         return ConnectSchema(type=Type.BYTES, name=DECIMAL, version=1, parameters=parameters)

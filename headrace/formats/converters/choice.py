@@ -36,7 +36,7 @@ def column_converter(
     is_transformed: bool = False,
     glue: GlueVersions,
 ) -> ColumnConverter:
-    """The converter of keys or values; with `is_transformed` fields are looked into behind it.
+    """The converter of keys or values; with `is_transformed` fields are looked into after it.
 
     `glue` is what gives schemas of AWS Glue's.
     """

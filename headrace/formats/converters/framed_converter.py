@@ -148,7 +148,7 @@ class FramedConverter:
 
 
 def _with_nulls(ids: Numbers, is_null: np.ndarray, last: int) -> Numbers:
-    """The ids, in which a null has the id of the nearest value before it, else behind it, else `last`."""
+    """The ids, in which a null has the id of the nearest value before it, else after it, else `last`."""
     if not is_null.any():
         return ids
     framed = np.flatnonzero(ids != NO_SCHEMA)

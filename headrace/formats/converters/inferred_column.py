@@ -34,7 +34,7 @@ _EMPTY_OBJECT: Final = re.compile(rb"\{\s*\}")
 class InferredColumn(InferredValues):
     """JSON texts and nulls. `array` has the values, `upper` a kind that holds them; None: not read at once.
 
-    `is_loose`: they may be wider than the values, by what was there before or is beside them.
+    `is_loose`: they may be wider than the values, by what was there before or is next to them.
     """
 
     form = Form.TYPED

@@ -133,7 +133,7 @@ class JsonConverter:
         return [Segment(rows[places], values)]
 
     def _declared(self, column: Column, schemas: dict[int, bytes], faults: RowFaults) -> list[Segment]:
-        """A segment for each schema that stands beside its values."""
+        """A segment for each schema that is next to its values."""
         owners: dict[bytes, list[int]] = {}
         for row, text in schemas.items():
             if row not in faults.found:

@@ -124,7 +124,7 @@ def json_schema_converter(
 
 
 class JsonTextConverter:
-    """JSON behind the id of a JSON Schema, which need not be understood: its text is what is wanted."""
+    """JSON after the id of a JSON Schema, which need not be understood: its text is what is wanted."""
 
     def __init__(self, framing: Framing, schemas: RegistrySchemas, what: str, style: JsonFormat) -> None:
         self._framing = framing

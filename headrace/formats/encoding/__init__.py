@@ -1,4 +1,4 @@
-"""Encodes the records of one object: the other direction of the decoders beside it.
+"""Encodes the records of one object: the other direction of the decoders next to it.
 
 row_schema       the schema of an object, and what a change of it means; row_schema has versions of types
 learning_encoder an object whose columns are found in its first records; kinds has the types of such values

@@ -310,7 +310,7 @@ def _decimals(array: Any, size: int | None = None) -> Any:
 
 
 def _signs(rows: Any) -> Any:
-    """What would stand before the first byte of each number."""
+    """What would be before the first byte of each number."""
     return np.where(rows[:, :1] >= _SIGN, 0xFF, 0).astype(np.uint8)
 
 

@@ -66,7 +66,7 @@ def connect_array(column: ConvertedColumn, part: PartSchema, schema: ConnectSche
 
 
 class ConnectJsonLines:
-    """Values, or another column, each with a line feed behind it."""
+    """Values, or another column, each with a line feed after it."""
 
     def __init__(self, style: JsonStyle, column: ColumnOf = value_of) -> None:
         self._style = style

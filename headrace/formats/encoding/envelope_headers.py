@@ -1,4 +1,4 @@
-"""Headers as columns, a name each: as they stand in Lenses' envelope with a schema."""
+"""Headers as columns, a name each: as they are in Lenses' envelope with a schema."""
 
 from collections.abc import Sequence
 from functools import lru_cache

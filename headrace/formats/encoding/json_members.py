@@ -30,7 +30,7 @@ _SPARSE: Final = 4
 
 
 class JsonKind(IntEnum):
-    """What a value is: no JSON, JSON that may stand in a line, or JSON with line feeds or blanks around."""
+    """What a value is: no JSON, JSON that may be in a line, or JSON with line feeds or blanks around."""
 
     NONE = 0
     PLAIN = 1
@@ -97,7 +97,7 @@ def _is_all_json(column: Column) -> bool:
 
 
 def json_lines(column: Column) -> Column | None:
-    """The same texts as lines of one buffer, where each is JSON that may stand in a line and none is null.
+    """The same texts as lines of one buffer, where each is JSON that may be in a line and none is null.
 
     None where one is not, or may not be.
     """

@@ -30,7 +30,7 @@ _APPENDED: Final = b'"timestamp_type":"append"'
 
 
 class JsonRows:
-    """Writes the rows of one object, each with `ending` behind it."""
+    """Writes the rows of one object, each with `ending` after it."""
 
     def __init__(self, output: OutputSettings, ending: bytes) -> None:
         self._fields = frozenset(output.fields)

@@ -20,7 +20,7 @@ _FEED_VIEW: Final = np.frombuffer(
 
 
 def lines_side_by_side(column: Column) -> Column:
-    """The values, none of which is null, each with a line feed behind it, in one new buffer.
+    """The values, none of which is null, each with a line feed after it, in one new buffer.
 
     The line feeds are in the buffer and not in the rows. ValueError from 2 GiB on.
     """
@@ -33,7 +33,7 @@ def lines_side_by_side(column: Column) -> Column:
 
 
 def _copied(column: Column, size: int) -> memoryview:
-    """The values and line feeds in turn, cast from views: each is copied once, from where it stands."""
+    """The values and line feeds in turn, cast from views: each is copied once, from where it is."""
     views: npt.NDArray[np.int32] = np.empty((2 * len(column), _WORDS), np.int32)
     values = views[0::2]
     values[:, 0] = column.lengths
@@ -50,7 +50,7 @@ def _copied(column: Column, size: int) -> memoryview:
 
 
 def _inline(column: Column, rows: Numbers) -> npt.NDArray[np.int32]:
-    """The bytes of these short values with zeros behind them, as words."""
+    """The bytes of these short values with zeros after them, as words."""
     octets = np.frombuffer(column.buffer, np.uint8)
     if not len(octets):
         return np.zeros((len(rows), _WORDS - 1), np.int32)

@@ -75,7 +75,7 @@ def projected(array: Any, target: Any) -> Any:
 
 
 def list_offsets(lists: Any) -> Any:
-    """Where the items of each list begin, once they stand side by side; nulls have none."""
+    """Where the items of each list begin, once they are side by side; nulls have none."""
     offsets = np.zeros(len(lists) + 1, np.int32)
     np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), out=offsets[1:])
     return pa.array(offsets)

@@ -1,4 +1,4 @@
-"""Rows as text from pieces that stand side by side, for all rows at once."""
+"""Rows as text from pieces that are side by side, for all rows at once."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -40,14 +40,14 @@ def text_of(rows: Any) -> bytes:
 
 
 def gathered(column: Column) -> bytes:
-    """All values of a column without nulls one after the other, wherever they stand in its buffer."""
+    """All values of a column without nulls one after the other, wherever they are in its buffer."""
     view = memoryview(column.buffer)
     ends = (column.starts + column.lengths).tolist()
     return b"".join([view[start:end] for start, end in zip(column.starts.tolist(), ends, strict=True)])
 
 
 def lines_of(column: Column) -> bytes | None:
-    """All values, each with a line feed behind it, where they stand so in their buffer already; else None."""
+    """All values, each with a line feed after it, where they are so in their buffer already; else None."""
     starts, lengths = column.starts, column.lengths
     ends = starts + lengths
     if not len(column) or int(lengths.min()) < 0 or not (starts[1:] == ends[:-1] + 1).all():
@@ -72,7 +72,7 @@ def decimal_texts(numbers: Numbers) -> Any:
 
 
 def scattered(count: int, parts: Sequence[tuple[Numbers, Any]]) -> Any:
-    """One binary array of `count` rows from arrays for the row numbers beside them, which are all of them."""
+    """One binary array of `count` rows from arrays for the row numbers given with each, which are all."""
     order = np.empty(count, np.int64)
     at = 0
     for rows, array in parts:

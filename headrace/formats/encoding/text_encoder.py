@@ -135,7 +135,7 @@ RowsText = Callable[[ConvertedRecords], bytes]
 
 
 class LineEncoder:
-    """Rows, each with what ends it, behind an optional first line."""
+    """Rows, each with what ends it, after an optional first line."""
 
     def __init__(
         self, output: OutputSettings, rows: RowsText, *, head: bytes = b"", takes_texts: bool = False
@@ -180,7 +180,7 @@ class LineEncoder:
 
 
 class ArrayEncoder:
-    """One JSON array, an element a line. `rows` puts `ENDING` behind each."""
+    """One JSON array, an element a line. `rows` puts `ENDING` after each."""
 
     ENDING: Final = b",\n"
 
@@ -221,7 +221,7 @@ LINE_FEED: Final = b"\n"
 
 
 class JoinedEncoder:
-    """Rows between `head` and `tail`; `rows` puts `between` behind each."""
+    """Rows between `head` and `tail`; `rows` puts `between` after each."""
 
     def __init__(
         self, output: OutputSettings, rows: RowsText, *, head: bytes = b"", between: bytes, tail: bytes = b""

@@ -82,7 +82,7 @@ def decode(
 ) -> Iterator[RowBatch]:
     """The rows of the archive's members from `start` on; of any other object its own. Blocks on reads.
 
-    Raises ObjectCorrupt behind the last row before the damage, InvalidObject for what is not read.
+    Raises ObjectCorrupt after the last row before the damage, InvalidObject for what is not read.
     """
     settings = options.format
     kind = packing_of(source, settings)

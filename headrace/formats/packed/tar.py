@@ -85,7 +85,7 @@ def tar_members(
 ) -> Iterator[tuple[PackedMember, MemberSource]]:
     """The files to be read, in their order, from the one at `start` on; each is done with before the next.
 
-    Raises ObjectCorrupt behind the last byte before the damage, InvalidObject for what is not read.
+    Raises ObjectCorrupt after the last byte before the damage, InvalidObject for what is not read.
     """
     front = _Front(source, 0 if start is None else start.header, rules)
     for number, (at, header) in enumerate(_headers(front, rules), 0 if start is None else start.entry):

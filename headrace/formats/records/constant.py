@@ -129,7 +129,7 @@ def constant_headers(s3_object: S3Object, route: Route, settings: FormatSettings
 
 
 def position_header(position: Position) -> tuple[str, bytes]:
-    """The header that says where a row stood, in the ledger's JSON shape."""
+    """The header that says where a row was, in the ledger's JSON shape."""
     return POSITION_HEADER, msgspec.json.encode(position_as_dict(position))
 
 

@@ -43,7 +43,7 @@ class EnvelopeReader:
         }
 
     def __call__(self, row: Row) -> RecordParts:
-        """The record that stands in one row; Fault (`not_an_envelope`) where the row is none."""
+        """The record that is in one row; Fault (`not_an_envelope`) where the row is none."""
         try:
             members = _OBJECT.decode(row)
         except msgspec.DecodeError:

@@ -26,7 +26,7 @@ _DENIED: Final = frozenset({401, 403})
 
 
 def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
-    """What stands before each value of this Avro schema; empty unless the settings ask for the framing.
+    """What is before each value of this Avro schema; empty unless the settings ask for the framing.
 
     Registers the schema under its subject, or looks it up where registering is off; blocks on the registry
     once for each schema and process. Raises SourceUnavailable while the registry does not answer,
@@ -198,7 +198,7 @@ def is_passing(error: Any) -> bool:
 
 @contextmanager
 def registry_errors(otherwise: str) -> Iterator[None]:
-    """Raises AccessDenied, whose remedy ends with `otherwise`, or SourceUnavailable for such errors.
+    """Raises AccessDenied, whose fix ends with `otherwise`, or SourceUnavailable for such errors.
 
     Also for an answer that is no registry's: a login page, or a proxy's HTML with the status 200.
     """

@@ -19,7 +19,7 @@ SOURCE_OFFSET = "headrace.source.offset"
 
 @dataclass(frozen=True, slots=True)
 class SourceHeaders:
-    """Writes `record.headers=source` of restored records: where each row stands, and where it once stood."""
+    """Writes `record.headers=source` of restored records: where each row is, and where it once was."""
 
     name: ArchiveName
 
@@ -33,7 +33,7 @@ class SourceHeaders:
         return tuple(found)
 
     def of_rows(self, batch: RowBatch, columns: RecordColumns) -> RowBatch:
-        """The batch with these headers behind the record's own; an offset only where the layout stored it."""
+        """The batch with these headers after the record's own; an offset only where the layout stored it."""
         constant = self.constant()
         offsets = None if columns.offsets is None else columns.offsets.tolist()
         own = batch.headers

@@ -1,4 +1,4 @@
-"""Fields of a row's JSON, taken out as they stand there, by paths of names."""
+"""Fields of a row's JSON, taken out as they are there, by paths of names."""
 
 import base64
 import binascii
@@ -51,7 +51,7 @@ _TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 def field_at(row: Row | msgspec.Raw, path: Path) -> msgspec.Raw | None:
-    """The JSON of the field as it stands in the row, or None where there is no such field."""
+    """The JSON of the field as it is in the row, or None where there is no such field."""
     found: Row | msgspec.Raw = row
     for name in path:
         try:
@@ -92,7 +92,7 @@ class NeededField:
 
 
 def content(raw: bytes | msgspec.Raw) -> bytes | None:
-    """What a field says as bytes: text without quotes, null as None, all else its JSON as it stands."""
+    """What a field says as bytes: text without quotes, null as None, all else its JSON as it is."""
     octets = bytes(raw)
     if octets == b"null":
         return None
@@ -196,7 +196,7 @@ class FieldReader:
 
 
 def _as(raw: msgspec.Raw, *, as_json: bool, is_bytes: bool, what: str) -> bytes | None:
-    """JSON as it stands, the bytes behind base64, or plain content."""
+    """JSON as it is, the bytes after base64, or plain content."""
     if as_json:
         return None if bytes(raw) == b"null" else bytes(raw)
     return from_base64(content(raw), what) if is_bytes else content(raw)

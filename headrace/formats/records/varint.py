@@ -1,4 +1,4 @@
-"""Avro's variable-length integers, which also stand before every text."""
+"""Avro's variable-length integers, which also are before every text."""
 
 
 def varint(number: int) -> bytes:

@@ -45,7 +45,7 @@ def with_headers(records: ConvertedRecords, headers: Iterable[Headers]) -> Conve
 def insert_header(
     step: InsertHeader, records: ConvertedRecords, _refused: RefusedRows
 ) -> list[ConvertedRecords]:
-    """One header more, behind the others."""
+    """One header more, after the others."""
     added = ((step.name, step.value),)
     return [with_headers(records, (each + added for each in headers_of(records)))]
 
@@ -63,7 +63,7 @@ def drop_headers(
 
 
 def header_from(step: HeaderFrom, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
-    """Fields as headers behind the others; a missing one is null where there is no schema."""
+    """Fields as headers after the others; a missing one is null where there is no schema."""
     objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
     if objects is None:
         return [records]

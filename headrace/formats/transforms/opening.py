@@ -64,7 +64,7 @@ def _is_typed(column: ConvertedColumn) -> bool:
 
 
 def refuse_objects(records: ConvertedRecords, part: RecordPart, message: str, refused: RefusedRows) -> None:
-    """Refuse those that have an object: a null beside them, which the step takes, is not of their schema."""
+    """Refuse those that have an object: a null next to them, which the step takes, is not of their schema."""
     _refuse(records, np.flatnonzero(~column_of_part(records, part).nulls()).tolist(), message, refused)
 
 

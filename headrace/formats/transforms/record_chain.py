@@ -198,7 +198,7 @@ class Transformed:
 
 
 class RecordChain:
-    """Applies a chain. Records keep their offsets, which tell them apart; some are dropped."""
+    """Applies a chain. Records keep their offsets, which distinguish them; some are dropped."""
 
     def __init__(self, chain: TransformChain, clock: Callable[[], int] = wall_ms) -> None:
         self._chain = chain

@@ -12,7 +12,7 @@ from headrace.model.rows import RowBatch
 
 
 def selected(batch: RowBatch, kept: Numbers) -> RowBatch:
-    """The batch with these rows alone, which rise; the others leave nothing behind. Bad rows stay."""
+    """The batch with these rows alone, which rise; nothing of the others is left. Bad rows stay."""
     positions, after = batch.positions, batch.after
 
     def kept_positions(index: int, /) -> Any:
@@ -40,7 +40,7 @@ def by_topic(batch: RowBatch, topics: Sequence[str], *, topic: str) -> Iterator[
 
 
 def _cut(batch: RowBatch, first: int, behind: int) -> RowBatch:
-    """The rows from `first` to before `behind`, with the bad ones before each of them, or behind the last."""
+    """The rows from `first` to before `behind`, with the bad ones before each of them, or after the last."""
     is_last = behind == len(batch)
     following = [bad for bad in batch.bad if bad.index == behind]
     after = batch.after

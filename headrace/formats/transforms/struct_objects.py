@@ -178,7 +178,7 @@ class StructObjects:
         return self.with_fields(found)
 
     def with_fields(self, fields: list[StructField]) -> "StructObjects":
-        """The same rows with other fields; Refused where a name stands twice."""
+        """The same rows with other fields; Refused where a name is twice."""
         names = [each.name for each in fields]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)

@@ -37,14 +37,14 @@ Time = int | str | tuple[int] | None | _Absent
 def wall_clock(
     step: WallClock, records: ConvertedRecords, _refused: RefusedRows, now_ms: int
 ) -> list[ConvertedRecords]:
-    """The wall clock behind the other headers."""
+    """The wall clock after the other headers."""
     text = str(now_ms) if step.dates is None else step.dates.text(now_ms, ZoneInfo(step.timezone))
     added = ((step.header, text.encode()),)
     return [with_headers(records, (each + added for each in headers_of(records)))]
 
 
 def field_time(step: FieldTime, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
-    """A time of each record behind its other headers; null where the record has none."""
+    """A time of each record after its other headers; null where the record has none."""
     headers = []
     times = _times(step, records, refused)
     offsets = records.records.offsets.tolist()
@@ -195,7 +195,7 @@ def _parsed(patterns: tuple[DatePattern, ...], text: str) -> int:
 
 
 def _windowed(moment: int, window_ms: int) -> int:
-    """The beginning of the window that a time is in: windows begin anew with each day, hour or minute."""
+    """The beginning of the window that a time is in: windows begin again with each day, hour or minute."""
     if not window_ms:
         return moment
     if window_ms % _HOUR_MS == 0:

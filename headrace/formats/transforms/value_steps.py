@@ -167,7 +167,7 @@ def cast(step: Cast, records: ConvertedRecords, refused: RefusedRows) -> list[Co
 
 
 def _cast_default(field: StructField, target: CastType) -> Default | None:
-    """The field's default as another type, as its schema has it behind the cast."""
+    """The field's default as another type, as its schema has it after the cast."""
     if field.connect is None or field.connect.default is None:
         return None
     array = PayloadSchema(field.connect).array([field.connect.default.text.encode()])

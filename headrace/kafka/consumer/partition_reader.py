@@ -162,14 +162,14 @@ class PartitionReader:
             self._consumer.pause(self._places(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with these at their positions; a partition with a fault stays where it is."""
+        """Continue with these at their positions; a partition with a fault stays where it is."""
         with _translated("resume"):
             self._consumer.resume(self._places(partitions))
 
     def positions(self) -> dict[TopicPartition, int]:
         """The offset of each partition before which everything was given out; asks nobody.
 
-        At the end of a log that is behind the markers of transactions, too.
+        At the end of a log that is after the markers of transactions, too.
         """
         return dict(self._positions)
 
@@ -221,7 +221,7 @@ class PartitionReader:
     def _kept(
         self, records: KafkaRecords, faults: Mapping[TopicPartition, PartitionNews]
     ) -> KafkaRecords | None:
-        """The records that are asked for, and before a fault; the position is behind them then."""
+        """The records that are asked for, and before a fault; the position is after them then."""
         partition = TopicPartition(records.topic, records.partition)
         if partition not in self._positions or partition in self._faulty:
             return None

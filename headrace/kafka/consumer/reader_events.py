@@ -1,4 +1,4 @@
-"""What a reader of partitions reports beside records."""
+"""What a reader of partitions reports next to records."""
 
 from dataclasses import dataclass
 from enum import StrEnum

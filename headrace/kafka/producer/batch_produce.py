@@ -139,7 +139,7 @@ class BatchProduce:
 
 
 def _fill(messages: Any, pointers: str, lengths: str, column: Column, first: int, behind: int) -> None:
-    """Point the messages at the column's rows [first, behind); a null is a null pointer."""
+    """Point the messages at the column's rows [first, after); a null is a null pointer."""
     address = np.frombuffer(column.buffer, np.uint8).ctypes.data if len(column.buffer) else _EMPTY.ctypes.data
     messages[pointers] = column.starts[first:behind] + address
     messages[lengths] = column.lengths[first:behind]

@@ -202,7 +202,7 @@ def _fill_constant(arguments: Any, target: RecordTarget) -> object:
 
 
 def _fill(arguments: Any, column: Column, first: int, behind: int) -> None:
-    """Point the arguments at the column's rows [first, behind); a null is a null pointer."""
+    """Point the arguments at the column's rows [first, after); a null is a null pointer."""
     lengths = column.lengths[first:behind]
     address = np.frombuffer(column.buffer or b"\0", np.uint8).ctypes.data
     nulls = lengths == NULL_LENGTH

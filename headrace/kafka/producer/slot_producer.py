@@ -1,4 +1,4 @@
-"""The producer of a slot as a task sees it, whatever guarantee stands behind it."""
+"""The producer of a slot as a task sees it, whatever it guarantees."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

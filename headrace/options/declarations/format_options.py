@@ -1,4 +1,4 @@
-"""How the rows of CSV, text, JSON and archives are told apart; `record_options` has what formats share."""
+"""How the rows of CSV, text, JSON and archives are distinguished; `record_options` has what formats share."""
 
 from typing import Final
 

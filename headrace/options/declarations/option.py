@@ -13,7 +13,7 @@ Importance = Literal["HIGH", "MEDIUM", "LOW"]
 
 
 class Group(StrEnum):
-    """The heading under which an option stands in the docs."""
+    """The heading under which an option is in the docs."""
 
     IDENTITY = "Identity"
     KAFKA = "Kafka"

@@ -1,4 +1,4 @@
-"""Single message transforms: their aliases; what each does stands under its alias."""
+"""Single message transforms: their aliases; what each does is under its alias."""
 
 from typing import Final
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class AliasOptions:
-    """What stands under `prefix` (`transforms.route.`). A value with a problem reads as if it were absent."""
+    """What is under `prefix` (`transforms.route.`). A value with a problem reads as if it were absent."""
 
     def __init__(self, prefix: str, entries: Mapping[str, Entry], problems: Problems) -> None:
         self.prefix = prefix
@@ -117,7 +117,7 @@ class AliasOptions:
         dialect: DateDialect = DateDialect.JAVA,
         is_read: bool = False,
     ) -> DatePattern | None:
-        """A date pattern of Java's, which stands in this option, for times of this zone."""
+        """A date pattern of Java's, which is in this option, for times of this zone."""
 
         def read(pattern: str) -> DatePattern:
             found = read_date_pattern(pattern, dialect, is_name=False, is_read=is_read)

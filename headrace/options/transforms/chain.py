@@ -109,7 +109,7 @@ class NewField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertField:
-    """Fields with what is known of the record; `static` has its value beside it."""
+    """Fields with what is known of the record; `static` has its value next to it."""
 
     part: RecordPart
     topic: NewField | None

@@ -18,7 +18,7 @@ _UTC: Final = ZoneInfo("UTC")
 
 
 def reachable_topics(chain: TransformChain, topic: str) -> frozenset[str]:
-    """All of them; for every record's time stands the same one."""
+    """All of them; for every record's time is the same one."""
     found = frozenset({topic})
     for step in chain.steps:
         found = frozenset(_behind(step, found))

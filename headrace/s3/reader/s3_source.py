@@ -20,7 +20,7 @@ _END: Final = None
 
 
 class ReadAhead:
-    """An iterator over `chunks`, which a thread draws; an error arrives behind what came before it."""
+    """An iterator over `chunks`, which a thread draws; an error arrives after what came before it."""
 
     def __init__(self, chunks: Iterator[bytes], *, window: int = CHUNKS_AHEAD) -> None:
         self._chunks = chunks

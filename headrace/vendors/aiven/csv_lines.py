@@ -18,7 +18,7 @@ ROW_END = b"\n"
 
 
 class AivenCsvRows:
-    """Writes the rows of one object, each with a line feed behind it; what is null is an empty field."""
+    """Writes the rows of one object, each with a line feed after it; what is null is an empty field."""
 
     def __init__(self, output: OutputSettings) -> None:
         self._fields = output.fields

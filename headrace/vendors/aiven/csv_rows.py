@@ -67,7 +67,7 @@ class CsvRows:
     def _column(
         self, lines: Column, commas: Numbers, first: Numbers, counts: Numbers, good: Mask, index: int
     ) -> Column:
-        """Field `index` of each line, by the commas before and behind it; null where the line is no good."""
+        """Field `index` of each line, by the commas before and after it; null where the line is no good."""
         plain = self._fields.index("value") if self._is_plain else len(self._fields)
         starts, ends = lines.starts.copy(), lines.starts + lines.lengths
         from_right = counts - (len(self._fields) - 1)

@@ -30,7 +30,7 @@ _HEADER_TEXTS: Final[dict[ConverterKind, HeaderText]] = {
 
 
 class AivenJsonRows:
-    """Writes the rows of one object, each with `ending` behind it."""
+    """Writes the rows of one object, each with `ending` after it."""
 
     def __init__(self, output: OutputSettings, ending: bytes) -> None:
         self._fields = output.fields if not output.envelope else _in_order(output.fields)

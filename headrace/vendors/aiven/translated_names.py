@@ -1,4 +1,4 @@
-"""Aiven's names of objects as ours: by default, behind a prefix, or by a template."""
+"""Aiven's names of objects as ours: by default, after a prefix, or by a template."""
 
 import re
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class _InvalidTemplate(ValueError):
 def translate_names(given: Translation, extension: str, compression_suffix: str) -> None:
     """Write names, their times, and what closes objects with them.
 
-    `extension` stands behind default names, `compression_suffix` behind those with a prefix; a template has
+    `extension` is after default names, `compression_suffix` after those with a prefix; a template has
     its own.
     """
     given.own("file.name.values", "plain")

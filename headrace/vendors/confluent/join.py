@@ -77,8 +77,8 @@ def joined(
 ) -> Iterator[RecordColumns]:
     """The value object's batches with keys and headers; of each side object only what a batch needs is held.
 
-    `values` begin behind row `skip` of their object, keys and headers with their first row; of tombstones the
-    keys stand in place of values. A row that is bad in one object is bad. RowsDiffer where numbers of rows
+    `values` begin after row `skip` of their object, keys and headers with their first row; of tombstones the
+    keys are in place of values. A row that is bad in one object is bad. RowsDiffer where numbers of rows
     differ: found with the last row, unless the counts are known and compared before.
     """
     sides = {

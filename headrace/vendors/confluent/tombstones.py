@@ -1,4 +1,4 @@
-"""Where Confluent's tombstones stood among the values, where names and tags prove it."""
+"""Where Confluent's tombstones were among the values, where names and tags prove it."""
 
 import bisect
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class TombstoneObject:
 class Place:
     """Between which values a tombstone goes: before row `row` of value object `start`.
 
-    `start` None is behind all of them. `offset` is the tombstone's own, None where only its place is proven.
+    `start` None is after all of them. `offset` is the tombstone's own, None where only its place is proven.
     """
 
     start: int | None
@@ -97,7 +97,7 @@ class _Known:
         return next((other.start - 1 for other in behind if other.path == each.path), None)
 
     def _near(self, low: int, high: int | None) -> range:
-        """The values that may be between, and one behind: all others are before or behind for certain."""
+        """The values that may be between, and one after: all others are before or after for certain."""
         if not self._is_in_line:
             return range(len(self.values))
         first = max(0, bisect.bisect_right(self._starts, low) - 1)
@@ -143,7 +143,7 @@ class _Known:
         return None
 
     def place(self, low: int, high: int | None) -> Place | None:
-        """Where a tombstone stands whose offset is from `low` to `high`, None where values may be between."""
+        """Where a tombstone is whose offset is from `low` to `high`, None where values may be between."""
         result: Place | None = None
         for index in self._near(low, high):
             each = self.values[index]
@@ -157,7 +157,7 @@ class _Known:
         return result or Place(None, 0, low if low == high else None)
 
     def _rows_before(self, index: int, low: int, high: int | None) -> int | None:
-        """How many of the object's rows stand before, None where that is not certain."""
+        """How many of the object's rows are before, None where that is not certain."""
         each, end = self.values[index], self._ends[index]
         if high is not None and high < each.start:
             return 0
@@ -176,7 +176,7 @@ class _Known:
         return least if least == most else None
 
     def _sure_between(self, first: int, behind: int) -> int:
-        """How many certain tombstones stand at offsets from `first` up to, not at, `behind`."""
+        """How many certain tombstones are at offsets from `first` up to, not at, `behind`."""
         return bisect.bisect_left(self._sure, behind) - bisect.bisect_left(self._sure, first)
 
 

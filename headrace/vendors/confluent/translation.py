@@ -223,7 +223,7 @@ _FORMAT: Final = "format.class"
 
 
 def translate_formats(given: Translation) -> None:
-    """Write what objects of values hold, and those beside them."""
+    """Write what objects of values hold, and those next to them."""
     given.own("output.layout", "confluent")
 
     wanted = class_of(given, _FORMAT, FORMATS, "jsonl")

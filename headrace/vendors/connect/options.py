@@ -1,7 +1,7 @@
 """Options that Kafka Connect itself has for every sink: converters, and how errors are handled.
 
 What Headrace has under the same name and with the same meaning (`topics`, `tasks.max`, `errors.tolerance`,
-`consumer.override.*` ..) stands in no table: it is passed on.
+`consumer.override.*` ..) is in no table: it is passed on.
 """
 
 from typing import Final

@@ -104,7 +104,7 @@ def _strings(texts: Column, what: str, faults: Faults) -> Column:
 
 
 def _with_base64(plain: Column, texts: Sequence[msgspec.Raw], what: str, faults: Faults) -> Column:
-    """The column with the bytes behind base64 in the rows that have such a member."""
+    """The column with the bytes after base64 in the rows that have such a member."""
     if texts.count(NULL) == len(texts):
         return plain
     rows = np.array([row for row, text in enumerate(texts) if text is not NULL], np.int64)

@@ -37,7 +37,7 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 def read_name(key: str, options: NameOptions) -> ArchiveName | None:
     """What the key says, or None for a key that is not of this layout.
 
-    Directories that group records (`region=eu/`) stand before the topic; a last offset may follow the first.
+    Directories that group records (`region=eu/`) are before the topic; a last offset may follow the first.
     """
     rest = without_prefix(key, options.prefix)
     if rest is None:

@@ -2,7 +2,7 @@
 
 A lock is JSON: `owner`, `committedOffset` (the last offset that is in objects, null before any is) and
 `pendingState`, the operations of a commit that was under way and the offset that it commits. Each partition
-has one; with PARTITIONBY each combination of values has one of its own beside it. Pure.
+has one; with PARTITIONBY each combination of values has one of its own next to it. Pure.
 """
 
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ class IndexPlace:
 
     @property
     def group_locks(self) -> tuple[str, ...]:
-        """The prefixes under which the locks of single values stand."""
+        """The prefixes under which the locks of single values are."""
         return tuple(f"{each}/" for each in self._stems)
 
     @property

@@ -133,7 +133,7 @@ def _marked(texts: Column, marks: Sequence[msgspec.Raw], form: Form, what: str, 
 
 
 def _replaced(plain: Column, marked: np.ndarray, what: str, faults: Faults) -> Column:
-    """The column with the bytes behind base64 in the marked rows."""
+    """The column with the bytes after base64 in the marked rows."""
     rows = np.flatnonzero(marked)
     own = Faults()
     decoded = from_base64(picked(plain, rows), what, own)

@@ -20,7 +20,7 @@ _LINE_END: Final = b"\n"
 
 
 class LensesTextRows:
-    """Writes values, each with `ending` behind it; line feeds in them as the output says."""
+    """Writes values, each with `ending` after it; line feeds in them as the output says."""
 
     def __init__(self, output: OutputSettings, ending: bytes) -> None:
         self._ending = ending

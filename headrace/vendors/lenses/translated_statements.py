@@ -23,7 +23,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameParts:
-    """How names are made beside the statement's fields. 0 digits: not padded. `suffix` has the extension."""
+    """How names are made next to the statement's fields. 0 digits: not padded. `suffix` has the extension."""
 
     side: Side
     char: str
@@ -38,7 +38,7 @@ _PARTITION: Final = PartitionField(FieldPart.PARTITION)
 
 
 def template(statement: Statement, parts: NameParts) -> str:
-    """What stands behind `aws.s3.prefix`."""
+    """What is after `aws.s3.prefix`."""
     partition = _number("partition", parts.partition_digits, parts)
     offset = _number("end_offset", parts.offset_digits, parts)
     fields = statement.partition_by or (() if statement.no_partition else (_TOPIC, _PARTITION))

@@ -109,7 +109,7 @@ def _translate_keys(given: Translation) -> None:
 
 
 def _translate_addresses(given: Translation) -> None:
-    """Write where the bucket stands in addresses; `vhost.bucket` says path style, whatever its name says."""
+    """Write where the bucket is in addresses; `vhost.bucket` says path style, whatever its name says."""
     named = [name for name in _PATH_STYLE if given.is_given(name)]
     styles = {given.flag(name, default=False) for name in named}
     if len(styles) > 1:

@@ -111,7 +111,7 @@ _TRUE: Final = b"true"
 
 
 class LensesJsonRows:
-    """Writes the rows of one object, each with a line feed behind it."""
+    """Writes the rows of one object, each with a line feed after it."""
 
     def __init__(self, output: OutputSettings) -> None:
         self._fields = frozenset(output.fields)

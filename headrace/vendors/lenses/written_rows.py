@@ -23,7 +23,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 
 def text_bytes(text: bytes, newlines: Newlines) -> bytes:
-    """A text as it stands in a row of TEXT."""
+    """A text as it is in a row of TEXT."""
     return text.replace(b"\n", b"\\n") if newlines is Newlines.ESCAPED else text
 
 

@@ -7,7 +7,7 @@ from headrace.vendors.quix.rows import LINE
 
 
 class QuixJsonRows:
-    """Writes the rows of one object, each with a line feed behind it."""
+    """Writes the rows of one object, each with a line feed after it."""
 
     def text(self, records: ConvertedRecords) -> bytes:
         """The rows of these records, one after the other. A null key stays null."""

@@ -26,7 +26,7 @@ TAKEN_PARTS: Final = "part_taken_by_value"
 _TIMESTAMP: Final = "_timestamp"
 _KEY: Final = "_key"
 LINE: Final = (b'{"_timestamp":', b',"_key":', b',"_value":', b"}\n")
-"""What stands before the time, the key and the value of a line, and behind them."""
+"""What is before the time, the key and the value of a line, and after them."""
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):

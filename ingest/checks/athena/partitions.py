@@ -56,7 +56,7 @@ _NO_NAME: Final = re.compile(r"[^a-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """`projection` are the table's properties behind `projection.<name>.`."""
+    """`projection` are the table's properties after `projection.<name>.`."""
 
     name: str
     type: str
@@ -96,7 +96,7 @@ def partitions_of(
 
     With `in_directories` a date that goes through several directories has a column for each.
 
-    NotQueryable where a topic has no directory of its own, and others are beside it.
+    NotQueryable where a topic has no directory of its own, and others are next to it.
     """
     template = read_name_template(names.template)
     segments = _segments(_apart(template.tokens) if in_directories else template.tokens)

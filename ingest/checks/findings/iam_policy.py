@@ -1,4 +1,4 @@
-"""The least IAM policy of a configuration: what `run` calls, and what the commands call beside it. Pure."""
+"""The least IAM policy of a configuration: what `run` calls, and what the commands call next to it. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +20,7 @@ _ANY_KEY: Final = "arn:aws:kms:*:*:key/*"
 
 
 def policies(settings: Settings, *, cluster: str | None = None) -> dict[str, Any]:
-    """The documents by who needs them: `run`; `check` and `setup` beside it; a sink's lifecycle rule.
+    """The documents by who needs them: `run`; `check` and `setup` next to it; a sink's lifecycle rule.
 
     `cluster` is the ARN of the MSK cluster, for a configuration that logs in to it by IAM.
     """
@@ -81,7 +81,7 @@ def _glue(sink: SinkSettings) -> list[Statement]:
 
 
 def _takeover(settings: Settings, sink: SinkSettings) -> list[Statement]:
-    """What going on behind Lenses' sink does to its locks, and to copies that it had under way."""
+    """What going on after Lenses' sink does to its locks, and to copies that it had under way."""
     if sink.takeover_indexes is None:
         return []
     buckets = dict.fromkeys(each.s3.bucket for each in settings.by_place())
@@ -112,7 +112,7 @@ def _source_run(settings: Settings) -> list[Statement]:
 
 
 def _post_action(settings: Settings) -> list[Statement]:
-    """What `post.action` does to objects beside reading them."""
+    """What `post.action` does to objects next to reading them."""
     action = settings.post_action
     if action is None:
         return []

@@ -199,7 +199,7 @@ def retention(_place: BucketAndQueue, facts: QueueFacts) -> Finding | None:
 
 
 QUEUE_CHECKS: Final = (queue_there, queue_region, notified, visibility, redrive, retention)
-"""`filters_fit` comes beside: it looks at keys too."""
+"""`filters_fit` comes in addition: it looks at keys too."""
 OF_THE_BUCKET: Final = frozenset({"queue region", "notification", "notification filter"})
 """Names of findings that may differ from bucket to bucket of one queue."""
 

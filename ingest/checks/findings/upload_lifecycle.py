@@ -1,4 +1,4 @@
-"""The bucket's rules that end unfinished uploads: what they do to a sink's, and ours beside them. Pure.
+"""The bucket's rules that end unfinished uploads: what they do to a sink's, and ours next to them. Pure.
 
 A sink that is killed leaves uploads that nobody will complete; their parts cost as objects do, until a rule
 of the bucket's lifecycle ends them. One that is too short ends uploads that are still wanted: those that
@@ -38,7 +38,7 @@ def shortest_days(rules: Sequence[Rule], prefix: str) -> int | None:
 
 
 def with_our_rule(rules: Sequence[Rule], prefix: str) -> list[Rule] | None:
-    """The rules with one for this prefix beside them, or None when one is there already."""
+    """The rules with one for this prefix next to them, or None when one is there already."""
     if days_to_expiry(rules, prefix) is not None:
         return None
     if len(rules) >= _MAX_RULES:

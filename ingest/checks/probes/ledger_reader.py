@@ -46,7 +46,7 @@ class LedgerReader:
     def __init__(self, clients: ClientProperties, *, name: str, topic: str, timeout: float) -> None:
         """Blocks until all that is visible has been read.
 
-        TopicMissing, InvalidLedger, AccessDenied; Unavailable when reading stands still for `timeout`
+        TopicMissing, InvalidLedger, AccessDenied; Unavailable when reading does not advance for `timeout`
         seconds.
         """
         self._news = threading.Condition()

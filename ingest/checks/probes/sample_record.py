@@ -17,7 +17,7 @@ _SECONDS: Final = 20.0
 
 
 def read_record(settings: Settings, topic: str, partition: int, offset: int) -> KafkaRecords:
-    """The record at the offset, or the first behind it. Blocks; Unavailable when there is none."""
+    """The record at the offset, or the first after it. Blocks; Unavailable when there is none."""
     sink = settings.sink
     what = f"{topic}-{partition} could not be read at offset {offset}"
     ours = {

@@ -1,4 +1,4 @@
-"""How far a sink's topics are archived: what the brokers have, beside what the ledger and the group say."""
+"""How far a sink's topics are archived: what the brokers have, next to what the ledger and the group say."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ def topics_facts(settings: Settings) -> TopicsFacts | Refused:
 def backlog_of(
     found: Survey, cache: LedgerCache | None, *, earlier: Mapping[TopicPartition, int] = _NONE
 ) -> list[Backlog]:
-    """What is behind by topic and partition. The ledger wins over the group, whose offsets expire.
+    """What is still to be archived, by topic and partition; the ledger wins over the group's offsets.
 
     `earlier` are the offsets that another sink's own files say, of partitions that the ledger does not know.
     """

@@ -37,7 +37,7 @@ class StatusReader:
         self._ledger_reader: LedgerReader | None = None
 
     def status(self) -> Shape:
-        """The shape of `/status` with `source` (`service` or `ledger`) and, for a ledger, `why` beside it.
+        """The shape of `/status` with `source` (`service` or `ledger`) and, for a ledger, `why` next to it.
 
         Unavailable, AccessDenied, InvalidLedger when the service is silent and the ledger cannot be read.
         """

@@ -1,4 +1,4 @@
-"""What a sink needs beside its topics: the bucket's rule for unfinished uploads, and the ledger."""
+"""What a sink needs next to its topics: the bucket's rule for unfinished uploads, and the ledger."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final

@@ -99,7 +99,7 @@ _MISSING: Final = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDo
 
 
 class SetupError(HeadraceError):
-    """Setup cannot do what is wanted; the sentence names what stands in the way and the remedy."""
+    """Setup cannot do what is wanted; the sentence names what is in the way and the fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

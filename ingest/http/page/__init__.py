@@ -1,4 +1,4 @@
-"""The status page: one self-contained HTML file beside this module, which polls `/status`."""
+"""The status page: one self-contained HTML file next to this module, which polls `/status`."""
 
 import hashlib
 import re

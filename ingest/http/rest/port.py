@@ -92,7 +92,7 @@ class ConnectorPort(Protocol):
     def restart(self, slots: Collection[int]) -> None:
         """Try again what waits for an operator, and end the tasks of these slots at their next checkpoint.
 
-        A source begins a full listing; partitions of a sink that stopped go on.
+        A source begins a full listing; partitions of a sink that stopped continue.
         """
 
     def restart_task(self, slot: int) -> None:
@@ -128,10 +128,10 @@ class SinkPort(ConnectorPort, Protocol):
     """A sink, with its partitions' offsets."""
 
     def offsets(self) -> Mapping[TopicPartition, int]:
-        """Where each topic-partition goes on, in order."""
+        """Where each topic-partition continues, in order."""
 
     def alter(self, changes: Mapping[TopicPartition, int | None]) -> None:
-        """Let these partitions go on elsewhere, all or none; None: as one that nobody has read yet.
+        """Let these partitions continue elsewhere, all or none; None: as one that nobody has read yet.
 
         NotStopped; InvalidOffsets for a partition that cannot.
         """

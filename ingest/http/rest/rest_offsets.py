@@ -1,7 +1,7 @@
 """The ledger as Connect's partitions and offsets (KIP-875), to JSON and back.
 
 A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Connect requires:
-`state`, where work goes on (`byte`, `element` and `byte`, `block` and `record`, or `group` and `row`; of a
+`state`, where work continues (`byte`, `element` and `byte`, `block` and `record`, or `group` and `row`; of a
 zip or tar `entry`, `header` and `member`, too; with `options`, the hash of what gives it meaning),
 `records` and `bad` so far, `reason`, and `size` and `last_modified_ms` of the object, which let a saved
 offset be brought back to a ledger without it.

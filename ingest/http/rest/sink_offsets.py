@@ -38,7 +38,7 @@ class SinkOffsets:
 
 
 def read_sink_items(items: list[Any]) -> dict[TopicPartition, int | None]:
-    """Where each partition is to go on; None for a reset. InvalidOffsets for the first item that is wrong."""
+    """Where each partition is to continue; None for a reset. InvalidOffsets for the first wrong item."""
     changes: dict[TopicPartition, int | None] = {}
     for number, item in enumerate(items):
         try:

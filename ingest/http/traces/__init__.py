@@ -1,1 +1,1 @@
-"""An object's way as an OpenTelemetry trace: made of times that the driver has anyway, exported beside it."""
+"""An object's way as an OpenTelemetry trace: made of times that the driver has anyway, and exported."""

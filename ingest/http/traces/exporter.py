@@ -1,4 +1,4 @@
-"""Traces to a collector by OpenTelemetry's own exporter, in a thread beside everything else.
+"""Traces to a collector by OpenTelemetry's own exporter, in a thread next to everything else.
 
 Only this module knows the library, which is an extra of the package (`headrace[traces]`).
 """

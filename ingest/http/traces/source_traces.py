@@ -168,7 +168,7 @@ def _read_span(read: _Read, end_ns: int) -> Span:
 
 
 def _end(way: _Way, batch: int, end_ns: int, error: str | None) -> None:
-    """The reads of this batch end here; those that a commit has ended went on only if they failed."""
+    """The reads of this batch end here; those that a commit has ended continued only if they failed."""
     for read in way.reads:
         if read.batch == batch and (read.end_ns is None or error is not None):
             read.end_ns, read.error = end_ns, None if error is None else printable(error)

@@ -1,9 +1,9 @@
-"""The sink's leader, beside the source's: one thread decides by `archive`, all others post to its inbox.
+"""The sink's leader, next to the source's: one thread decides by `archive`, all others post to its inbox.
 
 sink_leader     composes what a leadership of the sink needs, and unmakes it
 sink_loop       takes one event after the other, and carries out what the archive decides
 sink_slots      slots started, given partitions, voided and recovered
-sink_events     what reaches the thread beside the events of slots
+sink_events     what reaches the thread next to the events of slots
 topic_watch     asks the brokers about topics, offsets and the group, in a thread of its own
 completer       completes the uploads of what slots left pending
 sink_statistics what happened, counted and shown

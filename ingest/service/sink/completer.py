@@ -1,4 +1,4 @@
-"""Completes the uploads that slots have left pending, beside the thread that decides."""
+"""Completes the uploads that slots have left pending, next to the thread that decides."""
 
 import queue
 import threading

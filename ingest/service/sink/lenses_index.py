@@ -3,7 +3,7 @@
 Its steps: an object is put under a temporary key, copied to its final one and deleted where it was, and the
 lock says before each step which are left. Whoever takes the partition up does them, in their order, and
 writes the lock after each one under the condition that nobody else has. A process that is killed anywhere
-leaves a lock from which the next goes on.
+leaves a lock from which the next continues.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ The wish is a control record of the ledger, as a source's is, and takes effect w
 acknowledged:
 
     paused    nothing is granted; slots close, commit and complete what they have open, and end
-    stopped   besides, slots that only wait for work are given back
+    stopped   in addition, slots that only wait for work are given back
     running   partitions are granted again
 """
 
@@ -80,7 +80,7 @@ class SinkLifecycle:
         return tuple((number, number in recovering) for number in range(states.count))
 
     def begin(self, controls: Mapping[ControlKey, bytes]) -> None:
-        """Take up what the ledger says is wanted; once, before anything is granted."""
+        """Pick up what the ledger says is wanted; once, before anything is granted."""
         raw = controls.get(PAUSE)
         found = None if raw is None else decode_control(PAUSE, raw)
         if isinstance(found, Pause) and found.state is not TargetState.RUNNING:
@@ -140,7 +140,7 @@ class SinkLifecycle:
         _log.info("slots_restarted", slots=len(alive))
 
     def rewind(self, offsets: Mapping[TopicPartition, int | None] | None, told: Future[None]) -> None:
-        """Let these partitions (None: all) go on elsewhere; told once it is committed.
+        """Let these partitions (None: all) continue elsewhere; told once it is committed.
 
         NotStopped, InvalidOffsets.
         """
@@ -216,11 +216,11 @@ class SinkAdapter(RestAdapter[SinkLeadership]):
         return sink_topics(self._require_led().cache)
 
     def offsets(self) -> Mapping[TopicPartition, int]:
-        """Where each topic-partition goes on."""
+        """Where each topic-partition continues."""
         return checkpoints(self._require_led().cache)
 
     def alter(self, changes: Mapping[TopicPartition, int | None]) -> None:
-        """Let these partitions go on elsewhere, all or none; return when it is committed and can be read."""
+        """Let these partitions continue elsewhere, all or none; return once it is committed and readable."""
         self._rewind(changes)
 
     def reset(self) -> None:
@@ -263,6 +263,6 @@ def sink_topics(cache: LedgerCache) -> list[str]:
 
 
 def checkpoints(cache: LedgerCache) -> dict[TopicPartition, int]:
-    """Where each topic-partition of a sink's ledger goes on."""
+    """Where each topic-partition of a sink's ledger continues."""
     entries = sink_entries(cache.controls().items())
     return {one.partition_of: one.offset for one in entries if isinstance(one, PartitionCheckpoint)}

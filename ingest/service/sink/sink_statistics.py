@@ -177,7 +177,7 @@ class SinkStatistics:
         )
 
     def stopped(self, report: PartitionStopped) -> None:
-        """A partition stands at a record."""
+        """A partition is at a record."""
         _log.error(
             "partition_stopped",
             topic=report.topic,

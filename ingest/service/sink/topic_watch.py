@@ -1,4 +1,4 @@
-"""Asks the brokers about the sink's topics, in a thread beside the one that decides."""
+"""Asks the brokers about the sink's topics, in a thread next to the one that decides."""
 
 import queue
 import time

@@ -362,7 +362,7 @@ class Catalogue:
     def _compared(
         self, page: ListingPage
     ) -> Iterator[tuple[S3Object | None, ObjectId | None, LedgerEntry | None]]:
-        """The page beside the ledger's entries."""
+        """The page next to the ledger's entries."""
         ledger = self.states.ledger
         if page.is_in_order:
             # All of it is read first: what the merge leads to may write to the overlay.

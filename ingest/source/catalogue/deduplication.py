@@ -33,7 +33,7 @@ def has_other_version(seen: S3Object, known: S3Object | LedgerEntry) -> bool:
 
 
 def verdict_of(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms: int) -> LedgerVerdict:
-    """Where an object stands that `source` has just shown (docs/ledger.md).
+    """Where an object is that `source` has just shown (docs/ledger.md).
 
     An event is newer when its time is above the one known, both being S3's clock, or when it names another
     version: a repeated event is neither.

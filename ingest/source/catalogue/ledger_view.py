@@ -33,7 +33,7 @@ class LedgerView(Protocol):
         """The entries of an object's slices, in any order."""
 
     def unfinished(self, after: ObjectId | None, /) -> Entries:
-        """Entries in partial, failed or new of the objects behind `after`, in order of bucket, key, ETag."""
+        """Entries in partial, failed or new of the objects after `after`, in order of bucket, key, ETag."""
 
 
 class Overlay:
@@ -43,7 +43,7 @@ class Overlay:
     through `committed` as well, except what a lost task wrote, for which `forget` gives way to the view.
 
     What the follower has read before the report of it came (both take milliseconds) never enters: objects are
-    many, so that what stayed behind would be memory lost. So the last record of each key that was read and
+    many, so that what stayed would be memory lost. So the last record of each key that was read and
     took nothing out is remembered until its report comes. Where none is remembered, the record is still to be
     read, and no database need be asked for each object. This holds as `applied` hears of everything that
     `committed` hears of: the follower is live before anything is planned or written (`take_over` ends so).

@@ -45,7 +45,7 @@ class MessageTracker:
         return ((key, owed) for key, owed in self._owed.items() if key not in self._parked)
 
     def park(self, message_id: str) -> bool:
-        """Keep it beside the bound of those that are held, until it settles; False when too many are."""
+        """Keep it next to the bound of those that are held, until it settles; False when too many are."""
         if len(self._parked) >= MAX_PARKED:
             return False
         self._parked.add(message_id)

@@ -12,7 +12,7 @@ Place = tuple[str, str]
 
 
 class Phase(Enum):
-    """Where a pending object stands in memory."""
+    """Where a pending object is in memory."""
 
     WAITING = auto()  # the planner may take it, at once or when its delay is over
     ACTIVE = auto()  # a live plan holds it

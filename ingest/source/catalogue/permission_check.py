@@ -1,7 +1,7 @@
 """Whether a 403 is one object's or everybody's, and which topics are missing: what reading has shown so far.
 
 S3 answers 403 for both: a policy about one key, and rights that are gone for all. Only other objects of
-the same bucket tell them apart (docs/errors.md): an attempt counts against an object when something else was
+the same bucket distinguish them (docs/errors.md): an attempt counts against an object when something else was
 read there since the attempt before it. In a quiet bucket nothing is, so a byte of what was read last is read
 again: a HEAD would not do, as it decrypts nothing and needs no right to. Where all of that is gone
 (`post.action`), a 404 has to do.

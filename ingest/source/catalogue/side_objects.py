@@ -303,7 +303,7 @@ class SideObjects:
         )
 
     def tick(self, now: Instant) -> list[SideEnd]:
-        """What has come to an end by waiting; of `State.PARTIAL` are those that go on without."""
+        """What has come to an end by waiting; of `State.PARTIAL` are those that continue without."""
         unchecked, self._unchecked = self._unchecked, []
         for side in unchecked:
             if side.object.id in self._alone and not self._has_ended(side):

@@ -1,4 +1,4 @@
-"""Tombstones in objects of their own: merged where their place is proven, behind all values, or held back."""
+"""Tombstones in objects of their own: merged where their place is proven, after all values, or held back."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ ORDER_UNKNOWN: Final = "tombstone_order_unknown"
 class TombstonePlaces:
     """Where the rows of one tombstone object go, by what was found in its topic's folder.
 
-    `inserts` are by key of the value object. Rows from `own_from` on stand behind all values. `unknown` is a
+    `inserts` are by key of the value object. Rows from `own_from` on are after all values. `unknown` is a
     sentence where the place of some row is not certain. `values` are the value objects of its partition.
     """
 
@@ -53,8 +53,8 @@ class _Wait:
 class _Folder:
     """One topic: its pending objects, what was found of it, and who waits for what.
 
-    `values` are keys of which it is known which tombstones stand between their rows, `held` the objects that
-    wait for the headers of such tombstones. `behind` has one wait for all tombstones behind a partition.
+    `values` are keys of which it is known which tombstones are between their rows, `held` the objects that
+    wait for the headers of such tombstones. `behind` has one wait for all tombstones after a partition.
     """
 
     pending: dict[ObjectId, PendingObject] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class _Folder:
 class Tombstones:
     """Of the catalogue, on its thread. `takes` says whether an object that a listing shows is taken in.
 
-    What is in a topic's folder is searched beside this thread: `searches` asks, `found` gets the answer.
+    What is in a topic's folder is searched next to this thread: `searches` asks, `found` gets the answer.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Tombstones:
     def needs(self, entry: LedgerEntry) -> bool:
         """Whether the place of a tombstone that comes later is proven by this entry, however old it is.
 
-        Without it the tombstone would seem to stand behind all values, and could delete a key that was
+        Without it the tombstone would seem to be after all values, and could delete a key that was
         written again.
         """
         return self._mode is RestoreTombstones.PROVEN and bool(entry.sides) and entry.position is not None
@@ -107,7 +107,7 @@ class Tombstones:
     def admit(self, pending: PendingObject) -> bool:
         """Whether the unit, for which its side objects are decided or not, has a place in the queue.
 
-        A value object waits, in Phase.JOINING, until it is known which tombstones stand between its rows;
+        A value object waits, in Phase.JOINING, until it is known which tombstones are between its rows;
         a tombstone object until the value objects before it have ended.
         """
         place = pending.route.archive
@@ -154,7 +154,7 @@ class Tombstones:
                 yield name
 
     def found(self, answer: FolderPlaces) -> None:
-        """A search is over: what waits for it goes on, or ends."""
+        """A search is over: what waits for it continues, or ends."""
         folder = self._folders[answer.folder]
         if self._has_missed(folder, answer):
             folder.wants |= folder.asked_for or set()
@@ -196,7 +196,7 @@ class Tombstones:
     # What ends
 
     def end(self, pending: PendingObject) -> None:
-        """The object has come to its end: tombstones behind it may go on."""
+        """The object has come to its end: tombstones after it may continue."""
         place = pending.route.archive
         folder = None if place is None else self._folders.get(place.folder)
         if folder is None:
@@ -284,7 +284,7 @@ class Tombstones:
             self._table.move(pending, Phase.WAITING)
 
     def _are_merged_rows_committed(self, places: TombstonePlaces) -> bool:
-        """True when each value object that rows of it stand in is done with them, none being a bad record."""
+        """True when each value object that rows of it are in is done with them, none being a bad record."""
         values = {value.id.key: value.id for value in places.values}
         for key in places.inserts:
             entry = self._ledger.get(values[key])
@@ -304,7 +304,7 @@ class Tombstones:
         return not entry.is_settled
 
     def _held_back_if_late(self, places: TombstonePlaces) -> TombstonePlaces:
-        """The same, without a place where rows that it stands between were read without it."""
+        """The same, without a place where rows that it is between were read without it."""
         for value in places.values:
             if value.id.key in places.inserts and self._is_read_without(value, places.object.id):
                 late = (

@@ -71,7 +71,7 @@ class Planner:
 
     def __init__(self, catalogue: Catalogue, *, limits: BatchLimits, backoff: Backoff) -> None:
         self.is_paused = False
-        """True: nothing is planned; what is under way goes on."""
+        """True: nothing is planned; what is under way continues."""
         self._catalogue = catalogue
         self._states: ObjectStates = catalogue.states
         self.access = catalogue.states.access

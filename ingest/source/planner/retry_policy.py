@@ -160,7 +160,7 @@ class RetryPolicy:
 
     @staticmethod
     def _attempts(pending: PendingObject, reason: str) -> int:
-        """Attempts including the one that just failed; another reason begins to count anew."""
+        """Attempts including the one that just failed; another reason begins to count again."""
         known = pending.entry
         if known is not None and known.state is State.FAILED and known.reason != reason:
             return 1

@@ -40,7 +40,7 @@ class LazyQueue:
 
 
 class UnorderedQueue:
-    """`ordering=object` and `none`: fresh events first, the backlog of listings behind them with its share.
+    """`ordering=object` and `none`: fresh events first, the backlog of listings after them with its share.
 
     What travels alone alternates with batches of light objects when both wait.
     """

@@ -29,7 +29,7 @@ from headrace.vendors.lenses.kcql.statements import (
 
 
 class TokenKind(StrEnum):
-    """What a token is. `END` stands behind the last one."""
+    """What a token is. `END` is after the last one."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -314,7 +314,7 @@ class _Parser:
         return word if word in self.clauses else None
 
     def _replaced(self) -> KcqlError:
-        """What to write in the place of this clause, and of those like it behind it."""
+        """What to write in the place of this clause, and of those like it after it."""
         clauses: list[Token] = []
         properties = []
         while (word := self._next.text.upper()) in _REPLACED:
@@ -329,7 +329,7 @@ class _Parser:
         )
 
     def _adjacent(self, what: str, *, empty: bool = False, has_equals: bool = False) -> list[Token]:
-        """The tokens of one name, which stand side by side without blanks."""
+        """The tokens of one name, which are side by side without blanks."""
         if self._next.kind not in _NAMES:
             raise self._expected(what)
         found = [self._take()]
@@ -404,7 +404,7 @@ class _SourceParser(_Parser):
 
 
 def _dotted(text: str) -> list[str]:
-    """The parts of a bare word; dots at its ends stand beside parts between backticks."""
+    """The parts of a bare word; dots at its ends are next to parts between backticks."""
     return text.strip(".").split(".") if text.strip(".") else []
 
 
