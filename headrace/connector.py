@@ -188,7 +188,7 @@ class Connector:
             self._stop.uninstall()
 
     def _prepare(self) -> None:
-        """Whether it can run here; logs as the command's where nobody has set up others."""
+        """Whether it can run here; logs as the command's where the program has set up none."""
         if not _running.acquire(blocking=False):
             raise HeadraceError(
                 "Another connector runs in this process, and Spark has one session a process: stop it first, "
@@ -229,7 +229,7 @@ class Connector:
 
 
 def _log_to_stderr() -> None:
-    """Log as the command does, where nobody has set up anything else."""
+    """Log as the command does, where the program has set up nothing else."""
     if not structlog.is_configured():
         logs.configure(style="console" if sys.stderr.isatty() else "json")
 

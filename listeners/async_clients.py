@@ -122,7 +122,7 @@ def _timestamp(value: Any) -> datetime:
 
 
 class AsyncSigningCredentials:
-    """`SigningCredentials` for aiobotocore's clients: whoever has to be asked is asked in another thread."""
+    """`SigningCredentials` for aiobotocore's clients: a request for them is made in another thread."""
 
     method = SigningCredentials.method
 

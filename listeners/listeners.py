@@ -41,7 +41,7 @@ class HeadClient(Protocol):
 
 
 class HeadRequester:
-    """Asks S3 for what an event left out, eight calls at a time; who waits for a next try is none of them."""
+    """Asks S3 for what an event left out, eight calls at a time; who waits for a next try does not count."""
 
     def __init__(
         self,

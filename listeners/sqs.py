@@ -55,7 +55,7 @@ class SqsListener:
     """Receivers, heartbeat and settling for one queue. All methods belong to the listeners' loop.
 
     `run` returns only by cancellation. A message is deleted only by `settle`; what is not settled is seen
-    again by whoever receives next, which the catalogue absorbs.
+    again by the next receiver, which the catalogue absorbs.
     """
 
     def __init__(

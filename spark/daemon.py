@@ -47,7 +47,7 @@ def preload() -> None:
 
 
 def end_quietly() -> None:
-    """Let a worker whose task the JVM has ended, and whose answer nobody takes any more, end without a word.
+    """Let a worker whose task the JVM has ended, and whose answer is not taken any more, end without a word.
 
     A stop, a changed configuration and a core given to another connector end tasks so, each time: pyspark
     prints the broken connection with its stack for each.

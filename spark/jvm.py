@@ -103,7 +103,7 @@ class Jvm:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def discard(self) -> None:
-        """End it though nobody came to use it."""
+        """End it, although it was never used."""
         self.kill()
         if self._process is not None:
             assert self._process.stdin is not None

@@ -21,7 +21,7 @@ def build_context(given: Mapping[str, str], *, name: str, jvm: Jvm | None = None
     """A running SparkContext for the ingester `name`; blocks for some seconds. Raises Unavailable.
 
     `given` holds the `spark.*` options as the user wrote them. The JVM ends when this process does, kill -9
-    included, and when somebody kills `jvm`: then this is Unavailable. What it writes to stderr joins our log.
+    included, and when `jvm` is killed: then this is Unavailable. What it writes to stderr joins our log.
     """
     values = spark_conf(given, name=name)
     jvm = jvm or Jvm()

@@ -1,4 +1,4 @@
-"""What Spark is told: our defaults under what was given, what the exactly-once protocol needs above it.
+"""Spark's configuration: our defaults under what was given, what the exactly-once protocol needs above it.
 
 It needs no Spark to be loaded: the JVM is started by it while everything else is imported.
 """

@@ -1,4 +1,4 @@
-"""What signs requests to AWS, gotten in a step of its own, whoever asks: tasks, listeners or commands.
+"""What signs requests to AWS, gotten in a step of its own by all: tasks, listeners or commands.
 
 Whatever fails while credentials are resolved or renewed is AccessDenied, with a sentence that names the
 option they come from: it is true of all objects and no object's fault. The next request tries again.
@@ -60,7 +60,7 @@ def is_anonymous(credentials: Credentials) -> bool:
 
 
 class SigningCredentials:
-    """In the place of botocore's credentials in a client; thread-safe. Asks nobody before it is asked.
+    """In the place of botocore's credentials in a client; thread-safe. Sends no request before it is asked.
 
     Files, environment and metadata service are read again when there was nothing, and after AWS has refused
     what they gave.
@@ -105,7 +105,7 @@ class SigningCredentials:
         raise AccessDenied(sentence) from None
 
     def at_hand(self) -> ReadOnlyCredentials | None:
-        """The keys when nobody has to be asked for them, at once; else None."""
+        """The keys when no request is needed for them, at once; else None."""
         found = self._found
         if found is None or (isinstance(found, RefreshableCredentials) and found.refresh_needed()):
             return None
@@ -216,7 +216,7 @@ class SigningProvider:
         self._credentials = credentials
 
     def load_credentials(self) -> SigningCredentials:
-        """The credentials, nobody asked yet."""
+        """The credentials, before any request for them."""
         return self._credentials
 
 

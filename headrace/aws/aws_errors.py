@@ -1,7 +1,7 @@
 """What a refusal of S3, SQS or STS means, by its code, status and operation; never by its text.
 
 One table for listings, tasks and commands. `classify` gives one of a few kinds, `refusal` the error of
-`headrace.model.errors` with the sentence for it. Pure: whoever calls AWS hands over what the answer said.
+`headrace.model.errors` with the sentence for it. Pure: the caller of AWS hands over what the answer said.
 """
 
 from enum import StrEnum

@@ -156,7 +156,7 @@ class ArchiveDecoder:
         first: bytes | None,
         options: DecodeOptions,
     ) -> None:
-        """Lenses' envelope of key and value alone looks like a value: nobody but the sink's options knows."""
+        """Lenses' envelope of key and value alone looks like a value: only the sink's options show it."""
         if name.layout is not LayoutName.LENSES or self._restore.rows.envelope is not Enveloped.AUTO:
             return
         members: frozenset[str] | None = None

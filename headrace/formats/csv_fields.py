@@ -121,7 +121,7 @@ def _nulled(row: bytes, fields: list[str], settings: CsvSettings) -> list[str | 
 
 
 def row_fields(row: bytes, settings: CsvSettings) -> list[str] | Fault:
-    """The fields of a row by themselves, or why it is none."""
+    """The fields of a row by themselves, or why it is not a row."""
     try:
         text = row.decode()
     except UnicodeDecodeError as error:
@@ -207,7 +207,7 @@ def typed_texts(column: Any, kind: CsvType) -> tuple[Any, list[int]]:
 
 
 def _typed(value: str, kind: CsvType) -> str | None:
-    """One value as JSON; None when it is none of the type."""
+    """One value as JSON; None when it is not of the type."""
     if not value:
         return "null"
     match kind:

@@ -33,7 +33,7 @@ _DECODER: Final = msgspec.json.Decoder(float_hook=Decimal)
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 HeaderReader = Callable[[bytes | None], ConnectValue]
-"""Raises ValueError, with a sentence, for a value that is none of the converter's."""
+"""Raises ValueError, with a sentence, for a value that is not one of the converter's."""
 
 
 @lru_cache(maxsize=16)

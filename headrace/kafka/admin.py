@@ -317,7 +317,7 @@ class KafkaAdmin:
             time.sleep(_PAUSE_SECONDS)
 
     def _refused(self, consumer: Consumer, what: str) -> HeadraceError | None:
-        """Why a consumer may not look for the group's coordinator; None when nobody has forbidden it.
+        """Why a consumer may not look for the group's coordinator; None when it has not been forbidden.
 
         What was asked only times out then: the refusals are among its events.
         """

@@ -69,7 +69,7 @@ _connections: WeakValueDictionary[_Key, AdminConnection] = WeakValueDictionary()
 
 
 def shared_admin(properties: Properties) -> AdminConnection:
-    """The connection of all who have these properties, for as long as somebody keeps it.
+    """The connection of all who have these properties, for as long as one of them keeps it.
 
     Another one where a file that they name has changed: who starts after certificates were renewed uses them.
     """

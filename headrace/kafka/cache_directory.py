@@ -1,6 +1,6 @@
 """Where the cache lies: in `state.dir/<name>` for the one process that holds its lock, else privately.
 
-The lock says more than whose the cache is: who holds it knows that whoever held it before has ended, or has
+The lock says more than whose the cache is: who holds it knows that its holder before has ended, or has
 given its leadership up. Its place in the group can be taken over then, instead of waited for.
 """
 

@@ -35,7 +35,7 @@ class Leadership:
     """This process's place in the group. Thread-safe; its consumer is polled by a thread of its own.
 
     `on_lost(reason)` is called once, from that thread, when this member can lead no more: its work ends. A
-    process leads again by a new `Leadership`, of which nobody carries anything from this one.
+    process leads again by a new `Leadership`, which carries nothing over from this one.
     With an `instance_id` the member is static: a process that comes with it takes its place at once, and what
     the one before it still sends is refused.
     """

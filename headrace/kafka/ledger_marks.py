@@ -1,4 +1,4 @@
-"""Which topics are ledgers or hold connectors' configurations: told by their own records, whoever wrote them.
+"""Which topics are ledgers or hold connectors' configurations: by their own records, of any writer.
 
 Such a topic is never data: two sinks that archive each other's ledgers would never end, and configurations
 hold secrets. The mark is what the topic holds, so it is durable, is there for ledgers of any name and any

@@ -77,7 +77,7 @@ def row_key(raw: bytes) -> RowKey:
 
 
 def row_state(raw: bytes) -> str:
-    """The state in an entry's value; InvalidLedger when a newer version wrote it, or nobody of ours."""
+    """The state in an entry's value; InvalidLedger when a newer version wrote it, or another program."""
     try:
         head = _HEADS.decode(raw)
     except msgspec.DecodeError:

@@ -226,7 +226,7 @@ class LedgerWriter:
         return True
 
     def _require_lead_for_commit(self) -> None:
-        """LeadershipLost when nobody needs to know any more how the commit went: the next leader reads it."""
+        """LeadershipLost when how the commit went no longer matters: the next leader reads it."""
         try:
             self._metadata()
         except LeadershipLost:

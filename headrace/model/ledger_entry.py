@@ -189,7 +189,7 @@ _SHAPES: Final = msgspec.json.Decoder(_EntryShape)
 
 
 def decode_entry(raw: bytes) -> LedgerEntry:
-    """The entry that `encode_entry` gave; InvalidLedger when a newer Headrace wrote it, or nobody of ours.
+    """The entry that `encode_entry` gave; InvalidLedger when a newer Headrace wrote it, or another program.
 
     A listing decodes one for each object in the bucket.
     """

@@ -1,4 +1,4 @@
-"""An error in a text that somebody wrote: one sentence, and which part of the text is wrong."""
+"""An error in a text that a person wrote: one sentence, and which part of the text is wrong."""
 
 from functools import partial
 

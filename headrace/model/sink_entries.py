@@ -42,7 +42,7 @@ class ObjectState(StrEnum):
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """A multipart upload all of whose parts are sent: whoever has this can complete it.
+    """A multipart upload all of whose parts are sent: any client that has this can complete it.
 
     `parts` are, in the order of their numbers from 1, the ETags, quotes included, each with a space and the
     part's checksum after it where S3 has one (`headrace.s3.part_text`). `role` is empty for the

@@ -11,7 +11,7 @@ class IsolationLevel(StrEnum):
 
 
 class OffsetReset(StrEnum):
-    """`auto.offset.reset`: where a topic begins that nobody has read."""
+    """`auto.offset.reset`: where a topic begins that the group has not read."""
 
     EARLIEST = "earliest"
     LATEST = "latest"

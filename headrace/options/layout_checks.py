@@ -1,4 +1,4 @@
-"""What a sink is told, held against the layout of another vendor's sink."""
+"""A sink's options, held against the layout of another vendor's sink."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -137,7 +137,7 @@ FORMS: Final[Mapping[LayoutName, LayoutForm]] = {
 }
 
 
-# -- What a sink is told, held against the layout of another maker's sink ------------------------------------
+# -- A sink's options, held against the layout of another maker's sink ------------------------------------
 
 # Quix calls its lines of JSON so.
 QUIX_JSON: Final = OutputFormat.JSON

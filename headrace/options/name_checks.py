@@ -1,4 +1,4 @@
-"""What a sink is told of its objects' names, held against itself: what they need and cannot show."""
+"""A sink's options for its objects' names, held against one another: what they need and cannot show."""
 
 from typing import Any, Final
 
@@ -78,7 +78,7 @@ def tombstone_template(source: str, directory: str) -> str:
 def check_sidecars(
     values: Values, codecs: dict[OutputFormat, tuple[Compression, ...]], template: NameTemplate | None
 ) -> None:
-    """Note what side objects cannot be as they are told."""
+    """Note what side objects cannot be as they are configured."""
     if not values.are_good(sides.SIDECAR_OBJECTS, sink.FIELDS):
         return
     roles = values[sides.SIDECAR_OBJECTS]
@@ -136,7 +136,7 @@ def _default(
     return Compression.ZSTD if form in _COLUMNAR else Compression.GZIP
 
 
-# -- What a sink is told of its objects' names, held against itself: what they need and cannot show ----------
+# -- A sink's options for its objects' names, held against one another: what they need and cannot show -------
 
 # What is read as one value has no members.
 _WITHOUT_FIELDS: Final = frozenset({ConverterKind.STRING, *NUMBER_KINDS})

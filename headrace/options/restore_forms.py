@@ -1,4 +1,4 @@
-"""What a restore is told: its options held against the others, and as one value."""
+"""A restore's options: held against the others, and as one value."""
 
 from typing import Any, Final
 
@@ -65,7 +65,7 @@ def input_format(values: Values) -> InputFormat:
 
 
 def check_restore(values: Values) -> None:
-    """Note what a restore cannot do as it is told."""
+    """Note what a restore cannot do as it is configured."""
     if not values.are_good(restore_options.LAYOUT):
         return
     if not is_restore(values):

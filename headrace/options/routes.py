@@ -103,7 +103,7 @@ def _is_archived(topic: str, values: Values) -> bool:
 def _values(
     entries: Mapping[str, Entry], own: Mapping[str, Entry], problems: Problems, broken: frozenset[str]
 ) -> Values:
-    """The sink's options with a route's own in their place, checked; nothing is told twice."""
+    """The sink's options with a route's own in their place, checked; no problem is noted twice."""
     found = Problems()
     values = Values({**entries, **own}, found, broken)
     check_sink(values)

@@ -46,7 +46,7 @@ def sink_settings(
     reading: ReadSettings,
     routes: tuple[GivenRoute, ...] = (),
 ) -> SinkSettings:
-    """Return what a sink is told whose offsets are in this group."""
+    """Return the settings of a sink whose offsets are in this group."""
     topics = values[sink.TOPIC_NAMES]
     return SinkSettings(
         group_id=group_id,

@@ -1,4 +1,4 @@
-"""What a sink is told, held against itself: topics, names, formats, fields, compression, uploads."""
+"""A sink's options, held against one another: topics, names, formats, fields, compression, uploads."""
 
 from typing import Final
 
@@ -59,7 +59,7 @@ def _check_together(values: Values, template: NameTemplate | None) -> None:
         values.refuse(record_options.FILE_NAME_TEMPLATE, f"shows {{{{batch_offset}}}}, which {needs}")
 
 
-# -- What a sink is told, held against itself: topics, names, formats, fields, compression, uploads ----------
+# -- A sink's options, held against one another: topics, names, formats, fields, compression, uploads --------
 
 _CODECS: Final = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
 CODECS: Final[dict[OutputFormat, tuple[Compression, ...]]] = {
@@ -78,7 +78,7 @@ BARE_FORMATS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT})
 
 
 def check_sink(values: Values) -> None:
-    """Note what a sink cannot do as it is told."""
+    """Note what a sink cannot do as it is configured."""
     _check_bucket(values)
     _check_topics(values)
     template = check_names(values)

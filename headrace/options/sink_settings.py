@@ -1,4 +1,4 @@
-"""What a sink is told: which topics, how their records become objects, names, parts and errors.
+"""The settings of a sink: which topics, how their records become objects, names, parts and errors.
 
 A part of `Settings`; what both directions share (bucket, credentials, clients, `errors.*`) is there.
 """
@@ -321,7 +321,7 @@ class RotationSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadSettings:
-    """How topics are read: which records of transactions, and where one begins that nobody has read."""
+    """How topics are read: which records of transactions, and where one begins that was never read."""
 
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     reset: OffsetReset = OffsetReset.EARLIEST
@@ -359,7 +359,7 @@ class UploadSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SinkSettings:
-    """Everything that a sink alone is told. `group_id` is the connector's own group, which holds offsets.
+    """All settings of a sink alone. `group_id` is the connector's own group, which holds offsets.
 
     `routes` have topics whose objects are other ones; no topic is in two. `takeover_indexes` is the directory
     of the locks by which Lenses' sink of this name kept its offsets (None: there are none).

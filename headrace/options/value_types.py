@@ -1,7 +1,7 @@
 """The forms that a value may take: each a sentence saying what is expected, and the parser that holds to it.
 
 A parser gets text and returns a value or raises FormError. The reason it gives never contains the text, which
-may be a secret; whoever reports the problem decides whether the value may be shown next to it.
+may be a secret; the one that reports the problem decides whether the value may be shown next to it.
 """
 
 import re

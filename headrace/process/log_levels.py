@@ -65,7 +65,7 @@ class LoggerLevels:
         return _NUMBERS[_effective(self._set, name).level]
 
     def find(self, name: str) -> LoggerLevel | None:
-        """The level of one logger; None when there is none of this name."""
+        """The level of one logger; None when no logger has this name."""
         return self.all().get(ROOT if name.lower() == ROOT else name)
 
     def all(self) -> dict[str, LoggerLevel]:

@@ -1,7 +1,7 @@
-"""Threads of the process that decides: an error that nobody expected ends the process.
+"""Threads of the process that decides: an unexpected error ends the process.
 
 A thread that dies leaves what it did undone while everything else looks healthy. Here its error reaches
-whoever collects failures (`collecting`), the service's thread, which ends the process with it. In a process
+what collects failures (`collecting`), the service's thread, which ends the process with it. In a process
 of several connectors each collects those of its own threads (`collecting_own`).
 """
 
@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Waking:
-    """Something that whoever waits for anything else has to hear of at once. Thread-safe."""
+    """An event that a thread waiting for anything else has to notice at once. Thread-safe."""
 
     def __init__(self) -> None:
         self._wakes: list[Callable[[], object]] = []
@@ -81,7 +81,7 @@ def collecting_own(failures: ThreadFailures) -> Iterator[None]:
 def start_thread(body: Callable[[], object], *, name: str) -> threading.Thread:
     """The daemon thread that runs `body`, started; it inherits the context of who starts it.
 
-    What `body` raises is logged and collected; where nobody collects, `threading.excepthook` shows it.
+    What `body` raises is logged and collected; where nothing collects, `threading.excepthook` shows it.
     """
 
     def run() -> None:

@@ -33,7 +33,7 @@ class Origin:
 class Connections:
     """Connections to one origin; thread-safe. `tls` is a context that verifies, needed for https only.
 
-    Those that are kept are closed when nobody holds this any more.
+    Those that are kept are closed when nothing refers to this any more.
     """
 
     def __init__(

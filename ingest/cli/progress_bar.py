@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 ProgressCallback = Callable[[int, int | None], None]
-"""Called with how many are done, and of how many; None while nobody knows."""
+"""Called with how many are done, and of how many; None while that is not known."""
 
 
 def is_terminal(stream: TextIO) -> bool:

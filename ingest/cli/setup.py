@@ -52,7 +52,7 @@ def setup(
     """Make queue, dead letter queue, bucket notification and topics; what is there already stays as it is.
 
     For a sink: the dead letter topic, the ledger, and a rule of the bucket's lifecycle that ends uploads
-    which nobody finished, and with `--transition` one that moves its objects to colder storage classes.
+    which were never finished, and with `--transition` one that moves its objects to colder storage classes.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     transitions = _transitions(transition, settings)

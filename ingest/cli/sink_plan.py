@@ -113,7 +113,7 @@ def lines_of(
 
 
 def _missing(settings: Settings, missing: Sequence[str], *, has_some: bool) -> Iterator[str]:
-    """What people are told of topics that are not there, which is not the same as nothing to do."""
+    """What people are shown of topics that are not there, which is not the same as nothing to do."""
     if missing:
         yield ""
         yield f"topics that are not there: {', '.join(missing)}; create them, or correct topics"

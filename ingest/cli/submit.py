@@ -1,4 +1,4 @@
-"""Getting orders done: handed to whoever leads, or, with nobody leading, by taking the lead for them."""
+"""Getting commands done: handed to the leader, or, without one, by taking the lead for them."""
 
 import threading
 import time

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from headrace.model.text_formatting import bytes_text, counted
 
 ReadStatus = Callable[[], dict[str, Any] | None]
-"""The shape of `/status` as it is now; None while nobody answers."""
+"""The shape of `/status` as it is now; None while the service does not answer."""
 
 _REFRESH_SECONDS: Final = 0.5
 # States in which an object is as finished as this run can make it.

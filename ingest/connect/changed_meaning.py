@@ -63,7 +63,7 @@ def _begun_objects(new: Settings, old: Settings, in_hand: InHand, changed: str) 
 
 
 def _open_objects(new: Settings, old: Settings, changed: str) -> Iterator[str]:
-    """What a stop leaves open is told from what is archived by the converters and transforms of before."""
+    """What a stop leaves open is known by what is archived under the converters and transforms of before."""
     if old.sink is None or new.sink is None or old.sink.rotation.on_stop:
         return
     earlier = GroupingOptions(hash=grouping_hash(old.sink), options=grouping_options(old.sink))

@@ -31,7 +31,7 @@ def forward_as_worker(
 ) -> Response:
     """Another worker's answer to this request, sent in this worker's own name where no other's is accepted.
 
-    Whoever sent it was admitted here, and files with passwords are not replaced on all machines at once.
+    Its sender was admitted here, and files with passwords are not replaced on all machines at once.
     Blocks and raises as `forward`.
     """
     given = request.headers.get("Authorization")

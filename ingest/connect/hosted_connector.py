@@ -264,7 +264,7 @@ class HostedOffsets:
 
 
 def unassigned() -> ConnectorCondition:
-    """A connector that nobody leads yet."""
+    """A connector that has no leader yet."""
     return ConnectorCondition(target=TargetState.RUNNING, problems=(), slots=(), state="UNASSIGNED")
 
 

@@ -21,7 +21,7 @@ _PROBE_SECONDS: Final = 1.0
 class Liveness:
     """Thread-safe. A worker is alive until it leaves, is silent for a session, or its address refuses us.
 
-    Only a refused connection counts: then the machine says that nobody listens there. An address that does
+    Only a refused connection counts: then the machine says that nothing listens there. An address that does
     not answer may be one that we alone do not reach, so such a worker keeps its session.
     """
 
@@ -42,7 +42,7 @@ class Liveness:
         self._gone: set[str] = set()
 
     def on_heartbeat(self, name: str, url: str | None) -> None:
-        """A worker says that it lives; whoever had its address before does not."""
+        """A worker says that it lives; the one that had its address before does not."""
         with self._lock:
             former = [one for one, (_, known) in self._heard.items() if url and known == url]
             for one in former:
@@ -55,7 +55,7 @@ class Liveness:
             self._heard.pop(name, None)
 
     def on_refused(self, name: str) -> None:
-        """Nobody listens at the worker's address any more."""
+        """Nothing listens at the worker's address any more."""
         with self._lock:
             self._gone.add(name)
             self._heard.pop(name, None)
@@ -110,7 +110,7 @@ class Liveness:
 
 
 def refuses_connections(url: str) -> bool:
-    """Whether the machine of this address says that nobody listens there."""
+    """Whether the machine of this address says that nothing listens there."""
     where = urlsplit(url)
     with suppress(OSError):
         try:

@@ -156,7 +156,7 @@ class WorkerRoutes:
         return forward_as_worker(url, request, authorizations, seconds=ANSWER_SECONDS)
 
     def _everywhere(self, request: Request) -> Response:
-        """A level that is changed on every worker of the group: 204, as nobody's loggers are shown."""
+        """A level that is changed on every worker of the group: 204, as no worker's loggers are shown."""
         own = self._routes.answer(request)
         if own.status is not HTTPStatus.OK:
             return own

@@ -83,7 +83,7 @@ Answer = Callable[[Request], Response]
 """Called in the thread of its connection; it may block."""
 Refuse = Callable[[HTTPStatus, str], Response]
 Admit = Callable[[str, Message], Response | None]
-"""Called with path and headers before a body is read: the answer to somebody who may not ask, else None."""
+"""Called with path and headers before a body is read: the answer to a client that may not ask, else None."""
 
 # So much of a body is read and thrown away, so that a client that may not ask gets to read the answer.
 _THROWN_AWAY: Final = 65_536
@@ -275,7 +275,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's
-        """Say nothing of clients that went away: there is nobody to act on it. Anything else is a bug."""
+        """Say nothing of clients that went away: there is nothing to do about it. Anything else is a bug."""
         if not isinstance(sys.exception(), OSError):
             _log.error("endpoint_failed", exc_info=True)
 

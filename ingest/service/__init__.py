@@ -9,7 +9,7 @@
     event_loop        takes one event after the other; receive, plan, run, settle
     inbox, service_events   what reaches the service's thread
     slot_supervisor, slot_states   slots started, given batches, voided and recovered
-    apply_effects     what was decided, handed to whoever does it
+    apply_effects     what was decided, handed to the component that does it
     ledger_writes     the driver's own records, committed by a thread next to
     recovery          void, fence, read, for slots that did not report cleanly
     lifecycle         pause, stop, resume and other offsets, as the REST interface asks for them

@@ -60,7 +60,7 @@ class EffectsApplier:
         self._withdraw = withdraw
 
     def apply(self, effects: Effects) -> None:
-        """Hand everything in `effects` to whoever does it."""
+        """Hand everything in `effects` to the component that does it."""
         if effects.writes:
             self._writes.submit(effects.writes)
         if effects.settled:

@@ -52,7 +52,7 @@ class RunOptions:
     creation: Creation | None = None
     """As which creation in a worker it runs; None: it continues as it was left."""
     is_assigned: bool = False
-    """Whether a group of workers gave it to this process: another one that leads is none of the group's."""
+    """Whether a group of workers gave it to this process: another one that leads is not of the group."""
 
 
 class Connector:

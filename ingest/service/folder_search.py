@@ -192,7 +192,7 @@ class FolderSearch:
     def _value_object(
         self, calls: BucketCalls, seen: S3Object, name: ArchiveName, keys: dict[str, S3Object]
     ) -> ValueObject:
-        """The object by its tags, which the sink writes where it is told to; else by its number of keys."""
+        """The object by its tags, which the sink writes if configured; else by its number of keys."""
         tags = calls.tags(seen)
         end, count = tags.get("endOffset", ""), tags.get("recordCount", "")
         rows = int(count) if count.isdecimal() else self._count(calls, keys.get(name.stem, seen))

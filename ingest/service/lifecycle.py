@@ -87,7 +87,7 @@ class Lifecycle:
 
     @property
     def may_alter(self) -> bool:
-        """True when it is stopped, and nobody has asked for anything else since."""
+        """True when it is stopped, and nothing else was asked for since."""
         return self._wanted is TargetState.STOPPED and self.has_given_back
 
     @property

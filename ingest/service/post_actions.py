@@ -72,7 +72,7 @@ class PostActions:
         self._requests.put(owed)
 
     def withdraw(self, object_id: ObjectId) -> None:
-        """Begin it no more: the object is read again, or somebody has set what it came to. Does not block."""
+        """Begin it no more: the object is read again, or an operator has set its end. Does not block."""
         with self._lock:
             self._owed.discard(object_id)
             is_well_again = object_id in self._failing and len(self._failing) == 1

@@ -70,7 +70,7 @@ class Fatal:
 
 @dataclass(frozen=True, slots=True)
 class RunInServiceThread:
-    """Somebody wants this done in the service's thread; it raises nothing."""
+    """Another thread wants this done in the service's thread; it raises nothing."""
 
     act: Callable[[], None]
 

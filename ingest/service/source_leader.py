@@ -302,7 +302,7 @@ class SourceLeader:
         return create
 
     def _searching(self, ledger: DriverLedger) -> Callable[[str], None]:
-        """What searches folders for the places of tombstones; nobody asks where there are none to restore."""
+        """What searches folders for the places of tombstones; not used where there are none to restore."""
         settings = self._settings
         if settings.format.restore is None or settings.joining.tombstones is RestoreTombstones.IGNORE:
             return lambda _folder: None
@@ -412,7 +412,7 @@ class SourceLeader:
     def _abandon(self, running: _Running, error: LeadershipLost) -> None:
         """Void everything at once; return when nothing of this leadership is at work in this process.
 
-        What is in the inbox still is of no use to anybody: whoever leads next reads the ledger.
+        What is in the inbox still is of no use: the next leader reads the ledger.
         """
         process = self._process
         self._taken.give_up()

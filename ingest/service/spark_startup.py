@@ -37,7 +37,7 @@ class SlotSource(Protocol):
         """How many there are; known once Spark `is_up`."""
 
     def start(self) -> None:
-        """Have Spark brought up, if nobody has yet; returns at once."""
+        """Have Spark brought up, if it is not yet; returns at once."""
 
     def is_up(self) -> bool:
         """Whether tasks can be run; Unavailable when Spark did not start, or not in time."""

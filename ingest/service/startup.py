@@ -64,7 +64,7 @@ class BucketAtStart:
     now_by_s3_ms: int
     """The time by S3's own clock."""
     uploads: dict[str, int] | None
-    """Multipart uploads under way at that time, by key, and when they began; None where nobody needs them."""
+    """Multipart uploads under way at that time, by key, and when they began; None where not needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class Startup:
             raise Unavailable(f"bootstrap.servers = {settings.kafka.bootstrap_servers!r}: {error}") from error
 
     def _require_free_group(self) -> None:
-        """Nobody consumes in the sink's own group, as another vendor's connector of its name would."""
+        """No other consumer is in the sink's own group, as another vendor's connector of its name would."""
         sink = self._settings.sink
         assert sink is not None
         if members := KafkaAdmin(self._clients.admin).members(sink.group_id):

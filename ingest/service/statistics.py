@@ -127,7 +127,7 @@ class Statistics:
         self._metrics.objects.labels("ignored", reason).inc(count)
 
     def left_on_queue(self) -> None:
-        """A message that nobody here understands; the listeners count it as left when they let go of it."""
+        """A message of an unknown shape; the listeners count it as left when they let go of it."""
         self.ignored("not_understood")
 
     def granted(self, batch: int, slot: int, splits: Sequence[Split]) -> None:

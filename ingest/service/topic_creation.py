@@ -24,7 +24,7 @@ _AGAIN_SECONDS: Final = 10.0
 class TopicCreator:
     """Creates topics, one after the other, in a thread next to the service's.
 
-    `TopicAnswered` follows for each: without a sentence once it is there, whoever made it.
+    `TopicAnswered` follows for each: without a sentence once it is there, also where another client made it.
     """
 
     def __init__(self, topics: OutputTopics, post: Callable[[OwnEvent], None]) -> None:

@@ -220,7 +220,7 @@ class Archive:
         return self._advance(effects)
 
     def on_completed(self, completed: SinkCompleted) -> SinkEffects:
-        """Pick up the ends of objects, whoever completed them: S3 has said so.
+        """Pick up the ends of objects, as S3 answered a slot or the leader.
 
         What a slot leaves to the leader is completed by it at once, though the slot has the partition.
         """
@@ -283,7 +283,7 @@ class Archive:
     # -- the leader's own work -------------------------------------------------------------------------------
 
     def on_completion(self, object_id: str, verdict: Verdict) -> SinkEffects:
-        """A completion of the leader's has its end; RETRY is none. The slot that has left it is told."""
+        """A completion of the leader's has its end; RETRY is not one. The slot that left it is notified."""
         effects = SinkEffectsBuilder()
         sealed = self._states.object(object_id)
         state = None if sealed is None else self._states[sealed.partition_of]
@@ -333,7 +333,7 @@ class Archive:
     def rewind(self, offsets: Mapping[TopicPartition, int | None]) -> SinkEffects | Refused:
         """Archive these partitions again from these offsets, all or none; their entries are dropped.
 
-        None begins as a partition that nobody has read yet. Pause first.
+        None begins as a partition that was never read. Pause first.
         """
         for partition in offsets:
             refused = refused_rewind(self._entries, partition)
@@ -374,7 +374,7 @@ class Archive:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _advance(self, effects: SinkEffectsBuilder) -> SinkEffects:
-        """What follows for partitions that nobody holds, and for slots that have to give some up."""
+        """What follows for partitions that no slot holds, and for slots that have to give some up."""
         self._starts.advance(effects, is_held=bool(self._members))
         for batch in self._batches:
             if batch.is_lost:
@@ -422,7 +422,7 @@ class Archive:
         return grant_of(state.checkpoint, state.objects.values(), options=self._options.grouping.hash)
 
     def _release(self, batch: SlotBatch) -> None:
-        """Nobody holds these partitions any more."""
+        """No slot holds these partitions any more."""
         self._batches.remove(batch.number)
         for partition in batch.partitions:
             self._states[partition].release(self._request)

@@ -111,7 +111,7 @@ def problems_of(
 
 
 def active_members(group: str, members: Iterable[str]) -> str:
-    """The sentence for a group in which somebody else consumes."""
+    """The sentence for a group in which another client consumes."""
     return (
         f"The group {group!r} has active members ({', '.join(sorted(members))}): stop the connector that "
         "consumes in it, or give this sink another `name`; until then nothing is archived."

@@ -62,7 +62,7 @@ def slots_to_end(
     slots: int,
     absent: Collection[int] = (),
 ) -> list[int]:
-    """The slots to be asked to end, so that partitions that nobody has find a place, or an idle slot work.
+    """The slots to be asked to end, so that partitions without a slot find one, or an idle slot work.
 
     `waiting` counts partitions that could be granted and no idle slot has room for. What slots that are
     `ending` give back is on its way. A slot that is `absent` is no idle one.

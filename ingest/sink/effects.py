@@ -126,7 +126,7 @@ class SinkEffects:
     after its acknowledged commit they are given to `Archive.on_written`. `completions` are objects whose
     uploads the leader completes now: it tries until `Archive.on_completion` has an end of each.
     `groups` are batches that are answered with the leader's group metadata of the moment. `ended` are batches
-    whose slots are told of the end of an object that they have left to the leader.
+    whose slots are notified of the end of an object that they have left to the leader.
     `slots_to_end` are asked to end; `slots_to_revoke` are voided, fenced and recovered, as lost ones are.
     With `topics_wanted` the topics are described now, not at the next round; of `lives_wanted` it is asked
     only whether they are the same as before. `warnings` are sentences.

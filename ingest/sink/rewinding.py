@@ -31,7 +31,7 @@ def rewound(
 ) -> PartitionCheckpoint:
     """Where the partition continues, written; what the ledger has of its objects is removed.
 
-    None: where a partition begins that nobody has read. Only for what `refused_rewind` lets pass.
+    None: where a partition begins that was never read. Only for what `refused_rewind` lets pass.
     """
     state = entries.states[partition]
     assert state.found is not None, "only what Kafka has is rewound"

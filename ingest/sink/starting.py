@@ -43,7 +43,7 @@ def start_of(
 ) -> Start | Refused:
     """Where reading begins; the ledger wins over the group, and the group over `reset`.
 
-    `reset` is for a topic that nobody has read; whoever knows that the partition appeared later asks for
+    `reset` is for a topic that was never read; a caller that knows that the partition appeared later asks for
     EARLIEST, as all of its records are new.
     """
     foreign = _foreign(found, ledger, group)

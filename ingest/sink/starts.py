@@ -45,7 +45,7 @@ class PartitionStarts:
         self._has_found = False
 
     def reset_of(self, partition: TopicPartition) -> OffsetReset:
-        """Where the partition begins when nobody has read it.
+        """Where the partition begins when it was never read.
 
         `latest` is for topics that were there at the start. All that appears later, and every partition by
         which a topic grows, begins at its first record: there is no old record in it.

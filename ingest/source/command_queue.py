@@ -3,7 +3,7 @@
 Changes requested over REST (pause, stop, other offsets) are steps among them: `request_step`.
 
 A command's record lists objects. What is applied to an object and the object's leaving of that list are one
-transaction: whoever leads next finds on the list just those that are still to come. An object that a live
+transaction: the next leader finds on the list just those that are still to come. An object that a live
 plan holds stays on it until it rests.
 
 How the service wires it (its thread owns the `CommandQueue` as it owns the catalogue):

@@ -65,7 +65,7 @@ class _NoBroker:
 
 @dataclass(frozen=True, slots=True)
 class ReadTask(Shipped):
-    """What a task needs. `schema` is the Arrow schema of the frame; `is_inferred`: nobody gave it."""
+    """What a task needs. `schema` is the Arrow schema of the frame; `is_inferred`: the query gave none."""
 
     settings: FramesSettings
     schema: Any

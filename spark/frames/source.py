@@ -71,7 +71,7 @@ class HeadraceSource(DataSource):
     """`format("headrace")`. Made in a process of the driver, and pickled to the others."""
 
     is_inferred = False
-    """Whether the schema was asked for: nobody has given one."""
+    """Whether the schema was asked for: the query gave none."""
 
     @classmethod
     def name(cls) -> str:

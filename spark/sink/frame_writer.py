@@ -1,4 +1,4 @@
-"""Rows of a frame of Spark into objects, in a task of somebody else's query.
+"""Rows of a frame of Spark into objects, in a task of the user's query.
 
 At least once by `write_rows`; the data source's writer completes the objects when their batch is committed.
 The rows of a topic-partition come in the order of their offsets. The same rows make the same names, so that a
@@ -73,7 +73,7 @@ class FrameWriter:
     """Takes the records of one topic-partition after the other.
 
     `is_direct`: objects are visible as soon as they are written; else all of their parts are sent, and
-    whoever has `sealed` can complete them.
+    any client that has `sealed` can complete them.
     """
 
     def __init__(self, settings: SinkTaskSettings, *, is_direct: bool = True) -> None:

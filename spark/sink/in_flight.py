@@ -1,4 +1,4 @@
-"""How many bytes of parts are on their way to S3, for whoever has to wait until there are fewer."""
+"""How many bytes of parts are on their way to S3, for threads that have to wait until there are fewer."""
 
 import threading
 import time

@@ -1,6 +1,6 @@
 """Which record of a partition makes our own code fail: it is narrowed down by reading again, then set apart.
 
-An exception that nobody expected says nothing of a record, and would end the slot at the same place for ever.
+An unexpected exception says nothing of a record, and would end the slot at the same place for ever.
 """
 
 from collections.abc import Iterator

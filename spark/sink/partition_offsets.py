@@ -99,7 +99,7 @@ class PartitionOffsets:
     def refuse_changed(self, faults: Iterable[int]) -> int | None:
         """The first of these records that fails now and did not when it was read before; None: there is none.
 
-        Its group is not known, so nobody can say whether an object has it: the partition stops there, with
+        Its group is not known, so it is not known whether an object has it: the partition stops there, with
         the reason `replay_changed`.
         """
         changed = (one for one in faults if one <= self._highest and one not in self._dead_letters)

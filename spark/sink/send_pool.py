@@ -51,7 +51,7 @@ class SendPool:
     def submit(self, call: Callable[[], T], *, after: "Future[Any] | None" = None) -> "Future[T]":
         """The answer to come. Another thread makes `call` once `after` is done, again until it succeeds.
 
-        UploadEnded, SpillLost, and errors that are nobody's but ours, end it. A future that is cancelled is
+        UploadEnded, SpillLost, and errors that are ours alone, end it. A future that is cancelled is
         not called again; a call that is under way is finished, and its answer dropped.
         """
         queued = _Call(call)

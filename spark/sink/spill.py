@@ -17,7 +17,7 @@ _LOCK: Final = "lock"
 
 
 class SpillLost(OSError):
-    """Somebody has removed a file in `buffer.dir`: what it held has to be read from Kafka again."""
+    """A file was removed from outside in `buffer.dir`: what it held has to be read from Kafka again."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(

@@ -25,7 +25,7 @@ class HoldingPool(Protocol):
         """Its slots that have a core or wait for one."""
 
     def recall(self, slot: int, number: int) -> None:
-        """Have the slot ended, as somebody else waits for its core."""
+        """Have the slot ended, as another connector waits for its core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class CoreSharing:
 def to_recall(holdings: Sequence[SlotHolding], *, cores: int, now: float) -> Sequence[SlotHolding]:
     """The slots that end for those that wait: idle ones first, then who works longest and has most.
 
-    Nobody is asked where a core is free, or becomes free for who waits.
+    No slot is asked where a core is free, or becomes free for who waits.
     """
     waiting = [
         one for one in holdings if one.stage is AttemptState.STARTING and now - one.since > _PROMPT_SECONDS

@@ -35,7 +35,7 @@ class Jobs(Protocol):
     is_local: bool
     """Whether tasks are processes of this machine, of this process's own JVM."""
     slots: int
-    """Spark's default parallelism: how many tasks run at once unless somebody says otherwise."""
+    """Spark's default parallelism: how many tasks run at once unless set otherwise."""
 
     def run(self, function: SlotFunction, *, group: str, pool: str, tasks: int = 1) -> list[str]:
         """The errors that the tasks of one job ended with; blocks this thread. Raises JobFailed."""

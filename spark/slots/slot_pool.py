@@ -54,7 +54,7 @@ class SlotPool:
 
     Each slot has at most one live start. A batch is handed out once, over a connection whose task has
     initialised its producer already; `void` closes that connection, so that nothing is granted any more and
-    a task that comes late is told no.
+    a task that comes late is refused.
 
     Slots of one `share` get as much of Spark's cores together as those of another; None: each slot does.
     With `keeps_warm` a Python worker is kept ready while nothing runs.
@@ -187,7 +187,7 @@ class SlotPool:
             return [holding_of(self, start) for start in self._starts.values()]
 
     def recall(self, slot: int, number: int) -> None:
-        """Have whoever drives the slot end it, as somebody else waits for its core: SlotRecalled, once."""
+        """Have the slot ended by its driver, as another connector waits for its core: SlotRecalled, once."""
         with self._changed:
             start = self._starts.get(slot)
             if start is not None and start.number == number and not start.is_recalled:
@@ -195,7 +195,7 @@ class SlotPool:
                 self._post(SlotRecalled(slot=slot, start=number))
 
     def forget_worker(self, slot: int) -> None:
-        """The slot was fenced: whoever holds its producer must initialise again."""
+        """The slot was fenced: the holder of its producer must initialise again."""
         with self._changed:
             self._last_worker.pop(slot, None)
 

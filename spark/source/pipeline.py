@@ -226,7 +226,7 @@ class Pipeline:
         return self._stop_anywhere.is_set() or (is_progress and self._can_resume(source))
 
     def _put(self, step: PipelineStep) -> bool:
-        """Hand the step over, at once unless its object was fetched whole; False when nobody takes it."""
+        """Hand the step over, at once unless its object was fetched whole; False when not taken."""
         self._together.append(step)
         if isinstance(step, DecodedRows):
             self._together_bytes += len(step.rows.values.buffer)

@@ -11,7 +11,7 @@ DeadLetterOf = tuple[SplitProgress, Position]
 class RefusedRecords:
     """What was sent last, and which records and dead letters were refused when they were sent alone.
 
-    Whoever sends says so before; after a refusal `narrow` knows the one that was sent alone. Rows are
+    The sender says so before; after a refusal `narrow` knows the one that was sent alone. Rows are
     known by their split's number within the batch and the position they begin at.
     """
 

@@ -31,7 +31,7 @@ B = TypeVar("B", Batch, SinkBatch)
 
 
 class DriverConnection:
-    """The connection to the driver. A closed one means that the slot is void, whoever closed it."""
+    """The connection to the driver. A closed one means that the slot is void, whichever side closed it."""
 
     def __init__(self, wire: AuthenticatedSocket) -> None:
         self._wire = wire

@@ -41,17 +41,12 @@ _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`|^ {4,}[^\n]*$", re.DOTALL | re.M
 _COMMENT: Final = re.compile(r"<!--.*?-->|/\*.*?\*/|^[ \t]*//[^\n]*$", re.DOTALL | re.MULTILINE)
 
 
-def _faults(text: str, where: str, *, but: tuple[str, ...] = ()) -> list[str]:
+def _faults(text: str, where: str) -> list[str]:
     return [
         f"{where}: {found[0]!r}; write: {ours}"
-        for (pattern, ours), words in zip(_BANNED, BANNED, strict=True)
-        if not words.startswith(but)
+        for pattern, ours in _BANNED
         for found in pattern.finditer(text)
     ]
-
-
-# Docstrings name no component yet where these are; what else is banned is gone from them.
-_STILL_IN_DOCSTRINGS: Final = ("nobody|", "(is|are) told", "is none")
 
 
 def _docstrings(path: Path) -> Iterator[tuple[int, str]]:
@@ -102,12 +97,12 @@ def test_what_the_product_prints_is_in_plain_english() -> None:
 
 
 def test_docstrings_are_in_plain_english() -> None:
-    """With the exceptions above."""
+    """Of the product; what stands in backticks and doctests is code."""
     found = [
         fault
         for path in PRODUCT
         for line, text in _docstrings(path)
-        for fault in _faults(text, f"{path.relative_to(ROOT)}:{line}", but=_STILL_IN_DOCSTRINGS)
+        for fault in _faults(text, f"{path.relative_to(ROOT)}:{line}")
     ]
     assert found == []
 

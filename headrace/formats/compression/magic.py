@@ -55,7 +55,7 @@ def sniff(head: bytes) -> Codec | None:
 
 
 def skippable_bytes(head: bytes) -> int | None:
-    """Length of the skippable frame that `head` begins with, its header included; None when it is none."""
+    """Length of the skippable frame that `head` begins with, its header included; None when there is none."""
     if len(head) < _SKIPPABLE_HEADER_BYTES or head[1:4] != _SKIPPABLE or not 0x50 <= head[0] <= 0x5F:  # noqa: PLR2004  # sixteen magics, zstd's specification
         return None
     return _SKIPPABLE_HEADER_BYTES + int.from_bytes(head[4:8], "little")

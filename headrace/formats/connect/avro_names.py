@@ -1,4 +1,4 @@
-"""What Confluent's AvroData is told, and the names that it puts into schemas."""
+"""The options of Confluent's AvroData, and the names that it puts into schemas."""
 
 from typing import Final
 

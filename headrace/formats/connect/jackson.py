@@ -37,7 +37,7 @@ def jackson_double(value: float) -> str:
 
 
 def quoted(number: str) -> str:
-    """A number in Java's spelling, in quotes where it is none."""
+    """A number in Java's spelling, in quotes where it is not finite."""
     return number if number[-1].isdigit() else f'"{number}"'
 
 

@@ -36,7 +36,7 @@ _LOGICAL: Final = {
 }
 
 WRITER_OPTIONS: Final = {"version": "1.0", "store_schema": False}
-"""What `pyarrow.parquet.ParquetWriter` is told next to schema and compression, to write what theirs do."""
+"""What `pyarrow.parquet.ParquetWriter` gets next to schema and compression, to write what theirs do."""
 
 
 def parquet_schema(tree: Tree) -> Any:

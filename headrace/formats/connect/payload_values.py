@@ -23,7 +23,7 @@ _DAY_MS: Final = 86_400_000
 def payload_value(schema: ConnectSchema, payload: Any) -> ConnectValue:
     """The value of a payload that is decoded with Decimal for what is no whole number.
 
-    Raises InvalidSchema where it is none of the schema, or a struct.
+    Raises InvalidSchema where it does not fit the schema, or is a struct.
     """
     try:
         return ConnectValue(schema, _value(schema, payload))

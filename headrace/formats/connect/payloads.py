@@ -23,7 +23,7 @@ Convert = Callable[[Any], Any]
 
 
 class UnfitValue(ValueError):
-    """A value is none of its schema, or a schema is none."""
+    """A value does not fit its schema, or a schema is invalid."""
 
 
 class PayloadSchema:
@@ -48,7 +48,7 @@ class PayloadSchema:
         return cls(found)
 
     def array(self, payloads: list[bytes]) -> Any:
-        """The values of payloads; UnfitValue where one is none of the schema."""
+        """The values of payloads; UnfitValue where one does not fit the schema."""
         try:
             values = [self._convert(_DECODER.decode(payload)) for payload in payloads]
             return pa.array(values, self.arrow)

@@ -67,7 +67,7 @@ class ConnectSchema:
     items: "ConnectSchema | None" = None
 
     def parameter(self, name: str) -> str | None:
-        """The value of a parameter, None where there is none of that name."""
+        """The value of a parameter, None where no parameter has that name."""
         return dict(self.parameters).get(name)
 
     def field(self, name: str) -> "ConnectSchema | None":
@@ -157,7 +157,7 @@ _DIGITS: Final = Context(prec=1000, traps=[Inexact])
 def schema_of_json(text: bytes | str) -> ConnectSchema | None:
     """The schema that a JSON text is; None for `null`, which is next to values without one.
 
-    Raises InvalidSchema where it is none.
+    Raises InvalidSchema where it is not a schema.
     """
     try:
         # A default may be a decimal of more digits than a double has.

@@ -30,7 +30,7 @@ _UNCHANGED: Final = {Astral.RAW: _unchanged(b""), Astral.ESCAPED: _unchanged(rb"
 
 
 def jackson_json(text: bytes, astral: Astral = Astral.ESCAPED) -> bytes:
-    """A JSON text as JsonConverter and Jackson write it again. ValueError where it is none."""
+    """A JSON text as JsonConverter and Jackson write it again. ValueError where it is not JSON."""
     if _UNCHANGED[astral].fullmatch(text) is not None:
         return text
     return jackson_text(_read(text), astral).encode()

@@ -202,7 +202,7 @@ def _kind_of(array: Any) -> Any | None:
 def _is_whole(kind: Any, wanted: Any) -> bool:
     """True where the values of a type that was found are right.
 
-    Unless it is told the type, Arrow's reader takes texts for moments, and loses nulls that begin a list.
+    Unless the type is given, Arrow's reader takes texts for moments, and loses nulls that begin a list.
     """
     return _without_nulls(_readable(kind)) == wanted or not (_has_lists(kind) or _readable(kind) != kind)
 

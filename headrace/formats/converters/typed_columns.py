@@ -21,7 +21,7 @@ class TypedColumn(ConvertedColumn):
     """Values of `schema`: an Arrow array, or their JSON, or both, and their Avro data where there are any.
 
     One of `array` and `texts` is there. A text is None or null where the value is. With `rows` the values
-    are these of the array: they are taken out when somebody asks for them, which who copies data never does.
+    are these of the array: they are taken out on demand, and never while data are only copied.
     """
 
     form = Form.TYPED

@@ -139,7 +139,7 @@ _SIGN: Final = 0x80
 
 
 class UnfitData(ValueError):
-    """A value is none of its Avro type."""
+    """A value is not of its Avro type."""
 
 
 def encoded(array: Any, node: Node) -> Any:

@@ -16,7 +16,7 @@ class LearningEncoder:
     def __init__(self, make: Callable[[Any], ObjectEncoder], kind: Any) -> None:
         self._make = make
         self.kind: Any = kind
-        """What holds the values so far; widened by whoever adds them."""
+        """What holds the values so far; widened by the one that adds them."""
         self._held: list[ConvertedRecords] = []
         self._bytes = 0
         self._left = LEARNED

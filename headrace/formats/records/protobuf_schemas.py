@@ -1,6 +1,6 @@
 """Schemas of Protobuf, compiled from the text that registries have, and what Kafka Connect makes of them.
 
-The compiler is protoc itself (grpcio-tools), in a process of its own: a text of somebody's cannot end ours.
+The compiler is protoc itself (grpcio-tools), in a process of its own: a text from outside cannot end ours.
 """
 
 import subprocess

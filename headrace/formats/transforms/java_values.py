@@ -21,7 +21,7 @@ _LONG_BITS: Final = 64
 
 
 def integer(value: Any, bits: int) -> int:
-    """A number, flag or text as an integer of so many bits; Refused for a text that is none of that width."""
+    """A number, flag or text as an integer of so many bits; Refused for a text of another width."""
     if isinstance(value, str):
         if _INTEGER.fullmatch(value) is None or not -(1 << bits - 1) <= int(value) < 1 << bits - 1:
             raise Refused(f"a text is no integer of {bits} bits")

@@ -252,7 +252,7 @@ def _connect_struct(connect: ConnectSchema | None, kind: Any) -> ConnectSchema |
 
 
 def _avro_text(shape: Shape) -> str | None:
-    """The schema's text; None where it is none by itself, such as one whose types were named outside."""
+    """The schema's text; None where it is not one by itself, such as one whose types were named outside."""
     text = json.dumps(shape, separators=(",", ":"))
     try:
         parse_schema(text)

@@ -75,9 +75,9 @@ _HELD_SECONDS: Final = 60.0
 
 
 class PartitionReader:
-    """For one thread. Only `poll` blocks, as long as it is told; errors raised are of `errors`.
+    """For one thread. Only `poll` blocks, for the time given; errors raised are of `errors`.
 
-    `budget_bytes` bounds what librdkafka has fetched and nobody has got yet.
+    `budget_bytes` bounds what librdkafka has fetched and `poll` has not returned yet.
     """
 
     def __init__(
@@ -167,14 +167,14 @@ class PartitionReader:
             self._consumer.resume(self._places(partitions))
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The offset of each partition before which everything was given out; asks nobody.
+        """The offset of each partition before which everything was given out; without a request.
 
         At the end of a log that is after the markers of transactions, too.
         """
         return dict(self._positions)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """The ends of the logs as the last fetches told them; absent before the first. Asks nobody."""
+        """The ends of the logs as the last fetches told them; absent before the first. Without a request."""
         found = {}
         for partition in self._positions:
             place = confluent_kafka.TopicPartition(*partition)

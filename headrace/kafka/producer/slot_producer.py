@@ -53,7 +53,7 @@ class SlotProducer(Protocol):
         """Return when all that was sent and the checkpoints are acknowledged; blocks without a limit.
 
         Raises RecordRefused, TransactionAborted, TopicMissing (abort then), Fenced, or CommitUnknown when the
-        slot was voided while nobody answered.
+        slot was voided while no broker answered.
         """
 
     def abort(self) -> bool:

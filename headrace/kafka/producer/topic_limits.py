@@ -36,7 +36,7 @@ class TopicLimits:
         self._has_warned = False
 
     def of(self, topic: str) -> int | None:
-        """Bytes of the largest record of the topic, or None where nobody says; may block on the brokers.
+        """Bytes of the largest record of the topic, or None where no broker reports it; may block.
 
         InvalidObject for a ledger: nothing may be written into it. Without an answer the object is read all
         the same: a topic that is missing is found on the way to it, and a record that is too large for it is

@@ -1,4 +1,4 @@
-"""What a sink is told of objects of keys, headers and tombstones next to those of values."""
+"""A sink's options for objects of keys, headers and tombstones next to those of values."""
 
 from headrace.options.choices import Compression
 from headrace.options.declarations.option import Group, option, optional

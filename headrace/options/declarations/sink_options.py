@@ -1,4 +1,4 @@
-"""What a sink alone is told: which topics, and what their records become in the bucket."""
+"""The options of a sink alone: which topics, and what their records become in the bucket."""
 
 from headrace.options.converter_forms import HEADER_CONVERTER
 from headrace.options.declarations.option import Group, option, optional

@@ -146,7 +146,7 @@ class AliasOptions:
         self._problems.add(spelled, message, None if entry is None else entry.shown)
 
     def refuse_unknown(self, what: str) -> None:
-        """Note the options that nobody has asked for: they mean nothing to `what`."""
+        """Note the options that were not read: they mean nothing to `what`."""
         for name in sorted(self._entries.keys() - self._known):
             close = similar(name, sorted(self._known))
             meant = None if close is None else self.prefix + close

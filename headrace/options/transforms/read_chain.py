@@ -103,7 +103,7 @@ def _read(options: AliasOptions, readers: Mapping[str, Callable[[AliasOptions], 
 
 
 def _refuse_unknown(options: AliasOptions) -> None:
-    """Note options that nothing has read; of a class that is not known here nobody knows them."""
+    """Note options that nothing has read; of a class that is not known here they are not known."""
     name = (options.text("type") or "").strip()
     if name in TRANSFORMS or name in PREDICATES:
         options.refuse_unknown(name.rpartition(".")[2])

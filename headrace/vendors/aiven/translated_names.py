@@ -37,7 +37,7 @@ class ReadTemplate:
 
 
 class _InvalidTemplate(ValueError):
-    """The template is none of Aiven's; the message is its problem."""
+    """The template is not one of Aiven's; the message is its problem."""
 
 
 def translate_names(given: Translation, extension: str, compression_suffix: str) -> None:

@@ -48,7 +48,7 @@ AVRO_DATA: Final = {
     "ignore.default.for.nullables": "false",
     "discard.type.doc.default": "false",
 }
-"""What Confluent's library for schemas is told, with the values that it is told here."""
+"""The options of Confluent's library for schemas, with the values that it has here."""
 
 
 def _kept(name: str, note: str) -> VendorOption:

@@ -1,7 +1,7 @@
 """Keys of Confluent's sink: `topics/<topic>/<encoded partition>/<topic>+<partition>+<start offset>.<ext>`.
 
 Each slash is `directory.delim`, each plus `file.delim` of the sink. The prefix of keys (`topics.dir`) may be
-anything: what is told from it is the topic, which each key has twice.
+anything: what it gives is the topic, which each key has twice.
 """
 
 import re

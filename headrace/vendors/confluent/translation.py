@@ -104,7 +104,7 @@ def _encoded(given: Translation, partitioner: _Partitioner, delimiters: _Delimit
 
 
 def _pattern(given: Translation, delimiter: str) -> str:
-    """`path.format` without a delimiter at its end; a problem, and another pattern, where it is none."""
+    """`path.format` without a delimiter at its end; a problem, and another pattern, where it is invalid."""
     pattern = given.text(_PATH)
     if not pattern:
         given.refuse(_PATH, f"is missing; the partitioner needs it, add {_PATH}={_EXAMPLE}")

@@ -21,11 +21,11 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class InvalidLock(ValueError):
-    """The file is none of Lenses' locks; `str()` is why, without the file's name."""
+    """The file is not one of Lenses' locks; `str()` is why, without the file's name."""
 
 
 class UploadOperation(msgspec.Struct, frozen=True, tag_field="type", tag="upload"):
-    """A file of the worker's disk is put into the bucket: nobody else has it."""
+    """A file of the worker's disk is put into the bucket: no other machine has it."""
 
     bucket: _Text
     source: str

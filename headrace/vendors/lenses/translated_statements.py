@@ -125,7 +125,7 @@ def unwritten_codec(statement: Statement, codec: str) -> str | None:
 
 
 class StatementOptions:
-    """Reads one statement's clauses and properties; a problem is told by `refuse`, with a caret under it."""
+    """Reads one statement's clauses and properties; `refuse` reports a problem, with a caret under it."""
 
     def __init__(self, statement: Statement, source: str, refuse: Refuse) -> None:
         self.statement = statement

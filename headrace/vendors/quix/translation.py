@@ -1,4 +1,4 @@
-"""Quix's own names for what its file sink is told, which a configuration of its layout may have."""
+"""Quix's own names for the options of its file sink, which a configuration of its layout may have."""
 
 from collections.abc import Mapping
 from typing import Final

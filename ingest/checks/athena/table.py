@@ -54,7 +54,7 @@ class Table:
         return found
 
     def notes(self) -> Iterator[str]:
-        """What whoever queries the table has to know."""
+        """What a person who queries the table has to know."""
         yield from self.form.notes
         if injected := self.partitions.injected if not self.is_repaired else ():
             wanted = " AND ".join(f"{name} = '..'" for name in injected)

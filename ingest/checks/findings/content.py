@@ -11,7 +11,7 @@ from ingest.checks.findings.finding import Finding, misconfigured, ok, warn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """The first bytes of one object: what they look like (None: nobody can tell), and their compression."""
+    """The first bytes of one object: what they look like (None: not known), and their compression."""
 
     url: str
     content: Content | None

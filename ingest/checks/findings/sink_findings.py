@@ -1,4 +1,4 @@
-"""Findings about a sink's bucket: whether it takes uploads, and what ends those that nobody finishes."""
+"""Findings about a sink's bucket: whether it takes uploads, and what ends those that stay unfinished."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class TopicsFacts:
 
 
 def topics_findings(settings: Settings, facts: TopicsFacts | Refused) -> Iterator[Finding]:
-    """Whether there is something to read, and nobody else reads it as this sink."""
+    """Whether there is something to read, and no other consumer reads it as this sink."""
     if isinstance(facts, Refused):
         yield unusable(
             "topics",
@@ -135,7 +135,7 @@ class UploadFacts:
 
 
 def upload_findings(settings: Settings, facts: UploadFacts) -> Iterator[Finding]:
-    """Whether the bucket takes uploads, and what becomes of those that nobody finishes."""
+    """Whether the bucket takes uploads, and what becomes of those that stay unfinished."""
     for one in (_begins, _takes_parts, _ends, _tells_missing, _expires):
         if (finding := one(settings, facts)) is not None:
             yield finding

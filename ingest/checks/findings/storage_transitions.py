@@ -57,7 +57,7 @@ def with_our_transitions(
 ) -> list[Rule] | None:
     """The rules with these transitions for the prefix, or None when they are there already.
 
-    A rule that was put here for the prefix before is replaced, and nobody else's.
+    A rule that was put here for the prefix before is replaced, and no other.
     """
     name = f"{_ID}{prefix}"[:_MAX_ID]
     ours = {

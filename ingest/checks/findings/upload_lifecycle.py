@@ -1,6 +1,6 @@
 """The bucket's rules that end unfinished uploads: what they do to a sink's, and ours next to them. Pure.
 
-A sink that is killed leaves uploads that nobody will complete; their parts cost as objects do, until a rule
+A sink that is killed leaves uploads that are never completed; their parts cost as objects do, until a rule
 of the bucket's lifecycle ends them. One that is too short ends uploads that are still wanted: those that
 wait for their completion, and those of objects that stay open for long.
 """

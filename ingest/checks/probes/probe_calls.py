@@ -326,7 +326,7 @@ def _memory(admin: KafkaAdmin, settings: Settings, ledger: TopicFacts | Refused)
 
 
 def _transactions(clients: ClientProperties, name: str) -> bool | Refused:
-    """Whether transactional ids of this ingester can be initialised: one of check's own, to fence nobody."""
+    """Whether transactional ids of this ingester can be initialised: one of check's own, to fence no slot."""
     transactional_id = f"{name}-check"
     producer = new_transactional_producer(clients.producer, transactional_id)
     try:

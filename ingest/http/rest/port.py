@@ -29,7 +29,7 @@ class NotStopped(HeadraceError):
 
 
 class InvalidOffsets(HeadraceError):
-    """The text says what is wrong with offsets that somebody sent, naming the item."""
+    """The text says what is wrong with offsets that a client sent, naming the item."""
 
 
 class Unanswered(HeadraceError):
@@ -49,7 +49,7 @@ class ConnectorCondition:
     slots: tuple[tuple[int, bool], ...]
     worker_id: str | None = None
     state: str | None = None
-    """In Connect's words, where it is none of those that follow from the rest: UNASSIGNED."""
+    """In Connect's words, where it is not one of those that follow from the rest: UNASSIGNED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +131,13 @@ class SinkPort(ConnectorPort, Protocol):
         """Where each topic-partition continues, in order."""
 
     def alter(self, changes: Mapping[TopicPartition, int | None]) -> None:
-        """Let these partitions continue elsewhere, all or none; None: as one that nobody has read yet.
+        """Let these partitions continue elsewhere, all or none; None: as one that was never read.
 
         NotStopped; InvalidOffsets for a partition that cannot.
         """
 
     def reset(self) -> None:
-        """Let every partition begin as one that nobody has read yet. NotStopped, InvalidOffsets."""
+        """Let every partition begin as one that was never read. NotStopped, InvalidOffsets."""
 
 
 class OffsetsPort(Protocol):

@@ -298,7 +298,7 @@ def _plugin(call: Call) -> str:
 
 
 def _refuse_other_sites(request: Request) -> None:
-    """403 for a page of another site that makes somebody's browser change something here."""
+    """403 for a page of another site that makes a visitor's browser change something here."""
     origin = request.headers.get("Origin")
     if origin is None or request.method in _CHANGES_NOTHING:
         return

@@ -36,7 +36,7 @@ class Call:
         return parse_qs(self.request.query).get(name, [default])[0]
 
     def json(self) -> Any:
-        """The body; 415 when it is not sent as JSON, 400 when it is none."""
+        """The body; 415 when it is not sent as JSON, 400 when it is not JSON."""
         if not self.request.body.strip():
             raise Refused(HTTPStatus.BAD_REQUEST, "The request has no body: a JSON document is needed")
         content_type = str(self.request.headers.get("Content-Type", ""))

@@ -77,7 +77,7 @@ def patiently(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> Answer:
-    """The same, but what changes something waits for whoever can do it, as in Kafka Connect.
+    """The same, but what changes something waits for the leader that can do it, as in Kafka Connect.
 
     Right after a start, or while a leader is replaced, a script would have to repeat what it sends. A request
     that another worker passes on does not wait: that worker does, and looks again for whom to ask.
@@ -142,4 +142,4 @@ def _is_vital(path: str) -> bool:
 
 
 def _everybody(_path: str, _headers: object) -> None:
-    """Loopback without a password file: whoever is on this machine."""
+    """Loopback without a password file: every user of this machine."""

@@ -71,7 +71,7 @@ class TraceExporter:
             self._waiting.put(trace)
 
     def close(self) -> None:
-        """Send what waits, for a moment only: a collector that is away keeps nobody from ending."""
+        """Send what waits, for a moment only: a collector that is away does not hold up an end."""
         self._waiting.put(None)
         self._thread.join(_CLOSE_SECONDS)
         self._client.exporter.shutdown()

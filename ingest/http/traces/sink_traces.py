@@ -46,7 +46,7 @@ class SinkTraces:
         self._send(over("archive", steps, _attributes(sealed, outcome, reason), reason))
 
     def leadership_ended(self) -> None:
-        """Forget what is under way: whoever leads next completes it."""
+        """Forget what is under way: the next leader completes it."""
         self._ways.clear()
 
 

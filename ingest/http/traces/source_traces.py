@@ -104,7 +104,7 @@ class SourceTraces:
                 self._send(over(root.name, (*made.steps, action), root.attributes, root.error))
 
     def leadership_ended(self) -> None:
-        """Forget what is under way; what only waits for its action is told without."""
+        """Forget what is under way; what only waits for its action is exported without."""
         for made in self._owed.values():
             self._send(made)
         self._owed.clear()

@@ -1,8 +1,8 @@
 """How far Lenses' sink has archived a topic-partition, by the locks in its bucket; what it left is finished.
 
 Its steps: an object is put under a temporary key, copied to its final one and deleted where it was, and the
-lock says before each step which are left. Whoever takes the partition up does them, in their order, and
-writes the lock after each one under the condition that nobody else has. A process that is killed anywhere
+lock says before each step which are left. The next owner of the partition does them, in their order, and
+writes the lock after each one under the condition that no other has. A process that is killed anywhere
 leaves a lock from which the next continues.
 """
 
@@ -75,7 +75,7 @@ class _Bytes(Protocol):
 class LensesIndex:
     """The index files in one bucket. Blocks; raises classes of `headrace.model.errors` only.
 
-    InvalidConfiguration names a file that cannot be what it should, or that somebody else writes. With
+    InvalidConfiguration names a file that cannot be what it should, or that another client writes. With
     `is_preview` nothing is changed: the offsets are those that finishing would give, and `foreseen` has what
     would be finished.
     """

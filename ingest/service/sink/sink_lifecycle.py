@@ -224,7 +224,7 @@ class SinkAdapter(RestAdapter[SinkLeadership]):
         self._rewind(changes)
 
     def reset(self) -> None:
-        """Let every partition begin as one that nobody has read yet."""
+        """Let every partition begin as one that was never read."""
         self._rewind(None)
 
     def _rewind(self, changes: Mapping[TopicPartition, int | None] | None) -> None:

@@ -86,7 +86,7 @@ class SinkLoop:
         """Set before `run`: it needs the slots."""
 
     def run(self, publish: Callable[[], None]) -> None:
-        """Work until somebody asks for an end or `--until-idle` is over; raises when it cannot continue."""
+        """Work until an end is asked for or `--until-idle` is over; raises when it cannot continue."""
         self.apply(self._parts.archive.begin())
         self._turns.run(publish)
 

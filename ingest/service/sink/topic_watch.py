@@ -188,7 +188,7 @@ class TopicWatch:
             self._post(LivesFound(FoundLives(request=number, topics=lives)))
 
     def _asked(self, ask: Callable[[], T]) -> T | None:
-        """The answer; None when nobody wants one any more. A later request is answered by it, too."""
+        """The answer; None when no request waits for one any more. A later request is answered by it, too."""
         while not self._is_closing:
             try:
                 answer = ask()

@@ -42,7 +42,7 @@ class UntilArchived:
         self._read_since: float | None = None
         self._ends: Mapping[tuple[str, int], int] | None = None
         self.is_over = False
-        """True once all that was there is in visible objects, or stays unwritten because it is told to."""
+        """True once all that was there is in visible objects, or stays unwritten by configuration."""
 
     def surveyed(self, missing: Collection[str]) -> None:
         """The topics were described, and these were not there.

@@ -396,7 +396,7 @@ class Catalogue:
         return next(iter(known), None) is not None
 
     def _judge_known(self, seen: S3Object) -> Route | ExclusionReason:
-        """The baseline is for what nobody has begun."""
+        """The baseline is for what was not begun."""
         return self._filters[seen.id.bucket].route_or_reason(seen.id.key)
 
     def _expire(self, expired: Sequence[ObjectId], now: Instant, effects: EffectsBuilder) -> None:

@@ -14,7 +14,7 @@ _INTERNAL: Final = ("/.indexes/", "/.temp-upload/")
 
 
 class ExclusionReason(StrEnum):
-    """Why an object is none of ours, as the counters name it."""
+    """Why an object is not ours, as the counters name it."""
 
     OUTSIDE_PREFIX = "outside_prefix"
     FOLDER = "folder"

@@ -74,7 +74,7 @@ class Access:
         return self._of[bucket]
 
     def asked(self, token: str) -> "PermissionCheck | None":
-        """Who waits for the answer to this HEAD; None where nobody here does."""
+        """Who waits for the answer to this HEAD; None where none here does."""
         return next((one for one in self._of.values() if one.has_asked(token)), None)
 
     def count_by(self, counting: Count) -> None:

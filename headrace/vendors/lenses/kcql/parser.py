@@ -60,7 +60,7 @@ class Token:
 
     @property
     def shown(self) -> str:
-        """As it is told to a person."""
+        """As a person is shown it."""
         if self.kind is TokenKind.END:
             return "the end"
         marks = {TokenKind.QUOTED: "`", TokenKind.TEXT: "'"}.get(self.kind, "")
