@@ -15,6 +15,7 @@ from headrace.formats.connect.schema import decimal_scale
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.arrow_avro import avro_schema
 from headrace.formats.converters.object_arrays import ListPart, MapPart, Part, ScalarPart, StructPart
+from headrace.formats.converters.protobuf_columns import Unread, message_reader, symbols
 from headrace.formats.converters.segments import RowFaults
 from headrace.formats.records.protobuf_schemas import (
     connect_schema,
@@ -26,6 +27,9 @@ from headrace.formats.records.protobuf_schemas import (
 from headrace.model.columns import Column, Numbers
 
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
+# Fewer are parsed faster one by one; and those of a writer that writes otherwise, in the end always.
+_MANY: Final = 128
+_UNREAD: Final = 16
 _DIGITS: Final = Context(prec=200)
 Getter = Callable[[Any], Any]
 
@@ -38,6 +42,8 @@ class ProtobufReader:
 
         self._class: Any = message_factory.GetMessageClass(message)
         self._part: Part | None = None
+        self._columns: Callable[[Column], Any] | None = None
+        self._unread = 0
         self.wants_texts = False
         try:
             connect: ConnectSchema | None = connect_schema(message)
@@ -48,6 +54,7 @@ class ProtobufReader:
         arrow = None if connect is None else arrow_type(connect)
         if connect is not None:
             self._part = _message_part(message, connect)
+            self._columns = message_reader(message, connect)
         self.schema = ColumnSchema(
             arrow=arrow,
             avro='"string"' if arrow is None else avro_schema(arrow),
@@ -59,11 +66,24 @@ class ProtobufReader:
         """See `SchemaReader.read`."""
         from google.protobuf.message import DecodeError
 
+        array = self._at_once(data)
+        if array is not None:
+            return rows, array
         texts = list(data.each(0, len(data)))
         try:
             return rows, self._array(list(map(self._class.FromString, texts)))
         except (*_WRONG, DecodeError):
             return self._singly(texts, rows, faults)
+
+    def _at_once(self, data: Column) -> Any | None:
+        """The columns of messages as writers write them; None where they are to be parsed one by one."""
+        if self._columns is None or len(data) < _MANY or self._unread >= _UNREAD:
+            return None
+        try:
+            return self._columns(data)
+        except Unread:
+            self._unread += 1
+            return None
 
     def _array(self, messages: list[Any]) -> Any:
         if self._part is not None:
@@ -153,19 +173,13 @@ def _field_part(field: Any, schema: ConnectSchema) -> Part:
 def _one_part(field: Any, schema: ConnectSchema) -> Part:
     """What makes a column of single values of a field."""
     if field.enum_type is not None:
-        return ScalarPart(arrow_type(schema), _symbols(field.enum_type))
+        return ScalarPart(arrow_type(schema), symbols(field.enum_type))
     message = field.message_type
     if message is None:
         return ScalarPart(arrow_type(schema))
     if logical_schema(message, field) is None:
         return _message_part(message, schema, may_be_null=True)
     return ScalarPart(arrow_type(schema), _LOGICAL.get(message.full_name) or _decimal(decimal_scale(schema)))
-
-
-def _symbols(enum: Any) -> Getter:
-    names = {each.number: each.name for each in enum.values}
-    # As Java calls what a later schema has added.
-    return lambda number: names.get(number) or f"UNKNOWN_ENUM_VALUE_{enum.name}_{number}"
 
 
 def _decimal(scale: int) -> Getter:
