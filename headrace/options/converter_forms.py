@@ -41,6 +41,7 @@ _AWS: Final = "com.amazonaws.services.schemaregistry.kafkaconnect."
 _GLUE: Final = {
     f"{_AWS}AWSKafkaAvroConverter": ConverterKind.AVRO,
     f"{_AWS}jsonschema.JsonSchemaConverter": ConverterKind.JSON_SCHEMA,
+    f"{_AWS}protobuf.ProtobufSchemaConverter": ConverterKind.PROTOBUF,
 }
 _OF_GLUE: Final = dict.fromkeys(_GLUE, ValueFormat.AUTO)
 SINKS_ONLY: Final = frozenset({*_PRIMITIVES, *_GLUE})

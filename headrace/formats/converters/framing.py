@@ -1,7 +1,8 @@
 """Where in a value a registry's schema is named, and where what it describes begins.
 
 Confluent's framing is a zero byte and an id of four bytes, after which Protobuf has the place of its message
-in the schema; AWS Glue's is a three, a byte for the compression, and a UUID.
+in the schema; AWS Glue's is a three, a byte for the compression, and a UUID, after which Protobuf has the
+number of its message, compressed with it.
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
 
@@ -29,7 +30,7 @@ _MOST_INDEXES: Final = 100
 class SchemaKey:
     """Which schema a value has: the id in its registry, and of Protobuf the message's place in it.
 
-    That is empty where the value does not tell it.
+    That is empty where the value does not tell it; in Glue's registry it is one number, by their names.
     """
 
     id: int | UUID
@@ -131,9 +132,10 @@ class ConfluentFraming:
 
 
 class GlueFraming:
-    """See Framing."""
+    """See Framing; `has_messages`: of Protobuf."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_messages: bool = False) -> None:
+        self._has_messages = has_messages
         self._keys = _Keys()
 
     def key(self, number: int) -> SchemaKey:
@@ -159,7 +161,25 @@ class GlueFraming:
         _note_others(
             owners, column, f"the {what} does not begin as AWS Glue's schema registry has it", faults
         )
-        return Frames(owners, data)
+        return Frames(owners, data if not self._has_messages else self._messages(owners, data))
+
+    def _messages(self, owners: Numbers, data: Column) -> Column:
+        """The messages behind their numbers, which are put in the owners."""
+        octets = np.frombuffer(data.buffer, np.uint8)
+        heads = np.zeros(len(data), np.int64)
+        rows = np.flatnonzero((owners != NO_SCHEMA) & (data.lengths > 0))
+        firsts = octets[data.starts[rows]]
+        is_short = firsts < _CONTINUED
+        short, schemas, numbers = rows[is_short], owners[rows[is_short]], firsts[is_short]
+        heads[short] = 1
+        for schema, number in {*zip(schemas.tolist(), numbers.tolist(), strict=True)}:
+            chosen = short[(schemas == schema) & (numbers == number)]
+            owners[chosen] = self._keys.number(SchemaKey(self._keys.key(schema).id, (number,)))
+        for row in rows[~is_short].tolist():
+            number, heads[row] = _unsigned(data.get(row) or b"", 0)
+            if number >= 0:
+                owners[row] = self._keys.number(SchemaKey(self._keys.key(int(owners[row])).id, (number,)))
+        return _behind(data, heads)
 
 
 _PLACES: Final = np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
@@ -214,11 +234,17 @@ def _indexes(raw: bytes) -> tuple[tuple[int, ...], int]:
 
 def _number(raw: bytes, at: int) -> tuple[int, int]:
     """A number of variable length with its sign in the last bit, and where it ends; -1 where it does not."""
+    value, at = _unsigned(raw, at)
+    return (value, at) if value < 0 else ((value >> 1) ^ -(value & 1), at)
+
+
+def _unsigned(raw: bytes, at: int) -> tuple[int, int]:
+    """The same without a sign."""
     value = shift = 0
     while at < len(raw) and shift < 35:  # noqa: PLR2004  # bits of five bytes
         octet = raw[at]
         value |= (octet & ~_CONTINUED) << shift
         at, shift = at + 1, shift + 7
         if not octet & _CONTINUED:
-            return (value >> 1) ^ -(value & 1), at
+            return value, at
     return -1, at

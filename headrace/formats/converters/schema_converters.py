@@ -2,6 +2,7 @@
 
 from enum import Enum, auto
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 
@@ -102,7 +103,9 @@ def protobuf_converter(
     def make(key: SchemaKey, text: SchemaText) -> SchemaReader:
         if not key.message:
             raise Unframed("no message of the schema is named after its id")
-        message = ProtobufSchema(text.text, text.files).message(key.message)
+        schema = ProtobufSchema(text.text, text.files)
+        is_numbered = isinstance(key.id, UUID)
+        message = schema.numbered(key.message[0]) if is_numbered else schema.message(key.message)
         return ProtobufReader(key.version, message, wants_texts=use in _OF_TEXTS)
 
     framing, schemas = _place(registry, SchemaKind.PROTOBUF, glue)
@@ -146,6 +149,7 @@ class JsonTextConverter:
 def _place(registry: Registry, kind: SchemaKind, glue: GlueVersions) -> tuple[Framing, RegistrySchemas]:
     """How values name their schemas, and where these are."""
     if isinstance(registry, GlueSettings):
-        return GlueFraming(), RegistrySchemas(GlueStore(registry, kind, glue))
-    framing = ConfluentFraming(has_messages=kind is SchemaKind.PROTOBUF)
-    return framing, RegistrySchemas(ConfluentStore(registry, kind))
+        framing = GlueFraming(has_messages=kind is SchemaKind.PROTOBUF)
+        return framing, RegistrySchemas(GlueStore(registry, kind, glue))
+    has_messages = kind is SchemaKind.PROTOBUF
+    return ConfluentFraming(has_messages=has_messages), RegistrySchemas(ConfluentStore(registry, kind))

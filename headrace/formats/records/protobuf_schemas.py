@@ -64,6 +64,19 @@ class ProtobufSchema:
             raise InvalidSchema(f"it has no message at the place {list(place)}") from None
         return found
 
+    def numbered(self, number: int) -> Any:
+        """The descriptor of a message by AWS Glue's number of it; InvalidSchema where there is none.
+
+        They count in the order of their full names, those in others and those of maps too.
+        """
+        found = list(self._file.message_types_by_name.values())
+        for each in found:
+            found += each.nested_types
+        found.sort(key=lambda each: str(each.full_name))
+        if not 0 <= number < len(found):
+            raise InvalidSchema(f"it has no message with the number {number}")
+        return found[number]
+
     def named(self, full_name: str) -> Any:
         """The descriptor of a message of this name."""
         return self._pool.FindMessageTypeByName(full_name)

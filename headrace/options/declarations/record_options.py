@@ -348,8 +348,8 @@ GLUE_REGION = optional(
     "aws.glue.region",
     TEXT,
     Group.RECORDS,
-    "The region of AWS Glue's schema registry, for a sink that reads by AWSKafkaAvroConverter or Glue's "
-    "JsonSchemaConverter, with the connector's own AWS credentials.",
+    "The region of AWS Glue's schema registry, for a sink that reads by AWSKafkaAvroConverter, Glue's "
+    "JsonSchemaConverter or ProtobufSchemaConverter, with the connector's own AWS credentials.",
     importance="LOW",
     default_says="`aws.s3.region`",
     aliases=("value.converter.region", "key.converter.region"),

@@ -86,7 +86,7 @@ _GLUE_WRITES: Final = _names(
     """
     registry.name schemaAutoRegistrationEnabled schemaName schemaNameGenerationClass compatibility description
     tags compression dataFormat avroRecordType cacheSize timeToLiveMillis userAgentApp
-    jacksonSerializationFeatures
+    jacksonSerializationFeatures protobufMessageType
     """
 )
 _NEEDLESS_SUFFIXES: Final = {

@@ -35,7 +35,7 @@ class _Glue:
     def add(self, kind: str, schema: Any) -> UUID:
         """A schema version, and its id."""
         made = uuid4()
-        self.schemas[str(made)] = kind, json.dumps(schema)
+        self.schemas[str(made)] = kind, schema if isinstance(schema, str) else json.dumps(schema)
         return made
 
     def answer(self, request: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
@@ -129,6 +129,53 @@ def test_values_are_read_by_their_versions(converter: str, kind: str, schema: An
     assert rows == [{"a": 5}, {"a": 5}, None, {"a": 5}]
     assert [number for number, _ in glue.asked] == [str(one), str(other)]
     assert all("Credential=AKIA/" in each and "/eu-west-3/glue/" in each for _, each in glue.asked)
+
+
+# AWS's own numbers of these, by name: B 0, B.A 1, B.A.D 2, B.C 3, B.MEntry 4, and so on.
+_PROTOBUF: Final = """syntax = "proto3";
+package p;
+message Z { int32 z = 1; }
+message B {
+  int32 b = 1; map<string, int32> m = 2;
+  message C { int32 c = 1; }
+  message A { int32 a = 1; message D { int32 d = 1; } }
+}
+"""
+_NAMED: Final = ["b", "a", "d", "c", None, "z"]
+
+
+def test_messages_are_named_by_their_numbers() -> None:
+    """In the order of their full names, those within others and of maps too; compressed with the value."""
+    with _served() as (glue, url):
+        one = glue.add("PROTOBUF", _PROTOBUF)
+        numbers = [number for number, name in enumerate(_NAMED) if name is not None]
+        values = [_framed(one, bytes([number, 8, 9]), packed=number % 2 == 0) for number in numbers]
+        converter = _converter(_settings("protobuf.ProtobufSchemaConverter", url), OutputFormat.JSONL)
+        found = converter.convert(fetched(values))
+
+    assert found.faults == ()
+    rows = {
+        offset: {name: value for name, value in row.items() if name != "m"}
+        for run in found.runs
+        for offset, row in zip(run.records.offsets.tolist(), run.value.arrow().to_pylist(), strict=True)
+    }
+    assert rows == dict(enumerate({_NAMED[number]: 9} for number in numbers))
+
+
+def test_numbers_of_messages_that_are_none_are_faults() -> None:
+    """Beyond the last, longer than numbers are, or not there."""
+    many = "".join(f"message M{number:03} {{ int32 a = 1; }}" for number in range(200))
+    with _served() as (glue, url):
+        one = glue.add("PROTOBUF", f'syntax = "proto3"; {many}')
+        values = [
+            _framed(one, each) for each in (b"\xc7\x01\x08\x09", b"\xc8\x01", b"\xff" * 6, b"", b"\x80")
+        ]
+        found = _converter(_settings("protobuf.ProtobufSchemaConverter", url)).convert(fetched(values))
+
+    assert [fault.offset for fault in found.faults] == [1, 2, 3, 4]
+    assert [fault.reason for fault in found.faults] == ["schema_unsupported", *["not_framed"] * 3]
+    assert "no message with the number 200" in found.faults[0].message
+    assert [row for run in found.runs for row in run.value.arrow().to_pylist()] == [{"a": 9}]
 
 
 def test_what_is_framed_otherwise_is_a_fault() -> None:
