@@ -20,6 +20,10 @@ class Circumstance(NamedTuple):
     """So many records are bad; None: as chance has it."""
     names: int | None = None
     """So few names, for objects that replace each other; None: as chance has it."""
+    kinds: tuple[str, ...] = ()
+    """The values that one member of records has, in JSON; empty: as chance has it."""
+    orders: tuple[str, ...] = ()
+    """In which orders an archive comes, in portions with time between them; empty: as chance has it."""
 
     def chosen(self, rng: random.Random, drawn: Mapping[str, str | None]) -> dict[str, str | None]:
         """What was drawn, with the options of this one."""
@@ -60,6 +64,17 @@ SINK: Final = {
         {**_GROUPS, "file.name.template": f"all/{_OBJECT}"},
         ("complete lost", "complete lost", "s3 broken", "kill", "s3 away"),
     ),
+    "types that change": Circumstance(
+        {
+            **_GROUPS,
+            "file.name.template": f"all/{_OBJECT}",
+            "output.format": ("avro", "parquet"),
+            "rotate.records": ("3", "7"),
+            "value.converter.schemas.enable": "false",
+        },
+        ("kill", "stop"),
+        kinds=("1", '"text"'),
+    ),
     "events of changed rows": Circumstance(
         {
             "value.converter": _JSON,
@@ -76,6 +91,21 @@ SINK: Final = {
     ),
 }
 """By what it is about."""
+_RESTORED: Final[Mapping[str, _Option]] = {
+    "archive.keys": "keys",
+    "archive.tombstones": "tombstone",
+    "archive.records": ("1", "3"),
+    "post.action": ("delete", "move:done/"),
+    "restore.sidecars": None,
+    "object.min.age.ms": None,
+}
+RESTORE: Final = {
+    "keys that are late": Circumstance(_RESTORED, ("kill", "stop"), bad_share=0.4, orders=("values first",)),
+    "keys that come for some": Circumstance(
+        _RESTORED, ("kill", "stop"), bad_share=0.1, orders=("keys of some first",)
+    ),
+}
+"""By what it is about; its bad share are tombstones."""
 SOURCE: Final = {
     "half read": Circumstance(
         {

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
+from tests.simulation.circumstances import RESTORE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, fault_steps
@@ -88,44 +89,46 @@ def source_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def restore_scenario(seed: int) -> Scenario:
-    """The scenario of a seed: pairs of options in their order first, then at random."""
+    """The scenario of a seed: pairs of options in their order first, between circumstances."""
     rng = random.Random(f"restore-{seed}")
-    rows = _rows()
-    chosen = (
-        rows[seed] if seed < len(rows) else {name: rng.choice(values) for name, values in DIMENSIONS.items()}
-    )
+    chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, RESTORE)
     archive = {name: value for name, value in chosen.items() if name.startswith("archive.") and value}
     own = {name: value for name, value in chosen.items() if not name.startswith("archive.")}
     options = valid_options(own, FIXED, {}) | archive
     partitions = rng.choice((1, 1, 2))
     has_tombstones = "archive.keys" in archive and "archive.tombstones" in archive
-    records = tuple(_records(rng, partitions, has_tombstones=has_tombstones))
+    share = rng.choice((0.0, 0.1, 0.4)) if has_tombstones else 0.0
+    if about is not None and about.bad_share is not None:
+        share = about.bad_share
+    records = tuple(_records(rng, partitions, share))
     return Scenario(
         seed=seed,
         direction="restore",
         options=options,
         topics={ARCHIVED: partitions},
         records=records,
-        steps=tuple(_steps(rng)),
+        steps=tuple(_steps(rng, about)),
     )
 
 
-def _records(rng: random.Random, partitions: int, *, has_tombstones: bool) -> Iterator[Given]:
-    share = rng.choice((0.0, 0.1, 0.4)) if has_tombstones else 0.0
+def _records(rng: random.Random, partitions: int, share: float) -> Iterator[Given]:
+    """Records with keys, and so great a share of tombstones."""
     for number in range(drawn_count(rng, small=(1, 4, 6), big=(12, 25))):
         value = None if rng.random() < share else b'{"n":%d}' % number
         yield Given(ARCHIVED, rng.randrange(partitions), b"k%d" % number, value, 1_700_000_000_000 + number)
 
 
-def _steps(rng: random.Random) -> Iterator[Step]:
+def _steps(rng: random.Random, about: Circumstance | None) -> Iterator[Step]:
     """Portions of the archive come, in the order of their names or in any."""
     order = rng.choice(("sorted", "random", "values first", "tombstones last"))
-    portions = rng.choice((1, 1, 2, 4))
+    portions, between = rng.choice((1, 1, 2, 4)), (0.0, 0.1, 2.0, 8.0)
+    if about is not None:
+        order, portions, between = rng.choice(about.orders), rng.choice((2, 3, 4)), (2.0, 2.0, 8.0, 8.0)
     if rng.random() < 0.5:
         yield Step(0.0, "start", {})
     for portion in range(portions):
         given = {"portion": portion, "of": portions, "order": order, "late": rng.choice((0.0, 3.0))}
-        yield Step(rng.choice((0.0, 0.1, 2.0, 8.0)), "arrive", given)
+        yield Step(rng.choice(between), "arrive", given)
         yield Step(0.0, "start", {})
         for _ in range(rng.choice((0, 0, 1, 2))):
-            yield from fault_steps(rng, rng.choice((0.0, 0.05, 0.1, 0.2, 1.0, 5.0)), FAULTS, None)
+            yield from fault_steps(rng, rng.choice((0.0, 0.05, 0.1, 0.2, 1.0, 5.0)), FAULTS, about)

@@ -88,6 +88,9 @@ class _RestoreCourse(Course):
                 random.Random(self.scenario.seed).shuffle(self._objects)
             elif order == "values first":
                 self._objects.sort(key=lambda key: ".keys." in key)
+            elif order == "keys of some first":
+                first = next((key for key in self._objects if ".keys." in key), "")
+                self._objects.sort(key=lambda key: (key != first, ".keys." in key))
             elif order == "tombstones last":
                 self._objects.sort(key=lambda key: "tombstone" in key)
         size = -(-len(self._objects) // of)
@@ -118,7 +121,9 @@ class _RestoreCourse(Course):
         in values tells the two apart, and `required` is for who knows better.
         """
         came = self._came.get(key, 0.0)
-        is_shown = any(".keys." in other and at <= came for other, at in self._came.items())
+        is_shown = any(
+            (".keys." in other or "tombstone" in other) and at <= came for other, at in self._came.items()
+        )
         return self.scenario.options.get("restore.sidecars") != "required" and not is_shown
 
     def _there(self) -> set[int]:

@@ -76,6 +76,7 @@ def records_of(
     is_event = rng.random() < _EVENT_SHARE
     is_json = options.get("value.converter") == JSON
     kinds = rng.sample(_SCALARS, rng.choice((1, 2, 2, 3)))
+    kinds = list(about.kinds) if about is not None and about.kinds else kinds
     times = rng.sample(_TIMES, rng.choice((1, 1, 2)))
     bad_share = rng.choice((0.0, 0.0, 0.05, 0.3))
     if about is not None and about.bad_share is not None:
