@@ -10,7 +10,7 @@ from tests.simulation.kernel import Process
 from tests.simulation.scenario import Scenario
 
 _NUMBERS: Final = itertools.count(1)
-_END_SECONDS: Final = 900.0
+_END_SECONDS: Final = 1_800.0
 
 
 @dataclass

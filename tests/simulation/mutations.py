@@ -152,6 +152,13 @@ MUTATIONS: Final = {
         "if found is None or not found.covers(settings.s3.prefix):",
         "if found is None and not other_buckets(ledger.cache, bucket):",
     ),
+    "buckets apart": Mutation(
+        "source",
+        "a listing is compared with the entries of its own bucket",
+        "ingest/source/catalogue/catalogue.py",
+        "entries = list(ledger.scan(page.bucket, page.after_key, page.through_key))",
+        "entries = list(ledger.scan(min(self._filters), page.after_key, page.through_key))",
+    ),
     "late starts": Mutation(
         "source",
         "tasks that Spark does not start are a problem",

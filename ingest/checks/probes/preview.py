@@ -105,6 +105,7 @@ class Preview:
         """The JSON shape (docs/commands.md)."""
         return {
             "listed": self.listed.as_dict(),
+            "buckets": {bucket: found.as_dict() for bucket, found in self.of_bucket.items()},
             "total": self.total().as_dict(),
             "partitions": [
                 {"topic": topic, "partition": partition, **self.shares[topic, partition].as_dict()}
