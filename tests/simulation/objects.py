@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import tarfile
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,13 +20,20 @@ Row = tuple[str, str]
 Members = dict[str, Any]
 WITHIN: Final = " within"
 """Behind `json`: the array is inside an object, where `json.path` finds it."""
+PACKED: Final = " in "
+"""After a format: objects are archives of it."""
 LINES: Final = ("jsonl", "text")
 """Formats in which bad rows are kept as they are."""
 
 
 def form_of(options: Mapping[str, str]) -> str:
     """The format that a configuration names."""
-    return options.get("input.format", "jsonl") + (WITHIN if "json.path" in options else "")
+    archive = options.get("input.archive")
+    return (
+        options.get("input.format", "jsonl")
+        + (WITHIN if "json.path" in options else "")
+        + ("" if archive is None else PACKED + archive)
+    )
 
 
 def rows_of_object(given: Given) -> tuple[list[Row], int]:
@@ -66,12 +75,38 @@ def rows_in(value: bytes | None) -> list[Row]:
 
 def encoded(given: Given, form: str) -> bytes:
     """The bytes of an object: lines as they are, of other formats the good rows."""
+    form, _, archive = form.partition(PACKED)
     body = given.value or b""
+    if archive:
+        return _archived(given, form, archive, body.split(b"\n"))
     if form != "jsonl":
         body = _FORMS[form](body.split(b"\n"))
+    return _compressed(given, body)
+
+
+def _compressed(given: Given, body: bytes) -> bytes:
     if given.topic.endswith(".gz"):
         return gzip.compress(body, mtime=0)
     return bytes(cramjam.zstd.compress(body)) if given.topic.endswith(".zst") else body
+
+
+def _archived(given: Given, form: str, archive: str, lines: Sequence[bytes]) -> bytes:
+    """Three lines a member, after a member without any; a zip is never compressed."""
+    parts = [lines[at : at + 3] for at in range(0, len(lines), 3)]
+    members = [b"", *(b"\n".join(part) if form == "jsonl" else _FORMS[form](part) for part in parts)]
+    named = [(f"{number}.data", body) for number, body in enumerate(members)]
+    out = io.BytesIO()
+    if archive == "zip" or (archive == "auto" and len(members) % 2):
+        with zipfile.ZipFile(out, "w") as zipped:
+            for name, body in named:
+                zipped.writestr(zipfile.ZipInfo(name), body, zipfile.ZIP_DEFLATED)
+        return out.getvalue()
+    with tarfile.open(fileobj=out, mode="w") as tarred:
+        for name, body in named:
+            info = tarfile.TarInfo(name)
+            info.size = len(body)
+            tarred.addfile(info, io.BytesIO(body))
+    return _compressed(given, out.getvalue())
 
 
 def _rows(lines: Sequence[bytes]) -> list[Members]:

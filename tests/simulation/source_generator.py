@@ -32,6 +32,7 @@ BOTH: Final = f"{INCOMING},{SECOND}"
 DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "input.format": ("jsonl", "csv", "json", "avro", "parquet", "text"),
     "json.path": (None, "$.Records[*]"),
+    "input.archive": (None, "auto", "zip", "tar"),
     "ordering": (None, "partition", "none"),
     "distribution.type": (None, "partition"),
     "errors.tolerance": ("all", None),
@@ -122,6 +123,7 @@ CHANGING: Final = (
     # Often: each of its values means something else for what is there.
     *("input.format",) * 5,
     *(_BUCKET,) * 3,
+    "input.archive",
 )
 _NAMES: Final = (
     "in/a.jsonl",

@@ -1,9 +1,11 @@
 """Each format through a real task, from a real bucket to a real broker."""
 
+import gzip
 import io
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.model.ledger_entry import SplitKey, State
+from headrace.model.positions import BytePosition, MemberPosition, position_from_dict
 from headrace.model.slot_protocol import BatchOutcome
 from headrace.options.choices import InputFormat
 from spark.slots import BatchCommitted, BatchFinished
 from tests.headrace.formats import endless
+from tests.headrace.formats.archives import tarred, zipped
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support import flights
 from tests.support.kafka import TopicFactory, committed
@@ -85,6 +89,38 @@ def test_slices_give_each_row_once(driver: Drivers, input_format: InputFormat) -
     assert len(works) == 4
     assert [json.loads(record.value or b"")["n"] for record in one.records()] == list(range(5000))
     assert set(one.entries()) == {SplitKey(found.id, begin, end) for begin, end in pairwise(cuts)}
+
+
+@pytest.mark.parametrize(
+    "pack", [zipped, lambda members: gzip.compress(tarred(members))], ids=["zip", "tar.gz"]
+)
+def test_members_of_an_archive_arrive_from_any_position(
+    driver: Drivers, pack: Callable[[list[tuple[str, bytes]]], bytes]
+) -> None:
+    """A large object, read by ranges or as a stream, and one that continues within its second member."""
+    one = driver(input_format="jsonl", input_archive="auto", record_headers="source")
+    noise = b"".join(b'"%s"\n' % os.urandom(500).hex().encode() for _ in range(3000))
+    lines = noise.splitlines()
+    content = pack([("a/first.jsonl", noise), ("a/second.jsonl", b"1\n2\n3\n")])
+    assert len(content) > 1 << 20
+    whole, begun = one.put("whole", content), one.put("begun", content)
+    one.ready()
+
+    assert one.run(one.split(whole)).outcome is BatchOutcome.CLEAN
+
+    records = one.records()
+    assert [record.value for record in records] == [*lines, b"1", b"2", b"3"]
+    headers = [dict(record.headers) for record in records]
+    assert headers[0]["headrace.member"] == b"a/first.jsonl"
+    assert headers[-1]["headrace.member"] == b"a/second.jsonl"
+    start = position_from_dict(json.loads(headers[-2]["headrace.position"] or b""))
+    assert isinstance(start, MemberPosition)
+
+    assert one.run(one.split(begun, start=start)).outcome is BatchOutcome.CLEAN
+
+    assert [record.value for record in one.records()[len(records) :]] == [b"2", b"3"]
+    entry = one.entries()[begun.id]
+    assert (entry.state, entry.position) == (State.DONE, replace(start, within=BytePosition(6)))
 
 
 def test_what_was_fetched_is_told_by_object(driver: Drivers) -> None:
