@@ -29,6 +29,7 @@ class Bench:
         builder: Any = SparkSession.builder
         settings = {
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             "spark.driver.memory": "2g",
             "spark.log.level": "ERROR",
             # As docs/spark.md advises: over TCP each task of a Python source begins 40 ms later.
