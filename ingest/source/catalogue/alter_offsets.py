@@ -49,7 +49,7 @@ class AlterOffsets:
         slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
-        """The object's new entry and its slices' tombstones; nothing where it is so already.
+        """The object's new entry and its splits' tombstones; nothing where it is so already.
 
         Like a replay it never writes a tombstone for an object: what listings leave out would not come back.
         """

@@ -30,7 +30,7 @@ class LedgerView(Protocol):
         """
 
     def splits(self, object_id: ObjectId, /) -> Sequence[tuple[SplitKey, LedgerEntry]]:
-        """The entries of an object's slices, in any order."""
+        """The entries of an object's splits, in any order."""
 
     def unfinished(self, after: ObjectId | None, /) -> Entries:
         """Entries in partial, failed or new of the objects after `after`, in order of bucket, key, ETag."""
@@ -130,7 +130,7 @@ class Overlay:
         return _overlaid(self._view.scan(bucket, after_key, through_key), ahead)
 
     def splits(self, object_id: ObjectId) -> dict[SplitKey, LedgerEntry]:
-        """The newest entries known of an object's slices."""
+        """The newest entries known of an object's splits."""
         known: dict[SplitKey, LedgerEntry] = dict(self._view.splits(object_id))
         for key, entry in self._ahead.items():
             if isinstance(key, SplitKey) and key.id == object_id:

@@ -56,7 +56,7 @@ class Replay:
         slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
-        """State `new` for the object, never a tombstone; slices continue from theirs or are cut again."""
+        """State `new` for the object, never a tombstone; splits continue from theirs or are cut again."""
         if entry is None or not self.covers(seen.id, entry):
             return []
         fresh = replace(

@@ -155,7 +155,7 @@ class ObjectStates:
     def split(
         self, pending: PendingObject, cuts: tuple[int, ...], now: Instant, effects: EffectsBuilder
     ) -> None:
-        """Work on the slices from now on; those that were skipped get another look with their object."""
+        """Work on the splits from now on; those that were skipped get another look with their object."""
         pending.splits = splits_of(pending, cuts, self.ledger.splits(pending.object.id))
         self.table.move(pending, Phase.SPLIT)
         for split in pending.splits:
@@ -186,12 +186,12 @@ class ObjectStates:
         self.unwritten.add(key)
 
     def propose(self, pending: PendingObject, entry: LedgerEntry, effects: EffectsBuilder) -> None:
-        """Have a record of this unit written; nothing else happens to it until it is."""
+        """Have a record of this object written; nothing else happens to it until it is."""
         self.table.move(pending, Phase.WRITING)
         self.write(pending.key, entry, effects)
 
     def record(self, pending: PendingObject, entry: LedgerEntry, effects: EffectsBuilder) -> None:
-        """The ledger says this of a unit."""
+        """The ledger has this entry of the object."""
         pending.entry = entry
         if entry.is_settled:
             self.finish(pending, effects)
@@ -250,7 +250,7 @@ class ObjectStates:
             self.write(object_id, replace(entry, action=None), effects)
 
     def finish_split_object(self, pending: PendingObject, now: Instant, effects: EffectsBuilder) -> None:
-        """Write the end of a split object when all its slices have theirs and no live plan holds one."""
+        """Write the end of a split object when all its splits have theirs and no live plan holds one."""
         if pending.phase is not Phase.SPLIT or any(
             piece.phase is not Phase.GONE or piece.key in self.table.held for piece in pending.splits
         ):
@@ -334,7 +334,7 @@ class ObjectStates:
     # Commands
 
     def is_held(self, object_id: ObjectId) -> bool:
-        """True when a live plan holds the object or a slice of it, or a record of it is under way."""
+        """True when a live plan holds the object or a split of it, or a record of it is under way."""
         if object_id in self.table.held or object_id in self.unwritten:
             return True
         pending = self.table.find(object_id)
@@ -382,7 +382,7 @@ def entry_for(
     attempts: int | None = None,
     cuts: tuple[int, ...] | None = None,
 ) -> LedgerEntry:
-    """The unit's next ledger entry: position and counts stay; so do `attempts` and `cuts` if not given."""
+    """The object's next ledger entry: position and counts stay; so do `attempts` and `cuts` if not given."""
     known = pending.entry or LedgerEntry(state=state)
     return replace(
         known,

@@ -32,7 +32,7 @@ class Suspicion(Enum):
 
 
 class PendingObject:
-    """One object, or one slice of a split one, until the ledger says its end. Mutable, and small.
+    """One object, or one split of a split one, until the ledger says its end. Mutable, and small.
 
     `newer` is what an event told of the same content since, or of another version with it, `relisted` what a
     listing showed: they make `missing` and `superseded` worth another look. `trouble` is the reason of the
@@ -118,7 +118,7 @@ class PendingObject:
 
     @property
     def size(self) -> int:
-        """Bytes to read, roughly for a slice."""
+        """Bytes to read, roughly for a split."""
         if self.parent is None:
             return self.object.size
         return self.object.size // max(1, len(self.parent.splits))
@@ -198,12 +198,12 @@ class PendingTable:
         )
 
     def find_split(self, key: SplitKey) -> PendingObject | None:
-        """The pending slice with this key."""
+        """The pending split with this key."""
         parent = self.find(key.id)
         return next((split for split in parent.splits if split.key == key), None) if parent else None
 
     def find_pending(self, key: LedgerKey) -> PendingObject | None:
-        """The pending object or slice whose checkpoints have this ledger key."""
+        """The pending object or split whose checkpoints have this ledger key."""
         if isinstance(key, ObjectId):
             return self.find(key)
         return self.find_split(key) if isinstance(key, SplitKey) else None
@@ -262,7 +262,7 @@ class PendingTable:
             pending.label = label
 
     def wake(self, place: Place) -> None:
-        """Queue the first version of a key, or its slices, where they wait."""
+        """Queue the first version of a key, or its splits, where they wait."""
         versions = self.of_place(place)
         if versions:
             first = _first(versions)
@@ -275,7 +275,7 @@ class PendingTable:
             self.wake(place)
 
     def is_clear(self, pending: PendingObject) -> bool:
-        """True when nothing of the same key goes before this unit or is under way."""
+        """True when nothing of the same key goes before this object or is under way."""
         if pending.key in self.held:
             return False
         versions = self.of_place(pending.object.id.place)

@@ -143,7 +143,7 @@ class SideObjects:
     # What may be worked on
 
     def admit(self, pending: PendingObject, now: Instant) -> bool:
-        """Whether the unit has a place in the queue: all but what is read with another object.
+        """Whether the object has a place in the queue: all but what is read with another object.
 
         An object for which it is not decided yet what it is read with gets Phase.JOINING.
         """

@@ -1,4 +1,4 @@
-"""A large object worked on in slices: its cuts, and what it came to when all of them are over."""
+"""A large object worked on in splits: its cuts, and what it came to when all of them are over."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,14 +11,14 @@ from ingest.source.catalogue.pending import PendingObject
 
 
 def split_keys(object_id: ObjectId, cuts: tuple[int, ...]) -> list[SplitKey]:
-    """The slices between neighbouring cuts, the first cut being the beginning and the last the end."""
+    """The splits between neighbouring cuts, the first cut being the beginning and the last the end."""
     return [SplitKey(object_id, begin, end) for begin, end in pairwise(cuts)]
 
 
 def concluded(
     entry: LedgerEntry, ends: Iterable[LedgerEntry], now_ms: int, post_action: str | None = None
 ) -> LedgerEntry:
-    """The object's own entry once every slice has one of these ends: the least happy end is the object's."""
+    """The object's own entry once every split has one of these ends: the least happy end is the object's."""
     ends = list(ends)
     worst = max(ends, key=lambda end: (State.DONE, State.QUARANTINED, State.SKIPPED).index(end.state))
     is_done = worst.state is State.DONE
@@ -60,7 +60,7 @@ def options_of(split: PendingObject) -> str | None:
 def splits_of(
     pending: PendingObject, cuts: tuple[int, ...], known: dict[SplitKey, LedgerEntry]
 ) -> tuple[PendingObject, ...]:
-    """The slices of an object as units of work, with what the ledger knows of each."""
+    """The splits of an object as pending objects, with what the ledger knows of each."""
     return tuple(
         PendingObject(
             pending.object,

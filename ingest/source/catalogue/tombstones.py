@@ -105,7 +105,7 @@ class Tombstones:
     # What may be worked on
 
     def admit(self, pending: PendingObject) -> bool:
-        """Whether the unit, for which its side objects are decided or not, has a place in the queue.
+        """Whether the object, for which its side objects are decided or not, has a place in the queue.
 
         A value object waits, in Phase.JOINING, until it is known which tombstones are between its rows;
         a tombstone object until the value objects before it have ended.

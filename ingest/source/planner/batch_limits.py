@@ -21,7 +21,7 @@ _LEAST_SHARE: Final = 32
 
 
 class SplitKind(Enum):
-    """How a unit travels."""
+    """How a pending object travels."""
 
     LIGHT = auto()  # with others
     BIG = auto()  # alone, and never in all slots at once
@@ -44,13 +44,13 @@ class BatchLimits:
     max_lonely_deaths: int = MAX_LONELY_DEATHS
 
     def kind_of(self, pending: PendingObject) -> SplitKind:
-        """How this unit travels now. Big is what would fill a batch by itself."""
+        """How this object travels now. Big is what would fill a batch by itself."""
         if pending.suspicion is Suspicion.ARMED or pending.parent is not None or self.splits_wanted(pending):
             return SplitKind.ALONE
         return SplitKind.BIG if pending.size > self.max_bytes else SplitKind.LIGHT
 
     def splits_wanted(self, pending: PendingObject) -> int:
-        """Into how many slices to cut this object, 0 when it is to be read as a whole."""
+        """Into how many splits to cut this object, 0 when it is to be read as a whole."""
         if (
             not self.can_cut
             or self.ordering is not Ordering.NONE
@@ -110,7 +110,7 @@ class BatchBudget:
         return self
 
     def fits(self, size: int) -> bool:
-        """True when a unit of this size may still be taken; the first one always may."""
+        """True when a pending object of this size may still be taken; the first one always may."""
         if self.taken == 0:
             return self.objects > 0
         return self.taken < self.objects and self.share_bytes > 0 and size <= self.cap_bytes

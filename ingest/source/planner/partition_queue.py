@@ -64,7 +64,7 @@ class PartitionQueue:
         self.warnings: list[str] = []
 
     def put(self, pending: PendingObject, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
-        """Give a unit its place in its topic-partition, or keep it there, whatever phase it is in."""
+        """Give a pending object its place in its topic-partition, or keep it there, in any phase."""
         place = (pending.route.topic, pending.route.partition)
         partition = self._partitions.get(place)
         if partition is None:
@@ -73,7 +73,7 @@ class PartitionQueue:
         self._queue(partition, is_fresh=pending.is_fresh)
 
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
-        """Units for one batch, in order within each topic-partition; none when nothing may be done now."""
+        """Objects for one batch, in order within each topic-partition; none when nothing may be done now."""
         self.wake(now_ms)
         fresh, backlog = (
             (ring, sum(len(partition.heap) for partition in ring)) for ring in (self._fresh, self._backlog)
@@ -124,7 +124,7 @@ class PartitionQueue:
         return len(kinds) - big_ones + min(big, big_ones)
 
     def is_next(self, pending: PendingObject) -> bool:
-        """True when nothing of its topic-partition goes before this waiting unit."""
+        """True when nothing of its topic-partition goes before this waiting object."""
         partition = self._partitions.get((pending.route.topic, pending.route.partition))
         return partition is not None and self._head_of(partition) is pending
 
@@ -150,7 +150,7 @@ class PartitionQueue:
                 self._queue(partition, is_fresh=True)
 
     def _first_of(self, partition: _Partition) -> PendingObject | None:
-        """The unit whose turn it is, unless a ledger record or the suspect's turn comes first."""
+        """The object whose turn it is, unless a ledger record or the suspect's turn comes first."""
         pending = self._head_of(partition)
         is_ready = (
             pending is not None
@@ -160,7 +160,7 @@ class PartitionQueue:
         return pending if is_ready else None
 
     def _head_of(self, partition: _Partition) -> PendingObject | None:
-        """The unit that holds the first place, whatever phase it is in; None when a plan holds it."""
+        """The object that holds the first place, whatever phase it is in; None when a plan holds it."""
         while partition.heap:
             versions = self._table.of_place(partition.first)
             if versions:
@@ -192,7 +192,7 @@ class PartitionQueue:
         is_fresh: bool,
         may_take_big: bool,
     ) -> None:
-        """Move units from the head of one topic-partition into the batch; what stays is queued again."""
+        """Move objects from the head of one topic-partition into the batch; what stays is queued again."""
         while (pending := self._first_of(partition)) is not None:
             if pending.due_ms > now_ms:
                 heapq.heappush(self._delayed, (pending.due_ms, next(self._order), partition))

@@ -118,9 +118,9 @@ class Planner:
         return splits
 
     def ready(self, now: Instant) -> int:
-        """How many units could begin now: no more slots than that are of use. At times a few too many.
+        """How many objects could begin now: no more slots than that are of use. At times a few too many.
 
-        Failed objects whose delay is over and slices of split ones count; what is held or paused does not.
+        Failed objects whose delay is over and splits of split ones count; what is held or paused does not.
         """
         self._queue_arrivals(now)
         if self.is_paused or now.steady_ms < self._holds.all_until_ms:
@@ -347,7 +347,7 @@ class Planner:
         now: Instant,
         effects: EffectsBuilder,
     ) -> None:
-        """`cuts` run from the beginning to the end of the object; fewer than three make no two slices.
+        """`cuts` run from the beginning to the end of the object; fewer than three make no two splits.
 
         `options` is the hash of the settings that they were made under.
         """

@@ -10,7 +10,7 @@ from ingest.source.planner.holds import Holds
 
 
 class LazyQueue:
-    """A queue in which places go stale: only the last place that a unit was given counts."""
+    """A queue in which places go stale: only the last place that an object was given counts."""
 
     def __init__(self) -> None:
         self._places: deque[tuple[PendingObject, int]] = deque()
@@ -61,7 +61,7 @@ class UnorderedQueue:
         self.warnings: list[str] = []
 
     def put(self, pending: PendingObject, now_ms: int) -> None:
-        """Queue a waiting unit: now, or when its delay is over. An unarmed suspect is not queued."""
+        """Queue a waiting object: now, or when its delay is over. An unarmed suspect is not queued."""
         if pending.phase is not Phase.WAITING or pending.suspicion is Suspicion.SUSPECT:
             return
         pending.ticket += 1
@@ -78,7 +78,7 @@ class UnorderedQueue:
         queue.put(pending)
 
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
-        """Units for one batch; none when nothing may be worked on now."""
+        """Pending objects for one batch; none when nothing may be worked on now."""
         self.wake(now_ms)
         has_light = bool(self._fresh or self._backlog)
         if self._was_light or not has_light:
@@ -97,13 +97,13 @@ class UnorderedQueue:
         """A plan is over; here nothing waits for that by itself."""
 
     def ready(self, now_ms: int, *, big: int) -> int:
-        """How many units wait for a slot, at most `big` of the big ones; stale places count until met."""
+        """How many wait for a slot, at most `big` of the big ones; stale places count until met."""
         self.wake(now_ms)
         big_ones = len(self._fresh_big) + len(self._backlog_big)
         return len(self._fresh) + len(self._backlog) + len(self._alone) + min(big, big_ones)
 
     def is_next(self, pending: PendingObject) -> bool:
-        """True when the unit may be taken out of turn."""
+        """True when the object may be taken out of turn."""
         return self._table.is_clear(pending)
 
     def goes_before(self, pending: PendingObject) -> None:
