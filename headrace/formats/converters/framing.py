@@ -164,7 +164,7 @@ class GlueFraming:
         return Frames(owners, data if not self._has_messages else self._messages(owners, data))
 
     def _messages(self, owners: Numbers, data: Column) -> Column:
-        """The messages behind their numbers, which are put in the owners."""
+        """The messages after their numbers, which are put in the owners."""
         octets = np.frombuffer(data.buffer, np.uint8)
         heads = np.zeros(len(data), np.int64)
         rows = np.flatnonzero((owners != NO_SCHEMA) & (data.lengths > 0))

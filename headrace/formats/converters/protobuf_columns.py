@@ -127,7 +127,7 @@ class _Field:
         self._zero = None if field.message_type is not None else self._value.zero
 
     def array(self, rest: _Spans) -> Any:
-        """The values of all messages, of which `rest` is left; its starts move behind this field."""
+        """The values of all messages, of which `rest` is left; its starts move past this field."""
         count = len(rest.starts)
         if self._is_packed:
             owners, found = self._taken(rest)
@@ -338,7 +338,7 @@ def _signed(values: Any) -> Any:
 
 
 def _stream(found: _Spans) -> Octets:
-    """The octets of all spans, one behind the other."""
+    """The octets of all spans, one after the other."""
     sizes = found.ends - found.starts
     firsts = np.cumsum(sizes) - sizes
     return found.octets[np.repeat(found.starts - firsts, sizes) + np.arange(int(sizes.sum()))]
