@@ -346,6 +346,23 @@ def test_a_restart_counts_what_is_missing() -> None:
     assert dict(desk.tick().inexact) == {"side_object_missing": 1}
 
 
+@pytest.mark.parametrize("come", [_three(0), (_key(0), _key(1), _key(1, ".keys"))], ids=["joined", "late"])
+def test_a_restart_remembers_keys_that_are_gone(come: tuple[str, ...]) -> None:
+    """A post-action has taken all that was restored: only the ledger knows that the topic has keys."""
+    ledger = FakeLedger()
+    desk = _desk(ledger)
+    _announce(desk, *come)
+    desk.tick(_WAIT_MS)
+    _planned(desk)
+    desk = _desk(ledger)
+    _announce(desk, _key(3))
+    desk.tick()
+    desk.tick(_WAIT_MS)
+    desk.planner.ready(desk.now)
+
+    assert dict(desk.tick().inexact) == {"side_object_missing": 1}
+
+
 def test_a_restart_learns_again_what_the_topic_has() -> None:
     """From side objects that are joined already, which the listing shows: a new object waits for its own."""
     ledger = FakeLedger()
