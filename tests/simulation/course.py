@@ -10,6 +10,7 @@ from tests.simulation.kernel import Process
 from tests.simulation.scenario import Scenario
 
 _NUMBERS: Final = itertools.count(1)
+# Three tasks one after the other, each of which Spark begins late, and what there is to do besides.
 _END_SECONDS: Final = 1_800.0
 
 
@@ -79,6 +80,7 @@ class Course:
             "s3": self._s3,
             "s3 away": self._s3_away,
             "clock": self._clock,
+            "registry": self._registry,
         }
 
     def run(self) -> None:
@@ -151,6 +153,10 @@ class Course:
     def _s3_away(self, seconds: float) -> None:
         self.made.bucket.weather.down_until = self.made.kernel.now + seconds
 
+    def _registry(self, seconds: float, status: int) -> None:
+        self.made.registry.down_until = self.made.kernel.now + seconds
+        self.made.registry.status = status
+
     def _clock(self, ms: int) -> None:
         for one in self.alive:
             one.process.wall_skew_ms += ms
@@ -192,6 +198,7 @@ class Course:
     def _finish(self) -> None:
         """End faults and instances, then have whatever is left done."""
         made, kernel = self.made, self.made.kernel
+        made.registry.down_until = 0.0
         made.network.down_until = made.bucket.weather.down_until = made.queue.down_until = 0.0
         made.network.lose_answers = 0
         made.bucket.weather.failing.clear()

@@ -27,7 +27,7 @@ from ingest.service.stop import Stop
 from listeners import async_clients
 from spark.slots import JobFailed, SlotEvent, SlotPool
 from spark.task import slot_session
-from tests.simulation import memory  # noqa: F401  # it keeps what each process knows apart
+from tests.simulation import memory
 from tests.simulation.broker import Broker
 from tests.simulation.kafka_admin import SimulatedAdmin
 from tests.simulation.kafka_consumer import SimulatedConsumer
@@ -36,6 +36,7 @@ from tests.simulation.kernel import Kernel, Process
 from tests.simulation.network import Network
 from tests.simulation.patches import simulated
 from tests.simulation.s3 import Bucket, SimulatedS3
+from tests.simulation.schemas import Registry, SimulatedRegistry
 from tests.simulation.sqs import AsyncS3, Queue, SimulatedSqs, opened
 
 _SLOTS: Final = 2
@@ -203,6 +204,7 @@ class Environment:
         self.network = Network(self.kernel, self.broker)
         self.bucket = Bucket(self.kernel)
         self.queue = Queue(self.kernel, self.bucket)
+        self.registry = Registry(self.kernel)
         self.folder = folder
         self.workers: dict[Process, list[Process]] = {}
         self.late_starts = 0
@@ -242,6 +244,7 @@ def environment(seed: int) -> Iterator[Environment]:
     classes.producer = lambda given: SimulatedProducer(network, given)  # type: ignore[assignment,return-value]
     classes.admin = lambda given: SimulatedAdmin(network, given)  # type: ignore[assignment,return-value]
     clients.new = lambda _settings, _uploads: s3_client.S3Client(SimulatedS3(made.bucket), None)  # type: ignore[arg-type]
+    memory.MADE["registry_client"] = lambda _settings: SimulatedRegistry(made.registry)
     loop_clients.s3 = lambda _settings: opened(AsyncS3(made.bucket))
     loop_clients.sqs = lambda _sqs, _settings: opened(SimulatedSqs(made.queue))
     configured = structlog.get_config()
@@ -258,4 +261,5 @@ def environment(seed: int) -> Iterator[Environment]:
         structlog.configure(**configured)
         classes.consumer, classes.producer, classes.admin, clients.new = before
         loop_clients.s3, loop_clients.sqs = before_of_loops
+        memory.MADE.clear()
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
+from tests.simulation.schemas import AVRO, JSON_SCHEMA, PROTOBUF
 from tests.simulation.sink_records import JSON, records_of
 
 STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
@@ -30,7 +31,7 @@ FIXED: Final = {
 _OBJECT: Final = "{{topic}}/{{partition}}-{{start_offset}}"
 DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "output.format": ("jsonl", "parquet", "avro", "json", "csv"),
-    "value.converter": (JSON, STRING, BYTES, None),
+    "value.converter": (JSON, STRING, BYTES, None, AVRO, JSON_SCHEMA, PROTOBUF),
     "key.converter": (None, STRING, BYTES),
     "file.name.template": (
         f"all/{_OBJECT}",
@@ -70,7 +71,11 @@ _UNWRAP: Final = {
     "transforms.unwrap.delete.tombstone.handling.mode": "rewrite",
     "transforms.unwrap.add.fields": "op",
 }
+_REGISTRY: Final = {"value.converter.schema.registry.url": "http://registry:8081"}
 _WITH: Final = {
+    ("value.converter", AVRO): _REGISTRY,
+    ("value.converter", JSON_SCHEMA): _REGISTRY,
+    ("value.converter", PROTOBUF): _REGISTRY,
     ("transforms", "i"): {
         "transforms.i.type": f"{_CONNECT}InsertField$Value",
         "transforms.i.offset.field": "inserted",
@@ -142,6 +147,9 @@ FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "s3 broken": {"kind": "broken", "count": 2},
     "s3 away": {"seconds": 10.0},
     "clock": {"ms": 3_600_000},
+    "registry away": {"seconds": 10.0, "status": 0},
+    "registry broken": {"seconds": 10.0, "status": 500},
+    "registry refuses": {"seconds": 10.0, "status": 401},
 }
 
 
@@ -234,5 +242,7 @@ def fault_steps(
 
 
 def act_of(fault: str, faults: Mapping[str, Mapping[str, Any]]) -> str:
-    """What is done for it: the kinds of faults of S3 are one thing with another word."""
+    """What is done for it: kinds of faults of S3, and of the registry, are one act with other words."""
+    if "status" in faults[fault]:
+        return "registry"
     return "s3" if "kind" in faults[fault] else fault

@@ -3,11 +3,13 @@
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from tests.simulation.circumstances import Circumstance
 from tests.simulation.pairs import drawn_count
 from tests.simulation.scenario import Given
+from tests.simulation.schemas import AVRO, JSON_SCHEMA, PROTOBUF, framed, meaning_of_framed
 
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _NUMBERS: Final = (
@@ -74,7 +76,8 @@ def records_of(
     """Records as they are produced, in this order."""
     has_schemas = options.get("value.converter.schemas.enable") == "true"
     is_event = rng.random() < _EVENT_SHARE
-    is_json = options.get("value.converter") == JSON
+    converter = options.get("value.converter", "")
+    is_json = converter == JSON
     kinds = rng.sample(_SCALARS, rng.choice((1, 2, 2, 3)))
     kinds = list(about.kinds) if about is not None and about.kinds else kinds
     times = rng.sample(_TIMES, rng.choice((1, 1, 2)))
@@ -88,6 +91,9 @@ def records_of(
             value: bytes | None = rng.choice(_BAD)
         elif roll > 0.95:
             value = None
+        elif converter in FRAMED:
+            member = rng.choice((number, "text", "", 2**62))
+            value = framed(converter, number, member, is_unknown=rng.random() < bad_share)
         elif is_json and has_schemas:
             value = _with_schema(rng, number, is_event=is_event)
         elif is_json:
@@ -126,6 +132,8 @@ def _document(rng: random.Random, kinds: Sequence[str], times: Sequence[str], nu
     return ("{" + ",".join(members) + "}").encode()
 
 
+FRAMED: Final = (AVRO, JSON_SCHEMA, PROTOBUF)
+"""Converters whose values name a schema of a registry."""
 _EVENT_SHARE: Final = 0.5
 _TYPED: Final = (("int64", 9007199254740993), ("int64", -1), ("string", "text"), ("double", 0.1))
 _OP: Final = {"field": "op", "type": "string"}
@@ -159,7 +167,16 @@ def _with_schema(rng: random.Random, number: int, *, is_event: bool) -> bytes:
     return json.dumps({"schema": event, "payload": payload}).encode()
 
 
-def meaning_of(document: Any, options: Mapping[str, str]) -> Any:
+def meaning_of_value(value: bytes, options: Mapping[str, str]) -> Any:
+    """What is to be archived of a value; ValueError, KeyError or TypeError where there is no such."""
+    converter = options.get("value.converter", "")
+    if converter in FRAMED:
+        row = meaning_of_framed(converter, value)
+        return {name: Decimal(one) if isinstance(one, int) else one for name, one in row.items()}
+    return _meaning_of(json.loads(value, parse_float=Decimal, parse_int=Decimal), options)
+
+
+def _meaning_of(document: Any, options: Mapping[str, str]) -> Any:
     """What is to be archived of a document, as the settings say it."""
     transforms = options.get("transforms", "").split(",")
     meant = document
@@ -169,7 +186,11 @@ def meaning_of(document: Any, options: Mapping[str, str]) -> Any:
             is_deleted = meant["op"] == "d"
             row = meant["before" if is_deleted else "after"]
             meant = {**row, "__op": meant["op"], "__deleted": "true" if is_deleted else "false"}
-    return _flat(meant) if "flatten" in transforms else meant
+    if "flatten" not in transforms:
+        return meant
+    # Avro's names have no dots.
+    dot = "_" if options["output.format"] == "avro" else "."
+    return {name.replace(".", dot): value for name, value in _flat(meant).items()}
 
 
 def _flat(document: Any, before: str = "") -> Any:

@@ -1,0 +1,151 @@
+"""A schema registry as its client shows it, and values that name a schema of its."""
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import fastavro
+from confluent_kafka.schema_registry import Schema
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from tests.simulation.kernel import Kernel
+
+AVRO: Final = "io.confluent.connect.avro.AvroConverter"
+JSON_SCHEMA: Final = "io.confluent.connect.json.JsonSchemaConverter"
+PROTOBUF: Final = "io.confluent.connect.protobuf.ProtobufConverter"
+_ANSWER_SECONDS: Final = 0.005
+
+
+def _avro(kind: str) -> dict[str, Any]:
+    fields = [{"name": "n", "type": "long"}, {"name": "a", "type": ["null", kind]}]
+    return {"type": "record", "name": "row", "fields": fields}
+
+
+def _json_schema(kind: str) -> str:
+    members = {"n": {"type": "integer"}, "a": {"type": kind}}
+    return json.dumps({"type": "object", "title": "row", "properties": members})
+
+
+def _protobuf(kind: str) -> str:
+    return f'syntax = "proto3"; message row {{ int64 n = 1; {kind} a = 2; }}'
+
+
+_SCHEMAS: Final[Mapping[int, tuple[str, str]]] = {
+    1: (json.dumps(_avro("long")), "AVRO"),
+    2: (json.dumps(_avro("string")), "AVRO"),
+    3: (_json_schema("integer"), "JSON"),
+    4: (_json_schema("string"), "JSON"),
+    5: (_protobuf("int64"), "PROTOBUF"),
+    6: (_protobuf("string"), "PROTOBUF"),
+}
+_UNKNOWN: Final = 99
+_FIRST: Final = {AVRO: 1, JSON_SCHEMA: 3, PROTOBUF: 5}
+
+
+class Registry:
+    """What all processes see."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.down_until = 0.0
+        self.status = 0
+        """What it answers instead of schemas; 0: it does not answer at all while it is down."""
+
+
+class SimulatedRegistry:
+    """`confluent_kafka.schema_registry.SchemaRegistryClient`, as far as the product calls it."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._known: dict[int, Schema] = {}
+
+    def get_schema(self, id_: int) -> Schema:
+        """See the client: what it knows it asks for no more."""
+        if id_ in self._known:
+            return self._known[id_]
+        registry, kernel = self._registry, self._registry.kernel
+        kernel.sleep(_ANSWER_SECONDS)
+        if registry.down_until > kernel.now:
+            if not registry.status:
+                kernel.sleep(2.0)
+                raise ConnectionRefusedError
+            raise SchemaRegistryError(registry.status, registry.status * 100 + 1, "simulated")
+        if id_ not in _SCHEMAS:
+            raise SchemaRegistryError(404, 40403, "Schema not found")
+        text, kind = _SCHEMAS[id_]
+        self._known[id_] = Schema(text, kind)
+        return self._known[id_]
+
+    def clear_caches(self) -> None:
+        """See the client."""
+        self._known.clear()
+
+
+# -- values --------------------------------------------------------------------------------------------------
+
+
+def framed(converter: str, number: int, member: int | str, *, is_unknown: bool = False) -> bytes:
+    """A value of a row in the framing of a converter."""
+    id_ = _FIRST[converter] + isinstance(member, str)
+    head = b"\0" + (_UNKNOWN if is_unknown else id_).to_bytes(4, "big")
+    return head + _BODIES[converter](id_, number, member)
+
+
+def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any]:
+    """The row of such a value; ValueError for what is none."""
+    id_, body = int.from_bytes(value[1:5], "big"), value[5:]
+    if id_ not in _SCHEMAS or value[0]:
+        raise ValueError("no schema")
+    if converter == AVRO:
+        schema = json.loads(_SCHEMAS[id_][0])
+        return dict(fastavro.schemaless_reader(io.BytesIO(body), schema, None))  # type: ignore[arg-type]
+    if converter == JSON_SCHEMA:
+        return dict(json.loads(body))
+    # An index, the number, and a text or a number.
+    assert body[:2] == b"\0\x08", "only rows of this module"
+    number, place = _read_varint(body, 2)
+    member, place = _read_varint(body, place + 1)
+    return {"n": number, "a": member if id_ == _FIRST[PROTOBUF] else body[place : place + member].decode()}
+
+
+def _avro_body(id_: int, number: int, member: int | str) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, json.loads(_SCHEMAS[id_][0]), {"n": number, "a": member})
+    return out.getvalue()
+
+
+def _json_body(_id: int, number: int, member: int | str) -> bytes:
+    return json.dumps({"n": number, "a": member}).encode()
+
+
+def _protobuf_body(_id: int, number: int, member: int | str) -> bytes:
+    begin = b"\0\x08" + _varint(number)
+    if isinstance(member, int):
+        return begin + b"\x10" + _varint(member)
+    return begin + b"\x12" + _varint(len(member.encode())) + member.encode()
+
+
+_BODIES: Final[Mapping[str, Callable[[int, int, int | str], bytes]]] = {
+    AVRO: _avro_body,
+    JSON_SCHEMA: _json_body,
+    PROTOBUF: _protobuf_body,
+}
+
+
+def _varint(number: int) -> bytes:
+    found = b""
+    while number > 0x7F:  # seven bits a byte
+        found += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return found + bytes([number])
+
+
+def _read_varint(body: bytes, place: int) -> tuple[int, int]:
+    found = shift = 0
+    while True:
+        byte = body[place]
+        found |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:  # the last byte has no mark
+            return found, place
