@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -142,15 +142,24 @@ class DiscoveryMonitor:
         self._apply_steps(self._switch.failed(error, now=self._clock(), since=since))
         self._changed.set()
 
-    async def run(self, listers: Mapping[str, Lister]) -> None:
-        """List each bucket whenever that is due, and let time pass for the switch; until cancelled."""
+    async def run(
+        self, listers: Mapping[str, Lister], *, first: Mapping[str, Callable[[], Awaitable[None]]] = {}
+    ) -> None:
+        """List each bucket whenever that is due, and let time pass for the switch; until cancelled.
+
+        The first listing of a bucket begins when its `first` is over.
+        """
         async with asyncio.TaskGroup() as tasks:
             for bucket in listers:
-                tasks.create_task(self._list(bucket, listers))
+                tasks.create_task(self._list(bucket, listers, first.get(bucket)))
             tasks.create_task(self._tick())
 
-    async def _list(self, bucket: str, listers: Mapping[str, Lister]) -> None:
+    async def _list(
+        self, bucket: str, listers: Mapping[str, Lister], first: Callable[[], Awaitable[None]] | None
+    ) -> None:
         schedule = self._schedules[bucket]
+        if first is not None:
+            await first()
         while True:
             now = self._clock()
             due = schedule.next_at(self._switch.mode)

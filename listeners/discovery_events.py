@@ -71,6 +71,13 @@ class ListingFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InventoryWaits:
+    """S3 does not give a file of the inventory for now, for this reason, or (None) does so again."""
+
+    sentence: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChanged:
     """Another mode is on (or the first one is); `why` is one sentence for people."""
 
@@ -86,14 +93,27 @@ class HeadAnswer:
     answer: S3Object | HeadraceError
 
 
-Event = Received | HeldFull | ListingBegun | ListingPage | ListingFailed | ModeChanged | HeadAnswer
+Event = (
+    Received
+    | HeldFull
+    | ListingBegun
+    | ListingPage
+    | ListingFailed
+    | InventoryWaits
+    | ModeChanged
+    | HeadAnswer
+)
 Post = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """Where the listeners count: messages by outcome, heartbeats (entries extended), LIST requests."""
+    """Where the listeners count: messages by outcome, heartbeats (entries extended), LIST requests.
+
+    An inventory's rows by what became of them: `listed`, `left_out`.
+    """
 
     messages: Callable[[str, int], None]
     heartbeats: Callable[[int], None]
     list_requests: Callable[[int], None]
+    inventory_rows: Callable[[str, int], None]

@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from headrace.formats.inventory_manifest import Manifest
 from headrace.model.errors import HeadraceError, ObjectError, ObjectForbidden, ObjectMissing
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options.settings import Settings, SqsSettings
@@ -20,6 +21,9 @@ from listeners.failures import translated_errors
 from listeners.listing import Bucket, Lister
 from listeners.queue_calls import Queue
 from listeners.sqs import QueueOptions, SqsListener
+
+if TYPE_CHECKING:
+    from listeners.inventory import InventoryReader
 
 # -- HEAD for objects that an event named without ETag or size -----------------------------------------------
 
@@ -144,17 +148,23 @@ class Listeners:
         self._stop = asyncio.Event()
         self._stop_seconds = 5.0
         self._skip_through: Mapping[str, str] = {}
+        self._inventories: Mapping[str, Sequence[Manifest]] = {}
         self._parts: _Listeners | None = None
         self._failure: BaseException | None = None
         self._early: list[Callable[[_Listeners], None]] = []
 
-    def start(self, *, skip_through: Mapping[str, str] = {}) -> None:
+    def start(
+        self,
+        *,
+        skip_through: Mapping[str, str] = {},
+        inventories: Mapping[str, Sequence[Manifest]] = {},
+    ) -> None:
         """Begin to receive and to list; returns at once.
 
         `skip_through` leaves out keys of a bucket up to and including its own in every listing (the
-        baseline's start key).
+        baseline's start key). `inventories` of a bucket are read before its first listing.
         """
-        self._skip_through = skip_through
+        self._skip_through, self._inventories = skip_through, inventories
         self._loop = loop = asyncio.new_event_loop()
         self._thread = start_thread(partial(self._main, loop), name="listeners")
 
@@ -312,7 +322,12 @@ class Listeners:
         self._parts = _Listeners(listers=listers, heads=heads, sqs=listener)
         for act in self._early:
             act(self._parts)
-        tasks.create_task(self._watch.run(listers))
+        first = {
+            bucket: partial(self._inventory_reader(s3, listers[bucket], pauses).read, manifests)
+            for bucket, manifests in self._inventories.items()
+            if manifests
+        }
+        tasks.create_task(self._watch.run(listers, first=first))
         if listener is not None:
             tasks.create_task(listener.run())
 
@@ -330,6 +345,19 @@ class Listeners:
             counters=self._counters,
             pauses=pauses,
             quiet_failures=settings.backoff.max_retries,
+        )
+
+    def _inventory_reader(self, client: Any, lister: Lister, pauses: Backoff) -> "InventoryReader":
+        # A first start with `initial.inventory` alone has a use for it.
+        from listeners.inventory import InventoryReader
+
+        return InventoryReader(
+            client=client,
+            lister=lister,
+            post=self._post,
+            counters=self._counters,
+            settings=self._settings,
+            pauses=pauses,
         )
 
     def _sqs_listener(self, client: Any, settings: SqsSettings) -> SqsListener:

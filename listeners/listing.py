@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -122,6 +122,22 @@ class Lister:
             last_key = position = answer.last_key or last_key
             if token is None:
                 return Listed(last_key=last_key, seconds=seconds)
+
+    async def take(self, objects: Sequence[S3Object]) -> None:
+        """Post objects that an inventory names, when a page of a listing might be posted."""
+        await self._may_go_on()
+        self._in_flight += 1
+        self._post(
+            ListingPage(
+                bucket=self._bucket.name,
+                listing_id=0,
+                is_full=False,
+                after_key=None,
+                through_key=None,
+                objects=objects,
+                is_inventory=True,
+            )
+        )
 
     def page_done(self) -> None:
         """The service has taken in one page."""

@@ -39,7 +39,8 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     `uploads` are the multipart uploads that were under way then, with the times they began at: S3 gives these
     to the completed objects as LastModified. `moved_to` are the prefixes of this bucket that `post.action`
     has moved objects to since: what lies there was read before. It is of keys below `prefix`; those below the
-    prefixes of `earlier` starts, the last of these first, had theirs.
+    prefixes of `earlier` starts, the last of these first, had theirs. `inventory` are the addresses of
+    `initial.inventory`, and `is_inventory_over` is true once the full listing after it was complete.
     """
 
     v: int = VERSION
@@ -49,6 +50,8 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     moved_to: tuple[str, ...] = ()
     prefix: str | msgspec.UnsetType = msgspec.UNSET
     earlier: tuple["FirstStart", ...] | msgspec.UnsetType = msgspec.UNSET
+    inventory: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    is_inventory_over: bool | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def below(self) -> str:
@@ -59,6 +62,16 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     def all(self) -> tuple["FirstStart", ...]:
         """This one and those before it."""
         return (self, *(() if self.earlier is msgspec.UNSET else self.earlier))
+
+    @property
+    def inventories(self) -> tuple[str, ...]:
+        """The addresses of the inventories that this first start read, or reads."""
+        return () if self.inventory is msgspec.UNSET else self.inventory
+
+    @property
+    def owes_inventory(self) -> bool:
+        """Whether inventories are still to be read, again where a process ended in the middle of them."""
+        return bool(self.inventories) and self.is_inventory_over is not True
 
     def covers(self, prefix: str) -> bool:
         """Whether all keys below a prefix were below one that has had its first start."""

@@ -11,7 +11,8 @@ class ListingPage:
     """What S3 listed of a bucket in (`after_key`, `through_key`]; None is the prefix's start, and its end.
 
     Pages of one bucket and `listing_id` come in order, without a gap. `is_full` says that the listing goes
-    through the whole prefix (from `native.start.key` on), rather than from the last key seen.
+    through the whole prefix (from `native.start.key` on), rather than from the last key seen. `is_inventory`:
+    the objects are some that an inventory names, in no order, and of others it says nothing.
     """
 
     bucket: str
@@ -20,6 +21,7 @@ class ListingPage:
     after_key: str | None
     through_key: str | None
     objects: Sequence[S3Object]
+    is_inventory: bool = False
 
     @property
     def is_last(self) -> bool:
@@ -32,6 +34,8 @@ class ListingPage:
 
         Some stores (directory buckets, for one) list in another order.
         """
+        if self.is_inventory:
+            return False
         before = self.after_key
         for listed in self.objects:
             key = listed.id.key

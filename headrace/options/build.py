@@ -265,6 +265,7 @@ def _discovery(values: Values) -> settings.DiscoverySettings:
         reconcile_interval_ms=values[reading_options.RECONCILE_INTERVAL],
         include_existing=values[reading_options.INCLUDE_EXISTING],
         native_start_key=values[reading_options.NATIVE_START_KEY],
+        initial_inventory=values[reading_options.INITIAL_INVENTORY],
         include=values[reading_options.OBJECT_INCLUDE],
         exclude=values[reading_options.OBJECT_EXCLUDE],
         min_age_ms=values[reading_options.MIN_AGE],

@@ -21,6 +21,7 @@ def check_routing(values: Values) -> None:
         _check_record_templates(values, variables)
     _check_topics(values)
     _check_creation(values)
+    _check_inventory(values)
 
 
 def ordering(values: Values) -> Ordering:
@@ -154,3 +155,31 @@ def _check_creation(values: Values) -> None:
     if len(given) == 1:
         missing = next(option for option in both if option not in given)
         values.refuse(missing, f"is missing next to {given[0].name}; give both or none")
+
+
+def _check_inventory(values: Values) -> None:
+    """Note what needs the order of a listing, or leaves out all that an inventory can name."""
+    option, existing = reading_options.INITIAL_INVENTORY, reading_options.INCLUDE_EXISTING
+    if not values.is_given(option) or not values.are_good(option) or not values[option]:
+        return
+    if values.are_good(existing) and not values[existing]:
+        values.refuse(
+            option,
+            "has nothing to give next to include.existing=false, which leaves out what was there before the "
+            "first start; remove one of both",
+        )
+    if is_restore(values):
+        values.refuse(
+            option,
+            "comes in no order, and an archive's objects are read with those of their keys and tombstones; "
+            "remove it, and a listing finds them",
+        )
+    elif (
+        values.are_good(record_options.ORDERING, record_options.DISTRIBUTION)
+        and ordering(values) is Ordering.PARTITION
+    ):
+        values.refuse(
+            option,
+            "comes in no order, and ordering=partition gives a partition its objects in the order of their "
+            "offsets; remove one of both",
+        )

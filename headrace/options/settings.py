@@ -210,6 +210,7 @@ class DiscoverySettings:
     reconcile_interval_ms: int
     include_existing: bool
     native_start_key: str | None
+    initial_inventory: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     min_age_ms: int

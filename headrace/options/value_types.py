@@ -284,6 +284,25 @@ def _globs(text: str) -> tuple[str, ...]:
 GLOBS: Final = Form(kind="LIST", expected="a comma-separated list of globs", parse=_globs, empty=True)
 
 
+def _manifests(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    for url in found:
+        bucket, _, key = url.removeprefix("s3://").partition("/")
+        if not url.startswith("s3://") or not re.fullmatch(r"[A-Za-z0-9._-]{3,63}", bucket):
+            raise FormError
+        if key.rpartition("/")[2] != "manifest.json":
+            raise FormError("each ends in manifest.json")
+    return found
+
+
+MANIFESTS: Final = Form(
+    kind="LIST",
+    expected="a comma-separated list of s3://BUCKET/KEY, each of a manifest.json",
+    parse=_manifests,
+    empty=True,
+)
+
+
 def _topic_map(text: str) -> tuple[tuple[str, str], ...]:
     pairs: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

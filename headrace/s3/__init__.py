@@ -9,6 +9,7 @@ fast_get     GETs without botocore's work for each, where they fit
 endpoint     where GETs of a bucket go, learnt from a request of botocore's
 signing      their signature
 connections  the connections that carry them
+inventory    the manifests of an S3 Inventory
 errors       botocore's errors as classes of `headrace.model.errors`
 """
 

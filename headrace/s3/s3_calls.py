@@ -52,6 +52,19 @@ class S3Calls:
             storage_class=found.get("StorageClass"),
         )
 
+    def content(self, bucket: str, key: str, *, most: int) -> bytes:
+        """The content of a small object; of a larger one the first `most` bytes and one. Blocks."""
+
+        def read() -> bytes:
+            body = self._client.get_object(Bucket=bucket, Key=key, **self._fixed)["Body"]
+            try:
+                found: bytes = body.read(most + 1)
+                return found
+            finally:
+                body.close()
+
+        return self.retried(read, what=f"s3://{bucket}/{key}")
+
     def clock_ms(self, bucket: str, prefix: str) -> int:
         """The time by S3's own clock, in ms since 1970, from the smallest listing there is."""
         found = self.retried(

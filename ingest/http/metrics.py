@@ -21,6 +21,7 @@ MODES = ("events", "fallback", "listing")
 TARGETS = ("running", "paused", "stopped")
 OUTCOMES = ("committed", "aborted", "fenced", "unknown")
 MESSAGES = ("received", "redelivered", "settled", "unsettled", "left", "released", "renewed")
+INVENTORY_ROWS = ("listed", "left_out")
 STATES = ("pending", "active", "partial", "done", "skipped", "failed", "quarantined", "new")
 
 # From the promise of 50 ms up to the hour of a reconcile.
@@ -110,6 +111,12 @@ class Metrics:
             "headrace_sqs_heartbeats", "Visibility extensions of held messages.", registry=registry
         )
         self.list_requests = Counter("headrace_list_requests", "LIST requests made.", registry=registry)
+        self.inventory_rows = Counter(
+            "headrace_inventory_rows",
+            "Rows of initial.inventory that were read: objects below the prefix, or left out.",
+            ["outcome"],
+            registry=registry,
+        )
         self.mode = Gauge("headrace_mode", "1 for the mode that is on.", ["mode"], registry=registry)
         self.target = Gauge(
             "headrace_target",
@@ -178,6 +185,8 @@ class Metrics:
             self.transactions.labels(outcome)
         for outcome in MESSAGES:
             self.sqs_messages.labels(outcome)
+        for outcome in INVENTORY_ROWS:
+            self.inventory_rows.labels(outcome)
 
     def set_mode(self, mode: str | None) -> None:
         """Show one mode as on (None: none yet)."""

@@ -42,6 +42,7 @@ from ingest.source.planner import Planner
 from listeners.discovery_events import (
     HeadAnswer,
     HeldFull,
+    InventoryWaits,
     ListingBegun,
     ListingFailed,
     ListingKind,
@@ -75,7 +76,7 @@ class EventLoop:
     """The loop of one leadership. `run` blocks; everybody else posts into `inbox`.
 
     Buckets that cannot be listed end it while `startup_deadline` (monotonic) matters: until the first page of
-    any of them.
+    any of them. `on_first_listing` is called once for each, with the end of its first full listing.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class EventLoop:
         stop: Stop,
         failures: ThreadFailures,
         until_idle: UntilIdle | None = None,
+        on_first_listing: Callable[[str], None] = lambda _bucket: None,
     ) -> None:
         self._parts = parts
         self._applier = parts.applier
@@ -96,6 +98,7 @@ class EventLoop:
         self._message_reader = MessageReader(buckets, parts.listeners, parts.statistics)
         self._startup_deadline = startup_deadline
         self._until_idle = until_idle
+        self._on_first_listing = on_first_listing
         self._has_listed = False
         self._listing_paused = False
         self._first_full_listings: dict[str, int] = {}
@@ -159,6 +162,8 @@ class EventLoop:
                 self._first_full_listings.setdefault(bucket, number)
             case ListingFailed(bucket=bucket, error=error):
                 self._listing_failed(bucket, error)
+            case InventoryWaits(sentence=waits_for):
+                self._parts.statistics.trouble("inventory", waits_for)
             case FolderPlaces():
                 self._parts.catalogue.on_tombstones(event)
             case RunInServiceThread(act):
@@ -224,8 +229,10 @@ class EventLoop:
             self._full_listings[page.bucket] = clock.wall_ms()
             if len(self._full_listings) == len(self._buckets):
                 parts.statistics.full_listing_done(min(self._full_listings.values()))
-            if self._until_idle is not None and page.listing_id == self._first_full_listings[page.bucket]:
-                self._until_idle.listed(page.bucket)
+            if page.listing_id == self._first_full_listings[page.bucket]:
+                self._on_first_listing(page.bucket)
+                if self._until_idle is not None:
+                    self._until_idle.listed(page.bucket)
         self._hold_listing()
 
     def _hold_listing(self) -> None:

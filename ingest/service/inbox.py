@@ -9,6 +9,7 @@ from ingest.source.catalogue.tombstones import FolderPlaces
 from listeners.discovery_events import (
     HeadAnswer,
     HeldFull,
+    InventoryWaits,
     ListingBegun,
     ListingFailed,
     ModeChanged,
@@ -26,6 +27,7 @@ Event = (
     | ListingBegun
     | ListingPage
     | ListingFailed
+    | InventoryWaits
     | ModeChanged
     | HeadAnswer
     | SlotEvent

@@ -3,7 +3,7 @@
 import gc
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -11,8 +11,10 @@ from typing import Final
 import msgspec
 import structlog
 
+from headrace.formats.inventory_manifest import Manifest
 from headrace.kafka import control_records
 from headrace.kafka.cache_view import CacheLedgerView
+from headrace.kafka.control_records import FirstStart
 from headrace.kafka.driver_ledger import DriverLedger
 from headrace.kafka.tokens import login_problem
 from headrace.model import clock
@@ -31,6 +33,12 @@ from ingest.service.endpoints import build_snapshot
 from ingest.service.event_loop import EventLoop, LoopParts
 from ingest.service.idle import UntilIdle, listening
 from ingest.service.inbox import Inbox
+from ingest.service.initial_inventory import (
+    inventories_over,
+    inventories_to_read,
+    require_inventories,
+    with_inventories,
+)
 from ingest.service.lead_wait import show_standby
 from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
@@ -45,7 +53,7 @@ from ingest.service.source_adapter import SourceAdapter, SourceLeadership
 from ingest.service.startup import output_topics
 from ingest.service.tombstone_search import TombstoneSearch
 from ingest.service.topic_creation import TopicCreator
-from ingest.source.catalogue import Baseline, Catalogue
+from ingest.source.catalogue import Catalogue
 from ingest.source.catalogue.ledger_view import UNFINISHED
 from ingest.source.command_queue import CommandQueue
 from ingest.source.object_selection import (
@@ -85,6 +93,8 @@ class _Running:
     listeners: Listeners
     skip_through: Mapping[str, str]
     """Keys of a bucket up to its own are left out of listings."""
+    inventories: Mapping[str, Sequence[Manifest]]
+    """What of a bucket is read before its first listing."""
 
 
 class SourceLeader:
@@ -103,11 +113,12 @@ class SourceLeader:
     def lead(self) -> Exit:
         """See `Leader.lead`."""
         taken = self._taken
+        require_inventories(self._process.found.inventories, self._settings, taken.ledger.cache)
         with taken.leading_again_later():
             places = self._settings.by_place()
-            baselines = {place.s3.bucket: self._baseline(taken.ledger, place) for place in places}
+            firsts = {place.s3.bucket: self._first_start(taken.ledger, place) for place in places}
             self._warn_of_left_out(taken.ledger)
-        return self._lead(self._compose(taken.ledger, taken.slot_pool, baselines))
+        return self._lead(self._compose(taken.ledger, taken.slot_pool, firsts))
 
     def _warn_of_left_out(self, ledger: DriverLedger) -> None:
         """Name the buckets that are not configured any more and have objects that were not finished."""
@@ -122,11 +133,12 @@ class SourceLeader:
                     "are, and continue from there once it is named again",
                 )
 
-    def _baseline(self, ledger: DriverLedger, settings: Settings) -> Baseline:
-        """What the first start with a bucket left to the past; committed before it is received or listed."""
+    def _first_start(self, ledger: DriverLedger, settings: Settings) -> FirstStart:
+        """What is remembered of the first start with a bucket; committed before it is received or listed."""
         bucket = settings.s3.bucket
         found = first_start_of(ledger.cache, bucket)
-        if found is None or not found.covers(settings.s3.prefix):
+        is_new = found is None or not found.covers(settings.s3.prefix)
+        if found is None or is_new:
             others = other_buckets(ledger.cache, bucket)
             if found is None and others:
                 _log.warning(
@@ -146,7 +158,7 @@ class SourceLeader:
                     "count from now on for keys that were outside the earlier one",
                 )
             known = self._process.found.buckets[bucket]
-            now = control_records.FirstStart(
+            now = FirstStart(
                 at_ms=known.now_by_s3_ms,
                 start_key=settings.discovery.native_start_key,
                 uploads=msgspec.UNSET if known.uploads is None else known.uploads,
@@ -161,6 +173,7 @@ class SourceLeader:
                 detail="native.start.key counts at the first start with a bucket and a prefix, which was "
                 "before; use object.include or object.exclude, or another name",
             )
+        found = with_inventories(found, settings, is_new=is_new)
         target = moved_to(settings)
         if target is not None and target not in found.moved_to:
             found = msgspec.structs.replace(found, moved_to=(*found.moved_to, target))
@@ -176,13 +189,14 @@ class SourceLeader:
                 detail="post.action moved objects there, and aws.s3.prefix now lies there: they are ingested "
                 "as new objects",
             )
-        return baseline
+        return found
 
     def _compose(
-        self, ledger: DriverLedger, slot_pool: SlotPool, baselines: Mapping[str, Baseline]
+        self, ledger: DriverLedger, slot_pool: SlotPool, firsts: Mapping[str, FirstStart]
     ) -> _Running:
         """Everything that this leadership needs, over the ledger that it has taken over."""
         settings, process = self._settings, self._process
+        baselines = {bucket: baseline_from(settings, first) for bucket, first in firsts.items()}
         slots = process.slot_source.slots
         catalogue, planner = deciders(settings, CacheLedgerView(ledger.cache), baselines, slots=slots)
         commands = CommandQueue(catalogue)
@@ -239,6 +253,7 @@ class SourceLeader:
             stop=process.stop,
             failures=process.failures,
             until_idle=self._until_idle(),
+            on_first_listing=inventories_over(firsts, writes),
         )
         return _Running(
             loop=loop,
@@ -257,6 +272,10 @@ class SourceLeader:
                 for bucket, one in baselines.items()
                 if one.start_key is not None and not one.earlier
             },
+            inventories={
+                bucket: inventories_to_read(process.found.inventories, first, bucket)
+                for bucket, first in firsts.items()
+            },
         )
 
     def _listing_deadline(self) -> float:
@@ -271,6 +290,7 @@ class SourceLeader:
             messages=lambda outcome, count: metrics.sqs_messages.labels(outcome).inc(count),
             heartbeats=metrics.sqs_heartbeats.inc,
             list_requests=metrics.list_requests.inc,
+            inventory_rows=lambda outcome, count: metrics.inventory_rows.labels(outcome).inc(count),
         )
 
     def _remembering(self, ledger: DriverLedger) -> Callable[[str], None]:
@@ -334,7 +354,7 @@ class SourceLeader:
     def _lead(self, running: _Running) -> Exit:
         process = self._process
         process.metrics.leader.set(1)
-        running.listeners.start(skip_through=running.skip_through)
+        running.listeners.start(skip_through=running.skip_through, inventories=running.inventories)
         running.lifecycle.begin(running.ledger.cache.controls())
         running.loop.begin()
         self._connector.lead(

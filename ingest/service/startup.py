@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
+from headrace.formats.inventory_manifest import Manifest
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.kafka_clients import ClientProperties, Properties
@@ -18,6 +19,7 @@ from headrace.kafka.output_topics import OutputTopics, TopicCreation
 from headrace.model.errors import (
     AccessDenied,
     HeadraceError,
+    InvalidConfiguration,
     ObjectError,
     ResourceMissing,
     SourceUnavailable,
@@ -76,6 +78,8 @@ class Found:
     ledger: LedgerIdentity
     buckets: Mapping[str, BucketAtStart]
     """Those of a source."""
+    inventories: tuple[Manifest, ...] | InvalidConfiguration = ()
+    """Those of `initial.inventory`, or why they cannot be read, which only a first start has to know."""
 
 
 class Startup:
@@ -109,17 +113,19 @@ class Startup:
         """
         topics = self._patiently(self._require_topics)
         buckets: Mapping[str, BucketAtStart] = {}
+        inventories: tuple[Manifest, ...] | InvalidConfiguration = ()
         if self._settings.sink is not None:
             self._patiently(self._require_free_group)
             self._patiently(self._require_buckets)
         else:
             buckets = self._patiently(self._ask_buckets)
+            inventories = self._patiently(self._read_inventories)
         # Last: a start that ends here leaves no ledger behind.
         ledger = self._patiently(self._prepare_ledger)
         spark = self._settings.spark
         if spark.remote is None:
             self._patiently(lambda: require_master(spark.master))
-        return Found(topics=tuple(topics), ledger=ledger, buckets=buckets)
+        return Found(topics=tuple(topics), ledger=ledger, buckets=buckets, inventories=inventories)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """The answer, asked for until the start-up time is over while broker or S3 are not there."""
@@ -254,6 +260,19 @@ class Startup:
         if under_way is None:
             return BucketAtStart(now_by_s3_ms=clock_ms, uploads=None)
         return BucketAtStart(now_by_s3_ms=under_way.at_ms, uploads=newest(under_way.begun_ms))
+
+    def _read_inventories(self) -> tuple[Manifest, ...] | InvalidConfiguration:
+        """The manifests of `initial.inventory`; whether they are needed the ledger says later."""
+        urls = self._settings.discovery.initial_inventory
+        if not urls:
+            return ()
+        # Without the option it has no use.
+        from headrace.s3.inventory import read_manifests
+
+        try:
+            return read_manifests(new_s3_calls(self._settings.s3), urls, buckets=self._settings.buckets)
+        except InvalidConfiguration as error:
+            return error
 
     def _uploads(self, calls: S3Calls, s3: S3Settings) -> UploadsUnderWay | None:
         """The multipart uploads under way; None, with a WARN, where they may not be listed."""

@@ -104,7 +104,8 @@ def begun_again(
     """This first start of a prefix: keys that an earlier one could see keep theirs."""
     if before is None:
         return replace(now, prefix=prefix)
-    earlier = [replace(one, earlier=msgspec.UNSET, moved_to=()) for one in before.all[:_MAX_EARLIER]]
+    gone = {"earlier": msgspec.UNSET, "inventory": msgspec.UNSET, "is_inventory_over": msgspec.UNSET}
+    earlier = [replace(one, moved_to=(), **gone) for one in before.all[:_MAX_EARLIER]]
     return replace(now, prefix=prefix, moved_to=before.moved_to, earlier=tuple(earlier))
 
 
@@ -121,6 +122,21 @@ def first_start_of(cache: "LedgerCache", bucket: str) -> control_records.FirstSt
             is_ours = key != control_records.FIRST_START or not _knows_others_only(cache, bucket)
             return found if is_ours else None
     return None
+
+
+def is_first_start(settings: Settings, cache: "LedgerCache") -> bool:
+    """Whether one of the buckets, or keys below the prefix, have not had their first start."""
+    firsts = (first_start_of(cache, bucket) for bucket in settings.buckets)
+    return not all(first is not None and first.covers(settings.s3.prefix) for first in firsts)
+
+
+def awaited_inventories(settings: Settings, cache: "LedgerCache | None") -> tuple[str, ...]:
+    """The addresses of the inventories that the next start reads before it lists."""
+    urls = settings.discovery.initial_inventory
+    if cache is None or is_first_start(settings, cache):
+        return urls
+    firsts = (first_start_of(cache, bucket) for bucket in settings.buckets)
+    return urls if any(first is not None and first.owes_inventory for first in firsts) else ()
 
 
 def other_buckets(cache: "LedgerCache", *buckets: str) -> tuple[str, ...]:

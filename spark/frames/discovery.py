@@ -91,6 +91,7 @@ class Discovery:
                 messages=lambda _outcome, _count: None,
                 heartbeats=lambda _count: None,
                 list_requests=lambda _count: None,
+                inventory_rows=lambda _outcome, _count: None,
             ),
         )
 

@@ -168,6 +168,7 @@ _SHARED_GROUPS: Final = frozenset(
 # They need what only the service has: a ledger, commits to Kafka, joined side objects, a rate for all slots.
 _NOT_SHARED: Final = frozenset(
     {
+        "initial.inventory",
         "post.action",
         "post.action.unconditional",
         "max.bytes.per.second",

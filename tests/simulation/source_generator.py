@@ -10,6 +10,7 @@ from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps
+from tests.support.inventory import KEY
 
 INCOMING: Final = "incoming"
 TOPIC: Final = "rows"
@@ -25,6 +26,9 @@ FIXED: Final = {
 }
 MOVED: Final = "moved"
 """The bucket to which objects are moved."""
+INVENTORIES: Final = "inventories"
+MANIFEST: Final = KEY
+"""Where the inventory of what is there at the first start lies."""
 SECOND: Final = "second"
 """The bucket to which some connectors are moved, and that others have beside the first one."""
 BOTH: Final = f"{INCOMING},{SECOND}"
@@ -61,6 +65,7 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "record.fields": (None, "constant:from"),
     "transforms": (None, "insert", "flatten", "time", "header", "flatten,insert,header"),
     "aws.s3.bucket.name": (None, BOTH),
+    "initial.inventory": (None, f"s3://{INVENTORIES}/{MANIFEST}"),
 }
 _CONNECT: Final = "org.apache.kafka.connect.transforms."
 _INSERT: Final = {
@@ -104,7 +109,8 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "starts late": {"count": 3},
     "topic again": {"topic": TOPIC},
     "grow": {"topic": TOPIC},
-    "other bucket": {"options": {"aws.s3.bucket.name": SECOND}},
+    # An inventory is of one bucket.
+    "other bucket": {"options": {"aws.s3.bucket.name": SECOND, "initial.inventory": None}},
     "bucket denied": {"bucket": SECOND, "seconds": 20.0},
 }
 _BUCKET: Final = "aws.s3.bucket.name"
@@ -199,7 +205,8 @@ def _steps(
     rng: random.Random, objects: int, options: Mapping[str, str], about: Circumstance | None
 ) -> Iterator[Step]:
     """Objects come in portions, with faults and operations between them."""
-    started = rng.random() < 0.7
+    # An inventory of an empty bucket shows little.
+    started = rng.random() < (0.2 if "initial.inventory" in options else 0.7)
     if rng.random() < 0.2:
         yield Step(0.0, "limit", {"topic": rng.choice((TOPIC, LETTERS)), "size": 700})
     if started:

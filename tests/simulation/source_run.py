@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.model.ledger_entry import LedgerEntry, decode_entry, decode_key
 from headrace.model.objects import ObjectId
@@ -14,7 +14,8 @@ from tests.simulation.operations import Operations
 from tests.simulation.s3 import StoredObject
 from tests.simulation.scenario import Scenario
 from tests.simulation.sink_generator import LETTERS
-from tests.simulation.source_generator import INCOMING, MOVED, SECOND, TOPIC
+from tests.simulation.source_generator import INCOMING, INVENTORIES, MOVED, SECOND, TOPIC
+from tests.support.inventory import Inventory, InventoryRow, inventory
 
 
 @dataclass
@@ -68,6 +69,7 @@ class _SourceCourse(Course):
         self.made.bucket.make(INCOMING)
         self.made.bucket.make(SECOND)
         self.made.bucket.make(MOVED)
+        self.made.bucket.make(INVENTORIES)
         for name, partitions in self.scenario.topics.items():
             self.made.broker.create(name, partitions)
         self.made.broker.create(LETTERS, 1)
@@ -82,6 +84,27 @@ class _SourceCourse(Course):
         }
         operations = self._operations.acts()
         return {**super().acts(), **operations, **own, "topic again": self._topic_again}
+
+    def _write_inventory(self) -> None:
+        """Before the first start: an inventory of what was there a little earlier."""
+        stored = self.made.bucket.objects[INVENTORIES]
+        if not stored and "initial.inventory" in self.options:
+            for key, body in self._inventory().objects.items():
+                etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+                stored[key] = StoredObject(body, etag, {}, self.made.bucket.now_ms())
+
+    def _inventory(self) -> Inventory:
+        """It lacks the newest object, and has one that is gone and an older content, in two files."""
+        rows = [
+            InventoryRow(key=key, etag=one.etag.strip('"'), size=len(one.body), modified_ms=one.modified_ms)
+            for key, one in self.made.bucket.objects[INCOMING].items()
+        ]
+        newest = rows.pop() if rows else None
+        rows.append(InventoryRow(key="in/gone.jsonl", modified_ms=self.made.bucket.now_ms()))
+        if newest is not None:
+            rows.append(replace(newest, etag="overwritten"))
+        self.made.kernel.rng.shuffle(rows)
+        return inventory(INCOMING, [rows[:2], rows[2:]], bucket=INVENTORIES)
 
     def _topic_again(self, topic: str) -> None:
         # What was in it is gone, and what was on its way may be.
@@ -122,10 +145,12 @@ class _SourceCourse(Course):
 
     def start(self, **changes: str) -> Instance:
         """See Course."""
+        self._write_inventory()
         self._note_format()
         return super().start(**changes)
 
     def _do_the_rest(self) -> None:
+        self._write_inventory()
         self._note_format()
         super()._do_the_rest()
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote_plus
 
 from botocore.exceptions import ConnectionClosedError
@@ -127,6 +127,24 @@ class SimulatedSqs:
         return {"Attributes": {"VisibilityTimeout": str(int(_VISIBILITY))}}
 
 
+class _Body:
+    """The body of a GET, as aiobotocore gives it."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_ended: object) -> None:
+        self._body.close()
+
+    async def read(self) -> bytes:
+        """Bytes."""
+        found: bytes = self._body.read()
+        return found
+
+
 class AsyncS3:
     """`aiobotocore`'s client of S3 over the one that waits."""
 
@@ -137,7 +155,8 @@ class AsyncS3:
         method = getattr(self._client, name)
 
         async def call(**given: Any) -> Any:
-            return await _asynchronously(method, given)
+            answer = await _asynchronously(method, given)
+            return answer | {"Body": _Body(answer["Body"])} if "Body" in answer else answer
 
         return call
 

@@ -34,6 +34,7 @@ class Inbox:
             messages=self._count,
             heartbeats=lambda number: self._count("heartbeats", number),
             list_requests=lambda number: self._count("list_requests", number),
+            inventory_rows=lambda outcome, number: self._count(f"rows {outcome}", number),
         )
 
     def _count(self, outcome: str, number: int) -> None:

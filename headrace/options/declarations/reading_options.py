@@ -12,6 +12,7 @@ from headrace.options.value_types import (
     GLOBS,
     KEY,
     KEY_PREFIX,
+    MANIFESTS,
     QUEUE_URL,
     SECRET,
     TEXT,
@@ -292,6 +293,16 @@ NATIVE_START_KEY = optional(
     KEY,
     Group.DISCOVERY,
     "The first start with a bucket and a prefix ignores in listings keys up to and including this one.",
+)
+INITIAL_INVENTORY = option(
+    "initial.inventory",
+    MANIFESTS,
+    "",
+    Group.DISCOVERY,
+    "`s3://BUCKET/KEY` of the `manifest.json` of an S3 Inventory of the bucket, or several, separated by "
+    "commas. The first start takes objects from there before its first full listing, which finds what is "
+    "newer. Not with `ordering=partition`, `input.layout` or `include.existing=false`.",
+    importance="LOW",
 )
 OBJECT_INCLUDE = option(
     "object.include",

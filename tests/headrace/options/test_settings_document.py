@@ -55,7 +55,8 @@ aws.sts.role.session.duration aws.sts.config.endpoint aws.s3.backoff.delay.ms aw
 aws.s3.backoff.max.retries aws.s3.requester.pays aws.ca.bundle
 aws.s3.proxy.url aws.s3.proxy.user aws.s3.proxy.password sqs.queue.url sqs.endpoint sqs.region
 sqs.wait.time.seconds sqs.visibility.timeout.seconds sqs.receivers sqs.max.held events.fallback.after.ms
-poll.interval.ms poll.listing reconcile.interval.ms include.existing native.start.key object.include
+poll.interval.ms poll.listing reconcile.interval.ms include.existing native.start.key
+initial.inventory object.include
 object.exclude object.min.age.ms max.pending.objects max.bytes.per.second file.name.template file.name.match
 topic distribution.type ordering input.format file.compression.type transformer.max.buffer.size
 record.max.bytes decode.unit.max.bytes key.source value.source value.format key.converter value.converter

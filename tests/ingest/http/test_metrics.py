@@ -19,7 +19,7 @@ CONTRACT = {
 }  # fmt: skip
 BESIDE = {
     "headrace_pending_bytes", "headrace_ready", "headrace_slots", "headrace_target",
-    "headrace_post_actions_total", "headrace_trace_spans_total",
+    "headrace_post_actions_total", "headrace_trace_spans_total", "headrace_inventory_rows_total",
     "headrace_last_full_listing_timestamp_seconds", "headrace_restore_inexact_total",
     "headrace_sink_records_total", "headrace_sink_bytes_total", "headrace_sink_objects_total",
     "headrace_sink_lag", "headrace_sink_open_objects", "headrace_sink_pending_objects",

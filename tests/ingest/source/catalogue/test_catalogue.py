@@ -610,3 +610,23 @@ def test_what_the_baseline_leaves_out_was_not_looked_at() -> None:
     """It may be read well: nothing is said of the few that came since."""
     intake = ObjectFilter(route=route, baseline=Baseline(start_key="b"))
     assert _unread((("a", "c?"), None, None), intake=intake) is None
+
+
+def test_a_page_of_an_inventory_has_no_order_and_says_nothing_of_other_keys() -> None:
+    """Done objects stay done, new ones are pending once, and old entries that it lacks are kept."""
+    ledger = FakeLedger()
+    old = LedgerEntry(state=State.DONE, updated_ms=NOW - 90 * DAY, last_modified_ms=NOW - 90 * DAY)
+    for key in ("absent", "done"):
+        ledger.commit(object_id(key), old)
+    desk = Desk(ledger=ledger)
+    named = page(listed("z"), listed("done"), listed("a"), listing_id=0, is_full=False, is_inventory=True)
+    assert not named.is_in_order
+
+    for _ in range(3):
+        desk.observe(named)
+        desk.now_ms += 2 * 3_600_000
+    assert desk.catalogue.pending_objects == 2
+    assert ledger.view.get(object_id("absent")) == old
+
+    desk.observe(page(listed("a"), listed("done"), listed("since"), listed("z")))
+    assert desk.catalogue.pending_objects == 3
