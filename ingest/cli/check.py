@@ -22,7 +22,13 @@ from ingest.checks.findings.bucket_findings import (
 )
 from ingest.checks.findings.content import format_fits
 from ingest.checks.findings.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
-from ingest.checks.findings.kafka_findings import KAFKA_CHECKS, TOPIC_CHECKS, KafkaFacts, brokers_there
+from ingest.checks.findings.kafka_findings import (
+    KAFKA_CHECKS,
+    TOPIC_CHECKS,
+    KafkaFacts,
+    TopicFacts,
+    brokers_there,
+)
 from ingest.checks.findings.machine import machine_findings
 from ingest.checks.findings.queue_findings import (
     OF_THE_BUCKET,
@@ -32,6 +38,7 @@ from ingest.checks.findings.queue_findings import (
     filters_fit,
 )
 from ingest.checks.probes.aws_clients import AwsClients, aws_clients
+from ingest.checks.probes.inventory import InventoryFacts, inventory_findings, probe_inventories
 from ingest.checks.probes.machine import probe_machine
 from ingest.checks.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
 from ingest.cli.cli_options import (
@@ -116,6 +123,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
         yield from kafka_findings(settings, probe_kafka(settings, {}))
         return
     buckets: list[BucketFacts] = []
+    inventories: list[InventoryFacts] = []
     try:
         clients = aws_clients(settings)
     except HeadraceError as error:
@@ -127,6 +135,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
                 bucket = probe_bucket(place, clients, object_filter_of(place, Baseline()))
                 buckets.append(bucket)
                 yield from _of_bucket(place, settings, bucket_findings(place, bucket))
+            inventories = probe_inventories(clients.s3, settings, settings.discovery.initial_inventory)
             if settings.sqs is None:
                 yield ok("queue", "no queue is configured: objects are found by listing the bucket")
             else:
@@ -137,7 +146,9 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     for bucket in buckets:
         if isinstance(bucket.survey, Survey):
             bucket.survey.add_topics(topics)
-    yield from kafka_findings(settings, probe_kafka(settings, topics))
+    kafka = probe_kafka(settings, topics)
+    yield from inventory_findings(inventories, has_begun=isinstance(kafka.ledger, TopicFacts))
+    yield from kafka_findings(settings, kafka)
 
 
 def _of_bucket(place: Settings, settings: Settings, findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """`headrace plan`: what `run` would do with the bucket as it is; writes nothing."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final
 
 import typer
@@ -19,6 +20,7 @@ from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.probes.archive_preview import ArchivePreview, PartitionOffsets, TopicArchive, offsets_of
 from ingest.checks.probes.aws_clients import AwsClients, aws_clients
 from ingest.checks.probes.bucket_keys import KeysPage, list_pages
+from ingest.checks.probes.inventory import probe_inventories
 from ingest.checks.probes.ledger_reader import open_ledger_reader
 from ingest.checks.probes.preview import Amount, Preview, TopicPartition
 from ingest.cli.cli_options import (
@@ -36,7 +38,12 @@ from ingest.cli.cli_options import (
 from ingest.cli.configuration import read_settings
 from ingest.cli.frames import frames_options, frames_plan
 from ingest.cli.progress_bar import progress
-from ingest.source.object_selection import baseline_of, object_filters_of, unread_problem
+from ingest.source.object_selection import (
+    awaited_inventories,
+    baseline_of,
+    object_filters_of,
+    unread_problem,
+)
 
 # -- What `plan` shows people of an archive ------------------------------------------------------------------
 
@@ -166,17 +173,21 @@ def plan(
     reading = open_ledger_reader(settings, timeout=startup_timeout)
     try:
         clients = aws_clients(settings)
+        cache = None if reading is None else reading.cache
         try:
-            forecast, archive = forecasts_of(settings, clients, None if reading is None else reading.cache)
+            forecast, archive = forecasts_of(settings, clients, cache)
+            inventories = probe_inventories(clients.s3, settings, awaited_inventories(settings, cache))
         finally:
             clients.close()
     finally:
         if reading is not None:
             reading.close()
     has_ledger = reading is not None
+    shape = shape_of(settings, forecast, archive, has_ledger=has_ledger)
+    lines = lines_of(settings, forecast, archive, has_ledger=has_ledger)
     Report(
-        shape_of(settings, forecast, archive, has_ledger=has_ledger),
-        lines_of(settings, forecast, archive, has_ledger=has_ledger),
+        {**shape, "inventories": [one.as_dict() for one in inventories]},
+        chain(lines, *(("", one.line) for one in inventories)),
     ).show(as_json=as_json)
     if _unread(settings, forecast) is not None:
         raise typer.Exit(int(Exit.QUARANTINED))

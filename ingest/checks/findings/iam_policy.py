@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from headrace.formats.inventory_manifest import inventory_folder
 from headrace.model.post_action import PostActionKind
 from headrace.names.archive_names import LayoutName
 from headrace.options import Settings
@@ -104,11 +105,19 @@ def _source_run(settings: Settings) -> list[Statement]:
     if restore is not None and restore.layout in {None, LayoutName.CONFLUENT}:
         # Where tombstones belong, by the offsets in the tags of value objects.
         found.append(_on_objects(settings, "tags", "s3:GetObjectTagging"))
+    found += _inventory(settings)
     found += _post_action(settings)
     if settings.sqs is not None:
         actions = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"]
         found.append(_allow("queue", [f"sqs:{action}" for action in actions], _queue(settings)))
     return found
+
+
+def _inventory(settings: Settings) -> list[Statement]:
+    """The manifests of `initial.inventory` and the files that they name; the first start alone needs them."""
+    urls = settings.discovery.initial_inventory
+    folders = dict.fromkeys(f"arn:aws:s3:::{inventory_folder(url)}*" for url in urls)
+    return [_allow("inventory", ["s3:GetObject"], _one_or_all(list(folders)))] if folders else []
 
 
 def _post_action(settings: Settings) -> list[Statement]:

@@ -308,3 +308,17 @@ def test_each_bucket_of_a_list_is_in_each_statement() -> None:
     for sid in ("objects", "moveFrom"):
         assert resources[sid] == ["arn:aws:s3:::one/in/*", "arn:aws:s3:::two/in/*"]
     assert resources["moveTo"] == ["arn:aws:s3:::one/done/*", "arn:aws:s3:::two/done/*"]
+
+
+def test_an_inventory_is_read_from_its_own_folder() -> None:
+    """That of the manifests and of the files, each once."""
+    urls = ("s3://inv/a/bucket/all/2026-01-31T01-00Z/manifest.json", "s3://inv/a/bucket/all/x/manifest.json")
+    found = policies(configured({"initial.inventory": ",".join(urls)}))["run"]["Statement"]
+    (inventory,) = [each for each in found if each["Sid"] == "inventory"]
+
+    assert (inventory["Action"], inventory["Resource"]) == (
+        ["s3:GetObject"],
+        "arn:aws:s3:::inv/a/bucket/all/*",
+    )
+    found = policies(configured({"initial.inventory": "s3://inv/manifest.json"}))["run"]["Statement"]
+    assert "arn:aws:s3:::inv/*" in [each["Resource"] for each in found]
