@@ -11,6 +11,7 @@ avro         object container files: avro_container and avro_schema, avro_column
 parquet      Parquet: parquet_footer and parquet_schema adapt what others write to Arrow, parquet_groups
              reads through ranged_file as many rows as parquet_weights allows, arrow_rows and variant_rows
              write JSON
+packed       zip and tar, whose members hold any of these
 detected     all of them by name, and each object as what it is (`input.format=auto`)
 """
 

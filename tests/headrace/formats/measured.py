@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.formats import DECODERS, DecodeOptions
+from headrace.formats import DecodeOptions
+from headrace.formats.packed.members import decoder_of
 from headrace.model.byte_source import ByteSource
 from headrace.model.errors import HeadraceError
 
@@ -40,7 +41,7 @@ def _decode(make: Callable[[], ByteSource], options: DecodeOptions, answers: Any
     rows, error = 0, None
     bad: Counter[str] = Counter()
     try:
-        for batch in DECODERS[options.format.input_format](source, None, options=options):
+        for batch in decoder_of(options.format)(source, None, options=options):
             rows += len(batch)
             bad.update(row.reason for row in batch.bad)
     except HeadraceError as raised:

@@ -5,6 +5,7 @@ import io
 import tarfile
 import zipfile
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from headrace.options.record_sources import ObjectHeaders
 from tests.headrace.formats.archives import COMPRESSIONS, packed, tarred, zipped
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options
+from tests.headrace.formats.measured import measure
 from tests.headrace.formats.memory_source import Decoded, MemorySource, decode_all
 
 JSONL = packed()
@@ -426,3 +428,26 @@ def test_damage_in_the_middle_gives_the_rows_before(kind: str) -> None:
     assert 2_000 < len(out.values) < 15_000
     rest = decode_all(MemorySource(content), packed(), start=out.after)
     assert len(out.values) + len(rest.values) == 20_001
+
+
+_LINES = b'"%s"\n' % (b"x" * 4093) * (100 << 8)
+
+
+def _large(kind: str) -> MemorySource:
+    """Two members of 100 MiB each, of which little is stored; made in the process that is measured."""
+    members = [("a", _LINES), ("b.gz" if kind == "gz in zip" else "b", _LINES)]
+    if kind == "tar.gz":
+        return MemorySource(gzip.compress(tarred(members), 1))
+    if kind == "gz in zip":
+        members = [(name, gzip.compress(content, 1)) for name, content in members]
+    return MemorySource(zipped(members))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["zip", "tar.gz", "gz in zip"])
+def test_a_member_is_never_held_whole(kind: str) -> None:
+    """However large: what is held is bounded."""
+    found = measure(partial(_large, kind), packed(max_ratio=1_000_000))
+
+    assert (found.rows, found.error) == (2 * (100 << 8), None)
+    assert found.grown_mib < 60

@@ -1,11 +1,14 @@
 """Queries of Spark over a bucket: what they read, and what ends them."""
 
+import io
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +18,7 @@ import headrace.spark
 from spark.frames.discovery_log import read_committed
 from spark.frames.log_entries import entry_name
 from spark.frames.log_store import DirectoryStore
+from tests.headrace.formats.archives import tarred, zipped
 from tests.support.until import until_sync
 
 if TYPE_CHECKING:
@@ -138,6 +142,32 @@ def test_records_of_what_is_there(frames: Frames) -> None:
         17,
         '{"byte":9}',
     )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("input_format", ["jsonl", "csv", "parquet"])
+def test_members_of_archives(frames: Frames, input_format: str) -> None:
+    """As records with the name of each row's member, and as columns that are found in them."""
+    table = pa.table({"n": [1, 2], "name": ["a", "b"]})
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    content = {
+        "jsonl": b'{"n":1,"name":"a"}\n{"n":2,"name":"b"}\n',
+        "csv": b"n,name\n1,a\n2,b\n",
+        "parquet": out.getvalue(),
+    }[input_format]
+    for name, archive in (("a.zip", zipped), ("b.tar", tarred)):
+        stored = archive([("x/one", content), ("x/two", content)])
+        frames.s3.put_object(Bucket=frames.bucket, Key=f"in/{name}", Body=stored)
+    given = {"input_format": input_format, "input_archive": "auto"}
+
+    records = frames.read(**given).collect()
+    members = [json.loads(row["_metadata"].position)["member"] for row in records]
+    assert members == ["x/one", "x/one", "x/two", "x/two"] * 2
+
+    columns = frames.read(rows="columns", **given)
+    assert columns.columns[:2] == ["n", "name"]
+    assert [(int(row.n), row.name) for row in columns.collect()] == [(1, "a"), (2, "b")] * 4
 
 
 def test_batches_hold_to_their_limit_and_restarts_read_nothing_twice(frames: Frames) -> None:
