@@ -96,7 +96,7 @@ def tar_members(
         if not header.is_folder and rules.wants(name):
             rules.check_name(name)
             if header.what is not None:
-                raise rules.refused(name, header.what, "Archives are read as plain files: write a copy of it")
+                raise rules.refused(name, header.what, "Write the archive with plain files alone")
             yield PackedMember(number, at, name), _source(source, front, rules.member(name), size)
         front.go_to(begin + -(-size // BLOCK) * BLOCK)
 
