@@ -137,9 +137,7 @@ def measure(folder: Path, form: InventoryFormat) -> dict[str, float]:
     with LedgerCache(
         CacheDirectory(path=None, is_shared=False), LedgerIdentity(cluster_id="c", topic="l", topic_id="t")
     ) as cache:
-        catalogue = Catalogue(
-            bucket=BUCKET, view=CacheLedgerView(cache), object_filter=object_filter_of(settings)
-        )
+        catalogue = Catalogue(view=CacheLedgerView(cache), filters={BUCKET: object_filter_of(settings)})
 
         def post(event: Event) -> None:
             if isinstance(event, ListingPage):

@@ -1,7 +1,7 @@
 """Messages of Protobuf to Arrow arrays without an object for each: field by field, of all messages at once.
 
 Writers put fields in the order of their numbers, each once unless it is repeated. So a pass over a message's
-fields takes of every message what is there next; where bytes are left behind the last field, or do not fit, a
+fields takes of every message what is there next; where bytes are left after the last field, or do not fit, a
 batch is not read here, and each message is parsed on its own, which understands all that Protobuf allows.
 """
 
@@ -152,7 +152,7 @@ class _Field:
         octets, starts, ends = rest.octets, rest.starts, rest.ends
         is_next = starts < ends
         for index, octet in enumerate(self._tag):
-            # What lies behind the end is padding, or seen to be beyond it below.
+            # What lies after the end is padding, or seen to be beyond it below.
             is_next &= octets[starts + index] == octet
         owners = np.flatnonzero(is_next)
         begin = starts[owners] + len(self._tag)
@@ -166,7 +166,7 @@ class _Field:
         else:
             end = begin + self._wire_bytes
         if (end > ends[owners]).any():
-            raise Unread  # Before anything is read there, which may be behind the buffer.
+            raise Unread  # Before anything is read there, which may be after the buffer's end.
         starts[owners] = end
         return owners, _Spans(octets, begin, end)
 

@@ -190,7 +190,7 @@ class SideObjects:
         self._close(pending, tuple(found[kind] for kind in sorted(found)))
 
     def _recall(self, bucket: str, place: ArchivePlace) -> None:
-        """Take up from the ledger which kinds the topic had: a post-action may have taken them since."""
+        """Learn from the ledger which kinds the topic had: a post-action may have taken them since."""
         last = f"{place.folder}\U0010ffff"
         for object_id, entry in islice(self._ledger.scan(bucket, place.folder, last), _RECALLED):
             kinds = {self._kind(side.key) for side in entry.sides} | {self._kind(object_id.key)}
