@@ -54,12 +54,12 @@ from ingest.service.startup import output_topics
 from ingest.service.tombstone_search import TombstoneSearch
 from ingest.service.topic_creation import TopicCreator
 from ingest.source.catalogue import Catalogue
-from ingest.source.catalogue.ledger_view import UNFINISHED
 from ingest.source.command_queue import CommandQueue
 from ingest.source.object_selection import (
     baseline_from,
     begun_again,
     first_start_of,
+    left_out,
     moved_to,
     other_buckets,
     unread_problem,
@@ -122,16 +122,14 @@ class SourceLeader:
 
     def _warn_of_left_out(self, ledger: DriverLedger) -> None:
         """Name the buckets that are not configured any more and have objects that were not finished."""
-        for bucket in other_buckets(ledger.cache, *self._settings.buckets):
-            counts = ledger.cache.counts(bucket)
-            if unfinished := sum(counts[state] for state in UNFINISHED):
-                _log.warning(
-                    "bucket_left_out",
-                    bucket=bucket,
-                    unfinished=unfinished,
-                    detail="aws.s3.bucket.name does not name it any more: its objects are left where they "
-                    "are, and continue from there once it is named again",
-                )
+        for bucket, unfinished in left_out(ledger.cache, *self._settings.buckets).items():
+            _log.warning(
+                "bucket_left_out",
+                bucket=bucket,
+                unfinished=unfinished,
+                detail="aws.s3.bucket.name does not name it any more: its objects are left where they "
+                "are, and continue from there once it is named again",
+            )
 
     def _first_start(self, ledger: DriverLedger, settings: Settings) -> FirstStart:
         """What is remembered of the first start with a bucket; committed before it is received or listed."""

@@ -15,6 +15,7 @@ from headrace.model.text_formatting import counted
 from headrace.options import Settings
 from headrace.vendors.key_names import ArchiveNames
 from ingest.source.catalogue import Baseline, ObjectFilter
+from ingest.source.catalogue.ledger_view import UNFINISHED
 from ingest.source.key_routes import ArchiveRoutes, KeyRoutes
 
 if TYPE_CHECKING:
@@ -147,6 +148,15 @@ def other_buckets(cache: "LedgerCache", *buckets: str) -> tuple[str, ...]:
     if is_unnamed and all(_knows_others_only(cache, bucket) for bucket in buckets):
         found = {known.id.bucket for state in State for known in cache.by_state(state, 1)}
     return tuple(sorted(found - set(buckets)))
+
+
+def left_out(cache: "LedgerCache", *buckets: str) -> dict[str, int]:
+    """How many objects are unfinished in each bucket that is not one of these any more, and has some."""
+    found = {}
+    for bucket in other_buckets(cache, *buckets):
+        counts = cache.counts(bucket)
+        found[bucket] = sum(counts[state] for state in UNFINISHED)
+    return {bucket: count for bucket, count in found.items() if count}
 
 
 def _knows_others_only(cache: "LedgerCache", bucket: str) -> bool:

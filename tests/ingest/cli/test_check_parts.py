@@ -80,3 +80,23 @@ def test_no_broker(scene: Scene) -> None:
 
     assert _bad(findings) == {"brokers": "fail"}
     assert findings["bucket"]["verdict"] == "ok"
+
+
+def test_each_bucket_of_a_list_is_checked_by_itself(scene: Scene, queue: str) -> None:
+    """The one that is there is looked at as ever; the findings of each have its name, the queue's are one."""
+    missing = aws.unique("never-made")
+    scene.put("first")
+    scene.options |= {"aws.s3.bucket.name": f"{scene.bucket},{missing}", "sqs.queue.url": queue}
+
+    findings = _findings(scene, code=2)
+
+    assert findings[f"list {scene.bucket}"]["verdict"] == "ok"
+    assert findings[f"notification {scene.bucket}"]["verdict"] == "fail"
+    assert findings[f"bucket {missing}"]["verdict"] == "fail"
+    assert f"s3://{missing}" in findings[f"bucket {missing}"]["sentence"]
+    assert findings["queue"]["verdict"] == "ok"
+    scene.options["aws.s3.bucket.name"] = f"{scene.bucket},{aws.new_bucket()}"
+    chosen = scene.asked("mark", "--bucket", scene.bucket, "--dry-run")["chosen"]
+    assert [(one["bucket"], one["key"]) for one in chosen] == [(scene.bucket, "first")]
+    shown = scene.asked("plan")["buckets"]
+    assert sorted(one["objects"] for one in shown.values()) == [0, 1]

@@ -33,7 +33,7 @@ from ingest.service.service_events import ActionsDone, OwnEvent
 from ingest.service.startup import Startup
 from ingest.service.statistics import Statistics, of_bucket
 from ingest.source.command_records import new_commands
-from ingest.source.object_selection import baseline_of, first_start_of, other_buckets
+from ingest.source.object_selection import baseline_of, first_start_of, left_out, other_buckets
 from listeners.discovery_events import Message
 from tests.headrace.options.loading import load_with
 from tests.support.instants import at
@@ -101,6 +101,12 @@ def test_what_a_bucket_of_before_has_left_is_known(cache: LedgerCache) -> None:
         cache.apply(LedgerRows({}, {first_start_key(bucket).name: first}), (cache.position or 0) + 1)
     assert other_buckets(cache, A, B) == ()
     assert other_buckets(cache, A) == (B,)
+    assert left_out(cache, A) == {}, "nothing is unfinished there"
+    for number, state in enumerate((State.DONE, State.PARTIAL, State.FAILED, State.NEW), start=10):
+        record = encode_key(ObjectId(B, state, "e")), encode_entry(LedgerEntry(state=state))
+        cache.apply(collect_rows([record]), number)
+    assert left_out(cache, A) == {B: 3}
+    assert left_out(cache, A, B) == {}
 
 
 def test_counts_are_those_of_the_buckets_of_the_list(cache: LedgerCache) -> None:
