@@ -193,3 +193,15 @@ def test_what_is_read_in_one_bucket_counts_no_attempt_in_another() -> None:
         desk.now_ms += 120_000
     assert ObjectId(B, "k", "1") not in desk.ledger.truth
     assert set(desk.catalogue.access_problems) == {B}
+
+
+def test_a_doubt_is_asked_of_the_same_bucket() -> None:
+    """That a byte of another bucket can be read says nothing of this one."""
+    ledger = FakeLedger()
+    ledger.commit(ObjectId(B, "old", "1"), DONE)
+    desk = _desk(ledger=ledger, limits=BatchLimits(slots=1, max_objects=1))
+    desk.announce("m", event("k", bucket=A))
+    desk.complete_with(desk.plan(), DONE)
+    desk.announce("n", event("k", bucket=B))
+    effects = desk.fail(desk.plan(), "ObjectForbidden")
+    assert [(asked.bucket, asked.key) for asked in effects.heads] == [(B, "old")]

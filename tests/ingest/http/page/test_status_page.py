@@ -103,6 +103,15 @@ def test_what_is_read_now_stands_above_ten_that_are_over(page: Page, shown: Show
     )
 
 
+def test_of_several_buckets_each_key_has_its_own_before_it(page: Page, shown: Shown) -> None:
+    """One key in two of them is two objects; a single bucket need not be repeated in each line."""
+    one = replace(LEADER.recent[0], bucket="one", key="k")
+    shown.change(buckets=("one", "two"), recent=(one, replace(one, bucket="two")))
+    page.await_text("#recent", lambda text: "two/k" in text)
+    rows = page.value("[...document.querySelectorAll('#recent tbody th')].map((cell) => cell.innerText)")
+    assert rows == ["two/k", "one/k"]
+
+
 def test_a_sink_shows_its_partitions_and_nothing_of_a_source(page: Page, shown: Shown) -> None:
     """How far behind, what is open, where each partition stands and why, and the last objects."""
     partition = SinkPartition(
