@@ -246,11 +246,18 @@ def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]
         has_one = options[_BUCKET] != BOTH
         left_out = [name for name, is_out in (("input.format", has_times), (_BUCKET, has_one)) if is_out]
         changed = rng.choice([one for one in CHANGING if one not in left_out])
-        other = {**options, changed: rng.choice(DIMENSIONS[changed])}
-        kept = valid_options({**other, _BUCKET: other[_BUCKET] or INCOMING}, FIXED, _WITH)
-        # An operation may have taken a bucket away before.
-        named = {_BUCKET: kept[_BUCKET]} if changed == _BUCKET else {}
-        yield Step(after, act, {"options": {**changes(options, kept), **named}})
+        if changed == _BUCKET:
+            # One of both goes, and comes back.
+            yield Step(after, act, {"options": {_BUCKET: rng.choice((INCOMING, SECOND))}})
+            yield from _restart(rng)
+            yield Step(rng.choice((0.1, 2.0, 6.0)), act, {"options": {_BUCKET: BOTH}})
+        else:
+            kept = valid_options({**options, changed: rng.choice(DIMENSIONS[changed])}, FIXED, _WITH)
+            yield Step(after, act, {"options": changes(options, kept)})
     if act == "change":
-        yield Step(0.0, rng.choice(("stop", "kill")), {})
-        yield Step(rng.choice((0.1, 12.0)), "start", {})
+        yield from _restart(rng)
+
+
+def _restart(rng: random.Random) -> Iterator[Step]:
+    yield Step(0.0, rng.choice(("stop", "kill")), {})
+    yield Step(rng.choice((0.1, 12.0)), "start", {})

@@ -58,6 +58,8 @@ class _SourceCourse(Course):
         super().__init__(made, scenario, outcome, calm=calm)
         self._outcome = outcome
         self._put: dict[tuple[str, str], int] = {}
+        self._away: dict[tuple[str, str], int] = {}
+        """The same of buckets that the connector does not have at present."""
         self._touched: set[int] = set()
         self._stored: dict[int, bytes] = {}
         self._buckets: tuple[str, ...] = (INCOMING,)
@@ -108,17 +110,21 @@ class _SourceCourse(Course):
 
     def _topic_again(self, topic: str) -> None:
         # What was in it is gone, and what was on its way may be.
-        self._touched.update(self._put.values())
+        self._touched.update(self._put.values(), self._away.values())
         self._operations.acts()["topic again"](topic)
 
     def _limit(self, topic: str, size: int) -> None:
         self.made.broker.topics[topic].configuration["max.message.bytes"] = str(size)
 
     def _move_house(self) -> None:
-        """Other buckets have been given to the connector: what is in those of before is not for it."""
+        """Other buckets have been given to the connector: what is in those of before is not for it.
+
+        Unless they come back: then it is read, or was before.
+        """
         self._buckets = tuple(self.options["aws.s3.bucket.name"].split(","))
-        for place in [place for place in self._put if place[0] not in self._buckets]:
-            self._touched.add(self._put.pop(place))
+        known = {**self._away, **self._put}
+        self._put = {place: number for place, number in known.items() if place[0] in self._buckets}
+        self._away = {place: number for place, number in known.items() if place not in self._put}
 
     def _upload(self, begin: int, end: int, late: float) -> None:
         made = self.made
@@ -162,8 +168,9 @@ class _SourceCourse(Course):
     def _delete(self, number: int) -> None:
         self._move_house()
         place = self._outcome.ids[number].place
-        if self._put.get(place) is not None:
-            self._touched.add(self._put.pop(place))
+        for known in (self._put, self._away):
+            if place in known:
+                self._touched.add(known.pop(place))
         self.made.bucket.objects[place[0]].pop(place[1], None)
 
     def _queue_away(self, seconds: float) -> None:
