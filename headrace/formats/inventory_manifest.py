@@ -178,7 +178,7 @@ def _check_digest(url: str, raw: bytes, checksum: bytes) -> None:
     if told != found:
         raise InventoryRefused(
             url,
-            f"its MD5 is {found}, and manifest.checksum beside it has {printable(told[:64])!r}",
+            f"its MD5 is {found}, and that of manifest.checksum is {printable(told[:64])!r}",
             "Wait until S3 has written both, or give the manifest of another day",
         )
 

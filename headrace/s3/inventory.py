@@ -80,11 +80,11 @@ def _manifest(calls: S3Calls, url: str, buckets: Collection[str]) -> Manifest:
     except ObjectMissing as error:
         raise InventoryRefused(
             url,
-            "there is no manifest.checksum beside it, which S3 writes when an inventory is complete",
+            "there is no manifest.checksum next to it, which S3 writes when an inventory is complete",
             "Wait for it, or give the manifest of an earlier inventory",
         ) from error
     except ObjectError as error:
-        what = f"manifest.checksum beside it cannot be read: {_why(error)}"
+        what = f"manifest.checksum next to it cannot be read: {_why(error)}"
         raise InventoryRefused(url, what, _fix(url, error)) from error
     return parse_manifest(url, raw, checksum, buckets=buckets)
 

@@ -83,7 +83,7 @@ def test_other_bytes_are_no_manifest(raw: bytes, sentence: str) -> None:
 def test_a_checksum_that_differs_is_a_manifest_that_is_not_whole() -> None:
     """S3 writes both; between the two writes they do not fit."""
     made = inventory("in", [[]])
-    with pytest.raises(InvalidConfiguration, match=r"and manifest\.checksum beside it has 'abc'"):
+    with pytest.raises(InvalidConfiguration, match=r"and that of manifest\.checksum is 'abc'"):
         parse_manifest(made.url, made.objects[KEY], b"abc", buckets=("in",))
 
 

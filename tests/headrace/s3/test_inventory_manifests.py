@@ -71,7 +71,7 @@ def test_one_that_is_not_complete() -> None:
     """S3 writes the checksum last."""
     made = inventory("bucket", [])
     del made.objects[CHECKSUM]
-    with pytest.raises(InventoryRefused, match=r"there is no manifest\.checksum beside it.*Wait for it, or"):
+    with pytest.raises(InventoryRefused, match=r"there is no manifest\.checksum next to it.*Wait for it, or"):
         _read(made, _Client(made))
 
 
