@@ -17,6 +17,7 @@ from headrace.options.choices import (
     Tolerance,
     ValueFormat,
 )
+from headrace.options.converter_forms import is_of_glue
 from headrace.options.declarations import connection_options, format_options, reading_options, record_options
 from headrace.options.direction_forms import Direction
 from headrace.options.directions import direction
@@ -26,7 +27,7 @@ from headrace.options.queue_url import queue_region
 from headrace.options.record_checks import value_format
 from headrace.options.record_sources import NamedTexts
 from headrace.options.registry_forms import BearerSource
-from headrace.options.registry_settings import GlueSettings, RegistrySettings
+from headrace.options.registry_settings import GlueSettings, GlueWriting, RegistrySettings
 from headrace.options.restore_forms import input_format, joining_settings, restore_settings
 from headrace.options.routes import GivenRoute
 from headrace.options.routing_checks import ordering
@@ -314,6 +315,7 @@ def _format(values: Values) -> settings.FormatSettings:
         envelope=values[record_options.ENVELOPE],
         envelope_base64=() if fields is None else fields,
         registry=_registry(values),
+        glue=_glue_writing(values),
         restore=restore_settings(values),
         csv=CsvSettings(
             delimiter=values[format_options.CSV_DELIMITER],
@@ -391,6 +393,19 @@ def _bearer(values: Values) -> dict[str, str]:
         assert text is not None, "settings are checked: a log-in by token has all that it needs"
         texts[name] = text.reveal() if isinstance(text, Secret) else text
     return {f"{prefix}.{name}": text for name, text in texts.items()}
+
+
+def _glue_writing(values: Values) -> GlueWriting | None:
+    if not is_of_glue(values.text(record_options.VALUE_CONVERTER_CLASS)):
+        return None
+    return GlueWriting(
+        where=_glue(values),
+        registry=values[record_options.GLUE_REGISTRY],
+        schema=values[record_options.GLUE_SCHEMA],
+        auto_register=values[record_options.GLUE_AUTO_REGISTER],
+        use_latest=values[record_options.REGISTRY_USE_LATEST],
+        compatibility=values[record_options.GLUE_COMPATIBILITY],
+    )
 
 
 def _glue(values: Values) -> GlueSettings:

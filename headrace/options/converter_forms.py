@@ -43,8 +43,10 @@ _GLUE: Final = {
     f"{_AWS}jsonschema.JsonSchemaConverter": ConverterKind.JSON_SCHEMA,
     f"{_AWS}protobuf.ProtobufSchemaConverter": ConverterKind.PROTOBUF,
 }
-_OF_GLUE: Final = dict.fromkeys(_GLUE, ValueFormat.AUTO)
-SINKS_ONLY: Final = frozenset({*_PRIMITIVES, *_GLUE})
+_OF_GLUE: Final = dict(
+    zip(_GLUE, (ValueFormat.AVRO, ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF), strict=True)
+)
+SINKS_ONLY: Final = frozenset(_PRIMITIVES)
 """Classes that a sink reads with, and a source does not write with."""
 
 VALUE_CONVERTER: Final = _converter(

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from headrace.options.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
-from headrace.options.converter_forms import SINKS_ONLY
+from headrace.options.converter_forms import SINKS_ONLY, is_of_glue
 from headrace.options.declarations import format_options, record_options
 from headrace.options.declarations.option import Option
 from headrace.options.record_sources import FieldHeaders, FieldSource
@@ -29,6 +29,12 @@ IMPOSSIBLE_VALUES: Final[dict[tuple[InputFormat, ValueFormat], str]] = {
 _DESCRIBED: Final = frozenset({ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
 # Formats whose rows bring a schema.
 _WITH_SCHEMAS: Final = frozenset({InputFormat.AVRO, InputFormat.PARQUET})
+_OF_GLUE: Final[tuple[Option[Any], ...]] = (
+    record_options.GLUE_REGISTRY,
+    record_options.GLUE_SCHEMA,
+    record_options.GLUE_AUTO_REGISTER,
+    record_options.GLUE_COMPATIBILITY,
+)
 # Formats whose rows are no JSON, by what a row is called.
 _WITHOUT_FIELDS: Final = {InputFormat.BYTES: "a chunk of bytes", InputFormat.TEXT: "a line of text"}
 
@@ -44,6 +50,7 @@ def check_records(values: Values) -> None:
     _check_converters(values)
     _check_registry(values)
     _check_described(values)
+    _check_glue(values)
     check_registry_login(values)
 
 
@@ -185,7 +192,8 @@ def _check_converters(values: Values) -> None:
                 "framing of Confluent's schema registry",
             )
     key = record_options.KEY_CONVERTER_CLASS
-    if values.are_good(key) and values[key] in _DESCRIBED:
+    is_of_glues = is_of_glue(values.text(key))
+    if values.are_good(key) and (values[key] in _DESCRIBED or is_of_glues):
         values.refuse(key, "reads keys in a sink; a source writes keys as they are, as JSON or as Avro")
     for converter, schemas in (
         (record_options.KEY_CONVERTER_CLASS, record_options.KEY_SCHEMAS),
@@ -207,8 +215,20 @@ def _check_registry(values: Values) -> None:
         record_options.VALUE_CONVERTER_CLASS,
         record_options.KEY_CONVERTER_CLASS,
     ):
-        if values.are_good(option) and values[option] in {ValueFormat.AVRO, *_DESCRIBED}:
+        is_elsewhere = is_of_glue(values.text(record_options.VALUE_CONVERTER_CLASS))
+        if option is record_options.KEY_CONVERTER_CLASS:
+            is_elsewhere = is_of_glue(values.text(option))
+        if values.are_good(option) and values[option] in {ValueFormat.AVRO, *_DESCRIBED} and not is_elsewhere:
             values.refuse(option, "needs schema.registry.url")
+
+
+def _check_glue(values: Values) -> None:
+    """Note how schemas are to be registered where there is no such registry."""
+    if is_of_glue(values.text(record_options.VALUE_CONVERTER_CLASS)):
+        return
+    for option in _OF_GLUE:
+        if values.is_given(option):
+            values.refuse(option, "means nothing without a converter of AWS Glue's as value.converter")
 
 
 def check_registry_login(values: Values) -> None:

@@ -54,6 +54,34 @@ REGISTRY_URLS: Final = Form(
 CREDENTIALS_SOURCE: Final = choice(CredentialsSource)
 
 
+_COMPATIBILITIES: Final = (
+    "none",
+    "disabled",
+    "backward",
+    "backward_all",
+    "forward",
+    "forward_all",
+    "full",
+    "full_all",
+)
+
+
+def _compatibility(text: str) -> str:
+    found = text.strip().lower()
+    if found not in _COMPATIBILITIES:
+        raise FormError
+    return found.upper()
+
+
+GLUE_COMPATIBILITIES: Final = Form(
+    kind="STRING",
+    expected=f"one of {', '.join(_COMPATIBILITIES)}",
+    parse=_compatibility,
+    values=_COMPATIBILITIES,
+)
+"""Which changes a schema of AWS Glue's bears, in its words."""
+
+
 class BearerSource(StrEnum):
     """Where the token for the registry comes from."""
 

@@ -23,8 +23,20 @@ class RegistrySettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GlueSettings:
-    """AWS Glue's schema registry, by which a sink reads; `login` is a text of `.token_logins`."""
+    """AWS Glue's schema registry; `login` is a text of `.token_logins`."""
 
     region: str
     endpoint: str | None
     login: Secret
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GlueWriting:
+    """How a source names its values' schemas in AWS Glue's registry; `schema` None: by the topic."""
+
+    where: GlueSettings
+    registry: str
+    schema: str | None
+    auto_register: bool
+    use_latest: bool
+    compatibility: str

@@ -36,7 +36,7 @@ from headrace.options.record_sources import (
     TimestampSource,
     ValueSource,
 )
-from headrace.options.registry_settings import RegistrySettings
+from headrace.options.registry_settings import GlueWriting, RegistrySettings
 from headrace.options.restoring import NameOptions, RestoreOptions
 from headrace.options.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, PackingSettings, TextSettings
 from headrace.options.secret import Property, Secret, revealed
@@ -275,6 +275,8 @@ class FormatSettings:
     envelope: Envelope
     envelope_base64: tuple[EnvelopeField, ...]
     registry: RegistrySettings | None
+    glue: GlueWriting | None = None
+    """Values are in Glue's framing."""
     restore: RestoreSettings | None = None
     csv: CsvSettings = PLAIN_CSV
     text: TextSettings = PLAIN_LINES

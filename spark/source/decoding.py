@@ -16,6 +16,7 @@ from headrace.formats.records.constant import (
     constant_timestamp,
     overhead_bytes,
 )
+from headrace.formats.records.decode_options import GlueVersions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.byte_source import ByteSource
@@ -27,6 +28,7 @@ from headrace.model.rows import RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.names.archive_names import NamePart
 from headrace.options.choices import InputFormat, RestorePartition
+from headrace.options.registry_settings import GlueWriting
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 from headrace.s3.reader import S3Source
@@ -41,6 +43,7 @@ class Decoding:
         self._settings = settings
         self._transforms = SourceRecords(transforms, settings) if transforms else None
         self._limits = limits
+        self._glue = None if settings.glue is None else _glue(settings.glue)
         self._archive = None if settings.restore is None else ArchiveDecoder(settings.restore)
 
     @property
@@ -165,4 +168,12 @@ class Decoding:
             overhead_bytes=overhead_bytes(key, headers),
             topic_max_bytes=self._limits.of(split.route.topic),
             members=constant_members(split.route, self._settings),
+            glue=self._glue,
         )
+
+
+def _glue(settings: GlueWriting) -> GlueVersions:
+    # With a client of AWS's, which few need.
+    from headrace.aws.glue import glue_registry
+
+    return glue_registry(settings)

@@ -1,16 +1,21 @@
 """Which objects may be left in their middle to make room for others."""
 
 import gzip
+from typing import Any
 
 import pytest
 
 from headrace.kafka.output_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
+from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.slot_protocol import Split
 from headrace.options.choices import InputFormat
 from spark.source.decoding import Decoding
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource
+from tests.headrace.options.loading import load_with
+from tests.support.glue_server import served
 
 AVRO = file_of("long", [1, 2, 3])
 
@@ -48,3 +53,33 @@ def test_a_stream_that_cannot_seek_goes_on(
     decoding = Decoding(decode_options(input_format).format, TopicLimits(NoBrokers()))
 
     assert decoding.can_resume(MemorySource(content)) is can_resume
+
+
+class _AnyTopic:
+    """Topics of one limit."""
+
+    def get(self, name: str, /) -> OutputTopic:
+        """A topic."""
+        return OutputTopic(name=name, partitions=1, max_record_bytes=1 << 20)
+
+
+def test_a_task_writes_by_the_registry_of_its_settings() -> None:
+    """AWS Glue's, whose client is the task's own."""
+    with served() as (glue, url):
+        number = glue.add("AVRO", '"long"', name="default-registry/rows")
+        settings = load_with(
+            {
+                "input.format": "avro",
+                "value.converter": "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter",
+                "aws.glue.endpoint": url,
+                "aws.access.key.id": "AKIA",
+                "aws.secret.access.key": "shh",
+            }
+        )
+        decoding = Decoding(settings.format, TopicLimits(_AnyTopic()))
+        found = S3Object(id=ObjectId("bucket", "a", "e"), size=len(AVRO), last_modified_ms=0)
+        source: Any = MemorySource(AVRO)
+        batches = list(decoding.decode(source, Split(object=found, route=Route(topic="rows"))))
+
+    values = [batch.values.get(row) for batch in batches for row in range(len(batch.values))]
+    assert values == [b"\x03\x00" + number.bytes + bytes([2 * each]) for each in (1, 2, 3)]

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
 
 from headrace.formats.row_content import RowFormat
 from headrace.formats.row_readers import ArrowReader, RowShape, TextReader, ToJson
@@ -41,6 +43,16 @@ class PackedMember:
         return MemberPosition(self.entry, self.header, self.name, within)
 
 
+class GlueVersions(Protocol):
+    """Versions of schemas in AWS Glue's registry; see `headrace.aws.glue.GlueRegistry`."""
+
+    def version(self, schema: str, kind: str, text: str) -> UUID:
+        """The version of a schema with this text."""
+
+    def latest(self, schema: str) -> tuple[UUID, str, str]:
+        """The newest version: its id, type and text."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOptions:
     """How the rows of one object are cut out, and what of them goes into its records.
@@ -49,7 +61,7 @@ class DecodeOptions:
     the same for all rows add to each record when it is measured, and `topic_max_bytes` the topic's own limit
     where it is the lower one. `archive` says how rows of an archive become records. `members` are what each
     JSON object of a value gets at its end, as in an object of JSON. `member` is what the rows are of, where
-    they are in a zip or tar.
+    they are in a zip or tar. `glue` has the schemas of values in Glue's framing.
     """
 
     format: FormatSettings
@@ -58,6 +70,7 @@ class DecodeOptions:
     topic_max_bytes: int | None = None
     archive: ObjectRestore | None = None
     members: bytes = b""
+    glue: GlueVersions | None = None
     member: PackedMember | None = None
 
     @property

@@ -69,13 +69,20 @@ class ProtobufSchema:
 
         They count in the order of their full names, those in others and those of maps too.
         """
-        found = list(self._file.message_types_by_name.values())
-        for each in found:
-            found += each.nested_types
-        found.sort(key=lambda each: str(each.full_name))
+        found = self._by_name()
         if not 0 <= number < len(found):
             raise InvalidSchema(f"it has no message with the number {number}")
         return found[number]
+
+    def number(self, message: Any) -> int:
+        """AWS Glue's number of a message."""
+        return [each.full_name for each in self._by_name()].index(message.full_name)
+
+    def _by_name(self) -> list[Any]:
+        found = list(self._file.message_types_by_name.values())
+        for each in found:
+            found += each.nested_types
+        return sorted(found, key=lambda each: str(each.full_name))
 
     def named(self, full_name: str) -> Any:
         """The descriptor of a message of this name."""

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
+from uuid import UUID
 
-from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.decode_options import DecodeOptions, GlueVersions
 from headrace.formats.records.varint import varint
 from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable
 from headrace.options.choices import SubjectNameStrategy, ValueFormat
@@ -34,9 +35,13 @@ def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
     does not have it.
     """
     settings = options.format
-    if settings.value_format is not ValueFormat.AVRO or settings.registry is None:
+    if settings.value_format is not ValueFormat.AVRO:
         return b""
     text = schema if isinstance(schema, str) else schema.decode()
+    if settings.glue is not None:
+        return glue_head(glue_of(options).version(settings.glue.schema or options.topic, "AVRO", text))
+    if settings.registry is None:
+        return b""
     return frame(settings.registry, subject(settings.registry, options.topic, text), text)
 
 
@@ -114,6 +119,17 @@ def frame(registry: RegistrySettings, subject_name: str, schema: str, kind: str 
 def head(number: int) -> bytes:
     """What is before a value whose schema has this id."""
     return b"\x00" + number.to_bytes(4, "big")
+
+
+def glue_head(version: UUID) -> bytes:
+    """The same in AWS Glue's framing, uncompressed: a three, a zero, and the id of the schema's version."""
+    return b"\x03\x00" + version.bytes
+
+
+def glue_of(options: DecodeOptions) -> GlueVersions:
+    """Glue's registry, where the settings ask for its framing."""
+    assert options.glue is not None, "who decodes gives the registry that the settings ask for"
+    return options.glue
 
 
 @dataclass(frozen=True, slots=True)

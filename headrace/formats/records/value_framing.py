@@ -9,6 +9,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 
@@ -17,17 +18,27 @@ from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.to_schemas import json_schema_of, protobuf_of
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.protobuf_schemas import ProtobufSchema, field_parameters, is_map
-from headrace.formats.records.registry import RegisteredSchema, frame, head, latest, subject_of
+from headrace.formats.records.registry import (
+    RegisteredSchema,
+    frame,
+    glue_head,
+    glue_of,
+    head,
+    latest,
+    subject_of,
+)
+from headrace.formats.records.varint import unsigned_varint
 from headrace.model.columns import column_of
 from headrace.model.errors import InvalidObject
 from headrace.model.rows import Column
 from headrace.options.choices import ValueFormat
-from headrace.options.registry_settings import RegistrySettings
+from headrace.options.registry_settings import GlueWriting, RegistrySettings
 
 Faults = dict[int, tuple[str, str]]
 _KINDS: Final = {ValueFormat.JSON_SCHEMA: "JSON", ValueFormat.PROTOBUF: "PROTOBUF"}
 _NAME: Final = "Row"
 _FIRST_MESSAGE: Final = b"\x00"
+_CONFLUENTS: Final = 'import "confluent/'
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 
 
@@ -64,13 +75,39 @@ def value_framing(options: DecodeOptions, avro: str | None) -> ValueFraming | No
     """
     settings = options.format
     kind = _KINDS.get(settings.value_format)
+    if kind is not None and settings.glue is not None:
+        return _glue_framing(options, settings.glue, kind, avro)
     if kind is None or settings.registry is None:
         return None
     registered = _registered(settings.registry, options.topic, kind, avro)
     prefix = head(registered.number)
     if kind == "JSON":
         return ValueFraming(prefix)
-    return ValueFraming(prefix + _FIRST_MESSAGE, _encoder(registered))
+    schema = _compiled(registered.text, dict(registered.files), registered.number)
+    return ValueFraming(prefix + _FIRST_MESSAGE, _encoder(schema.message((0,))))
+
+
+def _glue_framing(options: DecodeOptions, glue: GlueWriting, kind: str, avro: str | None) -> ValueFraming:
+    name, registry = glue.schema or options.topic, glue_of(options)
+    if glue.use_latest:
+        version, found, text = registry.latest(name)
+        if found != kind:
+            raise _other_kind(f"schema {name} of AWS Glue", found, kind)
+    else:
+        text = _text(kind, avro)
+        if _CONFLUENTS in text:
+            raise InvalidObject(
+                "The rows have decimals, for which AWS Glue's schemas of Protobuf have no type: use its "
+                "Avro or JSON converter.",
+                reason="schema_refused",
+            )
+        version = registry.version(name, kind, text)
+    prefix = glue_head(version)
+    if kind == "JSON":
+        return ValueFraming(prefix)
+    schema = _compiled(text, {}, version)
+    message = schema.message((0,))
+    return ValueFraming(prefix + unsigned_varint(schema.number(message)), _encoder(message))
 
 
 def _registered(registry: RegistrySettings, topic: str, kind: str, avro: str | None) -> RegisteredSchema:
@@ -78,38 +115,58 @@ def _registered(registry: RegistrySettings, topic: str, kind: str, avro: str | N
         subject = f"{topic}-value"
         found = latest(registry, subject)
         if found.kind != kind:
-            raise InvalidObject(
-                f"The newest schema of the subject {subject} is of the type {found.kind}, not {kind}: "
-                "correct value.format, or the subject.",
-                reason="schema_refused",
-            )
+            raise _other_kind(f"subject {subject}", found.kind, kind)
         return found
+    text, name = _text(kind, avro), _name(avro)
+    prefix = frame(registry, subject_of(registry, topic, name), text, kind)
+    return RegisteredSchema(int.from_bytes(prefix[1:], "big"), kind, text, ())
+
+
+def _other_kind(what: str, found: str, wanted: str) -> InvalidObject:
+    return InvalidObject(
+        f"The newest schema of the {what} is of the type {found}, not {wanted}: correct value.format, or the "
+        "subject.",
+        reason="schema_refused",
+    )
+
+
+def _text(kind: str, avro: str | None) -> str:
+    """The schema of rows in another kind of schema's words."""
     assert avro is not None, "settings are checked: rows of JSON are written by the newest schema"
     try:
         connect = schema_of_avro(avro)
         if connect is None:
             raise InvalidSchema("all of them are null")  # noqa: TRY301  # with what else has no schema
-        text = json_schema_of(connect) if kind == "JSON" else protobuf_of(connect, _NAME)
+        return json_schema_of(connect) if kind == "JSON" else protobuf_of(connect, _NAME)
     except InvalidSchema as error:
         raise InvalidObject(
             f"The rows cannot be written as {kind}: {error}. Set schema.registry.use.latest.version=true and "
             "register a schema that they fit, or value.format=avro or json.",
             reason="schema_refused",
         ) from error
-    prefix = frame(registry, subject_of(registry, topic, connect.name or _NAME), text, kind)
-    return RegisteredSchema(int.from_bytes(prefix[1:], "big"), kind, text, ())
 
 
-def _encoder(schema: RegisteredSchema) -> Callable[[bytes], bytes]:
-    """What makes a message of a row's JSON, by the first message of the schema."""
-    from google.protobuf import message_factory
+def _name(avro: str | None) -> str:
+    """What the rows' schema is called, which names its subject."""
+    connect = None if avro is None else schema_of_avro(avro)
+    return _NAME if connect is None else connect.name or _NAME
 
+
+def _compiled(text: str, files: dict[str, str], number: int | UUID) -> ProtobufSchema:
     try:
-        message = ProtobufSchema(schema.text, dict(schema.files)).message((0,))
+        schema = ProtobufSchema(text, files)
+        schema.message((0,))
     except InvalidSchema as error:
         raise InvalidObject(
-            f"The schema with the id {schema.number} cannot be used: {error}.", reason="schema_refused"
+            f"The schema with the id {number} cannot be used: {error}.", reason="schema_refused"
         ) from error
+    return schema
+
+
+def _encoder(message: Any) -> Callable[[bytes], bytes]:
+    """What makes a message of a row's JSON."""
+    from google.protobuf import message_factory
+
     made: Any = message_factory.GetMessageClass(message)
     change = _changes(message, ())
     decode = msgspec.json.Decoder().decode

@@ -14,7 +14,13 @@ from headrace.options.choices import (
 )
 from headrace.options.converter_forms import KEY_CONVERTER, SUBJECT_NAME_STRATEGY, VALUE_CONVERTER
 from headrace.options.declarations.option import Group, option, optional
-from headrace.options.registry_forms import BEARER_SOURCE, CREDENTIALS_SOURCE, REGISTRY_URLS, USER_INFO
+from headrace.options.registry_forms import (
+    BEARER_SOURCE,
+    CREDENTIALS_SOURCE,
+    GLUE_COMPATIBILITIES,
+    REGISTRY_URLS,
+    USER_INFO,
+)
 from headrace.options.source_forms import (
     HEADER_SOURCE,
     KEY_SOURCE,
@@ -348,8 +354,8 @@ GLUE_REGION = optional(
     "aws.glue.region",
     TEXT,
     Group.RECORDS,
-    "The region of AWS Glue's schema registry, for a sink that reads by AWSKafkaAvroConverter, Glue's "
-    "JsonSchemaConverter or ProtobufSchemaConverter, with the connector's own AWS credentials.",
+    "The region of AWS Glue's schema registry, by which AWSKafkaAvroConverter, Glue's JsonSchemaConverter "
+    "and ProtobufSchemaConverter read and write, with the connector's own AWS credentials.",
     importance="LOW",
     default_says="`aws.s3.region`",
     aliases=("value.converter.region", "key.converter.region"),
@@ -361,6 +367,43 @@ GLUE_ENDPOINT = optional(
     "Where Glue answers, if not at its region's own address.",
     importance="LOW",
     aliases=("value.converter.endpoint", "key.converter.endpoint"),
+)
+GLUE_REGISTRY = option(
+    "aws.glue.registry.name",
+    TEXT,
+    "default-registry",
+    Group.RECORDS,
+    "The registry of Glue's in which a source has the schemas of its values.",
+    importance="LOW",
+    aliases=("value.converter.registry.name",),
+)
+GLUE_SCHEMA = optional(
+    "aws.glue.schema.name",
+    TEXT,
+    Group.RECORDS,
+    "The schema there of which a source's values have a version.",
+    importance="LOW",
+    default_says="the topic",
+    aliases=("value.converter.schemaName",),
+)
+GLUE_AUTO_REGISTER = option(
+    "aws.glue.auto.register.schemas",
+    BOOLEAN,
+    "false",
+    Group.RECORDS,
+    "Register the schemas of objects in Glue's registry as they are met. `false`, as in AWS's converters: "
+    "they must be there.",
+    importance="LOW",
+    aliases=("value.converter.schemaAutoRegistrationEnabled",),
+)
+GLUE_COMPATIBILITY = option(
+    "aws.glue.compatibility",
+    GLUE_COMPATIBILITIES,
+    "backward",
+    Group.RECORDS,
+    "Which changes a schema of Glue's bears that a source creates.",
+    importance="LOW",
+    aliases=("value.converter.compatibility",),
 )
 REGISTRY_AUTO_REGISTER = option(
     "schema.registry.auto.register.schemas",

@@ -84,11 +84,16 @@ _DEFAULTS: Final[dict[str, dict[str, str]]] = {
 _GLUE_CLASSES: Final = "com.amazonaws.services.schemaregistry."
 _GLUE_WRITES: Final = _names(
     """
-    registry.name schemaAutoRegistrationEnabled schemaName schemaNameGenerationClass compatibility description
-    tags compression dataFormat avroRecordType cacheSize timeToLiveMillis userAgentApp
+    registry.name schemaAutoRegistrationEnabled schemaName schemaNameGenerationClass compatibility compression
+    """
+)
+_GLUE_READS: Final = _names(
+    """
+    description tags dataFormat avroRecordType cacheSize timeToLiveMillis userAgentApp
     jacksonSerializationFeatures protobufMessageType
     """
 )
+_GLUE_NEEDLESS: Final = _GLUE_WRITES | _GLUE_READS
 _NEEDLESS_SUFFIXES: Final = {
     "schemas.cache.size": "schemas are remembered anyway",
     "schemas.cache.config": "schemas are remembered anyway",
@@ -116,8 +121,8 @@ def needless_of_converter(converter: str, suffix: str, text: str, *, writes: boo
     if not converter or converter.endswith(_PLAIN):
         is_other = suffix == "encoding" and value.replace("-", "") != "utf8"
         return None if is_other else "the converter has no other option"
-    if converter.startswith(_GLUE_CLASSES) and suffix in _GLUE_WRITES:
-        return "a sink reads each record by the schema that it names"
+    if converter.startswith(_GLUE_CLASSES) and suffix in (_GLUE_READS if writes else _GLUE_NEEDLESS):
+        return "it decides nothing of what is in records"
     if _DEFAULTS.get(converter, {}).get(suffix) == value:
         return _DEFAULT
     needless = dict(_NEEDLESS_SUFFIXES)

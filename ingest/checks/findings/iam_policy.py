@@ -105,8 +105,7 @@ def _source_run(settings: Settings) -> list[Statement]:
     if restore is not None and restore.layout in {None, LayoutName.CONFLUENT}:
         # Where tombstones belong, by the offsets in the tags of value objects.
         found.append(_on_objects(settings, "tags", "s3:GetObjectTagging"))
-    found += _inventory(settings)
-    found += _post_action(settings)
+    found += [*_inventory(settings), *_glue_writing(settings), *_post_action(settings)]
     if settings.sqs is not None:
         actions = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"]
         found.append(_allow("queue", [f"sqs:{action}" for action in actions], _queue(settings)))
@@ -118,6 +117,20 @@ def _inventory(settings: Settings) -> list[Statement]:
     urls = settings.discovery.initial_inventory
     folders = dict.fromkeys(f"arn:aws:s3:::{inventory_folder(url)}*" for url in urls)
     return [_allow("inventory", ["s3:GetObject"], _one_or_all(list(folders)))] if folders else []
+
+
+def _glue_writing(settings: Settings) -> list[Statement]:
+    """The versions of schemas that values name in Glue's registry."""
+    glue = settings.format.glue
+    if glue is None:
+        return []
+    actions = ["glue:GetSchemaByDefinition", "glue:GetSchemaVersion"]
+    if glue.auto_register:
+        actions += ["glue:RegisterSchemaVersion", "glue:CreateSchema"]
+    place = f"arn:aws:glue:{glue.where.region}:*"
+    return [
+        _allow("schemas", actions, [f"{place}:registry/{glue.registry}", f"{place}:schema/{glue.registry}/*"])
+    ]
 
 
 def _post_action(settings: Settings) -> list[Statement]:

@@ -1,11 +1,6 @@
 """AWS Glue's framing and registry, which is a server of the test's: LocalStack has none."""
 
-import json
-import threading
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -18,66 +13,11 @@ from headrace.options.sink_settings import OutputFormat
 from tests.headrace.formats.encoding.outputs import converters, fetched, output
 from tests.headrace.formats.encoding.registry import datum
 from tests.headrace.options.loading import load_with, problems_with
+from tests.support.glue_server import served
 
 _AWS: Final = "com.amazonaws.services.schemaregistry.kafkaconnect"
 _AVRO: Final[dict[str, Any]] = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
 _JSON: Final[dict[str, Any]] = {"type": "object", "properties": {"a": {"type": "integer"}}}
-
-
-class _Glue:
-    """Schemas by the ids of their versions; `refuse` is what it answers instead."""
-
-    def __init__(self) -> None:
-        self.schemas: dict[str, tuple[str, str]] = {}
-        self.asked: list[tuple[str, str]] = []
-        self.refuse: tuple[int, str] | None = None
-
-    def add(self, kind: str, schema: Any) -> UUID:
-        """A schema version, and its id."""
-        made = uuid4()
-        self.schemas[str(made)] = kind, schema if isinstance(schema, str) else json.dumps(schema)
-        return made
-
-    def answer(self, request: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
-        """What GetSchemaVersion answers."""
-        number = request["SchemaVersionId"]
-        self.asked.append((number, authorization))
-        if self.refuse is not None:
-            return self.refuse[0], {"__type": self.refuse[1], "Message": "no"}
-        if number not in self.schemas:
-            return 400, {"__type": "EntityNotFoundException", "Message": "Schema version is not found."}
-        kind, text = self.schemas[number]
-        return 200, {"SchemaVersionId": number, "DataFormat": kind, "SchemaDefinition": text}
-
-
-@contextmanager
-def _served() -> Iterator[tuple[_Glue, str]]:
-    glue = _Glue()
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
-
-        def do_POST(self) -> None:
-            assert self.headers["X-Amz-Target"] == "AWSGlue.GetSchemaVersion"
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, shape = glue.answer(request, str(self.headers["Authorization"]))
-            body = json.dumps(shape).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/x-amz-json-1.1")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=[0.02])
-    thread.start()
-    try:
-        yield glue, f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _framed(number: UUID, content: bytes, *, packed: bool = False) -> bytes:
@@ -118,7 +58,7 @@ def _converter(settings: Settings, wanted: OutputFormat = OutputFormat.PARQUET) 
 )
 def test_values_are_read_by_their_versions(converter: str, kind: str, schema: Any, content: bytes) -> None:
     """Compressed or not, each schema asked for once, with the connector's keys and the region given."""
-    with _served() as (glue, url):
+    with served() as (glue, url):
         one, other = glue.add(kind, schema), glue.add(kind, schema)
         settings = _settings(converter, url, **{"value.converter.region": "eu-west-3"})
         values = [_framed(one, content), _framed(other, content, packed=True), None, _framed(one, content)]
@@ -146,7 +86,7 @@ _NAMED: Final = ["b", "a", "d", "c", None, "z"]
 
 def test_messages_are_named_by_their_numbers() -> None:
     """In the order of their full names, those within others and of maps too; compressed with the value."""
-    with _served() as (glue, url):
+    with served() as (glue, url):
         one = glue.add("PROTOBUF", _PROTOBUF)
         numbers = [number for number, name in enumerate(_NAMED) if name is not None]
         values = [_framed(one, bytes([number, 8, 9]), packed=number % 2 == 0) for number in numbers]
@@ -165,7 +105,7 @@ def test_messages_are_named_by_their_numbers() -> None:
 def test_numbers_of_messages_that_are_none_are_faults() -> None:
     """Beyond the last, longer than numbers are, or not there."""
     many = "".join(f"message M{number:03} {{ int32 a = 1; }}" for number in range(200))
-    with _served() as (glue, url):
+    with served() as (glue, url):
         one = glue.add("PROTOBUF", f'syntax = "proto3"; {many}')
         values = [
             _framed(one, each) for each in (b"\xc7\x01\x08\x09", b"\xc8\x01", b"\xff" * 6, b"", b"\x80")
@@ -180,7 +120,7 @@ def test_numbers_of_messages_that_are_none_are_faults() -> None:
 
 def test_what_is_framed_otherwise_is_a_fault() -> None:
     """Confluent's framing, another version, another compression, what is not compressed; an unknown id."""
-    with _served() as (glue, url):
+    with served() as (glue, url):
         known, protobuf = glue.add("JSON", _JSON), glue.add("PROTOBUF", {})
         values = [
             b"\x00\x00\x00\x00\x01{}",
@@ -209,7 +149,7 @@ def test_a_registry_that_refuses_holds_the_records(
     refuse: tuple[int, str], error: type[Exception], sentence: str
 ) -> None:
     """It is no fault of theirs; when it answers they are read."""
-    with _served() as (glue, url):
+    with served() as (glue, url):
         value = _framed(glue.add("JSON", _JSON), b'{"a":1}')
         converter = _converter(_settings("jsonschema.JsonSchemaConverter", url))
         glue.refuse = refuse
@@ -219,9 +159,9 @@ def test_a_registry_that_refuses_holds_the_records(
         assert converter.convert(fetched([value])).faults == ()
 
 
-def test_glue_is_for_sinks_and_needs_no_address() -> None:
+def test_glue_reads_keys_in_sinks_alone_and_needs_no_address() -> None:
     """A source says so in a sentence; no secret of it is shown."""
-    problems = problems_with({"input.format": "avro", "value.converter": f"{_AWS}.AWSKafkaAvroConverter"})
+    problems = problems_with({"input.format": "avro", "key.converter": f"{_AWS}.AWSKafkaAvroConverter"})
 
-    assert any("reads in a sink alone" in str(problem) for problem in problems)
+    assert ["reads keys in a sink" in str(problem) for problem in problems] == [True]
     assert "shh" not in repr(_settings("AWSKafkaAvroConverter", "http://127.0.0.1:1"))
