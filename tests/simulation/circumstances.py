@@ -123,7 +123,7 @@ SOURCE: Final = {
             "post.action": ("delete", "move:done/", None),
             "input.format": "jsonl",
         },
-        ("pause", "kill", "s3"),
+        ("replaced before it is read", "replaced before it goes", "pause", "kill"),
         names=1,
     ),
     "a slot that comes back": Circumstance(

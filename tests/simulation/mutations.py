@@ -145,6 +145,20 @@ MUTATIONS: Final = {
         'side = "keys" if place.is_tombstone else place.side',
         "side = place.side",
     ),
+    "what is gone is recalled": Mutation(
+        "restore",
+        "after a restart the ledger shows which side objects a topic has",
+        "ingest/source/catalogue/side_objects.py",
+        "            self._recall(pending.object.id.bucket, place)\n",
+        "",
+    ),
+    "a late start is none to wait for": Mutation(
+        "sink",
+        "a slot that is free is started where Spark is late with another",
+        "ingest/service/sink/sink_slots.py",
+        "SlotState.STARTING)} - {*self._absent}",
+        "SlotState.STARTING)}",
+    ),
     "another bucket": Mutation(
         "source",
         "what is remembered of a first start belongs to its bucket",
@@ -163,7 +177,7 @@ MUTATIONS: Final = {
         "source",
         "tasks that Spark does not start are a problem",
         "ingest/service/slot_states.py",
-        "if not self._up and began is not None and self._now() - began > _LATE_SECONDS:",
+        "if not self._up and began is not None and self._is_late(began):",
         "if began is not None and began < 0:",
     ),
     "messages that come again": Mutation(

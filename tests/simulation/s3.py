@@ -80,6 +80,8 @@ class Bucket:
         self.lifecycle_days: int | None = None
         self.on_taken: Callable[[str, str, StoredObject], None] = lambda _bucket, _key, _stored: None
         """Called with what a client is about to delete."""
+        self.on_replaced: Callable[[str, str], None] = lambda _bucket, _key: None
+        """Called where somebody replaces an object just before a client's call reaches it."""
         self._numbers = itertools.count(1)
 
     def make(self, bucket: str) -> None:
@@ -422,6 +424,8 @@ class SimulatedS3:
             raise refused(operation, "403" if operation == "HeadObject" else "AccessDenied", 403)
         if given["Bucket"] not in self._all.objects:
             raise refused(operation, "NoSuchBucket", 404)
+        if given.get("Key") in self._all.objects[given["Bucket"]] and weather.strikes("replaced", operation):
+            self._all.on_replaced(given["Bucket"], given["Key"])
         answer = act()
         if weather.strikes("lost", operation):
             kernel.sleep(20.0)

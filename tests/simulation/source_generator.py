@@ -98,6 +98,8 @@ _WITH_TIMES: Final = ("jsonl", "json")
 SOURCE_FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     **FAULTS,
     "queue away": {"seconds": 40.0},
+    "replaced before it is read": {"kind": "replaced GetObject", "count": 1},
+    "replaced before it goes": {"kind": "replaced DeleteObject", "count": 1},
 }
 OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "replay": {"from_start": False},
@@ -166,7 +168,7 @@ def source_scenario(seed: int) -> Scenario:
     )
 
 
-_TIME_MS: Final = 1_700_000_000_000
+TIME_MS: Final = 1_700_000_000_000
 _SIZES: Final = (0, 0, 50, 50, 900)
 
 
@@ -191,7 +193,7 @@ def _objects(rng: random.Random, about: Circumstance | None, *, several: bool) -
                 rng.choice((b"no JSON", b"{", b"\xff"))
                 if bad
                 else json.dumps(
-                    {"n": f"{number}-{row}", "x": "y" * rng.choice(_SIZES), "t": _TIME_MS, "d": {"e": row}}
+                    {"n": f"{number}-{row}", "x": "y" * rng.choice(_SIZES), "t": TIME_MS, "d": {"e": row}}
                 ).encode()
             )
         body = rng.choice((b"\n", b"\n", b"\r\n")).join(lines) + rng.choice((b"\n", b""))

@@ -38,7 +38,7 @@ def _once(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
     is_exact = scenario.options.get("exactly.once.support") != "disabled"
     seen: Counter[Row] = Counter()
     known: Counter[Row] = Counter()
-    for given in scenario.records:
+    for given in outcome.given:
         known.update(rows_of_object(given)[0])
     for record in itertools.chain.from_iterable(outcome.records):
         rows = [row for row in rows_in(record.value) if row in known]
@@ -61,9 +61,9 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
     # Of two buckets two objects may have the same rows.
     needed: Counter[Row] = Counter()
     for number in set(judged) - outcome.misread:
-        needed.update(rows_of_object(scenario.records[number])[0])
+        needed.update(rows_of_object(outcome.given[number])[0])
     for number in judged:
-        given = scenario.records[number]
+        given = outcome.given[number]
         entry = outcome.ledger.get(outcome.ids[number])
         if entry is None:
             yield Finding("once", f"{outcome.ids[number].url} is unknown to the ledger")
@@ -93,7 +93,7 @@ def _judged(scenario: Scenario, outcome: SourceOutcome) -> Iterator[int]:
     for number in outcome.whole:
         entry = outcome.ledger.get(outcome.ids[number])
         is_quarantined = entry is not None and entry.state is State.QUARANTINED
-        if _is_wanted(scenario, scenario.records[number].topic) and not is_quarantined:
+        if _is_wanted(scenario, outcome.given[number].topic) and not is_quarantined:
             yield number
 
 
@@ -126,7 +126,7 @@ def _order(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
         return
     found = [
         (row, number, place)
-        for number, given in enumerate(scenario.records)
+        for number, given in enumerate(outcome.given)
         for place, row in enumerate(rows_of_object(given)[0])
     ]
     times = Counter(row for row, _, _ in found)
@@ -140,7 +140,7 @@ def _order(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
                 continue
             number, place = places[row]
             if place < last.get(number, -1):
-                yield Finding("once", f"rows of {scenario.records[number].topic} are out of their order")
+                yield Finding("once", f"rows of {outcome.given[number].topic} are out of their order")
                 return
             last[number] = place
 

@@ -1,6 +1,7 @@
 """Runs a scenario of the source, and gives back what came of it."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -12,10 +13,13 @@ from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.objects import encoded, form_of, row_of, rows_of_object
 from tests.simulation.operations import Operations
 from tests.simulation.s3 import StoredObject
-from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import Given, Scenario
 from tests.simulation.sink_generator import LETTERS
-from tests.simulation.source_generator import INCOMING, INVENTORIES, MOVED, SECOND, TOPIC
+from tests.simulation.source_generator import INCOMING, INVENTORIES, MOVED, SECOND, TIME_MS, TOPIC
 from tests.support.inventory import Inventory, InventoryRow, inventory
+
+# Behind the numbers of all rows of scenarios.
+_REPLACED = 1000
 
 
 @dataclass
@@ -31,6 +35,8 @@ class SourceOutcome(Ended):
     """What was taken from the bucket while rows of it were missing in Kafka."""
     repeats: int = 0
     """How often an operator has asked for everything again."""
+    given: list[Given] = field(default_factory=list)
+    """The objects that came, by number: those of the scenario, and what replaced some of them."""
     misread: set[int] = field(default_factory=set)
     """Numbers of the objects that a process with another `input.format` than theirs may have read."""
     forms: dict[int, str] = field(default_factory=dict)
@@ -64,7 +70,9 @@ class _SourceCourse(Course):
         self._stored: dict[int, bytes] = {}
         self._buckets: tuple[str, ...] = (INCOMING,)
         self._operations = Operations(self)
+        outcome.given = list(scenario.records)
         made.bucket.on_taken = self._taken
+        made.bucket.on_replaced = self._replaced
 
     def prepare(self) -> None:
         """See Course."""
@@ -127,27 +135,43 @@ class _SourceCourse(Course):
         self._away = {place: number for place, number in known.items() if place not in self._put}
 
     def _upload(self, begin: int, end: int, late: float) -> None:
-        made = self.made
         self._move_house()
-        form = form_of(self.options)
         for number in range(begin, min(end, len(self.scenario.records))):
             given = self.scenario.records[number]
             bucket = self._buckets[given.partition % len(self._buckets)]
-            place = bucket, given.topic
-            if place in self._put:
-                self._touched.add(self._put[place])
-            self._put[place] = number
-            body = self._stored[number] = encoded(given, form)
-            etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
-            self._outcome.forms[number] = form
-            self._outcome.ids[number] = ObjectId(bucket, given.topic, etag)
-            if any(form_of(one.options) != form for one in self.alive):
-                self._outcome.misread.add(number)
-            stored = StoredObject(body, f'"{etag}"', {}, made.bucket.now_ms())
-            made.bucket.put(bucket, given.topic, stored, "put")
-            made.queue.announce(
-                bucket, given.topic, etag=etag, size=len(body), after=0.0 if self.calm else late
-            )
+            self._put_one(number, bucket, form_of(self.options), late)
+
+    def _put_one(self, number: int, bucket: str, form: str, late: float) -> None:
+        """Put the object of a number, whose message comes so late."""
+        made, given = self.made, self._outcome.given[number]
+        place = bucket, given.topic
+        if place in self._put:
+            self._touched.add(self._put[place])
+        self._put[place] = number
+        body = self._stored[number] = encoded(given, form)
+        etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
+        self._outcome.forms[number] = form
+        self._outcome.ids[number] = ObjectId(bucket, given.topic, etag)
+        if any(form_of(one.options) != form for one in self.alive):
+            self._outcome.misread.add(number)
+        stored = StoredObject(body, f'"{etag}"', {}, made.bucket.now_ms())
+        made.bucket.put(bucket, given.topic, stored, "put")
+        late = 0.0 if self.calm else late
+        made.queue.announce(bucket, given.topic, etag=etag, size=len(body), after=late)
+
+    def _replaced(self, bucket: str, key: str) -> None:
+        """Somebody replaces an object by one with another row, while a client is on its way to it."""
+        old = self._put.get((bucket, key))
+        if old is None:
+            return
+        number = len(self._outcome.given)
+        # As long as the old one, where it can be: a length says nothing then.
+        given = self._outcome.given[old]
+        row = {"n": f"{_REPLACED + number}-0", "x": "", "t": TIME_MS}
+        row["x"] = "y" * (len(given.value or b"") - len(json.dumps(row)))
+        value = json.dumps(row).encode()
+        self._outcome.given.append(replace(given, value=value))
+        self._put_one(number, bucket, self._outcome.forms[old], 0.0)
 
     def start(self, **changes: str) -> Instance:
         """See Course."""
@@ -186,7 +210,7 @@ class _SourceCourse(Course):
             return
         seen = {row_of(record.value) for partition in self._partitions() for record in partition}
         seen |= {row_of(record.value) for record in self.made.broker.visible(LETTERS, 0)}
-        good, _ = rows_of_object(self.scenario.records[number])
+        good, _ = rows_of_object(self._outcome.given[number])
         missing = [row for row in good if row not in seen]
         if missing:
             self._outcome.too_early.append(f"{key} was taken with {len(missing)} of {len(good)} rows missing")
