@@ -63,7 +63,7 @@ class Coverage:
 
     def line(self) -> str:
         """A line of a table: covered pairs of all; some values of options exclude each other."""
-        sizes = [len(set(values)) for values in self._dimensions.values()]
+        sizes = [len({*values, None}) for values in self._dimensions.values()]
         values, faults = sum(sizes), len(_FAULTS[self._direction])
         operations = len(_OPERATIONS[self._direction])
         possible = sum(one * other for one, other in itertools.combinations(sizes, 2))
