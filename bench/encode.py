@@ -24,8 +24,7 @@ from headrace.conversion.encoders import new_encoder
 from headrace.conversion.record_converter import RecordConverter
 from headrace.formats.encoding import schema_of
 from headrace.formats.records.registry import frame
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import TIMESTAMP_CREATED, KafkaRecords
+from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression, JsonFormat, SubjectNameStrategy
 from headrace.options.registry_settings import RegistrySettings

@@ -28,12 +28,12 @@ from headrace.kafka.cache_view import CacheLedgerView
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model import clock
-from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ListingPage
 from headrace.vendors.load import load
 from ingest.source.catalogue import Catalogue
 from ingest.source.object_selection import object_filter_of
-from listeners.backoff import Backoff
 from listeners.discovery_events import Counters, Event
+from listeners.failures import Backoff
 from listeners.inventory import InventoryReader
 from listeners.listing import Bucket, Lister
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from headrace.conversion.record_converter import RecordConverter
 from headrace.formats.transforms.record_chain import RecordChain
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import TIMESTAMP_CREATED, KafkaRecords
+from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.options.sink_settings import OutputField, SinkSettings
 from headrace.vendors.load import load
 

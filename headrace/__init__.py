@@ -14,8 +14,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.model.errors import HeadraceError, InvalidConfiguration
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration
 
 if TYPE_CHECKING:
     from headrace.connector import Connector, run

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import structlog
 
 from headrace.configuration import Config, settings_of
-from headrace.model.errors import HeadraceError, InvalidConfiguration, Unavailable
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration, Unavailable
 from headrace.options import Settings
 from headrace.process import logs
 from headrace.process.threads import start_thread

@@ -17,8 +17,7 @@ from headrace.configuration import settings_of
 from headrace.connector import Connector
 from headrace.connector import run as run_connector
 from headrace.frames import check_columns
-from headrace.model.errors import HeadraceError, InvalidConfiguration
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

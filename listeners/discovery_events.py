@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace.model.errors import HeadraceError
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import S3Object
+from headrace.model.objects import ListingPage, S3Object
 
 
 class Mode(StrEnum):

@@ -1,8 +1,13 @@
-"""What S3's and SQS's errors mean: by class and error code, never by text."""
+"""What S3's and SQS's errors mean: by class and error code, never by text.
 
+How long to wait before the next try: doubling, with jitter, up to a limit.
+"""
+
+import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from botocore import exceptions as boto
@@ -67,3 +72,16 @@ def _status(error: boto.ClientError) -> int:
 def _short(error: BaseException) -> str:
     """One line of an error; aiohttp's time-outs have no text at all."""
     return str(error) or type(error).__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """The shape of a backoff, in seconds."""
+
+    first: float
+    longest: float
+
+    def delay_seconds(self, failures: int) -> float:
+        """Seconds to wait after that many failures in a row (1 or more): half to all of the doubled pause."""
+        whole = min(self.longest, self.first * 2.0 ** min(failures - 1, 30))
+        return whole * random.uniform(0.5, 1.0)

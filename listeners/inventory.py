@@ -18,13 +18,11 @@ from headrace.formats.inventory_manifest import InventoryFile, InventoryRefused,
 from headrace.formats.inventory_rows import inventory_objects
 from headrace.model.errors import HeadraceError, ObjectError, ObjectSuperseded
 from headrace.model.objects import S3Object
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import bytes_text
+from headrace.model.text_formatting import bytes_text, printable
 from headrace.options.settings import Settings
 from headrace.s3.inventory import changed_file, unread_file
-from listeners.backoff import Backoff
 from listeners.discovery_events import Counters, InventoryWaits, Post
-from listeners.failures import translated_errors
+from listeners.failures import Backoff, translated_errors
 from listeners.listing import Lister
 
 _log = structlog.get_logger(__name__)

@@ -14,10 +14,9 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.options.settings import Settings, SqsSettings
 from headrace.process.threads import start_thread
 from listeners.async_clients import s3_client, sqs_client
-from listeners.backoff import Backoff
 from listeners.discovery import DiscoveryMonitor
 from listeners.discovery_events import Counters, HeadAnswer, ListingFailed, Post
-from listeners.failures import translated_errors
+from listeners.failures import Backoff, translated_errors
 from listeners.listing import Bucket, Lister
 from listeners.queue_calls import Queue
 from listeners.sqs import QueueOptions, SqsListener

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from headrace.model.errors import HeadraceError
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ObjectId, S3Object
-from listeners.backoff import Backoff
+from headrace.model.objects import ListingPage, ObjectId, S3Object
 from listeners.discovery_events import Counters, ListingBegun, ListingFailed, ListingKind, Post
-from listeners.failures import translated_errors
+from listeners.failures import Backoff, translated_errors
 
 PAGES_IN_FLIGHT: Final = 4
 _PAUSES: Final = Backoff(first=1.0, longest=20.0)

@@ -16,9 +16,8 @@ from typing import Any, BinaryIO, Final
 import botocore.session
 from botocore.exceptions import BotoCoreError
 
-from headrace.aws.service_models import load_service_models
-from spark.memory import container_bytes, limit_memory, worker_bytes
-from spark.unused import refuse_unused
+from headrace.aws.aws_credentials import load_service_models
+from spark.memory import container_bytes, limit_memory, refuse_unused, worker_bytes
 
 PRELOADED: Final = (
     "numpy",

@@ -2,6 +2,8 @@
 
 An object that makes its worker grow without bound must cost that worker, and nothing else: then it is found
 out as a suspect (docs/errors.md). Where the whole container dies with it, it would be read again and again.
+
+Libraries that others load only because they are installed, and that none of our processes uses.
 """
 
 import contextlib
@@ -9,6 +11,8 @@ import ctypes
 import functools
 import os
 import resource
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Final
 
@@ -67,3 +71,21 @@ def keep_freed_memory() -> None:
         return
     for name, size in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
         mallopt(name, size)
+
+
+UNUSED: Final = ("pandas",)
+
+
+class _Unused:
+    """Answers, as a finder of modules, that the unused ones are not there."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        """Nothing: the finders after it are asked. ModuleNotFoundError for an unused one."""
+        if name in UNUSED:
+            raise ModuleNotFoundError(f"{name} is not loaded: nothing of Headrace uses it", name=name)
+        return None
+
+
+def refuse_unused() -> None:
+    """Have them not found in this process: where PySpark and pyarrow find pandas it takes half a second."""
+    sys.meta_path.insert(0, _Unused())

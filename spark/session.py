@@ -1,7 +1,15 @@
-"""The SparkContext, built in one place."""
+"""The SparkContext, built in one place.
 
+Our own packages as one archive, for executors that have the libraries but not Headrace.
+"""
+
+import shutil
 import sys
+import tempfile
+import weakref
+import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -10,9 +18,23 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
 from headrace.model.errors import Unavailable
-from spark.code_archive import build_code_archive
 from spark.jvm import END_SECONDS, ENDING, Jvm, end_jvm
 from spark.spark_conf import is_local, spark_conf
+
+
+def build_code_archive(kept_by: object) -> Path:
+    """An archive of our packages; it is removed when `kept_by` is garbage."""
+    top = Path(__file__).parent.parent
+    folder = tempfile.mkdtemp(prefix="headrace-")
+    # Executors fetch the file when they come up, which may be any time later.
+    weakref.finalize(kept_by, shutil.rmtree, folder, ignore_errors=True)
+    archive = Path(folder) / "headrace.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for package in ("headrace", "ingest", "listeners", "spark"):
+            for module in sorted((top / package).rglob("*.py")):
+                packed.write(module, module.relative_to(top))
+    return archive
+
 
 log = structlog.get_logger(__name__)
 

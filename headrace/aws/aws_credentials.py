@@ -2,12 +2,18 @@
 
 Whatever fails while credentials are resolved or renewed is AccessDenied, with a sentence that names the
 option they come from: it is true of all objects and no object's fault. The next request tries again.
+
+botocore's descriptions of S3, SQS and STS, read and kept once for all clients of a process.
+
+Each session of botocore reads them again: 12 MiB and a sixth of a second for each client, in a process that
+makes one for each connector and each of its parts.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 import botocore.session
@@ -19,13 +25,41 @@ from botocore.credentials import (
 )
 from botocore.credentials import Credentials as BotocoreCredentials
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.loaders import Loader, create_loader
 
 from headrace.aws.aws_errors import AwsRefusal, classify
-from headrace.aws.service_models import share_service_models
 from headrace.model.errors import AccessDenied, HeadraceError
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.options.choices import CredentialsProvider
 from headrace.options.settings import Credentials, ProviderCredentials, RoleCredentials, StaticCredentials
+
+SERVICES: Final = ("s3", "sqs", "sts")
+
+
+def share_service_models(session: Any) -> None:
+    """Have a session, of botocore or aiobotocore, use the descriptions that others have read.
+
+    Those of another AWS_DATA_PATH, or of another profile's, stay apart.
+    """
+    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
+
+
+def load_service_models(session: Any) -> None:
+    """Read what clients need, so that processes that are forked from this one have it."""
+    share_service_models(session)
+    loader = session.get_component("data_loader")
+    for name in ("endpoints", "sdk-default-configuration", "partitions", "_retry"):
+        loader.load_data(name)
+    for service in SERVICES:
+        for kind in ("service-2", "endpoint-rule-set-1"):
+            loader.load_service_model(service, kind)
+
+
+@cache
+def _loader(data_path: str | None) -> Loader:
+    # Whoever asks for the same file at the same time reads it twice, and nothing else happens.
+    return create_loader(data_path)
+
 
 # botocore's names for the sources of its own chain; only these are asked when one is named.
 METHODS: Final[Mapping[CredentialsProvider, frozenset[str]]] = {

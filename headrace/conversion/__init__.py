@@ -4,5 +4,5 @@ archives          the decoder of an archive's objects; joined reads values with 
 record_converter  a fetch of one partition as runs of one schema, and faults; sink_records with its transforms
 source_records    what an object's rows become when there are transforms
 encoders          the encoder of each layout and format; side_rows those of keys and headers
-row_fit           values that are not what their schema says; writable_runs, layout_rows_check
+writable_runs     runs of one schema, and values that are not what it says; layout_rows_check
 """

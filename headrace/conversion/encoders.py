@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from headrace.formats.arrow import column_of_arrow
-from headrace.formats.compression.blocks import SUFFIXES
+from headrace.formats.compression.plain import SUFFIXES
 from headrace.formats.converted_records import ConvertedRecords, InferredValues
 from headrace.formats.encoding.avro_encoder import AvroEncoder
 from headrace.formats.encoding.connect_values import (
@@ -29,13 +29,12 @@ from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
 from headrace.options.sink_settings import OutputFormat, OutputSettings
 from headrace.vendors.aiven.columns import AivenAvroEncoder, aiven_parquet
-from headrace.vendors.aiven.csv_lines import AivenCsvRows
+from headrace.vendors.aiven.csv_rows import AivenCsvRows
 from headrace.vendors.aiven.json_lines import AivenJsonRows
 from headrace.vendors.lenses.envelope import envelope_encoder
 from headrace.vendors.lenses.text_lines import LensesCsvRows, LensesTextRows
 from headrace.vendors.lenses.values import LensesJsonRows
-from headrace.vendors.quix.json_lines import QuixJsonRows
-from headrace.vendors.quix.parquet import quix_parquet
+from headrace.vendors.quix.rows import QuixJsonRows, quix_parquet
 
 _EXTENSIONS: Final[dict[OutputFormat, str]] = {
     OutputFormat.JSONL: ".jsonl",

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from headrace.formats.converted_records import MISSING, InferredValues
 from headrace.formats.converters.plain_converters import without_nulls
 from headrace.formats.converters.segments import RowFaults, Segment
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import KafkaRecords
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings
 from headrace.vendors.aiven.written_rows import unfit_headers
-from headrace.vendors.quix.parquet import COLUMNS
+from headrace.vendors.quix.rows import COLUMNS
 
 _NOT_BYTES: Final = (
     "it has headers, which Aiven's csv holds as bytes: set header.converter to "

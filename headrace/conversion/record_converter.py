@@ -17,15 +17,18 @@ from headrace.formats.converted_records import (
     RecordFault,
 )
 from headrace.formats.converters.choice import column_converter
-from headrace.formats.converters.header_converter import HeaderConverter, check_headers_beside
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
-from headrace.formats.converters.plain_converters import null_rows, without_empty, without_nulls
-from headrace.formats.converters.runs import runs
-from headrace.formats.converters.segments import RowFaults, Segment
-from headrace.formats.encoding.connect_fit import unwritable
+from headrace.formats.converters.plain_converters import (
+    HeaderConverter,
+    check_headers_beside,
+    null_rows,
+    without_empty,
+    without_nulls,
+)
+from headrace.formats.converters.segments import RowFaults, Segment, runs
+from headrace.formats.encoding.connect_values import unwritable
 from headrace.formats.encoding.row_schema import PartSchema
-from headrace.model.columns import Numbers
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import KafkaRecords, Numbers
 from headrace.names.archive_names import LayoutName
 from headrace.options.registry_settings import GlueSettings
 from headrace.options.sink_settings import (

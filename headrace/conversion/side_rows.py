@@ -31,14 +31,19 @@ from headrace.formats.encoding.connect_values import (
 from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.formats.encoding.json_members import base64_texts
 from headrace.formats.encoding.json_rows import bare_json
-from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array, part_type
+from headrace.formats.encoding.parquet_encoder import (
+    ParquetTables,
+    part_array,
+    part_type,
+    stored,
+    stored_type,
+)
 from headrace.formats.encoding.row_schema import PartSchema, RowSchema
 from headrace.formats.encoding.row_texts import joined, text_of
-from headrace.formats.encoding.storable import stored, stored_type
 from headrace.formats.encoding.text_encoder import LineEncoder, SeparatedRows, steps
 from headrace.formats.header_values import header_text
 from headrace.formats.records.varint import varint
-from headrace.model.kafka_records import Headers
+from headrace.model.columns import Headers
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import (
     ConverterKind,

@@ -17,14 +17,12 @@ from headrace.conversion.record_converter import (
 from headrace.conversion.writable_runs import WritableRuns
 from headrace.formats.converted_records import Conversion, ConvertedRecords, Form, RecordFault
 from headrace.formats.converters.choice import makes_columns
-from headrace.formats.converters.header_converter import check_headers_beside
 from headrace.formats.converters.json_converter import JsonConverter
-from headrace.formats.converters.runs import runs
-from headrace.formats.converters.segments import RowFaults, Segment
+from headrace.formats.converters.plain_converters import check_headers_beside
+from headrace.formats.converters.segments import RowFaults, Segment, runs
 from headrace.formats.transforms.record_chain import RecordChain
 from headrace.model.clock import wall_ms
-from headrace.model.columns import Numbers
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import KafkaRecords, Numbers
 from headrace.options.sink_settings import NullValues, OutputField, SinkSettings
 
 

@@ -11,14 +11,21 @@ from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords
 from headrace.formats.converters.plain_columns import PlainColumn
 from headrace.formats.encoding.json_members import JsonKind, json_kinds, utf8_rows
 from headrace.formats.records.record_builder import without_rows
-from headrace.formats.transforms.header_steps import header_texts
+from headrace.formats.transforms.header_topic_steps import header_texts
 from headrace.formats.transforms.record_chain import RecordChain
 from headrace.formats.transforms.row_batches import by_topic, selected
 from headrace.model.clock import wall_ms
-from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, null_column
-from headrace.model.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
-from headrace.model.record_target import RecordTarget
-from headrace.model.rows import RowBatch
+from headrace.model.columns import (
+    NULL_LENGTH,
+    TIMESTAMP_CREATED,
+    Column,
+    Headers,
+    KafkaRecords,
+    Numbers,
+    column_of,
+    null_column,
+)
+from headrace.model.rows import RecordTarget, RowBatch
 from headrace.options.choices import InputFormat, ValueFormat
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import TransformChain

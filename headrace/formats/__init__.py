@@ -1,13 +1,13 @@
 """The formats: how a source becomes batches of rows. A new format is one module and one line in `detected`.
 
-jsonl        JSON Lines: lines, json_check, json_batches; line_splits cuts objects of lines
+jsonl        JSON Lines: lines cuts lines, and objects of lines; json_batches checks and gathers them
 json_array   one JSON array, which json_path finds where it is inside a document, or what json_sequence reads:
-             JSON objects one after another; json_marks has the brackets of both
+             JSON objects one after another
 csv_objects  CSV: csv_rows cuts rows, csv_fields reads and writes them
 text         lines, or text by patterns; line_patterns makes objects of lines
 chunks       bytes
 avro         object container files: avro_container and avro_schema, avro_columns and avro_data read them,
-             avro_rows writes JSON; avro_cost and avro_unions hold what they claim against what they are
+             avro_rows writes JSON; avro_skip and avro_columns hold what they claim against what they are
 parquet      Parquet: parquet_footer and parquet_schema adapt what others write to Arrow, parquet_groups
              reads through ranged_file as many rows as parquet_weights allows, arrow_rows and variant_rows
              write JSON
@@ -19,8 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from headrace.formats.decoder import Decoder, Splitter
-    from headrace.formats.detected import DECODERS, SPLITTERS
+    from headrace.formats.detected import DECODERS, SPLITTERS, Decoder, Splitter
     from headrace.formats.records.decode_options import DecodeOptions
 
 __all__ = ["DECODERS", "SPLITTERS", "DecodeOptions", "Decoder", "Splitter"]
@@ -30,8 +29,8 @@ _HOMES: Final = {
     "DECODERS": "detected",
     "SPLITTERS": "detected",
     "DecodeOptions": "records.decode_options",
-    "Decoder": "decoder",
-    "Splitter": "decoder",
+    "Decoder": "detected",
+    "Splitter": "detected",
 }
 
 

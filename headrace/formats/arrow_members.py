@@ -9,10 +9,8 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import column_of_arrow
 from headrace.formats.encodings import from_base64
 from headrace.formats.json_members import as_bytes, with_nulls
-from headrace.formats.record_columns import Faults
-from headrace.formats.row_readers import ToJson
-from headrace.model.columns import Column, Numbers
-from headrace.model.kafka_records import Headers
+from headrace.formats.record_columns import Faults, ToJson
+from headrace.model.columns import Column, Headers, Numbers
 from headrace.options.restoring import Form
 
 _STRINGS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import map_lists
+from headrace.formats.arrow import Pieces, gathered, joined, map_lists
 from headrace.formats.arrow_scalars import scalar_pieces, uuid_pieces
-from headrace.formats.arrow_text import Pieces, gathered, joined
 from headrace.formats.parquet_int96 import NAME as INT96
 from headrace.formats.parquet_int96 import int96_pieces
 from headrace.formats.parquet_maps import NAME as MAP

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow_text import Pieces, escaped
+from headrace.formats.arrow import Pieces, escaped
 from headrace.options.choices import JsonFormat
 
 _QUOTE: Final = '"'

@@ -9,19 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow_rows import as_column, json_values
-from headrace.formats.avro_columns import ColumnReader
+from headrace.formats.avro_columns import ColumnReader, has_unions
 from headrace.formats.avro_container import Block
-from headrace.formats.avro_cost import COST_BYTES, text_sizes
 from headrace.formats.avro_data import KEY, VALUE, Datum, DatumReader
 from headrace.formats.avro_rows import ValueFault, column_texts, value_texts
 from headrace.formats.avro_schema import Node
-from headrace.formats.avro_skip import DatumError
-from headrace.formats.avro_unions import has_unions
-from headrace.formats.bare_rows import BareArrowRows
-from headrace.formats.record_columns import Faults
+from headrace.formats.avro_skip import COST_BYTES, DatumError, text_sizes
+from headrace.formats.cut_rows import BareArrowRows
+from headrace.formats.record_columns import Faults, RowShape
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
-from headrace.formats.row_readers import RowShape
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BlockPosition
 from headrace.model.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch

@@ -3,20 +3,148 @@
 polars does not say whether it used all bytes of a block. So one datum of our own is put after the others:
 when it comes back as it went in, everything before it was cut where it should be. Whatever polars does not
 read (it may refuse, or panic) goes datum by datum, which also finds out what is wrong with it.
+
+Whether the branches that data name exist, seen from columns that polars has read.
+
+polars takes any branch that is not null's for the other one. So each union's index is compared where it has
+to be: the columns say how long every datum before it is. Numbers and blocks that are written longer than
+they need be show in the sum, and such data are read one by one.
 """
 
 import io
 import json
+from dataclasses import dataclass
 from typing import Any, Final
 
 import fastavro
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.formats.avro_container import MAGIC, SYNC_BYTES
 from headrace.formats.avro_data import has_columns, reading_schema
-from headrace.formats.avro_schema import Node, all_nodes, is_guarded, minimal_size
-from headrace.formats.avro_unions import has_doubtful, is_as_read
+from headrace.formats.avro_schema import WIDTHS, Node, all_nodes, is_guarded, minimal_size
 from headrace.formats.records.varint import varint
+from headrace.model.rows import Numbers
+
+_BITS: Final = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """A column with the encoded length of each value; `below` are fields, items, or what is optional."""
+
+    node: Node
+    lengths: Numbers
+    below: tuple["_Measured", ...] = ()
+    valid: Any = None  # where an optional value is there
+    counts: Any = None  # of items
+    heads: Any = None  # bytes before each item's value: those of a map's key
+
+
+def has_unions(node: Node) -> bool:
+    """True when some value of the schema names its branch."""
+    return any(each.kind == "union" for each in all_nodes(node))
+
+
+def has_doubtful(node: Node) -> bool:
+    """True when some value has bytes that polars reads and that are none of its type."""
+    return any(each.kind in ("union", "boolean") for each in all_nodes(node))
+
+
+def is_as_read(array: Any, node: Node, content: bytes) -> bool:
+    """True when every index in `content` is the one of the branch that `array`, read from it, shows.
+
+    A boolean has to be 0 or 1. False also when that cannot be known from columns.
+    """
+    column = _measured(array, node)
+    if int(column.lengths.sum()) != len(content):
+        return False
+    begins = np.cumsum(column.lengths) - column.lengths
+    return _fits(column, begins, np.ones(len(begins), bool), np.frombuffer(content, np.uint8))
+
+
+def _fits(column: _Measured, begins: Numbers, present: Any, octets: Any) -> bool:
+    node = column.node
+    if node.kind == "union":
+        null = 0 if node.branches[0].kind == "null" else 1
+        wanted = np.where(column.valid, 1 - null, null) << 1
+        if not (octets[begins[present]] == wanted[present]).all():
+            return False
+        return _fits(column.below[0], begins + 1, present & column.valid, octets)
+    if node.kind == "record":
+        for field in column.below:
+            if not _fits(field, begins, present, octets):
+                return False
+            begins = begins + field.lengths
+    elif node.kind == "boolean":
+        return bool((octets[begins[present]] <= 1).all())
+    elif column.below:
+        items = column.below[0]
+        sizes = items.lengths + column.heads
+        firsts = np.cumsum(column.counts) - column.counts
+        before = np.concatenate([[0], np.cumsum(sizes)])
+        starts = begins + _varint_bytes(column.counts << 1) - before[firsts]
+        at = np.repeat(starts, column.counts) + before[:-1] + column.heads
+        return _fits(items, at, np.repeat(present, column.counts), octets)
+    return True
+
+
+def _measured(array: Any, node: Node) -> _Measured:
+    if node.nullable is not None:
+        inner = _measured(array, node.nullable)
+        valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False), bool)
+        return _Measured(
+            node=node, lengths=1 + np.where(valid, inner.lengths, 0), below=(inner,), valid=valid
+        )
+    match node.kind:
+        case "record":
+            fields = tuple(
+                _measured(array.field(index), child) for index, (_, child) in enumerate(node.fields)
+            )
+            lengths = sum((field.lengths for field in fields), start=np.zeros(len(array), np.int64))
+            return _Measured(node=node, lengths=lengths, below=fields)
+        case "array" | "map":
+            return _measured_items(array, node)
+        case "int" | "long" | "enum":
+            values = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+            return _Measured(node=node, lengths=_varint_bytes((values << 1) ^ (values >> 63)))
+        case "string" | "bytes":
+            return _Measured(node=node, lengths=_text_bytes(array))
+        case kind:
+            width = node.size if kind == "fixed" else WIDTHS[kind]
+            return _Measured(node=node, lengths=np.full(len(array), width, np.int64))
+
+
+def _measured_items(array: Any, node: Node) -> _Measured:
+    counts = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    items = array.flatten()
+    if node.kind == "map":
+        inner = _measured(items.field(1), node.content)
+        heads = _text_bytes(items.field(0))
+    else:
+        inner = _measured(items, node.content)
+        heads = np.zeros(len(items), np.int64)
+    before = np.concatenate([[0], np.cumsum(inner.lengths + heads)])
+    ends = np.cumsum(counts)
+    lengths = before[ends] - before[ends - counts] + np.where(counts > 0, _varint_bytes(counts << 1) + 1, 1)
+    return _Measured(node=node, lengths=lengths, below=(inner,), counts=counts, heads=heads)
+
+
+def _text_bytes(array: Any) -> Numbers:
+    sizes: Numbers = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return _varint_bytes(sizes << 1) + sizes
+
+
+def _varint_bytes(zigzag: Numbers) -> Numbers:
+    """How many bytes each number takes, encoded as short as can be."""
+    rest = zigzag.view(np.uint64) >> np.uint64(_BITS)
+    lengths = np.ones(len(zigzag), np.int64)
+    while rest.any():
+        lengths += rest > 0
+        rest >>= np.uint64(_BITS)
+    return lengths
+
 
 # What a block may claim to hold before it is seen: rows times columns.
 _CELLS_MAX: Final = 4_000_000

@@ -10,9 +10,8 @@ import fastavro
 import pyarrow as pa
 
 from headrace.formats.avro_container import ContainerError
-from headrace.formats.avro_cost import COST_BYTES, cost_a_byte, fixed_cost
 from headrace.formats.avro_schema import Node, is_guarded
-from headrace.formats.avro_skip import Budget, DatumError, datum_end
+from headrace.formats.avro_skip import COST_BYTES, Budget, DatumError, cost_a_byte, datum_end, fixed_cost
 
 # -- How Avro data are laid out in memory: reading schemas without names or logical types, and Arrow's types -
 # Two readers see the same bytes through the same layout, polars column by column and fastavro datum by datum.

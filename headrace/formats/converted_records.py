@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.formats.connect import ConnectSchema, Type, plain
-from headrace.model.columns import Column, Numbers
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import Column, KafkaRecords, Numbers
 
 Rows = Numbers | slice
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from headrace.formats.arrow import Pieces, joined
 from headrace.formats.arrow_scalars import scalar_pieces
-from headrace.formats.arrow_text import Pieces, joined
 from headrace.formats.csv_rows import are_plain
 from headrace.formats.lines import LineBlock
 from headrace.model.rows import Numbers

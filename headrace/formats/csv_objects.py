@@ -11,9 +11,8 @@ from headrace.formats.csv_fields import FieldReader, FieldWriter, row_fields
 from headrace.formats.csv_rows import CsvRows
 from headrace.formats.json_batches import BATCH_ROWS, bad_rows
 from headrace.formats.jsonl import long_line
-from headrace.formats.line_splits import cuts as line_cuts
-from headrace.formats.line_splits import line_stream, without_bom
-from headrace.formats.lines import LineBlock, LongLine
+from headrace.formats.lines import LineBlock, LongLine, line_stream, without_bom
+from headrace.formats.lines import cuts as line_cuts
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.model.byte_source import ByteSource

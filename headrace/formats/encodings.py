@@ -1,7 +1,15 @@
-"""Base64 and decimal columns turned into bytes and numbers, many rows at a time."""
+"""Texts of rows as bytes and numbers, and timestamps as milliseconds since 1970, many rows at a time.
+
+Base64 and decimal columns turned into bytes and numbers, many rows at a time.
+
+Timestamps of archives as milliseconds since 1970.
+"""
 
 import base64
 import binascii
+import re
+from datetime import UTC, datetime
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +17,7 @@ import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.record_columns import Faults
-from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of
+from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Numbers, column_of
 
 
 def from_base64(column: Column, what: str, faults: Faults) -> Column:
@@ -66,3 +74,56 @@ def nulled_where_empty(column: Column) -> Column:
         starts=column.starts,
         lengths=np.where(column.lengths == 0, NULL_LENGTH, column.lengths),
     )
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# The calendar repeats after so many years, with its weekdays.
+CYCLE_YEARS: Final = 400
+CYCLE_MS: Final = 146_097 * 86_400_000
+_KNOWN_YEAR: Final = 2000
+# Java writes years above 9999 with a sign, up to +292278994 for Kafka's last time.
+_YEAR: Final = re.compile(r"(\+[0-9]{5,10}|-[0-9]{4,10}|[0-9]{4})-")
+_LAST_MS: Final = 2**63 - 1
+
+
+def iso_times(texts: Column, faults: Faults) -> Numbers:
+    """Milliseconds of ISO 8601 texts (UTC without a zone), NO_TIMESTAMP for a null or a time before 1970.
+
+    Kafka keeps no time before 1970. Other text is a fault (`not_a_timestamp`) of its row.
+    """
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    try:
+        read = arrow_binary(texts).cast(pa.string()).cast(pa.timestamp("ms", "UTC"))
+    except pa.ArrowInvalid:
+        return np.array([_time(texts.get(row), row, faults) for row in range(len(texts))], np.int64)
+    read = read.cast(pa.int64())
+    milliseconds = np.asarray(read.fill_null(NO_TIMESTAMP) if read.null_count else read, np.int64)
+    return np.maximum(milliseconds, NO_TIMESTAMP)
+
+
+def _time(text: bytes | None, row: int, faults: Faults) -> int:
+    if text is None:
+        return NO_TIMESTAMP
+    try:
+        return max(NO_TIMESTAMP, iso_ms(text.decode()))
+    except ValueError:
+        faults.add(row, "not_a_timestamp", "the timestamp is no ISO 8601")
+        return NO_TIMESTAMP
+
+
+def iso_ms(text: str) -> int:
+    """Milliseconds since 1970 of ISO 8601 (UTC without a zone), in any year; ValueError for other text."""
+    cycles, found = 0, _YEAR.match(text)
+    if found is not None:
+        # Python knows four digits: the same day of another cycle.
+        cycles, year = divmod(int(found[1]) - _KNOWN_YEAR, CYCLE_YEARS)
+        text = f"{_KNOWN_YEAR + year}-{text[found.end() :]}"
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    since = moment - _EPOCH
+    milliseconds = (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+    if (milliseconds := milliseconds + cycles * CYCLE_MS) > _LAST_MS:
+        raise ValueError("the time is beyond 64 bits of milliseconds")
+    return milliseconds

@@ -10,9 +10,15 @@ import msgspec
 
 from headrace.formats.connect import InvalidSchema, Type, plain
 from headrace.formats.connect.parsed_text import parsed
-from headrace.formats.connect.payload_values import payload_value, plain_value
 from headrace.formats.connect.schema import schema_of_json
-from headrace.formats.connect.values import NULL, ConnectValue, value_json, value_text
+from headrace.formats.connect.values import (
+    NULL,
+    ConnectValue,
+    payload_value,
+    plain_value,
+    value_json,
+    value_text,
+)
 from headrace.options.connect_writing import STYLE, JsonStyle
 from headrace.options.sink_settings import ConverterKind
 

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import bytes_text, counted
+from headrace.model.text_formatting import bytes_text, counted, printable
 
 MANIFEST_MAX_BYTES: Final = 16 * 1024 * 1024
 """A manifest has about 200 bytes a file, and a file about a million objects."""

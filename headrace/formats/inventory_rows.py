@@ -17,7 +17,7 @@ from headrace.formats.inventory_manifest import (
     column_name,
 )
 from headrace.model.objects import ObjectId, S3Object
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

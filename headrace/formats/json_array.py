@@ -10,8 +10,8 @@ import numpy as np
 from headrace.formats import json_sequence
 from headrace.formats.compression import plain_stream
 from headrace.formats.json_batches import json_batches, one_bad_row
-from headrace.formats.json_marks import BLANKS, COMMA, Marks, Opening, opened
 from headrace.formats.json_path import ArrayError, ArrayFinder
+from headrace.formats.json_sequence import BLANKS, COMMA, Marks, Opening, opened
 from headrace.formats.lines import LineBlock, LongLine
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder

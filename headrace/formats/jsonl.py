@@ -8,8 +8,7 @@ import numpy as np
 
 from headrace.formats.content_hints import recognise
 from headrace.formats.json_batches import json_batches, one_bad_row
-from headrace.formats.line_splits import BOM, cuts, line_stream
-from headrace.formats.lines import LineBlock, LongLine, lines
+from headrace.formats.lines import BOM, LineBlock, LongLine, cuts, line_stream, lines
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.model.byte_source import ByteSource

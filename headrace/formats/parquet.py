@@ -9,13 +9,12 @@ import pyarrow as pa
 from headrace.formats.arrow_rows import as_column, json_rows, json_values
 from headrace.formats.parquet_avro import AvroRows
 from headrace.formats.parquet_groups import RowGroups, Translated
+from headrace.formats.parquet_maps import RowFaultError
 from headrace.formats.ranged_file import RangedFile
-from headrace.formats.record_columns import RecordColumns
+from headrace.formats.record_columns import OWN_MARK, RecordColumns, RowShape
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.formats.records.registry import registry_prefix
-from headrace.formats.row_fault import RowFaultError
-from headrace.formats.row_readers import OWN_MARK, RowShape
 from headrace.formats.variant_rows import TextsTooLargeError
 from headrace.model.byte_source import ByteSource
 from headrace.model.columns import Column, null_column

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow_text import Pieces
+from headrace.formats.arrow import Pieces
 from headrace.options.choices import JsonFormat
 
 NAME: Final = "headrace.int96"

@@ -1,13 +1,22 @@
 """Maps whose keys may be null, as Presto and Athena write them.
 
 Arrow has no such maps, and ends the process where it is given one: here they stay lists of entries.
+
+What makes a single row unfit for its record.
 """
 
 from typing import Any, Final
 
 import pyarrow as pa
 
-from headrace.formats.row_fault import RowFaultError
+
+class RowFaultError(ValueError):
+    """A value cannot be shown; `str()` says why without its content, `reason` is a bad record's word."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
 
 NAME: Final = "headrace.map"
 

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from headrace.formats.arrow import joined
 from headrace.formats.arrow_rows import as_column
 from headrace.formats.arrow_scalars import scalar_pieces
-from headrace.formats.arrow_text import joined
 from headrace.formats.compression import plain_stream
 from headrace.formats.json_batches import BATCH_ROWS, one_bad_row, row_batch
 from headrace.formats.jsonl import lines_before, long_line
 from headrace.formats.line_patterns import LineReader, has_header, line_reader
-from headrace.formats.line_splits import cuts as line_cuts
-from headrace.formats.line_splits import line_stream
-from headrace.formats.lines import LineBlock, LongLine, line_block, lines
+from headrace.formats.lines import LineBlock, LongLine, line_block, line_stream, lines
+from headrace.formats.lines import cuts as line_cuts
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.model.byte_source import ByteSource

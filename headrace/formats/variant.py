@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow_scalars import scalar_pieces
-from headrace.formats.row_fault import RowFaultError
+from headrace.formats.parquet_maps import RowFaultError
 from headrace.options.choices import JsonFormat
 
 # A level takes three of Python's thousand frames.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.row_fault import RowFaultError
+from headrace.formats.parquet_maps import RowFaultError
 from headrace.formats.variant import object_text, variant_fields, variant_text
 from headrace.options.choices import JsonFormat
 

@@ -2,7 +2,7 @@
 
 kafka_clients   properties -> librdkafka clients, their logs in ours; tokens log in by AWS's or OAuth's
 kafka_errors    KafkaError -> classes of `headrace.model.errors`, by code and flags
-group_metadata  what every transaction carries; group_commit, group_member
+group_metadata  what every transaction carries, and the group commit; group_member
 leadership      holding the ledger's partition in the group is the lead
 fencing         ending whatever a transactional id had open
 ledger_topic    the topic itself: made, verified, identified; ledger_topic: which was the group's own

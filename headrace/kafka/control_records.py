@@ -118,7 +118,7 @@ class TopicsReset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What every command says; `ingest.source.command_records.ObjectsCommand` adds the objects it is for.
+    """What every command says; `ingest.source.command_queue.ObjectsCommand` adds the objects it is for.
 
     The leader applies it and removes the record in one transaction; a long list is cut into several.
     """

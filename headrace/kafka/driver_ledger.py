@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition
 
 from headrace.kafka import control_records
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.broker_version import require_brokers
+from headrace.kafka.admin_connection import require_brokers
 from headrace.kafka.cache_directory import CacheDirectory, find_cache_directory
 from headrace.kafka.control_records import Control, Owner, SlotCount, decode_control, encode_control
 from headrace.kafka.fencing import command_id, fence, slot_id

@@ -24,7 +24,11 @@
     └── Fenced                    a newer producer or generation exists: this task must end
 
 `headrace.model.error_policy` maps every class below ObjectError and next to it to what becomes of the object.
+
+Exit codes (docs/commands.md), and the one place where an error becomes one.
 """
+
+from enum import IntEnum
 
 
 class HeadraceError(Exception):
@@ -113,3 +117,34 @@ class TransactionAborted(HeadraceError):
 
 class Fenced(HeadraceError):
     """A newer producer of this slot, or a newer generation of the group, exists."""
+
+
+class Exit(IntEnum):
+    """The process's exit codes."""
+
+    DONE = 0
+    FAILED = 1
+    CONFIGURATION = 2
+    UNUSABLE = 3
+    LEAD_LOST = 4
+    QUARANTINED = 5
+
+
+_CODES: dict[type[HeadraceError], Exit] = {
+    InvalidConfiguration: Exit.CONFIGURATION,
+    InvalidLedger: Exit.CONFIGURATION,
+    ResourceMissing: Exit.CONFIGURATION,
+    TopicMissing: Exit.CONFIGURATION,
+    Unavailable: Exit.UNUSABLE,
+    AccessDenied: Exit.UNUSABLE,
+    SourceUnavailable: Exit.UNUSABLE,
+    LeadershipLost: Exit.LEAD_LOST,
+}
+
+
+def exit_code(error: HeadraceError) -> Exit:
+    """The exit code for an error that ended a command."""
+    for kind in type(error).__mro__:
+        if kind in _CODES:
+            return _CODES[kind]
+    return Exit.FAILED

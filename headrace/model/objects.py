@@ -1,6 +1,13 @@
-"""What an object is: its identity, what is known of it, and where its records go."""
+"""What an object is: its identity, what is known of it, and where its records go.
 
+A page of a listing, as S3 gave it.
+
+What becomes of an object once all of its records are committed.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from headrace.model.fast_pickle import fast_pickle
@@ -23,7 +30,7 @@ class ObjectId:
 
     @property
     def url(self) -> str:
-        """`s3://bucket/key`, for messages to people (not escaped: see `headrace.model.sanitize`)."""
+        """`s3://bucket/key`, for messages to people (not escaped: see `headrace.model.text_formatting`)."""
         return f"s3://{self.bucket}/{self.key}"
 
     @property
@@ -129,3 +136,87 @@ class PlacedTombstones:
     keys: SideObject
     headers: SideObject | None
     places: tuple[RowPlace, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingPage:
+    """What S3 listed of a bucket in (`after_key`, `through_key`]; None is the prefix's start, and its end.
+
+    Pages of one bucket and `listing_id` come in order, without a gap. `is_full` says that the listing goes
+    through the whole prefix (from `native.start.key` on), rather than from the last key seen. `is_inventory`:
+    the objects are some that an inventory names, in no order, and of others it says nothing.
+    """
+
+    bucket: str
+    listing_id: int
+    is_full: bool
+    after_key: str | None
+    through_key: str | None
+    objects: Sequence[S3Object]
+    is_inventory: bool = False
+
+    @property
+    def is_last(self) -> bool:
+        """True for the page that reaches the end of the prefix."""
+        return self.through_key is None
+
+    @property
+    def is_in_order(self) -> bool:
+        """True when the keys rise within the page's bounds: what a merge relies on.
+
+        Some stores (directory buckets, for one) list in another order.
+        """
+        if self.is_inventory:
+            return False
+        before = self.after_key
+        for listed in self.objects:
+            key = listed.id.key
+            if before is not None and key <= before:
+                return False
+            before = key
+        return self.through_key is None or before is None or before <= self.through_key
+
+
+_OTHER_BUCKET: Final = "s3://"
+
+
+class PostActionKind(StrEnum):
+    """What is done."""
+
+    DELETE = "delete"
+    MOVE = "move"
+    TAG = "tag"
+
+
+@dataclass(frozen=True, slots=True)
+class PostAction:
+    """One action; `target` is the prefix that objects move to, or the tag as `key=value`.
+
+    The prefix has `s3://bucket/` before it where it is one of another bucket.
+    `is_unconditional`: S3 is not asked to delete only the content that was read.
+    """
+
+    kind: PostActionKind
+    target: str = ""
+    is_unconditional: bool = False
+
+    @property
+    def moves_to(self) -> tuple[str | None, str]:
+        """The bucket that objects move to, None for their own, and the prefix there."""
+        if not self.target.startswith(_OTHER_BUCKET):
+            return None, self.target
+        bucket, _, prefix = self.target.removeprefix(_OTHER_BUCKET).partition("/")
+        return bucket, prefix
+
+    @property
+    def text(self) -> str:
+        """As the option spells it, and as the ledger notes that it is owed."""
+        return f"{self.kind}:{self.target}" if self.target else str(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class OwedAction:
+    """An object that is done, and with it the objects it was read with: each as key, ETag and version id."""
+
+    id: ObjectId
+    contents: tuple[tuple[str, str, str | None], ...]

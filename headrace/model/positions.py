@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.model.fast_pickle import fast_pickle
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 
 
 @fast_pickle

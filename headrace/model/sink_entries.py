@@ -45,7 +45,7 @@ class Upload:
     """A multipart upload all of whose parts are sent: any client that has this can complete it.
 
     `parts` are, in the order of their numbers from 1, the ETags, quotes included, each with a space and the
-    part's checksum after it where S3 has one (`headrace.s3.part_text`). `role` is empty for the
+    part's checksum after it where S3 has one (`headrace.s3.completion`). `role` is empty for the
     object of the values, else what a side object holds (`keys`, `headers`).
     """
 

@@ -1,7 +1,22 @@
-"""Texts for people: numbers, and the name that was meant."""
+"""Texts for people: numbers, the name that was meant, what came from outside made safe, and mistakes in it.
 
+Texts for people: numbers, and the name that was meant.
+
+Text from outside, made safe for logs, terminals and record headers.
+
+Keys may hold control characters, newlines, escape sequences and bidirectional marks; error texts may quote
+them. Shown raw they could forge a log line or rewrite a terminal.
+
+An error in a text that a person wrote: one sentence, and which part of the text is wrong.
+"""
+
+import json
+import re
+import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import partial
+from typing import Any, Final
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
@@ -46,3 +61,70 @@ def did_you_mean(found: str | None, *, otherwise: str) -> str:
     ('did you mean topic?', 'remove it')
     """
     return otherwise if found is None else f"did you mean {found}?"
+
+
+# Cc control, Cf format (bidirectional marks, zero-width), Cs lone surrogate, Co private, Cn unassigned,
+# Zl and Zp line and paragraph separators.
+_UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def printable(text: str, *, limit: int = 1100) -> str:
+    r"""The text with unsafe characters written as escapes, cut to `limit` characters with an ellipsis.
+
+    A key of 1,024 bytes passes uncut.
+
+    >>> printable("a\nb\x1b[31m")
+    'a\\nb\\x1b[31m'
+    >>> printable("é x")
+    'é x'
+    """
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode("ascii")
+        if unicodedata.category(character) in _UNSAFE
+        else character
+        for character in text
+    )
+
+
+# Everything beyond printable ASCII is looked at; what stands for itself is most of it.
+_TO_LOOK_AT: Final = re.compile(r"[^ -~]")
+
+
+def json_text(shape: Any, *, indent: int | None = None) -> str:
+    r"""The shape as JSON that is safe to show: unsafe characters in strings are JSON's own escapes.
+
+    A reader of JSON gets every string as it is, a lone surrogate too; a terminal gets no control characters.
+
+    >>> json_text({"key": "é\x1b\x9b\u202e"})
+    '{"key": "é\\u001b\\u009b\\u202e"}'
+    """
+    # Outside strings there is only ASCII, and the line ends of an indented text.
+    text = json.dumps(shape, ensure_ascii=False, indent=indent)
+    return text if text.isascii() and text.isprintable() else _TO_LOOK_AT.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    if character == "\n" or unicodedata.category(character) not in _UNSAFE:
+        return character
+    return json.dumps(character)[1:-1]
+
+
+class MarkedError(ValueError):
+    """`start` and `end` are the span of the wrong part, as indices into `source`; at least one character."""
+
+    def __init__(self, problem: str, *, source: str, start: int, end: int) -> None:
+        """Keep the span next to the sentence."""
+        self.problem = problem
+        self.source = source
+        self.start = start
+        self.end = max(end, start + 1)
+        super().__init__(problem, source, start, end)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep the error picklable: the span's arguments are keyword-only."""
+        return partial(type(self), source=self.source, start=self.start, end=self.end), (self.problem,)

@@ -11,8 +11,7 @@ from itertools import product
 from typing import Final
 
 from headrace.names.date_fields import DateField
-from headrace.names.name_escape import is_plain
-from headrace.names.name_template import OFFSETS, NameField, NameTemplate, NameVariable, Padding
+from headrace.names.name_template import OFFSETS, NameField, NameTemplate, NameVariable, Padding, is_plain
 
 # A token's reader, and the state in it.
 _Place = tuple[int, int]

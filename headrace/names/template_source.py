@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
-from headrace.model.marked_error import MarkedError
-from headrace.model.text_formatting import did_you_mean, similar
+from headrace.model.text_formatting import MarkedError, did_you_mean, similar
 
 Name = Literal["topic", "partition", "start_offset", "timestamp", "any"]
 Unit = Literal["yyyy", "MM", "dd", "HH"]

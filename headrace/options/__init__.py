@@ -9,10 +9,9 @@
 `Settings` is what the rest of the program sees.
 """
 
-from headrace.options.comparison import changed_options
 from headrace.options.declarations import FAMILIES, OPTIONS
-from headrace.options.describe import describe
-from headrace.options.problems import Problem, SettingsError
+from headrace.options.describe import changed_options, describe
+from headrace.options.given import Problem, SettingsError
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from headrace.model.post_action import PostAction
+from headrace.model.objects import PostAction
 from headrace.options import settings
+from headrace.options.aws_forms import proxy_of, queue_region
 from headrace.options.choices import (
     CredentialsProvider,
     CsvType,
@@ -22,12 +23,9 @@ from headrace.options.declarations import connection_options, format_options, re
 from headrace.options.direction_forms import Direction
 from headrace.options.directions import direction
 from headrace.options.given import Entry
-from headrace.options.proxy import proxy_of
-from headrace.options.queue_url import queue_region
 from headrace.options.record_checks import value_format
 from headrace.options.record_sources import NamedTexts
-from headrace.options.registry_forms import BearerSource
-from headrace.options.registry_settings import GlueSettings, GlueWriting, RegistrySettings
+from headrace.options.registry_settings import BearerSource, GlueSettings, GlueWriting, RegistrySettings
 from headrace.options.restore_forms import input_format, joining_settings, restore_settings
 from headrace.options.routes import GivenRoute
 from headrace.options.routing_checks import ordering

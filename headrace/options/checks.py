@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from headrace.model.post_action import PostActionKind
+from headrace.model.objects import PostActionKind
 from headrace.options.choices import (
     CredentialsProvider,
     InputFormat,

@@ -9,15 +9,14 @@ from headrace.model.text_formatting import did_you_mean, similar
 from headrace.options import client_names as names
 from headrace.options import sink_reading
 from headrace.options.choices import CredentialsProvider
+from headrace.options.client_names import Translation
 from headrace.options.declarations import connection_options, reading_options, record_options
-from headrace.options.given import Entry
+from headrace.options.given import Entry, Problems
 from headrace.options.merge import Gathered
-from headrace.options.problems import Problems
 from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
 from headrace.options.tls import ReadBytes, put_key_store, put_trust_store
 from headrace.options.token_logins import IAM
-from headrace.options.translation import Translation
 from headrace.options.value_types import Form, FormError, choice, integer
 from headrace.options.values import Values
 

@@ -9,8 +9,7 @@ from headrace.options.choices import IsolationLevel, OffsetReset
 from headrace.options.client_names import DECIDED_HERE
 from headrace.options.client_translation import BOUNDED, TRANSACTION_TIMEOUT_MS
 from headrace.options.declarations import FAMILIES, OPTIONS
-from headrace.options.declarations.foreign_options import WITHOUT_MEANING
-from headrace.options.declarations.option import Group, Option
+from headrace.options.declarations.option import WITHOUT_MEANING, Group, Option
 
 _INTRODUCTION: Final = """\
 # Options

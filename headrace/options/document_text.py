@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, NoReturn
 
-from headrace.options.problems import Problem, Problems, SettingsError
+from headrace.options.given import Problem, Problems, SettingsError
 from headrace.options.properties import PropertiesError, parse_properties
 
 FileKind = Literal["json", "properties", "yaml"]

@@ -8,11 +8,9 @@ from typing import Final
 from headrace.model.text_formatting import did_you_mean
 from headrace.options import client_names
 from headrace.options.declarations import CANONICAL, FAMILIES
-from headrace.options.declarations.foreign_options import JAVA_STORES, WITHOUT_MEANING
-from headrace.options.given import Entry, canonical
-from headrace.options.problems import Problems
-from headrace.options.properties import PropertiesError, parse_properties
-from headrace.options.references import ReferenceMissing, References
+from headrace.options.declarations.option import JAVA_STORES, WITHOUT_MEANING
+from headrace.options.given import Entry, Problems, canonical
+from headrace.options.properties import PropertiesError, ReferenceMissing, References, parse_properties
 from headrace.options.suggestions import suggested
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.

@@ -4,11 +4,17 @@ Natural lines end with LF, CR or CRLF; a line whose last backslash is not itself
 one, whose leading white space is dropped. `#` and `!` begin a comment where a line begins. The name ends at
 the first unescaped `=`, `:` or white space.
 https://docs.oracle.com/en/java/javase/17/docs/api/java.base/java/util/Properties.html
+
+`${env:NAME}`, `${file:PATH:KEY}` and `${dir:PATH:FILE}`: Connect's references to values kept elsewhere.
+
+What a Connect worker's file gives to the connectors that leave it out.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
+
+from headrace.options.given import Problems
 
 _BLANK: Final = " \t\f"
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -70,3 +76,89 @@ def _unescaped(text: str, number: int) -> str:
         return plain.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
         raise PropertiesError(f"line {number}: half of a surrogate pair is no character") from None
+
+
+# The pattern of Connect's ConfigTransformer: ${provider:path:key}, the path left out where a provider has
+# none.
+_REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")
+
+
+class ReferenceMissing(LookupError):
+    """What a reference points at is not there; the text says where it was looked for."""
+
+
+class References:
+    """Replaces references in values; files are read once."""
+
+    __slots__ = ("_environment", "_files", "_read_file")
+
+    def __init__(self, *, environment: Mapping[str, str], read_file: Callable[[str], str]) -> None:
+        self._environment = environment
+        self._read_file = read_file
+        self._files: dict[str, Mapping[str, str]] = {}
+
+    def replaced(self, option: str, raw: str) -> str:
+        """Return the value with its references replaced, once: what comes in is not looked at again.
+
+        Raises ReferenceMissing. Blocks for reading files. Other references are an error too, but for
+        `spark.*`, where `${system:..}` and the like are Spark's own.
+        """
+        return _REFERENCE.sub(lambda found: self._one(option, found), raw)
+
+    def _one(self, option: str, found: re.Match[str]) -> str:
+        provider, path, key = found[1], found[2] or "", found[3]
+        if provider == "env":
+            return self._variable(key)
+        if provider == "file":
+            return self._entry(path, key)
+        if provider == "dir":
+            return self._whole(path, key)
+        if option.startswith("spark."):
+            return found[0]
+        raise ReferenceMissing(
+            "knows the references ${env:NAME}, ${file:PATH:KEY} and ${dir:PATH:FILE}, not those of "
+            f"{provider!r}"
+        )
+
+    def _variable(self, name: str) -> str:
+        if name not in self._environment:
+            raise ReferenceMissing(f"the environment variable {name} is not set")
+        return self._environment[name]
+
+    def _whole(self, folder: str, file: str) -> str:
+        """The content of a file, as Kubernetes mounts secrets."""
+        path = f"{folder.rstrip('/')}/{file}"
+        try:
+            return self._read_file(path)
+        except OSError as error:
+            raise ReferenceMissing(f"the file {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise ReferenceMissing(f"the file {path} cannot be read as text") from error
+
+    def _entry(self, path: str, key: str) -> str:
+        if path not in self._files:
+            try:
+                self._files[path] = dict(parse_properties(self._read_file(path)))
+            except OSError as error:
+                raise ReferenceMissing(f"the file {path} cannot be read: {error.strerror}") from error
+            except PropertiesError as error:
+                raise ReferenceMissing(f"the file {path} is no .properties file: {error}") from error
+            except ValueError as error:
+                # Bytes that are no text, or a path that the system refuses outright.
+                raise ReferenceMissing(f"the file {path} cannot be read as text") from error
+        if key not in self._files[path]:
+            raise ReferenceMissing(f"the file {path} has no entry {key!r}")
+        return self._files[path][key]
+
+
+_DEFAULTS: Final = re.compile(r"(key|value|header)\.converter(\..+)?|offset\.flush\.interval\.ms")
+
+
+def connector_defaults(text: str, problems: Problems) -> dict[str, str]:
+    """The converters and the flush interval of a worker's `.properties` text; broken text is a problem."""
+    try:
+        pairs = parse_properties(text.removeprefix("\ufeff"))
+    except PropertiesError as error:
+        problems.add("", f"the worker's .properties text is broken: {error}")
+        return {}
+    return {name: value for name, value in pairs if _DEFAULTS.fullmatch(name)}

@@ -7,7 +7,7 @@ from headrace.options.converter_forms import SINKS_ONLY, is_of_glue
 from headrace.options.declarations import format_options, record_options
 from headrace.options.declarations.option import Option
 from headrace.options.record_sources import FieldHeaders, FieldSource
-from headrace.options.registry_forms import BearerSource
+from headrace.options.registry_settings import BearerSource
 from headrace.options.restore_forms import input_format
 from headrace.options.values import Values
 

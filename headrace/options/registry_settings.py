@@ -1,9 +1,18 @@
-"""How the schema registry is reached, for both directions."""
+"""How the schema registry is reached, for both directions, and the forms of its options.
+
+How the schema registry is reached, for both directions.
+
+The forms of the schema registry's options. A URL may carry `user:password@`, as its Java clients allow.
+"""
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from headrace.options.choices import SubjectNameStrategy
 from headrace.options.secret import Property, Secret, revealed
+from headrace.options.value_types import URL, Form, FormError, choice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,3 +49,95 @@ class GlueWriting:
     auto_register: bool
     use_latest: bool
     compatibility: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegistryUrls:
+    """Where the registry answers, without the user and password that the text may have carried."""
+
+    urls: tuple[str, ...]
+    user_info: Secret | None
+
+
+class CredentialsSource(StrEnum):
+    """Where user and password for the registry are written."""
+
+    URL = "url"
+    USER_INFO = "user_info"
+
+
+def _one(text: str) -> tuple[str, Secret | None]:
+    # The client of the schema registry has a registry of its own in memory, for tests: mock://any-name.
+    if text.startswith("mock://") and text.removeprefix("mock://").isidentifier():
+        return text, None
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise FormError from None
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    bare = parts._replace(netloc=f"{host}{'' if port is None else f':{port}'}").geturl()
+    if parts.username is None:
+        return URL.parse(text), None
+    return URL.parse(bare), Secret(f"{unquote(parts.username)}:{unquote(parts.password or '')}")
+
+
+def _registry_urls(text: str) -> RegistryUrls:
+    found = [_one(part.strip()) for part in text.split(",") if part.strip()]
+    users = {user for _, user in found if user is not None}
+    if not found or len(users) > 1:
+        raise FormError
+    return RegistryUrls(urls=tuple(url for url, _ in found), user_info=next(iter(users), None))
+
+
+REGISTRY_URLS: Final = Form(
+    kind="LIST", expected="a comma-separated list of URLs such as https://host:8081", parse=_registry_urls
+)
+CREDENTIALS_SOURCE: Final = choice(CredentialsSource)
+
+
+_COMPATIBILITIES: Final = (
+    "none",
+    "disabled",
+    "backward",
+    "backward_all",
+    "forward",
+    "forward_all",
+    "full",
+    "full_all",
+)
+
+
+def _compatibility(text: str) -> str:
+    found = text.strip().lower()
+    if found not in _COMPATIBILITIES:
+        raise FormError
+    return found.upper()
+
+
+GLUE_COMPATIBILITIES: Final = Form(
+    kind="STRING",
+    expected=f"one of {', '.join(_COMPATIBILITIES)}",
+    parse=_compatibility,
+    values=_COMPATIBILITIES,
+)
+"""Which changes a schema of AWS Glue's bears, in its words."""
+
+
+class BearerSource(StrEnum):
+    """Where the token for the registry comes from."""
+
+    STATIC_TOKEN = "static_token"  # noqa: S105  # the name of a way, as Java clients have it
+    OAUTHBEARER = "oauthbearer"
+
+
+BEARER_SOURCE: Final = choice(BearerSource)
+
+
+def _user_info(text: str) -> Secret:
+    if ":" not in text or "\x00" in text:
+        raise FormError
+    return Secret(text)
+
+
+USER_INFO: Final = Form(kind="PASSWORD", expected="user:password", parse=_user_info)

@@ -7,8 +7,7 @@ from typing import Final
 
 from headrace.options.declarations import BY_NAME, sink_options
 from headrace.options.declarations.route_options import ROUTE, is_routable
-from headrace.options.given import Entry, canonical
-from headrace.options.problems import Problems
+from headrace.options.given import Entry, Problems, canonical
 from headrace.options.sink_checks import check_sink
 from headrace.options.sink_forms import TOPICS
 from headrace.options.value_types import FormError

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from headrace.options.client_names import Translation
 from headrace.options.given import Entry
 from headrace.options.token_logins import (
     CONFIG,
@@ -14,7 +15,6 @@ from headrace.options.token_logins import (
     WITHOUT_EFFECT,
     file_config,
 )
-from headrace.options.translation import Translation
 
 # -- `sasl.jaas.config` to what librdkafka wants to know: user and password, an OAuth client, or a keytab ----
 # The text is one entry of a JAAS file: `Class required name="value" ..;`, values quoted or not, backslashes

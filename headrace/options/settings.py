@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from headrace.model.post_action import PostAction
+from headrace.model.objects import PostAction
 from headrace.names import KeyTemplate
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import (

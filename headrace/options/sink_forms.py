@@ -7,7 +7,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from headrace.names.archive_names import LayoutName
-from headrace.names.field_path import read_path
+from headrace.names.name_template import read_path
 from headrace.options.choices import Compression
 from headrace.options.connect_writing import DecimalFormat
 from headrace.options.secret import Secret

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from headrace.options.choices import IsolationLevel, OffsetReset
-from headrace.options.given import Entry
-from headrace.options.problems import Problems
+from headrace.options.given import Entry, Problems
 from headrace.options.sink_settings import ReadSettings
 from headrace.options.value_types import Form, FormError, choice
 

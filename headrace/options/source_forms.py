@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from headrace.model.post_action import PostAction, PostActionKind
+from headrace.model.objects import PostAction, PostActionKind
 from headrace.options import record_sources
 from headrace.options.value_types import Form, FormError
 

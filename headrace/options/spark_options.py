@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from headrace.options.given import Entry
-from headrace.options.problems import Problems
+from headrace.options.given import Entry, Problems
 
 # The values that say what Headrace sets itself.
 _DECIDED_HERE: Final = {"spark.task.maxFailures": "1", "spark.speculation": "false"}

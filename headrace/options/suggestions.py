@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-from headrace.options.declarations.foreign_options import MEANT
+from headrace.options.declarations.option import MEANT
 
 # Of 1,700 names with one letter wrong, 99 of 100 find theirs; of 100 names of other tools, the five that find
 # one have its meaning in fact (`aws.custom.endpoint`, `output.data.format`).

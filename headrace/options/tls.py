@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
+from headrace.options.client_names import Translation
 from headrace.options.given import Entry
-from headrace.options.translation import Translation
 
 ReadBytes = Callable[[str], bytes]
 StoreType = Literal["PEM", "PKCS12"]

@@ -6,8 +6,7 @@ from typing import Any, Final, TypeVar, cast
 
 from headrace.options.declarations import OPTIONS
 from headrace.options.declarations.option import Option
-from headrace.options.given import Entry, canonical
-from headrace.options.problems import Problems
+from headrace.options.given import Entry, Problems, canonical
 from headrace.options.value_types import FormError
 
 T = TypeVar("T")

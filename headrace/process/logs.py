@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.process import log_levels
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

@@ -1,13 +1,10 @@
 """S3, as tasks and the driver call it: one client a process, one kind of retry, errors in our words.
 
-client       the client, its connections and credentials
+client       the client, its connections and credentials, and the one retry policy
 s3_calls     calls of it about objects that are there
-upload_calls calls of multipart uploads; completion, part_text, errors: what their answers mean
-retries      the one retry policy
-get_request  what a GET asks for and gives, with botocore or without
-fast_get     GETs without botocore's work for each, where they fit
-endpoint     where GETs of a bucket go, learnt from a request of botocore's
-signing      their signature
+upload_calls calls of multipart uploads; completion: what their answers mean
+fast_get     GETs without botocore's work for each, where they fit, and their signature
+endpoint     what a GET asks for and gives, and where those of a bucket go: learnt from one of botocore's
 connections  the connections that carry them
 inventory    the manifests of an S3 Inventory
 errors       botocore's errors as classes of `headrace.model.errors`

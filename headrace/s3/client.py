@@ -1,15 +1,20 @@
-"""A botocore client of S3, made in one place: its connections, its credentials, and no retries of its own."""
+"""A botocore client of S3, made in one place: its connections, its credentials, and no retries of its own.
+
+The one retry policy of calls to S3, `aws.s3.backoff.*`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
+import tenacity
 from botocore import UNSIGNED
 from botocore.config import Config
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.options.proxy import proxy_config
-from headrace.options.settings import S3Settings
+from headrace.model.errors import SourceUnavailable
+from headrace.options.aws_forms import proxy_config
+from headrace.options.settings import BackoffSettings, S3Settings
 from headrace.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
 
 # A proxy that keeps a part until it is whole takes it at once, and answers when S3 has it.
@@ -41,7 +46,7 @@ def _botocore_client(settings: S3Settings, uploads: bool) -> S3Client:  # noqa: 
         # TLS keeps a part whole, and it carries a checksum: a hash of it as well would cost a core.
         s3_config["payload_signing_enabled"] = False
     config = Config(
-        # Retries are `headrace.s3.retries`; two layers of them would multiply.
+        # Retries are `headrace.s3.client`; two layers of them would multiply.
         retries={"total_max_attempts": 1, "mode": "standard"},
         connect_timeout=UPLOAD_SEND_SECONDS if uploads else CONNECT_SECONDS,
         read_timeout=UPLOAD_ANSWER_SECONDS if uploads else READ_SECONDS,
@@ -78,3 +83,34 @@ class ClientFactory:
 
 CLIENTS: Final = ClientFactory()
 """botocore's, unless a simulation of S3 has put another in their place."""
+
+
+T = TypeVar("T")
+
+
+def attempted(call: Callable[[], T], backoff: BackoffSettings) -> T:
+    """What `call` gives, after at most `max_retries` repeats with growing, jittered delays; blocks.
+
+    Only SourceUnavailable, which passes by itself, is tried again; the last one is raised.
+    """
+    try:
+        return call()
+    except SourceUnavailable as error:
+        # What counts attempts is made only now: it costs as much as a good part of a small GET.
+        failures = [error]
+
+    def first_is_over() -> T:
+        if failures:
+            raise failures.pop()
+        return call()
+
+    policy = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(SourceUnavailable),
+        stop=tenacity.stop_after_attempt(1 + backoff.max_retries),
+        wait=tenacity.wait_random_exponential(
+            multiplier=backoff.delay_ms / 1000, max=backoff.max_delay_ms / 1000
+        ),
+        reraise=True,
+    )
+    result: T = policy(first_is_over)
+    return result

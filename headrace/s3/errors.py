@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError
 
 from headrace.aws.aws_errors import AwsRefusal, classify, refusal
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 
 _NETWORK: Final = (
     BotoConnectionError,

@@ -19,7 +19,7 @@ from headrace.model.errors import (
     ObjectMissing,
     ResourceMissing,
 )
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.s3.s3_calls import S3Calls
 
 _CHECKSUM_BYTES: Final = 1024

@@ -9,11 +9,10 @@ from botocore.client import BaseClient
 from headrace.model.errors import AccessDenied, ObjectError
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options.settings import BackoffSettings, S3Settings
-from headrace.s3.client import new_s3_client
+from headrace.s3.client import attempted, new_s3_client
+from headrace.s3.endpoint import GetAnswer, GetRequest
 from headrace.s3.errors import BOTOCORES, translate_s3
 from headrace.s3.fast_get import FastGet
-from headrace.s3.get_request import GetAnswer, GetRequest
-from headrace.s3.retries import attempted
 
 T = TypeVar("T")
 

@@ -16,8 +16,20 @@ from headrace.model.errors import AccessDenied, ObjectError, ObjectForbidden, Ob
 from headrace.model.sink_entries import Upload
 from headrace.options.settings import BackoffSettings, S3Settings
 from headrace.options.sink_settings import UploadSettings
-from headrace.s3.client import new_s3_client
-from headrace.s3.completion import OBJECT_ID, Completion, CompletionState, by_metadata
+from headrace.s3.client import attempted, new_s3_client
+from headrace.s3.completion import (
+    OBJECT_ID,
+    Completion,
+    CompletionState,
+    SentPart,
+    StoredObject,
+    accepted_parts,
+    by_metadata,
+    completion_parts,
+    crc32_text,
+    is_same_content,
+    part_text,
+)
 from headrace.s3.errors import (
     BOTOCORES,
     NO_UPLOAD,
@@ -26,10 +38,6 @@ from headrace.s3.errors import (
     is_about_credentials,
     translate_upload,
 )
-from headrace.s3.part_text import SentPart, accepted_parts, completion_parts, crc32_text, part_text
-from headrace.s3.retries import attempted
-from headrace.s3.same_content import is_same_content
-from headrace.s3.stored_object import StoredObject
 
 _log = structlog.get_logger(__name__)
 

@@ -1,11 +1,143 @@
-"""`ArchiveNames`: the keys of one archive, read as the restore was told: by layout, template or form."""
+"""`ArchiveNames`: the keys of one archive, read as the restore was told: by layout, template or form.
 
-from dataclasses import replace
+`input.layout=auto`: which layout a key is of, by its form, and by content where that is not enough.
+"""
 
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headrace.formats import row_content as content
 from headrace.names.archive_names import ArchiveName, LayoutName, is_index
 from headrace.options.restoring import NameOptions
+from headrace.vendors.aiven.names import FIELDS as AIVEN_MEMBERS
 from headrace.vendors.aiven.names import TemplateNames
-from headrace.vendors.detect import Detection, detect, pattern_of, read_as
+from headrace.vendors.aiven.names import read_name as aiven
+from headrace.vendors.confluent.names import read_name as confluent
+from headrace.vendors.headrace.names import MEMBERS as HEADRACE_MEMBERS
+from headrace.vendors.headrace.names import read_name as headrace
+from headrace.vendors.lenses.names import MEMBERS as LENSES_MEMBERS
+from headrace.vendors.lenses.names import TELLING as LENSES_TELLING
+from headrace.vendors.lenses.names import read_name as lenses
+from headrace.vendors.quix.names import read_name as quix
+
+ReadName = Callable[[str, NameOptions], ArchiveName | None]
+
+READ_NAME: Final[dict[LayoutName, ReadName]] = {
+    LayoutName.HEADRACE: headrace,
+    LayoutName.CONFLUENT: confluent,
+    LayoutName.LENSES: lenses,
+    LayoutName.QUIX: quix,
+    LayoutName.AIVEN: aiven,
+}
+_QUIX_MEMBERS: Final = frozenset({"_timestamp", "_key", "_value"})
+_DIGITS: Final = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """What was found of a key: its name, or why there is none.
+
+    `reason` is a sentence. `pattern` is the same for keys that differ in numbers only: a decision is logged
+    once for each. `needs_content` says that the object's first bytes would decide between the `candidates`;
+    `is_index` that it is no data.
+    """
+
+    name: ArchiveName | None
+    reason: str
+    pattern: str
+    needs_content: bool = False
+    is_index: bool = False
+    candidates: tuple[ArchiveName, ...] = ()
+
+
+def read_as(layout: LayoutName, key: str, options: NameOptions) -> ArchiveName | None:
+    """What the key says if it is of this layout; None for a key that its sink does not write.
+
+    `aws.s3.prefix` is the sink's own, or names a part of the archive: then the topic is in it.
+    """
+    read = READ_NAME[layout]
+    name = read(key, options)
+    return name if name is not None or not options.prefix else read(key, _whole(key, options))
+
+
+def _names(key: str, options: NameOptions) -> list[ArchiveName]:
+    return [name for read in READ_NAME.values() if (name := read(key, options)) is not None]
+
+
+def _whole(key: str, options: NameOptions) -> NameOptions:
+    """The same for a key that is read from its beginning; as they are for a key of another prefix."""
+    return replace(options, prefix="") if key.startswith(options.prefix) else options
+
+
+def pattern_of(key: str) -> str:
+    """The key with a sign for each number: the same for keys that differ in numbers only."""
+    return _DIGITS.sub("#", key)
+
+
+def detect(key: str, options: NameOptions, head: bytes | None = None) -> Detection:
+    """The layout of the object, the same for the same key and head; `head` is decompressed, None if unread.
+
+    Where two layouts would write the key the content decides; where that does not tell, or speaks of another
+    layout than the name, there is no name but a sentence with the fix. Keys that one layout alone writes
+    need no content.
+    """
+    pattern = pattern_of(key)
+    if is_index(key, options.indexes):
+        return Detection(
+            name=None, reason="the key is below layout.indexes: no data", pattern=pattern, is_index=True
+        )
+    names = _names(key, options) or _names(key, _whole(key, options))
+    if not names:
+        reason = "the key is of no known layout; file.name.template can say how it is read"
+        return Detection(name=None, reason=reason, pattern=pattern)
+    shown = None if head is None else layout_of_content(head)
+    for name in names:
+        if shown in {None, name.layout} and (len(names) == 1 or shown is not None):
+            seen = "" if shown is None else " and so has its content"
+            reason = f"the key has the form of {name.layout.value} ({name.rule}){seen}"
+            return Detection(name=name, reason=reason, pattern=pattern)
+    return Detection(
+        name=None,
+        reason=_undecided(names, shown),
+        pattern=pattern,
+        needs_content=head is None,
+        candidates=tuple(names),
+    )
+
+
+def _undecided(names: list[ArchiveName], shown: LayoutName | None) -> str:
+    forms = " and of ".join(name.layout.value for name in names)
+    content_says = f", but its content is {shown.value}'s" if shown is not None else ""
+    return f"the key has the form of {forms}{content_says}; input.layout says which is meant"
+
+
+def layout_of_content(head: bytes) -> LayoutName | None:
+    """The layout whose envelope the decompressed content begins with, None where it has none of them.
+
+    Values alone look alike in every layout.
+    """
+    if (record := content.avro_name(head)) is not None:
+        return _by_members(content.avro_members(head) or frozenset(), record)
+    first = content.first_row(head.removeprefix(b"[\n"))
+    members = None if first is None else content.members_of(first.removesuffix(b","))
+    return None if members is None else _by_members(members, "")
+
+
+def _by_members(members: frozenset[str], record: str) -> LayoutName | None:
+    if record == "io.aiven.avro.output.schema.connector_records":
+        return LayoutName.AIVEN
+    if members == _QUIX_MEMBERS:
+        return LayoutName.QUIX
+    if members <= LENSES_MEMBERS and not LENSES_TELLING.isdisjoint(members):
+        return LayoutName.LENSES
+    # Fewer members may well be those of a value.
+    if members <= HEADRACE_MEMBERS and {"partition", "offset"} <= members:
+        return LayoutName.HEADRACE
+    if not record and members <= AIVEN_MEMBERS and {"key", "value", "offset"} <= members:
+        return LayoutName.AIVEN
+    return None
 
 
 class ArchiveNames:

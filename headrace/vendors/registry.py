@@ -2,15 +2,15 @@
 
 from typing import Any, Final
 
-from headrace.formats.bare_rows import BareArrowRows, BareRows, PlainRows
+from headrace.formats.cut_rows import BareArrowRows, BareRows, PlainRows
+from headrace.formats.record_columns import ArrowReader, RowShape, TextReader, ToJson
 from headrace.formats.row_content import RowFormat, avro_members, first_row, members_of
-from headrace.formats.row_readers import ArrowReader, RowShape, TextReader, ToJson
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
 from headrace.options.restoring import RestoreOptions
 from headrace.vendors.aiven import arrow_rows as aiven_arrow
 from headrace.vendors.aiven import json_rows as aiven_json
 from headrace.vendors.aiven.csv_rows import CsvRows
-from headrace.vendors.confluent.side_rows import ArrowHeaders, ArrowKeys, JsonHeaders, JsonKeys
+from headrace.vendors.confluent.join import ArrowHeaders, ArrowKeys, JsonHeaders, JsonKeys
 from headrace.vendors.headrace import arrow_rows as headrace_arrow
 from headrace.vendors.headrace import json_rows as headrace_json
 from headrace.vendors.lenses import arrow_rows as lenses_arrow

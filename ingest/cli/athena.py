@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from headrace.kafka.topic_survey import Survey
+from headrace.model.columns import KafkaRecords
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.kafka_records import KafkaRecords
 from headrace.options import Settings
 from ingest.checks.athena import Table, crawler_input, ddl, file_form, partitions_of, table_input
 from ingest.checks.probes.sample_object import no_records, read_newest, registered_records, sample_object

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import typer
 
-from headrace.model.errors import HeadraceError, InvalidConfiguration
-from headrace.model.exits import Exit
-from headrace.model.sanitize import printable
+from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration
+from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
 from headrace.process import logs
-from ingest.checks.findings.archive_findings import archive_findings
+from ingest.checks.findings.archive_findings import archive_findings, format_fits
 from ingest.checks.findings.bucket_findings import (
     BUCKET_CHECKS,
     BucketFacts,
@@ -20,8 +19,16 @@ from ingest.checks.findings.bucket_findings import (
     keys_match,
     move_target,
 )
-from ingest.checks.findings.content import format_fits
-from ingest.checks.findings.finding import Finding, Verdict, exit_of, misconfigured, ok, unusable, warn
+from ingest.checks.findings.finding import (
+    Finding,
+    Verdict,
+    exit_of,
+    machine_findings,
+    misconfigured,
+    ok,
+    unusable,
+    warn,
+)
 from ingest.checks.findings.kafka_findings import (
     KAFKA_CHECKS,
     TOPIC_CHECKS,
@@ -29,7 +36,6 @@ from ingest.checks.findings.kafka_findings import (
     TopicFacts,
     brokers_there,
 )
-from ingest.checks.findings.machine import machine_findings
 from ingest.checks.findings.queue_findings import (
     OF_THE_BUCKET,
     QUEUE_CHECKS,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.names import Explanation
 from headrace.options import Settings
 from headrace.vendors.key_names import ArchiveNames, name_in

@@ -5,10 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import bytes_text, counted
+from headrace.model.text_formatting import bytes_text, counted, printable
 from headrace.options.document_text import read_text as read_options
-from headrace.options.problems import Problems, SettingsError
+from headrace.options.given import Problems, SettingsError
 from ingest.cli.cli_options import Report
 from ingest.cli.configuration import KINDS, assignments, read_text
 

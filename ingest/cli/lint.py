@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import counted
+from headrace.model.text_formatting import counted, printable
 from headrace.options import Settings
 from headrace.options.direction_forms import Direction
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig

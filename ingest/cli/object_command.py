@@ -9,20 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from headrace.model.clock import wall_ms
-from headrace.model.errors import InvalidConfiguration
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, InvalidConfiguration
 from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId, S3Object
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import bytes_text, counted
+from headrace.model.text_formatting import bytes_text, counted, printable
 from headrace.options import Settings
 from ingest.checks.probes.ledger_reader import LedgerReader
 from ingest.cli.cli_options import Report
-from ingest.cli.command_writer import CommandMessage
 from ingest.cli.progress_bar import progress
 from ingest.cli.selection import SelectedObject
-from ingest.cli.submit import SubmitOutcome, submit
-from ingest.source.command_records import Action, new_commands
+from ingest.cli.submit import CommandMessage, SubmitOutcome, submit
+from ingest.source.command_queue import Action, new_commands
 
 _MAX_SHOWN = 20
 

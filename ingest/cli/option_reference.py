@@ -6,14 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import json_text
-from headrace.model.text_formatting import did_you_mean
+from headrace.model.text_formatting import did_you_mean, json_text
 from headrace.options.declarations import BY_NAME, CANONICAL, FAMILIES, OPTIONS
 from headrace.options.declarations.option import Option
 from headrace.options.json_schema import json_schema
 from headrace.options.suggestions import suggested
-from ingest.cli.cli_options import AsJson, Report
-from ingest.cli.completion import option_names
+from ingest.cli.cli_options import AsJson, Report, option_names
 
 Names = Annotated[
     list[str] | None,

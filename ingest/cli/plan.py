@@ -8,11 +8,10 @@ import typer
 
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.clock import wall_ms
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId, S3Object
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import bytes_text, counted
+from headrace.model.text_formatting import bytes_text, counted, printable
 from headrace.options import Settings
 from headrace.process import logs
 from headrace.vendors.exactness import Grade

@@ -1,23 +1,54 @@
-"""`headrace run`: the service, from its configuration to its exit code."""
+"""`headrace run`: the service, from its configuration to its exit code.
+
+What a service needs of the machine: a Java and a Spark that are not too old, and soon a JVM.
+"""
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Annotated, Any, Final
 
 import structlog
 import typer
 from rich.console import Console
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, InvalidConfiguration, Unavailable
 from headrace.options import Settings
+from headrace.options.settings import SparkSettings
 from headrace.process import logs
+from ingest.checks.findings.finding import Verdict, java_there
+from ingest.checks.probes.machine import probe_java
 from ingest.checks.probes.running_service import NoAnswer, read_running_status
 from ingest.cli.cli_options import Config, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
-from ingest.cli.configuration import read_settings
-from ingest.cli.progress_bar import is_terminal
-from ingest.cli.requirements import require_versions, spawned_jvm
-from ingest.cli.until_idle import until_idle_bar
+from ingest.cli.configuration import environment, read_settings
+from ingest.cli.progress_bar import is_terminal, until_idle_bar
 from ingest.service.stop import Stop
+from spark.jvm import Jvm
+from spark.memory import refuse_unused
+from spark.spark_conf import conf_of
+from spark.versions import require_spark
+
+
+def require_versions(spark: SparkSettings) -> None:
+    """InvalidConfiguration, one sentence, when Java or Spark is missing here, or not supported."""
+    if spark.remote is not None:
+        # Spark and its JVM are the server's, which is asked when there is a session.
+        return
+    finding = java_there(probe_java(environment()))
+    if finding.verdict is Verdict.FAIL:
+        raise InvalidConfiguration(f"{finding.sentence} {finding.remedy}")
+    require_spark(environment().get("SPARK_HOME"))
+
+
+def spawned_jvm(spark: SparkSettings, *, name: str) -> Jvm:
+    """Spark's JVM, on its way up while this process imports the rest: it takes as long. Not waited for."""
+    jvm = Jvm()
+    if spark.remote is None:
+        refuse_unused()
+        # What keeps it from starting is told by the service, which tries again.
+        with suppress(Unavailable):
+            jvm.spawn(conf_of(spark, name=name))
+    return jvm
+
 
 _log = structlog.get_logger(__name__)
 

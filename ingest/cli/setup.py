@@ -7,10 +7,10 @@ import typer
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.options import Settings
 from headrace.process import logs
-from ingest.checks.findings.storage_transitions import InvalidTransitions, Transition, parse_transitions
+from ingest.checks.findings.bucket_lifecycle import InvalidTransitions, Transition, parse_transitions
 from ingest.checks.probes.aws_clients import aws_clients
 from ingest.checks.setup import Step, missing_steps
 from ingest.checks.setup.sink_steps import sink_steps

@@ -10,12 +10,11 @@ import numpy as np
 
 from headrace.conversion.sink_records import sink_records
 from headrace.model.clock import wall_ms
-from headrace.model.columns import column_of
+from headrace.model.columns import TIMESTAMP_CREATED, Headers, KafkaRecords, column_of
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.options import Settings
-from ingest.checks.probes.sample_record import read_record
+from ingest.checks.probes.sample_object import read_record
 from ingest.cli.cli_options import Report
 from spark.sink.names import ObjectFacts
 from spark.sink.object_shape import ObjectShapes

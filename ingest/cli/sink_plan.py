@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from headrace.model.sink_entries import TopicPartition
 from headrace.options import Settings
-from ingest.checks.findings.takeover_findings import TakeoverFacts
+from ingest.checks.findings.sink_findings import TakeoverFacts
 from ingest.checks.probes.ledger_reader import open_ledger_reader
 from ingest.checks.probes.sink_topics import Backlog, backlog_of, survey_topics
 from ingest.cli.cli_options import Report
-from ingest.cli.takeover import takeover_facts
+from ingest.cli.sink_check import takeover_facts
 
 _MAX_PLACES: Final = 40
 _HEADINGS: Final = ("topic", "partition", "archived to", "end", "lag", "pending", "quarantined")

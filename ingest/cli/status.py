@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import bytes_text, counted
+from headrace.model.text_formatting import bytes_text, counted, printable
 from headrace.process import logs
 from ingest.checks.probes.status_reader import Shape, StatusReader
 from ingest.cli.cli_options import (
@@ -24,8 +23,8 @@ from ingest.cli.cli_options import (
     Sets,
     StartupTimeout,
     WorkerConfig,
+    ledger_states,
 )
-from ingest.cli.completion import ledger_states
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.frames import frames_options, frames_status
 from ingest.cli.selection import states_of

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import bytes_text, counted
+from headrace.model.text_formatting import bytes_text, counted, printable
 from ingest.cli.cli_options import Report
 from ingest.cli.progress_bar import is_terminal
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import json_text, printable
+from headrace.model.text_formatting import json_text, printable
 from headrace.options import Settings, describe
 from headrace.options.secret import MASK
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig

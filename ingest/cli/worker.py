@@ -9,15 +9,13 @@ from typing import Annotated
 import structlog
 import typer
 
-from headrace.model.errors import InvalidConfiguration
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, InvalidConfiguration
 from headrace.options import Settings
 from headrace.process import logs
 from headrace.vendors.load import load
 from ingest.cli.cli_options import LogFormat, LogLevel, StartupTimeout
 from ingest.cli.configuration import environment
-from ingest.cli.requirements import require_versions, spawned_jvm
-from ingest.cli.run import RunFormat, RunLevel
+from ingest.cli.run import RunFormat, RunLevel, require_versions, spawned_jvm
 from ingest.cli.worker_status import worker_settings
 from ingest.service.stop import Stop
 

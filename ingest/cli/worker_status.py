@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.model.errors import InvalidConfiguration, Unavailable
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import counted
+from headrace.model.text_formatting import counted, printable
 from headrace.options import SettingsError
 from ingest.checks.probes.running_service import NoAnswer, read_running_connector, read_running_worker
 from ingest.cli.configuration import environment, read_text

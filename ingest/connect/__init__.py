@@ -2,8 +2,7 @@
 
 worker_settings       the worker's file
 configuration_topic   who leads the workers; read by all, written by the one that leads
-assignment            which worker runs which connector: pure
-liveness              which other workers live
+membership            which other workers live, and which of them runs which connector
 connector_files       connectors from a folder instead of the topic
 shared_slots          Spark's cores, shared by all connectors
 hosted_connector      one connector in a thread of its own: started, stopped, failed, started again

@@ -7,7 +7,7 @@ import structlog
 
 from headrace.model.connector_records import ConnectorRecord, by_name
 from headrace.options.document_text import FileKind, read_text
-from headrace.options.problems import Problems, SettingsError
+from headrace.options.given import Problems, SettingsError
 
 _log = structlog.get_logger(__name__)
 

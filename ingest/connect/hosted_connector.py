@@ -10,8 +10,7 @@ import structlog
 
 from headrace.kafka.control_records import Creation, TargetState
 from headrace.model.connector_records import ConnectorRecord
-from headrace.model.errors import HeadraceError
-from headrace.model.exits import Exit, exit_code
+from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.options import Settings
 from headrace.process.threads import ThreadFailures, collecting_own, start_thread
 from ingest.checks.probes.ledger_reader import open_ledger_reader

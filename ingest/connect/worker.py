@@ -24,21 +24,18 @@ from headrace.model.connector_records import (
     encode,
     workers_record,
 )
-from headrace.model.errors import HeadraceError, InvalidConfiguration, Unavailable
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration, Unavailable
 from headrace.model.ledger_entry import ControlKey
 from headrace.options import Settings
 from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
 from headrace.process.threads import ThreadFailures, collecting, start_thread
-from ingest.connect.assignment import assign
-from ingest.connect.changed_meaning import begun_in_ledger
-from ingest.connect.changes import ConnectorChanges
+from ingest.connect.changes import ConnectorChanges, begun_in_ledger
 from ingest.connect.configuration_topic import ConfigurationTopic
 from ingest.connect.connector_files import ConnectorFiles
 from ingest.connect.forwarding import forward_as_worker
 from ingest.connect.hosted_connector import HostedConnector, HostedConnectors, LoadSettings
-from ingest.connect.liveness import Liveness
+from ingest.connect.membership import Liveness, assign
 from ingest.connect.shared_slots import SharedSpark
 from ingest.connect.worker_directory import WorkerDirectory
 from ingest.connect.worker_pages import WorkerPages

@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from ingest.connect.hosted_connector import HostedConnector
 from ingest.http.http_server import Request, Response, Route
 from ingest.http.page import PAGE_HEADERS, status_page, worker_page

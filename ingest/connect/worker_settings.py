@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
-from headrace.options.properties import PropertiesError, parse_properties
-from headrace.options.references import ReferenceMissing, References
+from headrace.options.properties import PropertiesError, ReferenceMissing, References, parse_properties
 from headrace.options.value_types import LISTEN, FormError
 from headrace.vendors.load import load
 

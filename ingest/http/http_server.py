@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import structlog
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import json_text
+from headrace.model.text_formatting import json_text
 from headrace.process.threads import start_thread
 
 _log = structlog.get_logger(__name__)

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from headrace.kafka.ledger_cache import CachedEntry
 from headrace.model.ledger_entry import State
 from headrace.model.positions import position_text
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from ingest.http.snapshot import QuarantinedObject
 
 _SHOWN: Final = 50

@@ -6,8 +6,7 @@ from typing import Final
 import structlog
 
 from headrace.model.clock import Clock
-from headrace.model.objects import ObjectId
-from headrace.model.post_action import OwedAction
+from headrace.model.objects import ObjectId, OwedAction
 from headrace.process.log_levels import is_debug
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.statistics import Statistics

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import structlog
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from headrace.options import Settings
 from headrace.process.threads import ThreadFailures, collecting
 from ingest.http.http_server import StatusEndpoints

@@ -11,8 +11,7 @@ from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.control_records import Creation
 from headrace.kafka.kafka_clients import ClientProperties
 from headrace.model.clock import wall_ms
-from headrace.model.errors import LeadershipLost, TakenOver, Unavailable
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, LeadershipLost, TakenOver, Unavailable
 from headrace.options import Settings
 from headrace.process.threads import ThreadFailures
 from ingest.http.metrics import Metrics

@@ -9,8 +9,7 @@ from headrace.kafka.ledger_follower import Applied
 from headrace.model import clock
 from headrace.model.errors import HeadraceError, ObjectForbidden, Unavailable
 from headrace.model.ledger_entry import ControlKey, LedgerEntry
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import S3Object
+from headrace.model.objects import ListingPage, S3Object
 from headrace.process.threads import ThreadFailures
 from ingest.service import tombstone_search
 from ingest.service.apply_effects import EffectsApplier

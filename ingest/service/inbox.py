@@ -3,7 +3,7 @@
 import queue
 
 from headrace.kafka.ledger_follower import Applied
-from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ListingPage
 from ingest.service.service_events import OwnEvent
 from ingest.source.catalogue.tombstones import FolderPlaces
 from listeners.discovery_events import (

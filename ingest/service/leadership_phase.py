@@ -1,6 +1,10 @@
-"""One leadership, from joining the group to its end: nothing of it is carried over into the next one."""
+"""One leadership, from joining the group to its end: nothing of it is carried over into the next one.
+
+What a connector of a worker was created to do: written into its ledger once, by who leads it first.
+"""
 
 import queue
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -9,21 +13,42 @@ from typing import Any, Final, Protocol
 import structlog
 
 from headrace.kafka.cache_directory import CacheDirectory, claim_cache_directory
+from headrace.kafka.control_records import CREATION, PAUSE, Creation, Pause, encode_control
 from headrace.kafka.driver_ledger import DriverLedger
 from headrace.kafka.group_metadata import parse_group_metadata
 from headrace.kafka.leadership import Leadership
-from headrace.model.errors import HeadraceError, InvalidLedger, LeadershipLost
-from headrace.model.exits import Exit
-from ingest.service.creation import begin_as_created
+from headrace.model.clock import wall_ms
+from headrace.model.errors import Exit, HeadraceError, InvalidLedger, LeadershipLost, Unavailable
 from ingest.service.lead_wait import LeadWait, require_same_ledger
 from ingest.service.process_parts import Past, ProcessParts
 from ingest.service.service_events import Fatal
 from ingest.service.startup import Stopped
 from spark.slots import SlotPool
 
+_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 0.01
+
+
+def begin_as_created(ledger: DriverLedger, creation: Creation | None) -> None:
+    """Return when the ledger says what this creation began with, or has said so before; None: nothing to say.
+
+    So one that was deleted while it was stopped, and is created again, runs; and one that was created
+    STOPPED and resumed since continues. Blocks. LeadershipLost, InvalidLedger, Unavailable.
+    """
+    if creation is None or ledger.control(CREATION) == creation:
+        return
+    pause = Pause(state=creation.state, at_ms=wall_ms())
+    ledger.commit([(PAUSE, encode_control(pause)), (CREATION, encode_control(creation))])
+    deadline = time.monotonic() + _SECONDS
+    while ledger.control(CREATION) != creation:
+        if time.monotonic() > deadline:
+            raise Unavailable("The ledger is written, but cannot be read back yet: is Kafka up?")
+        time.sleep(_LOOK_SECONDS)
+
+
 _log = structlog.get_logger(__name__)
 
-_LOOK_SECONDS: Final = 0.05
+_PHASE_LOOK_SECONDS: Final = 0.05
 
 
 class Leader(Protocol):
@@ -161,7 +186,7 @@ class LeadershipPhase:
 
     def _await_spark(self) -> None:
         while not self._process.slot_source.is_up():
-            if self._process.stop.asked.wait(_LOOK_SECONDS):
+            if self._process.stop.asked.wait(_PHASE_LOOK_SECONDS):
                 raise Stopped
             self._process.failures.raise_first()
 

@@ -29,7 +29,7 @@ from headrace.model.ledger_entry import ControlKey
 from headrace.model.objects import ObjectId, S3Object
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.source.catalogue import Catalogue, Effects, LedgerWrite
-from ingest.source.catalogue.alter_offsets import AlterOffsets, Offset
+from ingest.source.catalogue.object_commands import AlterOffsets, Offset
 from ingest.source.command_queue import CommandQueue, CommandStep
 from ingest.source.planner import Planner
 

@@ -9,8 +9,7 @@ from typing import Final
 import structlog
 
 from headrace.model.errors import HeadraceError
-from headrace.model.objects import ObjectId
-from headrace.model.post_action import OwedAction, PostAction, PostActionKind
+from headrace.model.objects import ObjectId, OwedAction, PostAction, PostActionKind
 from headrace.options.settings import S3Settings
 from headrace.process.threads import start_thread
 from headrace.s3.post_action_calls import PostActionCalls, new_post_action_calls

@@ -18,20 +18,18 @@ from headrace.kafka.control_records import FirstStart
 from headrace.kafka.driver_ledger import DriverLedger
 from headrace.kafka.tokens import login_problem
 from headrace.model import clock
-from headrace.model.errors import LeadershipLost
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, LeadershipLost
 from headrace.model.ledger_entry import State
-from headrace.model.objects import ObjectId, Route
-from headrace.model.post_action import OwedAction
+from headrace.model.objects import ObjectId, OwedAction, Route
 from headrace.options import Settings
 from headrace.options.choices import RestoreTombstones
 from headrace.options.transforms.routing import known_topics
 from headrace.process.threads import start_thread
 from ingest.service.apply_effects import EffectsApplier
 from ingest.service.deciders import deciders
-from ingest.service.endpoints import build_snapshot
+from ingest.service.endpoints import ProblemLog, build_snapshot
 from ingest.service.event_loop import EventLoop, LoopParts
-from ingest.service.idle import UntilIdle, listening
+from ingest.service.idle import Patience, UntilIdle, listening
 from ingest.service.inbox import Inbox
 from ingest.service.initial_inventory import (
     inventories_over,
@@ -43,9 +41,7 @@ from ingest.service.lead_wait import show_standby
 from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
 from ingest.service.lifecycle import Lifecycle
-from ingest.service.patience import Patience
 from ingest.service.post_actions import PostActions
-from ingest.service.problem_log import ProblemLog
 from ingest.service.recovery import Recovery
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotParts, SlotSupervisor

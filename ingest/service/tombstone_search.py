@@ -12,7 +12,7 @@ from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.options import Settings
 from headrace.process.threads import start_thread
 from headrace.s3 import new_s3_calls

@@ -3,8 +3,7 @@
 archive      `Archive`, begin here
 partitions, entries    what the ledger says
 archived, starting     the rules, as functions of it
-starts       brings a free partition to where it may be granted
-completions  orders what the leader completes
+starts       brings a free partition to where it may be granted, and orders what the leader completes
 dealing      which slot gets what
 """
 

@@ -22,16 +22,14 @@ from headrace.model.sink_protocol import (
     SinkProgress,
 )
 from ingest.sink.archived import grant_of
-from ingest.sink.batches import SlotBatch, SlotBatches
-from ingest.sink.completions import LeaderCompletions
 from ingest.sink.condition import ArchiveCounts, PartitionStatus, counts_of, problems_of, status_of
-from ingest.sink.dealing import Candidate, deal, slots_to_end
+from ingest.sink.dealing import Candidate, SlotBatch, SlotBatches, deal, slots_to_end
 from ingest.sink.effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
 from ingest.sink.entries import LedgerEntries, ObjectEnd
 from ingest.sink.partitions import PartitionState
 from ingest.sink.rewinding import refused_rewind, rewound
 from ingest.sink.starting import Refused
-from ingest.sink.starts import PartitionStarts, StartOptions
+from ingest.sink.starts import LeaderCompletions, PartitionStarts, StartOptions
 
 # A group without members loses an offset a week after its last commit.
 _RENEWAL_MS: Final = 24 * 3600 * 1000

@@ -11,9 +11,8 @@ import structlog
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError, ObjectMissing
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ObjectId, S3Object
-from headrace.model.sanitize import printable
+from headrace.model.objects import ListingPage, ObjectId, S3Object
+from headrace.model.text_formatting import printable
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.effects import EffectsBuilder
 from ingest.source.catalogue.head_requests import HeadRequests, as_announced

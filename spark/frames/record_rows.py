@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from headrace.model.columns import NULL_LENGTH, Column, column_of
 from headrace.model.objects import Route
 from headrace.model.positions import BytePosition, position_as_dict
-from headrace.model.record_target import RecordTarget
-from headrace.model.rows import RowBatch
+from headrace.model.rows import RecordTarget, RowBatch
 from headrace.model.slot_protocol import Split
 from spark.frames.options import NO_TOPIC
 

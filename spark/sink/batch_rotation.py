@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.formats.converted_records import ConvertedRecords
-from headrace.model.columns import Numbers
-from headrace.model.kafka_records import NO_TIMESTAMP
+from headrace.model.columns import NO_TIMESTAMP, Numbers
 from headrace.options.sink_settings import NameTimeSource, RotateTogether, RotationSettings
 from spark.sink.grouping import times_of_field
 from spark.sink.names import ObjectNames

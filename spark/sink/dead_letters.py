@@ -9,8 +9,8 @@ import numpy as np
 import structlog
 
 from headrace.formats.converted_records import RecordFault
-from headrace.model.kafka_records import KafkaRecords
-from headrace.model.record_target import Header
+from headrace.model.columns import KafkaRecords
+from headrace.model.rows import Header
 from headrace.options.settings import ErrorSettings
 
 _log = structlog.get_logger(__name__)

@@ -15,16 +15,15 @@ import pyarrow as pa
 
 from headrace.kafka.producer import IdempotentProducer
 from headrace.model.clock import wall_ms
-from headrace.model.columns import NULL_LENGTH, Column
+from headrace.model.columns import NULL_LENGTH, Column, Headers, KafkaRecords
 from headrace.model.errors import FrameRefused, HeadraceError
-from headrace.model.kafka_records import Headers, KafkaRecords
 from headrace.model.sink_entries import SealedObject, TopicPartition
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import SinkSettings
 from headrace.s3.upload_calls import new_upload_calls
 from spark.sink.dead_letters import DeadLetter, DeadLetters
+from spark.sink.names import RecurringNames
 from spark.sink.partition_work import PartitionWork
-from spark.sink.recurring_names import RecurringNames
 from spark.sink.routed_tools import RoutedTools
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.task_settings import SinkTaskSettings

@@ -2,23 +2,71 @@
 
 Each variable of the template gives a code for each record and a text for each code; codes of several
 variables are combined, so Python sees values and groups, but no record where names show times or nothing.
+
+The text that a value has in a name: of escaped values, and of plain ones as Kafka Connect writes them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from functools import lru_cache
+from math import isinf, isnan
 from typing import Final, NamedTuple
+from uuid import UUID
 
 import numpy as np
 
-from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, RecordFault
+from headrace.formats.converted_records import MISSING, ConvertedColumn, ConvertedRecords, RecordFault
 from headrace.model.columns import Numbers
 from headrace.names.date_fields import LAST_DATE_MS, is_date
 from headrace.names.name_template import NameField, NameVariable
 from headrace.options.sink_settings import NameTimeSource
 from spark.sink.names import NameProblem, ObjectNames
-from spark.sink.value_text import Text, connect_text, value_text
+
+Text = str | bytes | None
+
+# Java writes numbers from here on, and below there, with an exponent.
+_LARGE: Final = 1e7
+_SMALL: Final = 1e-3
+
+
+def value_text(value: object) -> Text:
+    """The text of a value in a name; ValueError for lists and objects."""
+    match value:
+        case None | bytes():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float() | str() | Decimal() | UUID():
+            return str(value)
+        case datetime() | date() | time():
+            return value.isoformat()
+    if value is MISSING:
+        return None
+    raise ValueError
+
+
+def connect_text(value: object) -> Text:
+    """The same with numbers as Java writes them: 1.0E10 and NaN where Python has 10000000000.0 and nan."""
+    return java_double(value) if isinstance(value, float) else value_text(value)
+
+
+def java_double(number: float) -> str:
+    """The text of Java's `Double.toString`: the shortest digits, an exponent for what is large or small."""
+    if isnan(number):
+        return "NaN"
+    sign = "-" if str(number).startswith("-") else ""
+    if isinf(number):
+        return f"{sign}Infinity"
+    size = abs(number)
+    if not size or _SMALL <= size < _LARGE:
+        return f"{sign}{Decimal(repr(size)):f}"
+    digits = Decimal(repr(size)).normalize().as_tuple()
+    assert isinstance(digits.exponent, int), "neither infinite nor NaN"
+    text = "".join(map(str, digits.digits))
+    return f"{sign}{text[0]}.{text[1:] or '0'}E{digits.exponent + len(text) - 1}"
+
 
 _BAD: Final = -1
 _NO_TIME: Final = "it has no time that its object's name could show (file.name.timestamp.source)"

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from headrace.formats.converted_records import RecordFault
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import KafkaRecords
 
 REASON: Final = "processing_failed"
 # In so many steps a range is narrowed down each time that it is read again.

@@ -1,4 +1,9 @@
-"""The key of an object, from the template and what is known of the object. Pure."""
+"""The key of an object, from the template and what is known of the object. Pure.
+
+The groups of our names that Lenses' sink kept a lock of. Pure.
+
+Names that recur by design (a template of record keys alone): one object of a name at a time.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,14 +16,15 @@ from zoneinfo import ZoneInfo
 from headrace.model.errors import HeadraceError
 from headrace.names.date_fields import local_time
 from headrace.names.date_pattern import DatePattern, step_ms
-from headrace.names.name_escape import escape, unescape
 from headrace.names.name_template import (
     DATA,
     KNOWN_AT_THE_END,
     OF_THE_CLOCK,
     NameField,
     NameVariable,
+    escape,
     read_name_template,
+    unescape,
 )
 from headrace.options.sink_settings import NameSettings, NameTimeSource, NameValues, NullKeys
 
@@ -302,3 +308,46 @@ class ObjectNames:
         }[variable.field]
         assert number is not None, "the name of an open object is not known yet"
         return variable.padding.text(number)
+
+
+def lenses_group(names: ObjectNames, values: tuple[tuple[str, str], ...]) -> str | None:
+    """The group of records with these values, by the names that a lock's key has; None: of other names.
+
+    What is missing is in the key as it does in names of objects.
+    """
+    given = dict(values)
+    shown = [
+        "date" if each.date is not None else ".".join(each.path) or str(each.field) for each in names.grouping
+    ]
+    if not names.is_plain or len(given) != len(values) or len(set(shown)) != len(shown):
+        return None
+    if not given.keys() >= set(shown):
+        return None
+    try:
+        return names.group(tuple(given[name] for name in shown))
+    except ValueError:
+        return None
+
+
+class RecurringNames:
+    """Which object has a recurring name at the moment; the next one's upload waits for its completion.
+
+    S3 lets the upload that was started last win, so a later object must not be started before.
+    """
+
+    def __init__(self) -> None:
+        self._holders: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+
+    def hold(self, name: str, object_id: str) -> bool:
+        """True when this object has the name, from now on or already."""
+        holder = self._holders.setdefault(name, object_id)
+        if holder == object_id:
+            self._names[object_id] = name
+        return holder == object_id
+
+    def release(self, object_id: str) -> None:
+        """The object is completed, or given up."""
+        name = self._names.pop(object_id, None)
+        if name is not None:
+            del self._holders[name]

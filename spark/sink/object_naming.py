@@ -1,13 +1,40 @@
-"""What the objects of a partition are like and are called: their shape and name, by their group."""
+"""What the objects of a partition are like and are called: their shape and name, by their group.
+
+Groups of a partition whose records transforms sent to several topics: each topic has groups of its own.
+
+The ledger, offsets and dead letters know the partition by the topic that it is of; names and rows have the
+topic that the record goes to.
+"""
 
 from dataclasses import replace
+from typing import Final, NamedTuple
 
 from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.names import ObjectFacts, ObjectNames
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_group import OpenGroup
-from spark.sink.routed_groups import read_group
 from spark.sink.routed_tools import SlotTools
+
+# In no topic, and in no group: names show no control character of a value.
+_BETWEEN: Final = "\x1e"
+
+
+class RoutedGroup(NamedTuple):
+    """The topic in the names of a group's objects, and the group by what those names show of the data."""
+
+    topic: str
+    group: str
+
+
+def routed_group(topic: str, group: str, own_topic: str) -> str:
+    """The group, within a partition of `own_topic`, of records that go to `topic`."""
+    return group if topic == own_topic else f"{topic}{_BETWEEN}{group}"
+
+
+def read_group(group: str, own_topic: str) -> RoutedGroup:
+    """What `routed_group` put together."""
+    topic, between, rest = group.partition(_BETWEEN)
+    return RoutedGroup(topic, rest) if between else RoutedGroup(own_topic, group)
 
 
 class ObjectNaming:

@@ -10,8 +10,7 @@ from headrace.conversion.side_rows import new_side_encoder, side_output
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.converters.inferred_column import schema_of_kind
 from headrace.formats.encoding import RowSchema, schema_of, schema_without_values
-from headrace.formats.encoding.encoder import ObjectEncoder
-from headrace.formats.encoding.learning_encoder import LearningEncoder
+from headrace.formats.encoding.encoder import LearningEncoder, ObjectEncoder
 from headrace.options.sink_settings import NameSettings, OutputSettings, SideRole, SinkSettings
 from spark.sink.grouping import Grouping, GroupRows, Groups
 from spark.sink.names import ObjectNames

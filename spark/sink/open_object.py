@@ -13,10 +13,8 @@ from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import Upload
 from headrace.s3.errors import UploadEnded
 from headrace.s3.upload_calls import UploadCalls
-from spark.sink.in_flight import InFlight
-from spark.sink.part_buffer import Part, PartBuffer
-from spark.sink.send_pool import SendPool
-from spark.sink.spill import SpillLost
+from spark.sink.send_pool import InFlight, SendPool
+from spark.sink.spill import Part, PartBuffer, SpillLost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,17 +10,15 @@ import structlog
 
 from headrace.formats.converted_records import ConvertedRecords, InferredValues
 from headrace.formats.encoding import NewObject, Refused, RowSchema
-from headrace.formats.encoding.learning_encoder import LearningEncoder
+from headrace.formats.encoding.encoder import LearningEncoder
 from headrace.model.clock import wall_ms
 from headrace.model.columns import Numbers
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import AgeFrom, RotateTogether
 from spark.sink.batch_rotation import BatchFacts, OpenBatch, WaitingRows
 from spark.sink.closed_objects import ClosedObjects
-from spark.sink.object_columns import ObjectColumns
 from spark.sink.object_naming import ObjectNaming
-from spark.sink.object_parts import ObjectParts
-from spark.sink.open_group import OpenGroup
+from spark.sink.open_group import ObjectColumns, ObjectParts, OpenGroup
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
 from spark.sink.rotation import RotateReason
 from spark.sink.routed_tools import SlotTools

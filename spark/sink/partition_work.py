@@ -8,18 +8,17 @@ import numpy as np
 
 from headrace.conversion.encoders import with_texts
 from headrace.formats.converted_records import Conversion, ConvertedRecords, RecordFault
-from headrace.model.columns import Numbers
+from headrace.model.columns import KafkaRecords, Numbers
 from headrace.model.errors import InvalidObject
-from headrace.model.kafka_records import KafkaRecords
 from headrace.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
 from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
 from headrace.options.choices import Tolerance
 from spark.sink.dead_letters import DeadLetter
 from spark.sink.grouping import GroupRows
 from spark.sink.isolation import REASON, Isolation
+from spark.sink.object_naming import routed_group
 from spark.sink.partition_objects import PartitionObjects
 from spark.sink.partition_offsets import PartitionCommit, PartitionOffsets
-from spark.sink.routed_groups import routed_group
 from spark.sink.routed_tools import SlotTools
 
 _NOTHING: Final = Conversion(runs=(), faults=(), ignored=0)

@@ -12,8 +12,8 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from headrace.kafka.producer import SlotRevoked
+from headrace.model.columns import KafkaRecords
 from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
-from headrace.model.kafka_records import KafkaRecords
 from headrace.model.sink_entries import TopicPartition
 from spark.sink.partition_work import PartitionWork
 

@@ -8,15 +8,15 @@ from typing import Final
 
 import structlog
 
-from headrace.formats.stored_content import has_content
+from headrace.formats.content_digest import has_content
 from headrace.kafka.consumer.partition_reader import PartitionReader
 from headrace.kafka.consumer.reader_events import FaultReason, LostOffsets, PartitionFault
 from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.kafka.producer.topic_limits import topic_limits
 from headrace.model.clock import wall_ms
+from headrace.model.columns import KafkaRecords
 from headrace.model.errors import Fenced, HeadraceError
-from headrace.model.kafka_records import KafkaRecords
 from headrace.model.repeats import LEAST, Repeats
 from headrace.model.sink_entries import ObjectState, SealedObject, TopicPartition
 from headrace.model.sink_protocol import (
@@ -31,9 +31,9 @@ from headrace.model.slot_protocol import BatchOutcome, Finished
 from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.upload_calls import new_upload_calls
 from spark.sink.dead_letters import DeadLetters
+from spark.sink.names import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop, Transaction
 from spark.sink.record_feed import RecordFeed, safely
-from spark.sink.recurring_names import RecurringNames
 from spark.sink.routed_tools import RoutedTools
 from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
 from spark.sink.slot_uploads import SlotUploads

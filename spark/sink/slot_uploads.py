@@ -13,11 +13,9 @@ from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.model.sink_entries import SealedObject
 from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.upload_calls import UploadCalls
-from spark.sink.in_flight import InFlight
 from spark.sink.open_object import ObjectTarget, OpenObject
-from spark.sink.part_buffer import PartBuffer, part_size
-from spark.sink.send_pool import SendPool
-from spark.sink.spill import SpillDirectory
+from spark.sink.send_pool import InFlight, SendPool
+from spark.sink.spill import PartBuffer, SpillDirectory, part_size
 
 _log = structlog.get_logger(__name__)
 

@@ -7,11 +7,11 @@ from typing import Final
 import msgspec
 
 from headrace.model.sink_entries import GroupingOptions
-from headrace.names.field_path import path_text
+from headrace.names.name_template import path_text
 from headrace.options.declarations.route_options import ROUTE
 from headrace.options.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from headrace.options.sink_settings import SinkSettings
-from spark.task.task_log import TaskLog, log_of_this_process
+from spark.task.entry import TaskLog, log_of_this_process
 
 _TRANSFORMS: Final = "transforms"
 

@@ -21,7 +21,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.process.threads import start_thread
-from spark.code_archive import build_code_archive
+from spark.session import build_code_archive
 from spark.slots.jobs import JobFailed, cause_of
 from spark.spark_conf import REQUIRED, is_local
 from spark.task.entry import SlotFunction

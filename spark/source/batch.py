@@ -25,19 +25,16 @@ from headrace.model.errors import (
 from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.positions import Position
-from headrace.model.record_target import RecordTarget
-from headrace.model.rows import BadRow, RowBatch
+from headrace.model.rows import BadRow, RecordTarget, RowBatch
 from headrace.model.slot_protocol import UNRECORDED_OPTIONS, Batch, BatchOutcome, Finished, Split
 from headrace.options.choices import Ordering, Tolerance
 from headrace.s3.reader import Prefetch
 from spark.source.dead_letters import bad_row_log, dead_letter, refused_row
 from spark.source.decoding import Decoding
-from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, SplitPoints
-from spark.source.refused_records import RefusedRecords
-from spark.source.split_progress import SplitProgress
+from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, SplitPoints, Watchdog
+from spark.source.split_progress import RefusedRecords, SplitProgress
 from spark.source.task_settings import TaskSettings
 from spark.source.transaction import SlotTransaction
-from spark.source.watchdog import Watchdog
 from spark.source.worker_cache import rate_limiter, s3_calls
 from spark.task.driver_connection import DriverConnection
 

@@ -8,8 +8,7 @@ import msgspec
 import structlog
 
 from headrace.model.positions import Position, position_as_dict
-from headrace.model.record_target import Header
-from headrace.model.rows import BadRow, RowBatch
+from headrace.model.rows import BadRow, Header, RowBatch
 from headrace.model.slot_protocol import Split
 from spark.source.task_settings import TaskSettings
 

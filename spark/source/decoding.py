@@ -8,7 +8,8 @@ from headrace.conversion.source_records import SourceRecords
 from headrace.formats import DecodeOptions
 from headrace.formats.compression import stored_codec
 from headrace.formats.packed.members import cuts, decoder_of
-from headrace.formats.records.constant import (
+from headrace.formats.records.decode_options import GlueVersions
+from headrace.formats.records.key_headers_timestamp import (
     PRODUCE_TIME,
     constant_headers,
     constant_key,
@@ -16,15 +17,13 @@ from headrace.formats.records.constant import (
     constant_timestamp,
     overhead_bytes,
 )
-from headrace.formats.records.decode_options import GlueVersions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject
 from headrace.model.objects import SideObject
 from headrace.model.positions import JoinedPosition
-from headrace.model.record_target import RecordTarget
-from headrace.model.rows import RowBatch
+from headrace.model.rows import RecordTarget, RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.names.archive_names import NamePart
 from headrace.options.choices import InputFormat, RestorePartition

@@ -2,15 +2,20 @@
 
 So that reading, decoding and producing overlap, and so that the producing thread never waits for S3 longer
 than its transaction's interval allows.
+
+Notices a decoder that hangs: the task is connected and its loop turns, but nothing comes any more.
 """
 
 import contextlib
 import queue
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import structlog
 
 from headrace.model.errors import HeadraceError
 from headrace.model.objects import ObjectId
@@ -18,6 +23,9 @@ from headrace.model.rows import RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.process.threads import start_thread
 from headrace.s3.reader import Prefetch, S3Source
+from headrace.s3.reader.resumable_get import CHUNK_BYTES
+from spark.source.task_settings import TaskSettings
+from spark.task.driver_connection import DriverConnection
 
 # Decoded and not yet produced; each is rows of about 1 MiB, or the steps of some small objects.
 _BATCHES_AHEAD: Final = 4
@@ -244,3 +252,34 @@ class Pipeline:
                 continue
             break
         return not self._closed.is_set()
+
+
+log = structlog.get_logger(__name__)
+
+
+class WorkStuck(Exception):
+    """Decoding hangs: the worker ends, and its objects run alone as those of a worker that died."""
+
+
+class Watchdog:
+    """Sends the driver a sign of life for a batch, as long as it makes progress."""
+
+    def __init__(self, link: DriverConnection, settings: TaskSettings) -> None:
+        self._link = link
+        # A limit on reading lets a chunk wait for its turn.
+        rate = settings.bytes_per_second
+        pause = 0.0 if rate is None else 2 * CHUNK_BYTES / rate
+        self._stuck_seconds = settings.stuck_seconds + pause
+        self._seen = (0, 0)
+        self._progress_at = time.monotonic()
+
+    def check(self, pipeline: Pipeline) -> None:
+        """Beat; by the working thread, between two steps. WorkStuck when nothing came for far too long."""
+        now, seen = time.monotonic(), (pipeline.steps_taken, pipeline.read_bytes)
+        if seen != self._seen:
+            self._seen, self._progress_at = seen, now
+        elif now - self._progress_at > self._stuck_seconds:
+            idle = f"nothing was read or decoded for {now - self._progress_at:.0f} s; the task ends"
+            log.error("decoding_stalled", detail=idle)
+            raise WorkStuck(idle)
+        self._link.beat()

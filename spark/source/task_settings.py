@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from headrace.options.choices import Ordering
-from headrace.options.options_hash import options_hash
+from headrace.options.describe import options_hash
 from headrace.options.settings import ErrorSettings, FormatSettings, KafkaSettings, S3Settings, Settings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
-from spark.task.task_log import TaskLog, log_of_this_process
+from spark.task.entry import TaskLog, log_of_this_process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

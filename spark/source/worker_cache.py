@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.kafka.producer import IdempotentProducer, SlotProducer, TransactionalProducer
-from headrace.kafka.producer.producer_properties import DEFAULTS
 from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.kafka.producer.window import DEFAULTS
 from headrace.options.settings import S3Settings
 from headrace.s3 import S3Calls, new_s3_calls
 from headrace.s3.reader import RateLimiter

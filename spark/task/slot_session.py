@@ -16,8 +16,7 @@ from headrace.model.slot_protocol import Batch, BatchOutcome, Finished, Hello, R
 from headrace.process.logs import configure
 from spark.memory import keep_freed_memory
 from spark.task.driver_connection import DriverConnection
-from spark.task.entry import TaskCredentials
-from spark.task.task_log import TaskLog
+from spark.task.entry import TaskCredentials, TaskLog
 from spark.task.worker import checkout_producer, return_producer, worker_name
 
 _log = structlog.get_logger(__name__)

@@ -12,7 +12,7 @@ from typer.main import get_command
 from headrace.options.client_names import DECIDED_HERE
 from headrace.options.client_translation import BOUNDED
 from headrace.options.declarations import CANONICAL, FAMILIES
-from headrace.options.declarations.foreign_options import WITHOUT_MEANING
+from headrace.options.declarations.option import WITHOUT_MEANING
 from headrace.vendors import VENDORS
 from headrace.vendors.lenses.options import PROPERTIES
 from headrace.vendors.lenses.source_translation import SOURCE_PROPERTIES

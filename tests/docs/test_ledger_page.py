@@ -73,7 +73,7 @@ from headrace.model.sink_entries import (
     key_of,
 )
 from headrace.vendors.load import load
-from ingest.source.command_records import CommandObject, ObjectsCommand
+from ingest.source.command_queue import CommandObject, ObjectsCommand
 from spark.sink.task_settings import grouping_hash, grouping_options
 from tests.docs.pages import ROOT, blocks
 

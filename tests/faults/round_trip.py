@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bench.stage import Service
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from localstack.steps import say
 from tests.faults.account import Account, Watch
 from tests.faults.campaign import Result, in_random_order

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from headrace.options import Settings
 from headrace.vendors.load import load
 from ingest.service.composition import Service

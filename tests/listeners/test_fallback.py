@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
+from listeners.discovery import FallbackStep, FallbackSwitch
 from listeners.discovery_events import ListingKind, Mode
-from listeners.fallback import FallbackStep, FallbackSwitch
 
 AWAY = SourceUnavailable("queue q cannot be reached")
 GONE = AccessDenied("queue q is not there")

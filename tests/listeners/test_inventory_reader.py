@@ -11,11 +11,11 @@ import structlog.testing
 from structlog.typing import EventDict
 
 from headrace.formats.inventory_manifest import Manifest
-from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ListingPage
 from headrace.options import Settings
-from listeners.backoff import Backoff
 from listeners.discovery import DiscoveryMonitor
 from listeners.discovery_events import Event, InventoryWaits, ListingBegun, ListingKind
+from listeners.failures import Backoff
 from listeners.inventory import InventoryReader
 from listeners.listing import PAGES_IN_FLIGHT, Bucket, Lister
 from tests.headrace.options.loading import load_with

@@ -16,11 +16,9 @@ from botocore.parsers import create_parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import S3Object
-from listeners.async_clients import s3_client
+from headrace.model.objects import ListingPage, S3Object
+from listeners.async_clients import _AT_ONCE, _before_parse, s3_client
 from listeners.discovery_events import ListingKind
-from listeners.list_parser import _AT_ONCE, _before_parse
 from listeners.listing import Bucket, Lister
 from tests.support import aws
 from tests.support.configuration import settings_for

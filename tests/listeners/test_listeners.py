@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.model.errors import AccessDenied, ObjectMissing
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ObjectId, S3Object
+from headrace.model.objects import ListingPage, ObjectId, S3Object
 from headrace.process.threads import ThreadFailures, collecting
 from listeners.discovery_events import (
     Event,

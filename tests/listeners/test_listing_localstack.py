@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ListingPage
 from listeners.discovery_events import Event, ListingFailed, ListingKind
 from listeners.listing import Bucket, Lister
 from tests.support import aws

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 from headrace.model.errors import SourceUnavailable
-from headrace.model.listing_page import ListingPage
-from listeners.backoff import Backoff
+from headrace.model.objects import ListingPage
 from listeners.discovery import DiscoveryMonitor
 from listeners.discovery_events import Event, ListingFailed, Mode, ModeChanged
+from listeners.failures import Backoff
 from listeners.listing import Bucket, Lister
 from tests.headrace.options.loading import load_with
 from tests.support.fake_bucket import FakeBucket

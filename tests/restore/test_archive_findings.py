@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from headrace.options import Settings
 from ingest.checks.findings.archive_findings import archive_findings
 from ingest.checks.findings.bucket_findings import Survey

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.formats.json_check import are_all_json, are_all_rows
+from headrace.formats.json_batches import are_all_json, are_all_rows
 from headrace.formats.lines import line_block
-from headrace.formats.record_columns import RecordColumns
-from headrace.formats.row_readers import LineReader
+from headrace.formats.record_columns import LineReader, RecordColumns
 from headrace.model.columns import Column
 from headrace.options.restoring import RestoreOptions
 from headrace.vendors.aiven.json_rows import EnvelopeRows

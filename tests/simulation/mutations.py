@@ -99,7 +99,7 @@ MUTATIONS: Final = {
     "the content that was announced": Mutation(
         "source",
         "every read has If-Match",
-        "headrace/s3/get_request.py",
+        "headrace/s3/endpoint.py",
         """, "IfMatch": f'"{self.etag}"'}""",
         "}",
     ),
@@ -190,7 +190,7 @@ MUTATIONS: Final = {
     "types of another object": Mutation(
         "sink",
         "a value of another type begins a new object",
-        "spark/sink/object_columns.py",
+        "spark/sink/open_group.py",
         "None if fit.rows == len(values) else NewObject())",
         'None if fit.rows == len(values) else Refused("schema_conflict", "another type"))',
     ),

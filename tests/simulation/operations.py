@@ -15,7 +15,7 @@ from ingest.cli.object_command import CommandRequest, commands_for
 from ingest.cli.selection import SelectedObject, objects_to_mark, objects_to_replay
 from ingest.cli.submit import submit
 from ingest.source.catalogue import Selection
-from ingest.source.command_records import Action
+from ingest.source.command_queue import Action
 from tests.simulation.course import Course
 from tests.simulation.s3 import SimulatedS3
 

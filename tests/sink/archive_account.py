@@ -12,7 +12,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 from bench.stage import Service
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from tests.support import aws, kafka
 
 SIDES: Final = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from tests.sink.archive_account import new_archive
 from tests.support import aws, kafka
 from tests.support.discovery import log_lines

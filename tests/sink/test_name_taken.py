@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.stage import Service
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from localstack.ports import free_port
 from tests.sink.archive_account import new_archive
 from tests.sink.rest_calls import RestCalls

@@ -12,7 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from bench.stage import Service
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from tests.faults.processes import await_gone, descendants, workers
 from tests.faults.record_load import RecordLoad
 from tests.faults.sink_faults import is_completion

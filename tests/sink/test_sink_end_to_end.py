@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headrace.model.clock import wall_ms
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from tests.sink.archive_account import Archive, new_archive, value_of
 from tests.support import aws, kafka
 from tests.support.discovery import log_lines

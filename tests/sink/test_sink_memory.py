@@ -15,7 +15,7 @@ from bench import processes
 from bench.lines import lines
 from bench.memory import PROMISE_MIB
 from bench.stage import Service
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from tests.faults.sink_faults import is_part
 from tests.sink.archive_account import SIDES, Archive, new_archive
 from tests.support import aws, kafka

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from localstack.ports import free_port
 from tests.sink.archive_account import new_archive
 from tests.support import aws, rest_request

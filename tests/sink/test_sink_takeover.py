@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.stage import StageError
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from tests.headrace.vendors.archive import Record
 from tests.sink.archive_account import Archive, new_archive
 from tests.sink.test_sink_end_to_end import group_offsets

@@ -5,8 +5,7 @@ import pytest
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import Split
-from spark.source.refused_records import RefusedRecords
-from spark.source.split_progress import SplitProgress
+from spark.source.split_progress import RefusedRecords, SplitProgress
 
 AT = BytePosition(40)
 """Where the row begins that is refused."""

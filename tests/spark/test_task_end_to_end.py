@@ -15,7 +15,7 @@ from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import UNRECORDED_OPTIONS, BatchOutcome, Split
-from headrace.options.options_hash import options_hash
+from headrace.options.describe import options_hash
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support import kafka

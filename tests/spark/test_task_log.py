@@ -13,7 +13,7 @@ from headrace.vendors.load import load
 from ingest.service.spark_startup import slot_work
 from spark.sink.slot_work import SinkWork
 from spark.source.slot_work import SourceWork
-from spark.task.task_log import TaskLog, log_of_this_process
+from spark.task.entry import TaskLog, log_of_this_process
 
 _COMMON: Final = {
     "name": "n",

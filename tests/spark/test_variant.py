@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.variant_utils import VariantUtils
 
-from headrace.formats.row_fault import RowFaultError
+from headrace.formats.parquet_maps import RowFaultError
 from headrace.formats.variant import variant_text
 from headrace.options.choices import InputFormat, JsonFormat
 from tests.headrace.formats.decode_options import decode_options

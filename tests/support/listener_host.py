@@ -4,7 +4,7 @@ import threading
 from types import TracebackType
 from typing import Self, TypeVar
 
-from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ListingPage
 from headrace.options import Settings
 from listeners.discovery_events import Event, Message, Mode, ModeChanged, Received
 from listeners.listeners import Listeners

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from headrace.model.errors import HeadraceError
-from listeners.backoff import Backoff
 from listeners.discovery_events import Counters, Event, Message, Received
+from listeners.failures import Backoff
 from listeners.queue_calls import Queue, QueueClient
 from listeners.sqs import QueueOptions, SqsListener
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from botocore.exceptions import ClientError
 from botocore.response import StreamingBody
 
-from headrace.formats.stored_content import has_content
+from headrace.formats.content_digest import has_content
 from headrace.options.settings import BackoffSettings
 from headrace.options.sink_settings import UploadSettings
 from headrace.s3.upload_calls import UploadCalls

@@ -16,16 +16,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import TIMESTAMP_CREATED, KafkaRecords
+from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.model.sink_entries import ObjectState
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options import Settings
 from headrace.s3.completion import CompletionState
 from headrace.vendors.load import load
 from spark.sink.dead_letters import DeadLetter, DeadLetters
+from spark.sink.names import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop
-from spark.sink.recurring_names import RecurringNames
 from spark.sink.routed_tools import RoutedTools
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.task_settings import sink_task_settings

@@ -1,7 +1,6 @@
 """The plain bytes of an object, whatever it is compressed with.
 
-magic        which compression the first bytes belong to
-unsupported  what is recognised and cannot be read, so that it is named
+magic        which compression the first bytes belong to, and what is recognised and cannot be read
 codecs       one function a compression: compressed chunks in, plain chunks of a bounded size out
 frames       where blocks and frames end, and frames of xz; peekable_stream reads for them
 plain        the plain stream of a source from any byte on
@@ -9,9 +8,8 @@ plain        the plain stream of a source from any byte on
 
 from headrace.formats.compression.codecs import decompressed, xz_unsupported
 from headrace.formats.compression.frames import refuse_zstd
-from headrace.formats.compression.magic import Codec, sniff
+from headrace.formats.compression.magic import Codec, UnsupportedError, sniff
 from headrace.formats.compression.plain import plain_stream, refuse_unsupported, regrouped, stored_codec
-from headrace.formats.compression.unsupported import UnsupportedError
 
 __all__ = [
     "Codec",

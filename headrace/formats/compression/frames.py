@@ -9,9 +9,8 @@ from typing import Final
 
 import zstandard
 
-from headrace.formats.compression.magic import Codec, skippable_bytes
+from headrace.formats.compression.magic import Codec, UnsupportedError, skippable_bytes
 from headrace.formats.compression.peekable_stream import Member, PeekableStream
-from headrace.formats.compression.unsupported import UnsupportedError
 
 # -- Plain bytes are held until the checksum of their block or frame has been met ----------------------------
 # A decoder gives out what it has made before it comes to the checksum behind it. A row behind a flipped bit

@@ -12,10 +12,10 @@ Schemas
     payloads        PayloadSchema(schema).array(payloads): Arrow values of JsonConverter's payloads
 
 Avro
-    avro_names      names that AvroData puts into schemas; its options are headrace.options.connect_writing
     to_avro         avro_of_schema(schema, options): text as AvroData writes it; avro_tree: to be put into
                     another record
-    avro_text       avro_text(tree), record(name, namespace, fields): text of trees as Java writes it
+    avro_text       avro_text(tree), record(name, namespace, fields): text of trees as Java writes it, and the
+                    names that AvroData puts into schemas; its options are headrace.options.connect_writing
     records         confluent_key, CONFLUENT_HEADERS, lenses_envelope, aiven_record: the vendors' records
 
     Values: headrace.formats.encoding.avro_pieces.encoded(with_defaults(as_connect(array, schema), schema),
@@ -27,15 +27,14 @@ Parquet
 
 JSON
     json_text       connect_json(array, schema, style): JsonConverter's text of a column with a schema
-    schemaless_json jackson_column(texts): texts without a schema as Jackson writes them again
     jackson         jackson_text(value): Python values; Astral.ESCAPED where Jackson writes bytes (Aiven,
-                    Confluent, Lenses), RAW where it writes text (Lenses' envelope)
-    java_numbers    java_double, java_float
+                    Confluent, Lenses), RAW where it writes text (Lenses' envelope); java_double, java_float;
+                    jackson_column(texts): texts without a schema as Jackson writes them again
 
 Headers (single values)
-    values          ConnectValue(schema, value); value_json, value_text (Connect's own text of it)
+    values          ConnectValue(schema, value); value_json, value_text (Connect's own text of it);
+                    payload_value(schema, payload), plain_value(found): as JsonConverter reads them
     parsed_text     parsed(text): as SimpleHeaderConverter reads it
-    payload_values  payload_value(schema, payload), plain_value(found): as JsonConverter reads them
     By the converter's kind: headrace.formats.header_values.header_reader, header_json, header_text
 """
 

@@ -2,13 +2,45 @@
 
 A tree is JSON in which every named type is in full wherever it is used, with its `namespace` (absent
 for none); the text has a definition where a name is first, and names after it.
+
+Names of Connect in Avro, where only letters, digits and underscores are allowed.
+
+The options of Confluent's AvroData, and the names that it puts into schemas.
 """
 
+import re
 from typing import Any, Final
+from urllib.parse import quote_plus
 
 from headrace.formats.connect.jackson import jackson_text
-from headrace.formats.connect.names import is_avro_name
 from headrace.formats.connect.schema import InvalidSchema
+
+_VALID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_INVALID: Final = re.compile(r"[^A-Za-z0-9_]")
+# What java.net.URLEncoder leaves as it is and Python's quoting does not.
+_UNQUOTED: Final = "*"
+
+
+def is_avro_name(name: str) -> bool:
+    """True for a name without points that Avro allows."""
+    return _VALID.match(name) is not None
+
+
+def scrubbed(name: str) -> str:
+    """The name with what Avro does not allow replaced, as `scrub.invalid.names` does it."""
+    if not name or is_avro_name(name):
+        return name
+    encoded = quote_plus(name, safe=_UNQUOTED).replace("~", "%7E")
+    if encoded[0].isdigit():
+        encoded = f"x{encoded}"
+    return _INVALID.sub("_", encoded)
+
+
+def split_name(name: str, *, scrub: bool = False) -> tuple[str | None, str]:
+    """Namespace, None where there is none, and name without it."""
+    parts = [scrubbed(part) if scrub else part for part in name.split(".")]
+    return ".".join(parts[:-1]) or None, parts[-1]
+
 
 _NAMED: Final = frozenset({"record", "enum", "fixed", "error"})
 # What stands before the other properties, in this order, by the type.
@@ -114,3 +146,19 @@ def record(name: str, namespace: str | None, fields: list[Tree], **properties: A
     """A record of fields."""
     space = {} if namespace is None else {"namespace": namespace}
     return {"type": "record", "name": name, **space, "fields": fields, **properties}
+
+
+NAMESPACE: Final = "io.confluent.connect.avro"
+DEFAULT_NAME: Final = "ConnectDefault"
+MAP_ENTRY: Final = "MapEntry"
+UNION: Final = f"{NAMESPACE}.Union"
+ENUM: Final = f"{NAMESPACE}.Enum"
+RECORD_DOC: Final = f"{NAMESPACE}.record.doc"
+FIELD_DOC: Final = f"{NAMESPACE}.field.doc."
+ENUM_DOC: Final = f"{NAMESPACE}.enum.doc."
+ENUM_DEFAULT: Final = f"{NAMESPACE}.enum.default."
+# Marks a default that came from the field of an Avro record.
+FIELD_DEFAULT: Final = f"{NAMESPACE}.field.default"
+FIXED_SIZE: Final = "connect.fixed.size"
+INTERNAL_TYPE: Final = "connect.internal.type"
+DEFAULT_PRECISION: Final = 64

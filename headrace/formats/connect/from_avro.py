@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from headrace.formats.connect.avro_names import (
+from headrace.formats.connect.avro_text import (
     DEFAULT_NAME,
     DEFAULT_PRECISION,
     ENUM,

@@ -1,11 +1,80 @@
-"""JSON text as the Java library Jackson writes it: compact, numbers in Java's spelling."""
+"""JSON text as the Java library Jackson writes it: compact, numbers in Java's spelling.
 
+Numbers as Java writes them: the text of `Double.toString` and `Float.toString` since JDK 19.
+
+Older JDKs sometimes write more digits than are needed; what they write is the same number.
+
+JSON without a schema as it comes out of JsonConverter and Jackson again: numbers in Java's spelling.
+
+Theirs writes members in the order of a hash table; ours keeps the record's order. Whole numbers beyond 64
+bits stay as they are here, where JsonConverter cuts them to 64 bits.
+"""
+
+import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from headrace.formats.connect.java_numbers import java_double
+from headrace.model.columns import Column, column_of
 from headrace.options.connect_writing import Astral
+
+# Java writes numbers from 0.001 to below 10,000,000 without an exponent.
+_PLAIN_FROM: Final = -3
+_PLAIN_TO: Final = 7
+
+
+def java_double(value: float) -> str:
+    """The text of a double: `1000.0`, `1.0E10`, `4.9E-324`, `NaN`, `-Infinity`."""
+    if not math.isfinite(value):
+        return _special(value)
+    return _spelled(_of_two_digits(repr(value), value, float))
+
+
+def java_float(value: float) -> str:
+    """The text of a single precision number: `0.1`, `3.4028235E38`, `1.4E-45`."""
+    if not math.isfinite(value):
+        return _special(value)
+    # Settings have the style of JSON, and are read by commands that write none: 0.1 s for each of them.
+    import numpy as np
+
+    shortest = np.format_float_scientific(np.float32(value), unique=True, trim="0")
+    return _spelled(_of_two_digits(shortest, value, lambda text: float(np.float32(text))))
+
+
+def _of_two_digits(shortest: str, value: float, read: Callable[[str], float]) -> str:
+    """The digits, or the nearest number of two where one would do: Java always writes two (4.9E-324)."""
+    if sum(digit not in "-.0" for digit in shortest.partition("e")[0]) == 1:
+        nearest = f"{value:.1e}"
+        if read(nearest) == value:
+            return nearest
+    return shortest
+
+
+def _special(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _spelled(text: str) -> str:
+    """A number as Python spells it with as many digits as are wanted, as Java would spell it."""
+    sign = "-" if text.startswith("-") else ""
+    mantissa, _, power = text.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    if not digits.strip("0"):
+        return f"{sign}0.0"
+    # The place of the point, counted from the first digit that is not a zero.
+    exponent = len(whole) + int(power or "0") - 1 - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    if _PLAIN_FROM <= exponent < _PLAIN_TO:
+        if exponent < 0:
+            return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+        padded = digits.ljust(exponent + 1, "0")
+        return f"{sign}{padded[: exponent + 1]}.{padded[exponent + 1 :] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+
 
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _NEEDS: Final = re.compile(r'["\\\x00-\x1f]')
@@ -76,3 +145,42 @@ def _write(value: Any, put: Callable[[str], None], astral: Astral) -> None:
 
 
 _LITERALS: Final = {None: "null", True: "true", False: "false"}
+
+
+# A number that Java writes just so, and what may not follow it.
+_NUMBER: Final = (
+    rb"(?:-?[1-9]\d{0,6}\.(?:0|\d{0,8}[1-9])|0\.0|-?0\.0{0,2}[1-9](?:\d{0,8}[1-9])?|0|-?[1-9]\d*)(?![\d.eE])"
+)
+_STRING: Final = rb'"[^"\\%b]*+(?:\\["\\bfnrt][^"\\%b]*+)*+"'
+_MARK: Final = rb"[{}\[\],:]"
+_WORD: Final = rb"true|false|null"
+
+
+def _unchanged(besides: bytes) -> re.Pattern[bytes]:
+    """What fits whole texts of which nothing changes; strings may not hold the bytes `besides`."""
+    return re.compile(rb"(?:%b|%b|%b|%b)*+" % (_STRING % (besides, besides), _MARK, _NUMBER, _WORD))
+
+
+_UNCHANGED: Final = {Astral.RAW: _unchanged(b""), Astral.ESCAPED: _unchanged(rb"\xf0-\xf4")}
+
+
+def jackson_json(text: bytes, astral: Astral = Astral.ESCAPED) -> bytes:
+    """A JSON text as JsonConverter and Jackson write it again. ValueError where it is not JSON."""
+    if _UNCHANGED[astral].fullmatch(text) is not None:
+        return text
+    return jackson_text(_read(text), astral).encode()
+
+
+def jackson_column(texts: Column, astral: Astral = Astral.ESCAPED) -> Column:
+    """The same for each JSON text of a column; nulls are nulls."""
+    values = texts.each(0, len(texts))
+    return column_of([None if text is None else jackson_json(text, astral) for text in values])
+
+
+def _read(text: bytes) -> Any:
+    return json.loads(text, parse_float=_double)
+
+
+def _double(text: str) -> float:
+    # Jackson reads a BigDecimal, which has no negative zero.
+    return float(text) + 0.0

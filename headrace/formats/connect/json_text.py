@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import map_lists
-from headrace.formats.arrow_text import Pieces, escaped, gathered, joined, string_octets
+from headrace.formats.arrow import Pieces, escaped, gathered, joined, map_lists, string_octets
 from headrace.formats.connect.casts import as_connect
-from headrace.formats.connect.jackson import jackson_string, jackson_text, quoted
-from headrace.formats.connect.java_numbers import java_double, java_float
+from headrace.formats.connect.jackson import jackson_string, jackson_text, java_double, java_float, quoted
 from headrace.formats.connect.schema import DECIMAL, ConnectSchema, Type, decimal_scale
 from headrace.options.connect_writing import STYLE, Astral, DecimalFormat, JsonStyle
 

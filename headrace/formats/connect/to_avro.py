@@ -4,7 +4,7 @@ import base64
 import json
 from typing import Any, Final
 
-from headrace.formats.connect.avro_names import (
+from headrace.formats.connect.avro_text import (
     DEFAULT_NAME,
     DEFAULT_PRECISION,
     ENUM,
@@ -18,9 +18,12 @@ from headrace.formats.connect.avro_names import (
     NAMESPACE,
     RECORD_DOC,
     UNION,
+    Tree,
+    avro_text,
+    record,
+    scrubbed,
+    split_name,
 )
-from headrace.formats.connect.avro_text import Tree, avro_text, record
-from headrace.formats.connect.names import scrubbed, split_name
 from headrace.formats.connect.schema import (
     DATE,
     DECIMAL,

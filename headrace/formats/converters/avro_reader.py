@@ -8,13 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary
-from headrace.formats.avro_columns import ColumnReader
+from headrace.formats.avro_columns import ColumnReader, has_unions
 from headrace.formats.avro_container import ContainerError
 from headrace.formats.avro_data import KEY, VALUE, DatumReader, arrow_type, has_columns
 from headrace.formats.avro_rows import ValueFault, column_texts, value_texts
 from headrace.formats.avro_schema import Node, is_recursive
 from headrace.formats.avro_skip import DatumError
-from headrace.formats.avro_unions import has_unions
 from headrace.formats.converters.avro_types import branch_names, typed, typed_type
 from headrace.formats.converters.segments import RowFaults
 from headrace.formats.encoding.row_texts import joined, text_of

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from headrace.formats.converted_records import ColumnSchema, Fit, Form, InferredValues, Rows
 from headrace.formats.converters.arrow_avro import avro_schema
-from headrace.formats.converters.json_fields import json_fields
 from headrace.formats.converters.json_inference import NoKind, at_once, deep_rows, read
 from headrace.formats.converters.segments import RowFaults
+from headrace.formats.converters.typed_columns import json_fields
 from headrace.formats.encoding.kinds import NotExact, TypesConflict, covers, merged, settled, written
 from headrace.formats.encoding.row_schema import projected
 from headrace.formats.encoding.row_texts import gathered

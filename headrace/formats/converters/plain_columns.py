@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.formats.arrow import arrow_binary
 from headrace.formats.converted_records import ConvertedColumn, Form, Rows
-from headrace.formats.converters.json_fields import json_fields
+from headrace.formats.converters.typed_columns import json_fields
 from headrace.model.columns import NULL_LENGTH, Column, owned
 
 

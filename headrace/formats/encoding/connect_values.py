@@ -1,7 +1,11 @@
-"""What a sink of Kafka Connect would be given with keys and values: their schema, and their columns by it."""
+"""What a sink of Kafka Connect would be given with keys and values: their schema, and their columns by it.
+
+Whether values of a schema can be rows of Confluent's Avro and Parquet.
+"""
 
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,10 +15,10 @@ from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, plain
 from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.connect.casts import as_connect, with_defaults
+from headrace.formats.connect.jackson import jackson_column
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.records import CONFLUENT_HEADERS, confluent_key
-from headrace.formats.connect.schemaless_json import jackson_column
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
@@ -23,8 +27,8 @@ from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array
 from headrace.formats.encoding.row_schema import PartSchema
 from headrace.formats.encoding.row_texts import Pieces, binary, joined, text_of
 from headrace.formats.encoding.text_encoder import steps
-from headrace.options.connect_writing import JsonStyle
-from headrace.options.sink_settings import OutputSettings
+from headrace.options.connect_writing import AvroOptions, JsonStyle
+from headrace.options.sink_settings import OutputFormat, OutputSettings
 
 ColumnOf = Callable[[ConvertedRecords], ConvertedColumn]
 
@@ -174,3 +178,16 @@ def columns(rows: Any, schema: Any) -> list[Any]:
     """The columns of a struct array for a file of this schema."""
     found = as_parquet(rows, pa.field("rows", pa.struct(list(schema)), nullable=False))
     return list(found.flatten())
+
+
+@lru_cache(maxsize=1000)
+def unwritable(form: OutputFormat, options: AvroOptions, part: PartSchema) -> str | None:
+    """Why the format has no rows of this schema; None where it has."""
+    try:
+        if form is OutputFormat.AVRO:
+            avro_of_schema(connect_schema(part), options)
+        elif form is OutputFormat.PARQUET:
+            parquet_schema(avro_tree(struct_schema(part), options))
+    except InvalidSchema as error:
+        return str(error)
+    return None

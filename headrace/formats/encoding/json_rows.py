@@ -18,8 +18,7 @@ from headrace.formats.encoding.json_members import (
     value_member,
 )
 from headrace.formats.encoding.row_texts import Pieces, decimal_texts, joined, lines_of, text_of
-from headrace.model.columns import Numbers
-from headrace.model.kafka_records import NO_TIMESTAMP, TIMESTAMP_APPENDED, KafkaRecords
+from headrace.model.columns import NO_TIMESTAMP, TIMESTAMP_APPENDED, KafkaRecords, Numbers
 from headrace.options.sink_settings import OutputField, OutputSettings
 
 # Which rows have a member: all, or those of a mask.

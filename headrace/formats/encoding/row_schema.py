@@ -1,7 +1,12 @@
-"""The schema of an object's rows, and what a record of another one means for an open object."""
+"""The schema of an object's rows, and what a record of another one means for an open object.
+
+Headers as columns, a name each: as they are in Lenses' envelope with a schema.
+"""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -9,10 +14,46 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import map_lists
+from headrace.formats.connect import ConnectSchema, Type, plain
+from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.encoding.envelope_headers import HeaderSchemas, header_schemas
+from headrace.formats.header_values import header_reader
+from headrace.model.columns import Headers
 from headrace.names.archive_names import LayoutName
-from headrace.options.sink_settings import OutputField, OutputFormat, OutputSettings, SchemaCompatibility
+from headrace.options.sink_settings import (
+    ConverterKind,
+    OutputField,
+    OutputFormat,
+    OutputSettings,
+    SchemaCompatibility,
+)
+
+HeaderSchemas = tuple[tuple[str, ConnectSchema], ...]
+
+# Of a null that the converter gives no schema with.
+_NULL: Final = plain(Type.STRING, optional=True)
+
+
+@lru_cache(maxsize=4096)
+def header_schemas(headers: Headers, kind: ConverterKind) -> HeaderSchemas:
+    """The schema of each header, in the order of names; of those with one name the last is there."""
+    read = header_reader(kind)
+    found = {name: (read(value).schema or _NULL).as_optional() for name, value in headers}
+    return tuple(sorted(found.items(), key=lambda each: each[0]))
+
+
+def header_array(headers: Sequence[Headers], schemas: HeaderSchemas, kind: ConverterKind) -> Any:
+    """The headers of records, all of these schemas, as structs.
+
+    Raises ArrowException, OverflowError or ValueError for a value that its schema cannot hold.
+    """
+    read = header_reader(kind)
+    rows = [dict(each) for each in headers]
+    below = [
+        pa.array([read(row[name]).value for row in rows], arrow_type(schema)) for name, schema in schemas
+    ]
+    return pa.StructArray.from_arrays(below, names=[name for name, _ in schemas])
+
 
 # -- Which versions of an Arrow type fit each other, and arrays made to fit another version of theirs --------
 

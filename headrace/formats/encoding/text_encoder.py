@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from headrace.formats.arrow import arrow_binary
-from headrace.formats.compression.blocks import XerialBlocks, compressed_block
+from headrace.formats.compression.plain import XerialBlocks, compressed_block
 from headrace.formats.content_digest import TextDigest
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.encoding.json_rows import bare_pieces

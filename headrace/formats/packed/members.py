@@ -7,9 +7,8 @@ from itertools import islice
 from typing import Final, Protocol
 
 from headrace.formats.compression import Codec, plain_stream, sniff, stored_codec
-from headrace.formats.compression.unsupported import HEAD_BYTES, unsupported
-from headrace.formats.decoder import Decoder
-from headrace.formats.detected import DECODERS, SPLITTERS, detected
+from headrace.formats.compression.magic import HEAD_BYTES, unsupported
+from headrace.formats.detected import DECODERS, SPLITTERS, Decoder, detected
 from headrace.formats.packed.member_source import MemberSource, dropped
 from headrace.formats.packed.rules import ArchiveRules
 from headrace.formats.packed.tar import tar_members

@@ -5,7 +5,7 @@ from fnmatch import translate
 from typing import Final
 
 from headrace.model.errors import InvalidObject, ObjectCorrupt
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.options.row_settings import PackingSettings
 
 # Below it no ratio is suspicious: what expands to this much harms nothing.

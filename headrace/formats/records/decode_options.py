@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from headrace.formats.record_columns import ArrowReader, RowShape, TextReader, ToJson
 from headrace.formats.row_content import RowFormat
-from headrace.formats.row_readers import ArrowReader, RowShape, TextReader, ToJson
 from headrace.model.positions import MemberPosition, PlainPosition, Position
 from headrace.names.archive_names import ArchiveName
 from headrace.options.restoring import RestoreOptions

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from headrace.formats.json_marks import BLANKS
+from headrace.formats.json_sequence import BLANKS
 from headrace.formats.record_columns import RecordColumns
-from headrace.formats.records.constant import MEMBER_HEADER, Headers, position_header
 from headrace.formats.records.decode_options import DecodeOptions, PackedMember
-from headrace.formats.records.envelope import EnvelopeReader
+from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, Headers, position_header
 from headrace.formats.records.registry import KeyFraming, key_framing
-from headrace.formats.records.restored import RestoredRecords, faults_of
+from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
 from headrace.formats.records.row_fields import FieldReader, Path, RecordFault, RecordParts, Row
 from headrace.formats.records.value_framing import ValueFraming, value_framing
 from headrace.model.columns import column_of, picked

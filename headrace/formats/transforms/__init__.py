@@ -1,7 +1,7 @@
 """Single message transforms, applied: between converters and objects (sink), before Kafka (source).
 
 record_chain     the chain: conditions, steps, and what comes of each run
-topic_steps, field_steps, value_steps, header_steps, time_steps, timestamp_steps,
+header_topic_steps, field_steps, value_steps, time_steps, timestamp_steps,
                  change_event_steps   the steps by what they change
 json_objects, struct_objects   keys and values as objects, without a schema and with one
 java_values      numbers, texts and times as Java writes and reads them

@@ -25,15 +25,20 @@ from headrace.formats.transforms.field_steps import (
     set_schema_metadata,
     value_to_key,
 )
-from headrace.formats.transforms.header_steps import drop_headers, header_from, headers_of, insert_header
+from headrace.formats.transforms.header_topic_steps import (
+    drop_headers,
+    header_from,
+    headers_of,
+    insert_header,
+    regex_router,
+    timestamp_router,
+)
 from headrace.formats.transforms.refused_rows import RefusedRows
 from headrace.formats.transforms.time_steps import field_time, wall_clock
 from headrace.formats.transforms.timestamp_steps import convert_time
-from headrace.formats.transforms.topic_steps import regex_router, timestamp_router
 from headrace.formats.transforms.value_steps import cast, mask_field
 from headrace.model.clock import wall_ms
-from headrace.model.columns import Column
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import Column, KafkaRecords
 from headrace.options.transforms.chain import (
     ByLogicalTableRouter,
     Cast,

@@ -11,7 +11,7 @@ from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms import java_values
-from headrace.formats.transforms.header_steps import headers_of, with_headers
+from headrace.formats.transforms.header_topic_steps import headers_of, with_headers
 from headrace.formats.transforms.json_objects import Members, members_of, value_of
 from headrace.formats.transforms.opening import column_of_part
 from headrace.formats.transforms.refused_rows import Refused, RefusedRows

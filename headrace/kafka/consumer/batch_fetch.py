@@ -27,8 +27,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from headrace.kafka.consumer.message_columns import HeaderParser, Messages, has_private_words
 from headrace.kafka.kafka_clients import OnError
 from headrace.kafka.librdkafka import handle_of, library
-from headrace.model.columns import Numbers, column_of
-from headrace.model.kafka_records import Headers, KafkaRecords
+from headrace.model.columns import Headers, KafkaRecords, Numbers, column_of
 from headrace.model.sink_entries import TopicPartition
 
 # -- What one fetch gave: records as columns, and what librdkafka says of partitions in between --------------

@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from headrace.model.columns import NULL_LENGTH, Column, Numbers
-from headrace.model.kafka_records import Headers
+from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers
 
 # -- The headers of a record, read from the bytes of Kafka's record format -----------------------------------
 # https://kafka.apache.org/documentation/#recordheader

@@ -22,7 +22,7 @@ from headrace.kafka.consumer.reader_events import (
 )
 from headrace.kafka.kafka_clients import Properties, new_consumer
 from headrace.kafka.kafka_errors import translate
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import KafkaRecords
 from headrace.model.sink_entries import TopicPartition
 
 # -- librdkafka's properties of a reader, most of them for a bounded memory ----------------------------------

@@ -2,10 +2,10 @@
 
 transactional  exactly once: records, checkpoints and the group commit in one transaction
 idempotent     at least once: records first, checkpoints after they are acknowledged
-batch_produce  a whole batch of rows in one call of librdkafka, without a Python object for each
-record_calls a call for each row, which serves everything; record_calls prepares many of them
-partitioner    the partition of an object's constant key, found once; partition_counts
-window         how far ahead of the broker rows are handed over
+batch_produce  a whole batch of rows in one call of librdkafka, without a Python object for each; the
+               partition of an object's constant key, found once
+record_calls   a call for each row, which serves everything
+window         how far ahead of the broker rows are handed over; a producer's properties and partitions
 """
 
 from headrace.kafka.producer.idempotent import IdempotentProducer

@@ -7,15 +7,12 @@ from confluent_kafka import KafkaError, Producer
 
 from headrace.kafka.kafka_clients import new_idempotent_producer
 from headrace.kafka.kafka_errors import translate
-from headrace.kafka.producer.partition_counts import PartitionCounts
-from headrace.kafka.producer.producer_properties import producer_properties
 from headrace.kafka.producer.record_calls import ANY_PARTITION, RecordProduce
 from headrace.kafka.producer.slot_producer import SlotRevoked
-from headrace.kafka.producer.window import ProduceWindow
+from headrace.kafka.producer.window import PartitionCounts, ProduceWindow, producer_properties
 from headrace.model.errors import TransactionAborted, Unavailable
 from headrace.model.ledger_entry import encode_entry, encode_key
-from headrace.model.record_target import Header, RecordTarget
-from headrace.model.rows import RowBatch
+from headrace.model.rows import Header, RecordTarget, RowBatch
 from headrace.model.slot_protocol import Checkpoint
 
 _FLUSH_SECONDS: Final = 0.5

@@ -13,8 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from headrace.kafka.kafka_errors import translate
 from headrace.kafka.librdkafka import ARGUMENT, COPY, ArgumentKind
 from headrace.kafka.producer.slot_producer import SlotRevoked
-from headrace.model.record_target import Header, RecordTarget
-from headrace.model.rows import NULL_LENGTH, Column, RowBatch
+from headrace.model.rows import NULL_LENGTH, Column, Header, RecordTarget, RowBatch
 
 # -- The ordinary path: a call of `produce` for each row. Serves headers, timestamps and every librdkafka ----
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from headrace.model.record_target import Header, RecordTarget
-from headrace.model.rows import RowBatch
+from headrace.model.rows import Header, RecordTarget, RowBatch
 from headrace.model.slot_protocol import Checkpoint
 
 

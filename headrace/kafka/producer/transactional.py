@@ -7,19 +7,16 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from headrace.kafka.fencing import initialise, slot_id
-from headrace.kafka.group_commit import group_offsets, send_group_commit
+from headrace.kafka.group_metadata import group_offsets, send_group_commit
 from headrace.kafka.kafka_clients import new_transactional_producer
 from headrace.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from headrace.kafka.producer.batch_produce import best_produce_path
-from headrace.kafka.producer.partition_counts import PartitionCounts
-from headrace.kafka.producer.producer_properties import producer_properties
 from headrace.kafka.producer.record_calls import ANY_PARTITION, RecordProduce
 from headrace.kafka.producer.slot_producer import SlotRevoked
-from headrace.kafka.producer.window import ProduceWindow
+from headrace.kafka.producer.window import PartitionCounts, ProduceWindow, producer_properties
 from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.ledger_entry import encode_entry, encode_key
-from headrace.model.record_target import Header, RecordTarget
-from headrace.model.rows import RowBatch
+from headrace.model.rows import Header, RecordTarget, RowBatch
 from headrace.model.slot_protocol import Checkpoint
 
 _INITIALISE_SECONDS: Final = 20.0

@@ -3,18 +3,52 @@
 A batch that is full and has to wait, because as many requests as allowed are under way, makes librdkafka's
 thread look at its socket again and again without a pause: where the broker is the slower one, that was a
 quarter of our CPU. So what goes to one partition waits on our side instead.
+
+What a producer knows of the topics it writes to.
+
+librdkafka's properties for a slot's producer: ours under what the configuration says.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
-from headrace.kafka.producer.producer_properties import DEFAULTS
+from headrace.kafka.kafka_errors import translate
 from headrace.kafka.producer.record_calls import wait_for_room
-from headrace.model.record_target import RecordTarget
-from headrace.model.rows import RowBatch
+from headrace.model.errors import InvalidObject, TopicMissing
+from headrace.model.rows import RecordTarget, RowBatch
+
+DEFAULTS: Final[dict[str, str]] = {
+    "compression.type": "lz4",
+    # Longer than a busy broker takes to answer. Nobody waits for it: a commit sends what is there.
+    "linger.ms": "100",
+    "batch.num.messages": "50000",
+    "batch.size": "1000000",
+    # Backpressure is this queue. 64 MiB is half a second at full rate, and a worker has 400 MiB in all.
+    "queue.buffering.max.messages": "500000",
+    "queue.buffering.max.kbytes": "65536",
+    # Right after a commit the coordinator still writes its markers, and refuses the next transaction: asked
+    # again so soon, not after 100 ms. Each repeat waits twice as long as the one before, up to a second.
+    "retry.backoff.ms": "10",
+    # A broker that comes back is noticed within a second, not ten.
+    "reconnect.backoff.max.ms": "1000",
+}
+# Only failed deliveries matter; a report for each success costs more than sending it. confluent-kafka takes
+# a bool and nothing else here.
+_OURS: Final = {"delivery.report.only.error": True}
+
+
+def producer_properties(given: Mapping[str, str]) -> dict[str, Any]:
+    """The properties of a slot's producer, what the configuration gives above our defaults."""
+    # Java's and librdkafka's older spellings name the same property; two spellings of one must not meet.
+    aliases = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
+    spelled = {aliases.get(name, name) for name in given}
+    defaults = {name: value for name, value in DEFAULTS.items() if name not in spelled}
+    return {**defaults, **given, **_OURS}
+
 
 # What is produced between two checks of how much is outstanding.
 _STEP_BYTES: Final = 1024 * 1024
@@ -82,3 +116,49 @@ class ProduceWindow:
             self._rows -= rows
             self._bytes -= size
         return self._bytes
+
+
+_ASK_SECONDS: Final = 10.0
+# As often as librdkafka asks for itself: partitions may be added while a producer lives, which is for days.
+_FRESH_SECONDS: Final = 300.0
+
+
+class PartitionCounts:
+    """Partition counts by topic, asked again every five minutes; a topic that is not there each time."""
+
+    def __init__(self, producer: Producer, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._producer = producer
+        self._clock = clock
+        self._partitions: dict[str, tuple[int, float]] = {}
+
+    def partitions(self, topic: str, *, at_least: int = 0) -> int:
+        """How many partitions the topic has; TopicMissing, or what the broker says otherwise. Blocks.
+
+        Fewer than `at_least` is never said from memory.
+        """
+        count, asked_at = self._partitions.get(topic, (0, -_FRESH_SECONDS))
+        if self._clock() - asked_at < _FRESH_SECONDS and count >= at_least:
+            return count
+        return self.ask(topic)
+
+    def ask(self, topic: str) -> int:
+        """The same, asked afresh: partitions may have been added."""
+        try:
+            found = self._producer.list_topics(topic, timeout=_ASK_SECONDS).topics[topic]
+        except KafkaException as error:
+            raise translate(error, what=f"metadata of topic {topic!r}") from error
+        refusal = found.error
+        if refusal is not None:
+            if refusal.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise TopicMissing(
+                    f"The topic {topic!r} does not exist. Create it, or set topic.creation.default.*."
+                )
+            if refusal.code() == KafkaError.TOPIC_EXCEPTION:
+                raise InvalidObject(
+                    f"Kafka takes no topic of the name {topic!r}. Set topic, or correct file.name.template.",
+                    reason="invalid_topic",
+                )
+            raise translate(refusal, what=f"metadata of topic {topic!r}")
+        count = len(found.partitions)
+        self._partitions[topic] = (count, self._clock())
+        return count

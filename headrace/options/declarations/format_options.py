@@ -4,8 +4,8 @@ from typing import Final
 
 from headrace.options.choices import Packing
 from headrace.options.declarations.option import Group, option, optional
-from headrace.options.row_forms import COLUMNS, DELIMITER, LINE_PATTERN, PATTERN, QUOTE, TYPES
-from headrace.options.row_forms import JSON_PATH as PATH_TO_ARRAY
+from headrace.options.row_settings import COLUMNS, DELIMITER, LINE_PATTERN, PATTERN, QUOTE, TYPES
+from headrace.options.row_settings import JSON_PATH as PATH_TO_ARRAY
 from headrace.options.value_types import BOOLEAN, GLOBS, TEXT, choice, integer, long
 
 CSV_DELIMITER: Final = option(

@@ -1,8 +1,11 @@
-"""One option: its name and everything that is said about it, once."""
+"""One option: its name and everything that is said about it, once.
+
+Names of other tools that are accepted without a meaning here, and names that are close to ours.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from headrace.options.value_types import Form
 
@@ -115,3 +118,59 @@ def optional(
         importance=importance,
         aliases=aliases,
     )
+
+
+# Options of the Aiven connector and of Connect that have nothing to decide here.
+WITHOUT_MEANING: Final = (
+    "aws.s3.fetch.page.size",
+    "aws.s3.fetch.buffer.size",
+    "ring.buffer.size",
+    "max.poll.records",
+    "offset.flush.interval.ms",
+    "kafka.retry.backoff.ms",
+    "aws.s3.sse.algorithm",
+    "file.prefix.template",
+    "file.max.records",
+)
+
+# Of these, what has an option of its own in a sink.
+IN_A_SINK: Final[dict[str, str]] = {
+    "file.max.records": "is an option of the Aiven sink; use rotate.records",
+    "offset.flush.interval.ms": "closes no objects here; use rotate.age.ms",
+    "file.prefix.template": "is an option of the Aiven sink; put it before what file.name.template has",
+    "aws.s3.sse.algorithm": "is an option of other sinks; use aws.s3.sse",
+}
+
+# Names close in meaning but not in letters, which a comparison of spellings does not find.
+MEANT: Final[dict[str, str]] = {
+    "input.type": "input.format",
+    "bucket": "aws.s3.bucket.name",
+    "region": "aws.s3.region",
+    "prefix": "aws.s3.prefix",
+    "group.id": "name",
+    "transaction.boundary": "transaction.boundary.interval.ms",
+    "expected.max.message.bytes": "record.max.bytes",
+    "offset.storage.topic": "offsets.storage.topic",
+    "aws.credentials.provider.class": "aws.credentials.provider",
+    "aws.s3.bucket.prefix": "aws.s3.prefix",
+    "aws.secret.key": "aws.secret.access.key",
+    "aws.secret.key.id": "aws.secret.access.key",
+    "s3.access.key.id": "aws.access.key.id",
+    "s3.secret.access.key": "aws.secret.access.key",
+    "s3.bucket.name": "aws.s3.bucket.name",
+    "s3.region": "aws.s3.region",
+    "s3.endpoint": "aws.s3.endpoint",
+    "store.url": "aws.s3.endpoint",
+    "flush.size": "rotate.records",
+    "format.class": "output.format",
+    # Of Quix's file sink.
+    "directory": "aws.s3.prefix",
+    "commit.interval": "rotate.age.ms",
+    "commit.every": "rotate.records",
+}
+
+JAVA_STORES: Final = (
+    "names a store of Java's, which the registry's client does not read: export PEM files with `keytool "
+    "-exportcert -rfc` and `openssl pkcs12 -nodes`, and name them in schema.registry.ssl.ca.location, "
+    "schema.registry.ssl.certificate.location and schema.registry.ssl.key.location"
+)

@@ -1,9 +1,8 @@
 """How objects are found and read: S3 and its credentials, the queue, listings."""
 
+from headrace.options.aws_forms import PROVIDER, PROXY_URL
 from headrace.options.choices import PollListing
-from headrace.options.credential_providers import PROVIDER
 from headrace.options.declarations.option import Group, option, optional, required
-from headrace.options.proxy import PROXY_URL
 from headrace.options.source_forms import POST_ACTION_FORM
 from headrace.options.value_types import (
     BOOLEAN,

@@ -14,7 +14,7 @@ from headrace.options.choices import (
 )
 from headrace.options.converter_forms import KEY_CONVERTER, SUBJECT_NAME_STRATEGY, VALUE_CONVERTER
 from headrace.options.declarations.option import Group, option, optional
-from headrace.options.registry_forms import (
+from headrace.options.registry_settings import (
     BEARER_SOURCE,
     CREDENTIALS_SOURCE,
     GLUE_COMPATIBILITIES,

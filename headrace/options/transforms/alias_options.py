@@ -1,4 +1,7 @@
-"""The options of one transform or predicate, under its alias, read one by one; every problem is noted."""
+"""The options of one transform or predicate, under its alias, read one by one; every problem is noted.
+
+Paths of fields in Kafka's second syntax: names with dots between, in backticks where they hold dots.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
@@ -8,8 +11,7 @@ from headrace.model.text_formatting import did_you_mean, similar
 from headrace.names.date_fields import DateKind, has_short_name
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePattern, DatePatternError, read_date_pattern
-from headrace.options.given import Entry
-from headrace.options.problems import Problems
+from headrace.options.given import Entry, Problems
 from headrace.options.transforms.java_regex import JavaRegexError, java_regex
 
 T = TypeVar("T")
@@ -158,3 +160,40 @@ class AliasOptions:
         except wrong as error:
             self.refuse(name, str(error))
             return None
+
+
+class FieldPathError(ValueError):
+    """A path that cannot be read; the text says why."""
+
+
+def nested_path(text: str) -> tuple[str, ...]:
+    """The names of a path; within backticks a dot is part of a name, and a backtick has a backslash."""
+    names: list[str] = []
+    at = 0
+    while True:
+        if text.startswith("`", at):
+            name, at = _quoted(text, at + 1)
+        else:
+            end = text.find(".", at)
+            end = len(text) if end < 0 else end
+            name, at = text[at:end], end
+        names.append(name)
+        if at == len(text):
+            break
+        at += 1
+    if not all(names):
+        raise FieldPathError("a part of the path is empty")
+    return tuple(names)
+
+
+def _quoted(text: str, at: int) -> tuple[str, int]:
+    """The name within backticks, and where it ends: at a dot, or at the end of the path."""
+    name = ""
+    while at < len(text):
+        if text.startswith("\\`", at):
+            name, at = name + "`", at + 2
+        elif text[at] == "`" and text[at + 1 : at + 2] in {"", "."}:
+            return name, at + 1
+        else:
+            name, at = name + text[at], at + 1
+    raise FieldPathError("a backtick (`) is not closed")

@@ -6,8 +6,7 @@ from typing import Final, TypeVar
 
 from headrace.model.text_formatting import did_you_mean, similar
 from headrace.options.declarations.transform_options import PREDICATE_ALIASES, TRANSFORM_ALIASES
-from headrace.options.given import Entry
-from headrace.options.problems import Problems
+from headrace.options.given import Entry, Problems
 from headrace.options.transforms.alias_options import AliasOptions
 from headrace.options.transforms.chain import (
     ByLogicalTableRouter,

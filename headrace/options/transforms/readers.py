@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.names.date_letters import DateDialect
-from headrace.options.transforms.alias_options import AliasOptions
+from headrace.options.transforms.alias_options import AliasOptions, FieldPathError, nested_path
 from headrace.options.transforms.chain import (
     Cast,
     CastType,
@@ -32,7 +32,6 @@ from headrace.options.transforms.chain import (
     Transform,
     ValueToKey,
 )
-from headrace.options.transforms.field_paths import FieldPathError, nested_path
 from headrace.options.transforms.java_regex import JavaRegexError, java_replacement
 from headrace.options.transforms.vendor_readers import PRECISIONS, VENDOR_NAMES, VENDOR_TRANSFORMS
 

@@ -8,7 +8,7 @@ from typing import Final
 from headrace.model.objects import S3Object, SideObject
 from headrace.model.positions import BytePosition, ElementPosition
 from headrace.model.slot_protocol import Split
-from headrace.s3.reader.rate_limiter import RateLimiter
+from headrace.s3.reader.resumable_get import RateLimiter
 from headrace.s3.reader.s3_source import S3Source
 from headrace.s3.s3_calls import S3Calls
 

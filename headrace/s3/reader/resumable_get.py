@@ -1,6 +1,11 @@
-"""One GET of an object's bytes, whose cut connections are resumed by range."""
+"""One GET of an object's bytes, whose cut connections are resumed by range.
 
-from collections.abc import Iterator
+The limit on bytes a second (`max.bytes.per.second`).
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.client import HTTPException
 from typing import Final
@@ -11,10 +16,39 @@ from urllib3.exceptions import HTTPError
 
 from headrace.model.errors import ObjectForbidden, ObjectSuperseded, SourceUnavailable
 from headrace.model.objects import S3Object
+from headrace.s3.endpoint import Body, GetAnswer
 from headrace.s3.errors import translate_s3
-from headrace.s3.get_request import Body, GetAnswer
-from headrace.s3.reader.rate_limiter import RateLimiter
 from headrace.s3.s3_calls import S3Calls
+
+
+class RateLimiter:
+    """Lets bytes through at a rate, a second's worth at once at most; thread-safe. None: no limit."""
+
+    def __init__(
+        self,
+        bytes_per_second: float | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rate = bytes_per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._free_at = clock()
+
+    def acquire(self, count: int) -> None:
+        """Return when `count` bytes may have been read; blocks."""
+        if self._rate is None:
+            return
+        with self._lock:
+            now = self._clock()
+            # Time that nobody used is saved up to one second.
+            self._free_at = max(self._free_at, now - 1) + count / self._rate
+            wait = self._free_at - now
+        if wait > 0:
+            self._sleep(wait)
+
 
 log = structlog.get_logger(__name__)
 

@@ -8,8 +8,7 @@ from typing import Final
 
 from headrace.model.objects import S3Object
 from headrace.process.threads import start_thread
-from headrace.s3.reader.rate_limiter import RateLimiter
-from headrace.s3.reader.resumable_get import CHUNK_BYTES, ResumableGet
+from headrace.s3.reader.resumable_get import CHUNK_BYTES, RateLimiter, ResumableGet
 from headrace.s3.s3_calls import S3Calls
 
 # -- Chunks fetched by a thread of their own, a bounded number ahead of who takes them -----------------------

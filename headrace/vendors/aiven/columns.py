@@ -21,7 +21,7 @@ from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array
 from headrace.formats.encoding.row_schema import PartSchema, RowSchema
 from headrace.formats.encoding.row_texts import joined, text_of
 from headrace.formats.encoding.text_encoder import TextBlocks, steps
-from headrace.model.kafka_records import NO_TIMESTAMP, Headers
+from headrace.model.columns import NO_TIMESTAMP, Headers
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputSettings
 
 _PLAIN: Final = {

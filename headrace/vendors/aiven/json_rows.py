@@ -5,18 +5,15 @@ from typing import Final
 
 import msgspec
 
-from headrace.formats.bare_rows import BareRows
-from headrace.formats.encodings import numbers
+from headrace.formats.cut_rows import BareRows
+from headrace.formats.encodings import iso_times, numbers
 from headrace.formats.json_members import NULL, as_bytes
-from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns
-from headrace.formats.row_readers import TextReader
-from headrace.formats.times import iso_times
+from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns, TextReader
 from headrace.model.columns import Column
 from headrace.options.restoring import Enveloped, Form, RestoreOptions
 from headrace.vendors.aiven.names import FIELDS
-from headrace.vendors.header_lists import header_rows
 from headrace.vendors.own_place import ANYWHERE, OwnPlace
-from headrace.vendors.row_lines import RowLines, Wanted
+from headrace.vendors.row_lines import RowLines, Wanted, header_rows
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.formats.encodings import CYCLE_MS, CYCLE_YEARS
 from headrace.formats.record_columns import RowUnfit
-from headrace.formats.times import CYCLE_MS, CYCLE_YEARS
-from headrace.model.columns import Numbers
-from headrace.model.kafka_records import NO_TIMESTAMP, Headers
+from headrace.model.columns import NO_TIMESTAMP, Headers, Numbers
 
 MEMBERS: Final = ("headers", "offset", "value", "key", "timestamp")
 """The members of its JSON in their order, which is that of a Java hash table of these names."""

@@ -7,18 +7,15 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from headrace.formats.bare_rows import BareRows
+from headrace.formats.cut_rows import BareRows
 from headrace.formats.encodings import from_base64
 from headrace.formats.json_members import NULL, as_bytes, joined
-from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns, RowUnfit
-from headrace.formats.row_readers import TextReader
-from headrace.model.columns import NULL_LENGTH, Column
-from headrace.model.kafka_records import NO_TIMESTAMP, Headers
+from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns, RowUnfit, TextReader
+from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers
 from headrace.options.restoring import Enveloped, Form, RestoreOptions
-from headrace.vendors.header_lists import read_headers
 from headrace.vendors.headrace.names import MEMBERS
 from headrace.vendors.own_place import ANYWHERE, OwnPlace
-from headrace.vendors.row_lines import Int64, RowLines, Wanted
+from headrace.vendors.row_lines import Int64, RowLines, Wanted, read_headers
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -3,11 +3,9 @@
 from typing import Any
 
 from headrace.formats.arrow_members import as_column, headers_column, int_column, member, structs_of
-from headrace.formats.bare_rows import BareArrowRows
-from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns
-from headrace.formats.row_readers import ArrowReader, RowShape, ToJson
-from headrace.model.columns import null_column
-from headrace.model.kafka_records import NO_TIMESTAMP
+from headrace.formats.cut_rows import BareArrowRows
+from headrace.formats.record_columns import NO_OFFSET, ArrowReader, Faults, RecordColumns, RowShape, ToJson
+from headrace.model.columns import NO_TIMESTAMP, null_column
 from headrace.options.restoring import Enveloped, RestoreOptions
 from headrace.vendors.lenses.names import MEMBERS, TELLING
 from headrace.vendors.own_place import ANYWHERE, OwnPlace

@@ -15,12 +15,11 @@ from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
 from headrace.formats.encoding.connect_values import connect_array, connect_schema
 from headrace.formats.encoding.encoder import ObjectEncoder
-from headrace.formats.encoding.envelope_headers import header_array
 from headrace.formats.encoding.parquet_encoder import ParquetTables
-from headrace.formats.encoding.row_schema import RowSchema
+from headrace.formats.encoding.row_schema import RowSchema, header_array
 from headrace.formats.encoding.row_texts import joined, text_of
 from headrace.formats.encoding.text_encoder import steps
-from headrace.model.kafka_records import NO_TIMESTAMP, KafkaRecords
+from headrace.model.columns import NO_TIMESTAMP, KafkaRecords
 from headrace.options.sink_settings import OutputField, OutputFormat, OutputSettings
 
 

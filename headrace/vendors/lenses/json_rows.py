@@ -8,18 +8,15 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from headrace.formats.bare_rows import BareRows
+from headrace.formats.cut_rows import BareRows
 from headrace.formats.encodings import from_base64
 from headrace.formats.json_members import NULL, as_bytes
-from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns
-from headrace.formats.row_readers import TextReader
-from headrace.model.columns import Column, picked
-from headrace.model.kafka_records import NO_TIMESTAMP
+from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns, TextReader
+from headrace.model.columns import NO_TIMESTAMP, Column, picked
 from headrace.options.restoring import Enveloped, Form, RestoreOptions
-from headrace.vendors.header_lists import header_rows
 from headrace.vendors.lenses.names import MEMBERS, TELLING
 from headrace.vendors.own_place import ANYWHERE, OwnPlace
-from headrace.vendors.row_lines import Int64, RowLines, Wanted
+from headrace.vendors.row_lines import Int64, RowLines, Wanted, header_rows
 
 
 class _Metadata(msgspec.Struct, gc=False):

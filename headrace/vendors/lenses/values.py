@@ -10,16 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.connect.jackson import jackson_string
+from headrace.formats.connect.jackson import jackson_column, jackson_string
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parsed_text import parsed
-from headrace.formats.connect.schemaless_json import jackson_column
 from headrace.formats.connect.values import value_json
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.encoding.json_members import NULL, base64_texts, copied
 from headrace.formats.encoding.json_rows import Member, separated
 from headrace.formats.encoding.row_texts import Pieces, decimal_texts, joined, text_of
-from headrace.model.kafka_records import NO_TIMESTAMP, Headers
+from headrace.model.columns import NO_TIMESTAMP, Headers
 from headrace.options.connect_writing import Astral, JsonStyle
 from headrace.options.restoring import Newlines
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputSettings

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.connect import ConnectSchema, Type
-from headrace.formats.connect.jackson import jackson_string
+from headrace.formats.connect.jackson import jackson_json, jackson_string
 from headrace.formats.connect.json_text import connect_json
-from headrace.formats.connect.schemaless_json import jackson_json
 from headrace.options.connect_writing import Astral, DecimalFormat, JsonStyle
 from headrace.options.restoring import Newlines
 

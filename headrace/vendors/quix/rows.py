@@ -1,4 +1,9 @@
-"""Rows of Quix Streams' file sink: JSON lines of timestamp, key and value; Parquet of flattened values."""
+"""Rows of Quix Streams' file sink: JSON lines of timestamp, key and value; Parquet of flattened values.
+
+Records as Quix's lines of JSON: time, key and value.
+
+Records as Quix's Parquet: time, key, and the members of the value as columns.
+"""
 
 import re
 from typing import Any, Final
@@ -8,13 +13,23 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.formats.arrow_members import as_column, int_column, json_column, member, structs_of
+from headrace.formats.converted_records import ConvertedRecords
+from headrace.formats.encoding.parquet_encoder import (
+    ParquetTables,
+    part_array,
+    part_type,
+    stored,
+    stored_type,
+)
+from headrace.formats.encoding.row_schema import RowSchema
+from headrace.formats.encoding.row_texts import decimal_texts, joined, text_of
 from headrace.formats.encodings import from_base64, numbers
 from headrace.formats.json_members import NULL, as_bytes
-from headrace.formats.record_columns import Faults, RecordColumns
-from headrace.formats.row_readers import RowShape, ToJson
-from headrace.model.columns import NULL_LENGTH, Column
-from headrace.model.kafka_records import NO_TIMESTAMP
+from headrace.formats.record_columns import OWN_MARK, Faults, RecordColumns, RowShape, ToJson
+from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column
 from headrace.options.restoring import Form, RestoreOptions
+from headrace.options.sink_settings import OutputSettings
+from headrace.vendors.aiven.json_lines import value_pieces
 from headrace.vendors.row_lines import RowLines, Wanted
 
 # What the sink writes for a key that is no bytes: the text of an object, and not even the same one twice.
@@ -123,3 +138,51 @@ def _value(structs: Any, parts: set[str]) -> Any:
     if not fields:
         return pa.array([{}] * len(structs), pa.struct([]))
     return pa.StructArray.from_arrays([member(structs, field.name) for field in fields], fields=fields)
+
+
+class QuixJsonRows:
+    """Writes the rows of one object, each with a line feed after it."""
+
+    def text(self, records: ConvertedRecords) -> bytes:
+        """The rows of these records, one after the other. A null key stays null."""
+        before_time, before_key, before_value, end = LINE
+        pieces = [
+            before_time,
+            decimal_texts(records.records.timestamps_ms),
+            before_key,
+            *value_pieces(records.key),
+            before_value,
+            *value_pieces(records.value),
+            end,
+        ]
+        return text_of(joined(pieces, len(records)))
+
+
+COLUMNS: Final = ("_timestamp", "_key")
+"""Those of every object; members of values cannot have these names."""
+
+
+def quix_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:
+    """The encoder of one file."""
+    part = schema.value
+    assert part is not None, "the schema is that of an object with values"
+    members = [each for each in part_type(part) if each.name not in COLUMNS]
+    file = pa.schema(
+        [
+            pa.field("_timestamp", pa.int64()),
+            pa.field("_key", pa.string()),
+            *(pa.field(each.name, stored_type(each.type)) for each in members),
+        ],
+        metadata=dict([OWN_MARK]),
+    )
+
+    def arrays(records: ConvertedRecords) -> list[Any]:
+        values = part_array(records.value, part)
+        below = [values.field(each.name) for each in members]
+        return [
+            pa.array(records.records.timestamps_ms, pa.int64()),
+            records.key.arrow().cast(pa.string()),
+            *map(stored, below),
+        ]
+
+    return ParquetTables(output, file, arrays)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from headrace.options.problems import Problems
-from headrace.options.references import ReferenceMissing, References
+from headrace.options.given import Problems
+from headrace.options.properties import ReferenceMissing, References
 
 _LAYOUT: Final = "output.layout"
 _OURS: Final = {

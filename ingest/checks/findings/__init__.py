@@ -1,9 +1,8 @@
 """What `headrace check` makes of what it found: each finding one small function. Pure.
 
-    finding           what a finding is, and what all of them together come to
-    machine           Java, and the addresses to listen on
-    bucket_findings   the bucket: region, permissions, archives, keys, clocks
-    content           what objects hold, and whether input.format reads it
+    finding           what a finding is, what all of them together come to; Java, and addresses to listen on
+    bucket_findings   the bucket: region, permissions, keys, clocks
+    archive_findings  archives, what objects hold, and whether input.format reads it
     queue_findings    the queue and the bucket's notification to it
     kafka_findings    brokers, topics, the ledger, transactions
 

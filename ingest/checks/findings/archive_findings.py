@@ -1,17 +1,20 @@
-"""Findings about an archive: whose it is by its keys, and what of its records will not come back."""
+"""Findings about an archive: whose it is by its keys, and what of its records will not come back.
+
+Findings about what objects hold: whether `input.format` reads them.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.model.sanitize import printable
-from headrace.model.text_formatting import counted
+from headrace.formats.content_hints import Content
+from headrace.model.text_formatting import counted, printable
 from headrace.names.archive_names import LayoutName, is_index
+from headrace.options.choices import InputFormat
 from headrace.options.settings import RestoreSettings
-from headrace.vendors.detect import READ_NAME, read_as
 from headrace.vendors.exactness import Exactness, Grade, worst
-from headrace.vendors.key_names import ArchiveNames
+from headrace.vendors.key_names import READ_NAME, ArchiveNames, read_as
 from ingest.checks.findings.finding import Finding, misconfigured, ok, warn
 
 _NAME: Final = "layout"
@@ -153,3 +156,58 @@ def _of_samples(samples: Sequence[ArchiveSample]) -> Iterator[Finding]:
 
 def _grades(each: Exactness) -> str:
     return "does not come back: " if each.grade is Grade.ABSENT else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The first bytes of one object: what they look like (None: not known), and their compression."""
+
+    url: str
+    content: Content | None
+    codec: str | None
+
+    @property
+    def words(self) -> str:
+        """What it looks like, for a sentence."""
+        content = "something that its first bytes do not tell" if self.content is None else self.content.words
+        return content if self.codec is None else f"{content} compressed with {self.codec}"
+
+
+def format_fits(input_format: InputFormat, samples: Sequence[Sample]) -> Finding | None:
+    """Whether the objects that were looked at are rows to the configured format."""
+    name, known = "format", [sample for sample in samples if sample.content is not None]
+    if not known:
+        return None
+    unfit = [sample for sample in known if not _is_read(sample, input_format)]
+    looked_at = f"{counted(len(known), 'object')} looked at"
+    if not unfit:
+        kinds = " and ".join(sorted({sample.words for sample in known}))
+        return ok(name, f"{looked_at}: {kinds}, which input.format={input_format} reads")
+    first = unfit[0]
+    assert first.content is not None, "what cannot be told was left out"
+    sentence = (
+        f"{len(unfit)} of {looked_at} {'looks' if len(unfit) == 1 else 'look'} like {first.words}, "
+        f"such as {first.url}: "
+        f"input.format={input_format} does not fit."
+    )
+    remedy = f"{_capital(_remedy(first.content, input_format))}."
+    if len(unfit) == len(known):
+        return misconfigured(name, sentence, remedy)
+    return warn(name, sentence, f"{remedy} Or leave such keys out by object.include or object.exclude.")
+
+
+def _is_read(sample: Sample, input_format: InputFormat) -> bool:
+    if sample.content is None or sample.content.is_read_by(input_format):
+        return sample.codec is None or input_format is not InputFormat.PARQUET
+    return False
+
+
+def _remedy(content: Content, input_format: InputFormat) -> str:
+    if content.format is input_format:
+        # Its footer is read first, which a compression of the whole file does not allow.
+        return "upload Parquet files uncompressed: their own compression is within"
+    return content.remedy
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -4,12 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from headrace.model.objects import S3Object
-from headrace.model.post_action import PostAction, PostActionKind
+from headrace.model.objects import PostAction, PostActionKind, S3Object
 from headrace.model.text_formatting import counted
 from headrace.options.settings import S3Settings
-from ingest.checks.findings.archive_findings import ArchiveSample
-from ingest.checks.findings.content import Sample
+from ingest.checks.findings.archive_findings import ArchiveSample, Sample
 from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 from ingest.source.catalogue import ExclusionReason, ObjectFilter
 

@@ -4,7 +4,7 @@ import re
 from typing import Any, Final
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.options import Settings
 from headrace.options.token_logins import IamLogin, token_login
 from headrace.options.transforms.routing import known_topics

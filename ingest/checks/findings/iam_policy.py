@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from headrace.formats.inventory_manifest import inventory_folder
-from headrace.model.post_action import PostActionKind
+from headrace.model.objects import PostActionKind
 from headrace.names.archive_names import LayoutName
 from headrace.options import Settings
 from headrace.options.registry_settings import GlueSettings
 from headrace.options.sink_settings import Encryption, SinkSettings
+from ingest.checks.findings.bucket_lifecycle import Rule, with_our_rule
 from ingest.checks.findings.iam_kafka import cluster_of, run_statements, setup_statements
-from ingest.checks.findings.upload_lifecycle import Rule, with_our_rule
 
 Statement = dict[str, Any]
 

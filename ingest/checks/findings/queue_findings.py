@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.model.text_formatting import counted
-from headrace.options.queue_url import queue_region as queue_region_of_url
+from headrace.options.aws_forms import queue_region as queue_region_of_url
 from headrace.options.settings import S3Settings, SqsSettings
 from ingest.checks.findings.finding import Cause, Finding, Refused, ok, unusable, warn
 

@@ -1,4 +1,7 @@
-"""Findings about a sink's bucket: whether it takes uploads, and what ends those that stay unfinished."""
+"""Findings about a sink's bucket: whether it takes uploads, and what ends those that stay unfinished.
+
+What a sink would take over from Lenses' locks, as `check` says it. Pure.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,8 +9,8 @@ from typing import Final
 
 from headrace.model.text_formatting import counted
 from headrace.options import Settings
+from ingest.checks.findings.bucket_lifecycle import MINIMUM_DAYS, Rule, days_to_expiry, shortest_days
 from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
-from ingest.checks.findings.upload_lifecycle import MINIMUM_DAYS, Rule, days_to_expiry, shortest_days
 
 # -- Findings about a sink's topics: whether they are there, and who reads them ------------------------------
 
@@ -223,3 +226,73 @@ def _url(settings: Settings) -> str:
 
 def _arn(settings: Settings) -> str:
     return f"arn:aws:s3:::{settings.s3.bucket}/{settings.s3.prefix}*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeoverFacts:
+    """What the locks of one partition say, were it begun now.
+
+    `offset` is the next record by them (None: they say nothing), `group_offset` that of the group; `begin` is
+    the higher one. `groups` counts values of PARTITIONBY that are archived beyond. `finished` are the locks
+    whose pending commit would be finished, `dropped` those whose cannot be. `problem` is why the partition
+    would not begin.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None
+    group_offset: int | None
+    groups: int = 0
+    finished: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @property
+    def begin(self) -> int | None:
+        """Where the partition begins; None where neither says."""
+        known = [each for each in (self.offset, self.group_offset) if each is not None]
+        return max(known, default=None)
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        place = f"{self.topic}-{self.partition}"
+        if self.problem is not None:
+            return f"{place} does not begin: {self.problem}"
+        if self.offset is None:
+            begins = "has no lock of its own"
+        elif self.begin == self.offset:
+            begins = f"begins at offset {self.offset}, after its lock"
+        else:
+            begins = f"begins at the group's offset {self.group_offset}, which is above its lock's"
+        more = [
+            f"{counted(self.groups, 'value')} of PARTITIONBY archived beyond" if self.groups else "",
+            f"{counted(len(self.finished), 'pending commit')} to finish" if self.finished else "",
+            f"{counted(len(self.dropped), 'pending commit')} that cannot be finished" if self.dropped else "",
+        ]
+        return ", ".join([f"{place} {begins}", *filter(None, more)])
+
+
+def takeover_findings(root: str, facts: Sequence[TakeoverFacts]) -> Iterator[Finding]:
+    """One of each partition that would not begin, and one of all others."""
+    for each in facts:
+        if each.problem is not None:
+            yield misconfigured(
+                "takeover",
+                each.sentence,
+                "Repair what it names, or set takeover.indexes=none to begin at the group's offsets.",
+            )
+    known = [each for each in facts if each.problem is None]
+    if not known:
+        return
+    shown = "; ".join(each.sentence for each in known[:_SHOWN])
+    rest = f"; and {len(known) - _SHOWN} more (headrace plan)" if len(known) > _SHOWN else ""
+    sentence = f"Lenses' locks under {root}: {shown}{rest}"
+    if any(each.dropped for each in known):
+        yield warn(
+            "takeover",
+            sentence,
+            "What cannot be finished is on a disk of Connect's, or gone: its records are read again.",
+        )
+    else:
+        yield ok("takeover", sentence)

@@ -11,9 +11,8 @@ from headrace.names.archive_names import ObjectKind
 from headrace.options import Settings
 from headrace.options.choices import RestoreSidecars
 from headrace.options.settings import S3Settings
-from headrace.vendors.detect import layout_of_content
 from headrace.vendors.exactness import ContentFacts, exactness
-from headrace.vendors.key_names import ArchiveNames, name_in
+from headrace.vendors.key_names import ArchiveNames, layout_of_content, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
 from listeners.failures import translated_errors
 

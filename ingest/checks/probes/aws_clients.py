@@ -8,7 +8,7 @@ from botocore.config import Config
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from headrace.options import Settings
-from headrace.options.proxy import proxy_config
+from headrace.options.aws_forms import proxy_config
 
 _CONNECT_SECONDS: Final = 5
 _READ_SECONDS: Final = 20

@@ -10,7 +10,7 @@ from typing import Final
 
 from headrace.options import Settings
 from headrace.options.value_types import HostPort
-from ingest.checks.findings.machine import Address, Java, MachineFacts
+from ingest.checks.findings.finding import Address, Java, MachineFacts
 from ingest.checks.probes.running_service import NoAnswer, read_running_status
 
 _JAVA_SECONDS: Final = 20.0

@@ -13,7 +13,7 @@ from headrace.formats.compression import sniff
 from headrace.formats.compression.codecs import decompressed
 from headrace.formats.content_hints import recognise
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.broker_version import is_too_old, offered_versions
+from headrace.kafka.admin_connection import is_too_old, offered_versions
 from headrace.kafka.fencing import initialise
 from headrace.kafka.kafka_clients import ClientProperties, new_admin, new_transactional_producer
 from headrace.kafka.kafka_errors import translate
@@ -21,13 +21,11 @@ from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_topic import read_remembered_ledgers, refuse_other_members
 from headrace.model.clock import wall_ms
 from headrace.model.errors import AccessDenied, HeadraceError, InvalidLedger, ObjectError, TopicMissing
-from headrace.model.objects import S3Object
-from headrace.model.post_action import PostActionKind
+from headrace.model.objects import PostActionKind, S3Object
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
-from ingest.checks.findings.archive_findings import ArchiveSample
+from ingest.checks.findings.archive_findings import ArchiveSample, Sample
 from ingest.checks.findings.bucket_findings import BucketFacts, Survey, TopicSample
-from ingest.checks.findings.content import Sample
 from ingest.checks.findings.finding import Cause, Refused
 from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts
 from ingest.checks.findings.queue_findings import QueueFacts

@@ -1,4 +1,7 @@
-"""An object as a sink would write it, from records of its topic or from what the registry knows of them."""
+"""An object as a sink would write it, from records of its topic or from what the registry knows of them.
+
+One record of a topic, read without a group.
+"""
 
 import csv
 import io
@@ -9,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, TopicPartition
 
 from headrace.conversion.sink_records import sink_records
 from headrace.formats.converted_records import ConvertedRecords, RecordFault
@@ -17,8 +20,8 @@ from headrace.formats.records.registry import registry_client, registry_errors
 from headrace.kafka.kafka_clients import new_consumer
 from headrace.kafka.kafka_errors import translate
 from headrace.model.clock import wall_ms
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import TIMESTAMP_CREATED, KafkaRecords
+from headrace.model.columns import NO_TIMESTAMP, TIMESTAMP_CREATED, KafkaRecords, column_of
+from headrace.model.errors import Unavailable
 from headrace.options import Settings
 from headrace.options.choices import Compression
 from headrace.options.registry_settings import GlueSettings, RegistrySettings
@@ -236,3 +239,44 @@ def _data(schema: Any) -> Iterator[bytes]:
 def no_records(topic: str) -> NotQueryable:
     """What to say where nothing tells the columns."""
     return NotQueryable(_NO_RECORDS.format(topic=topic))
+
+
+def read_record(settings: Settings, topic: str, partition: int, offset: int) -> KafkaRecords:
+    """The record at the offset, or the first after it. Blocks; Unavailable when there is none."""
+    sink = settings.sink
+    what = f"{topic}-{partition} could not be read at offset {offset}"
+    ours = {
+        # Nothing is committed and no member joins; librdkafka wants a name.
+        "group.id": f"{settings.name}-explain",
+        "isolation.level": "read_committed" if sink is None else sink.reading.isolation,
+        "auto.offset.reset": "error",
+    }
+    consumer = new_consumer(settings.kafka.client("consumer"), ours)
+    try:
+        consumer.assign([TopicPartition(topic, partition, offset)])
+        deadline = time.monotonic() + _SECONDS
+        while time.monotonic() < deadline:
+            message = consumer.poll(1.0)
+            if message is None:
+                continue
+            if (error := message.error()) is not None:
+                raise translate(KafkaException(error), what=what)
+            kind, timestamp = message.timestamp()
+            headers: Any = message.headers() or ()
+            return KafkaRecords(
+                topic=topic,
+                partition=partition,
+                offsets=np.array([message.offset()], np.int64),
+                timestamps_ms=np.array(
+                    [NO_TIMESTAMP if kind == TIMESTAMP_NOT_AVAILABLE else timestamp], np.int64
+                ),
+                timestamp_types=np.array([kind], np.int64),
+                keys=column_of([message.key()]),
+                values=column_of([message.value()]),
+                headers=[tuple(headers)] if headers else None,
+            )
+    except KafkaException as error:
+        raise translate(error, what=what) from error
+    finally:
+        consumer.close()
+    raise Unavailable(f"{what}: no record came in {_SECONDS:.0f} s. Choose an offset that the topic has.")

@@ -8,9 +8,9 @@ from botocore.exceptions import ClientError
 from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.options import Settings
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
+from ingest.checks.findings.bucket_lifecycle import Rule
 from ingest.checks.findings.finding import Cause, Refused
 from ingest.checks.findings.sink_findings import UploadFacts
-from ingest.checks.findings.upload_lifecycle import Rule
 from ingest.checks.probes.aws_clients import AwsClients
 from ingest.checks.probes.probe_calls import refused
 from listeners.failures import error_code, translated_errors

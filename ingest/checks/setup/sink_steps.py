@@ -8,8 +8,14 @@ from botocore.exceptions import ClientError
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.ledger_topic import prepare_ledger_topic
 from headrace.options import Settings
-from ingest.checks.findings.storage_transitions import Transition, with_our_transitions
-from ingest.checks.findings.upload_lifecycle import OUR_DAYS, Rule, TooManyRules, with_our_rule
+from ingest.checks.findings.bucket_lifecycle import (
+    OUR_DAYS,
+    Rule,
+    TooManyRules,
+    Transition,
+    with_our_rule,
+    with_our_transitions,
+)
 from ingest.checks.setup.steps import SetupError, Step
 from listeners.failures import error_code, translated_errors
 

@@ -10,7 +10,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from headrace.aws.aws_errors import refusal
 from headrace.model.errors import HeadraceError
-from headrace.options.queue_url import queue_region
+from headrace.options.aws_forms import queue_region
 from headrace.options.settings import Settings, SqsSettings
 from listeners.failures import error_code, translated_errors
 

@@ -19,8 +19,7 @@ from headrace.options.direction_forms import (
     Direction,
 )
 from headrace.options.directions import is_for
-from headrace.options.given import Entry, canonical
-from headrace.options.problems import SettingsError
+from headrace.options.given import Entry, SettingsError, canonical
 from headrace.vendors.load import load
 
 _CLASSES: Final[Mapping[str, Direction]] = {

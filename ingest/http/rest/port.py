@@ -9,7 +9,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.sink_entries import TopicPartition
-from ingest.source.catalogue.alter_offsets import Offset
+from ingest.source.catalogue.object_commands import Offset
 
 
 class NotLeading(HeadraceError):

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from headrace.kafka.control_records import TargetState
 from headrace.model.errors import HeadraceError
-from headrace.model.sanitize import json_text
+from headrace.model.text_formatting import json_text
 from ingest.http.http_server import Request, Response
 from ingest.http.rest import plugins, shapes
 from ingest.http.rest.directory import ConnectorDirectory, ServedConnector

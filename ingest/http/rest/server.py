@@ -6,8 +6,8 @@ from http import HTTPStatus
 from typing import Final, cast
 
 from headrace.options import Settings, describe
+from headrace.options.describe import options_hash
 from headrace.options.direction_forms import Direction
-from headrace.options.options_hash import options_hash
 from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
 from ingest.http.http_server import RETRY, Answer, HttpServer, Request, Response
@@ -17,10 +17,9 @@ from ingest.http.rest.loggers import Loggers
 from ingest.http.rest.only_connector import OnlyConnector
 from ingest.http.rest.plugins import default_class
 from ingest.http.rest.port import OffsetsPort, SinkPort, SourcePort
-from ingest.http.rest.rest_offsets import OffsetsReader, SourceOffsets
+from ingest.http.rest.rest_offsets import OffsetsReader, SinkOffsets, SourceOffsets
 from ingest.http.rest.rest_routes import RestRoutes
 from ingest.http.rest.shapes import Identity, error_response
-from ingest.http.rest.sink_offsets import SinkOffsets
 
 _MAX_BODY: Final = 2 * 1024 * 1024
 # As long as Kafka Connect lets a request wait for its group.

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.model.sanitize import printable
 from headrace.model.sink_entries import SealedObject
 from headrace.model.sink_protocol import ObjectTimes, SinkCommitted
+from headrace.model.text_formatting import printable
 from ingest.http.traces import trace
 from ingest.http.traces.trace import SendTrace, Span, known, over
 

@@ -8,8 +8,8 @@ from typing import Final
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerKey, SplitKey, State
 from headrace.model.objects import ObjectId
-from headrace.model.sanitize import printable
 from headrace.model.slot_protocol import Committed, Finished, Split
+from headrace.model.text_formatting import printable
 from ingest.http.traces import trace
 from ingest.http.traces.trace import SendTrace, Span, Trace, known, over
 from ingest.source.catalogue import FinishedObject

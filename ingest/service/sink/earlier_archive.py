@@ -11,8 +11,7 @@ from headrace.options import Settings
 from headrace.vendors.lenses.index_files import IndexPlace
 from ingest.service.sink.lenses_index import IndexedOffsets, LensesIndex, new_lenses_index
 from ingest.sink import EarlierArchive
-from spark.sink.lenses_groups import lenses_group
-from spark.sink.names import ObjectNames
+from spark.sink.names import ObjectNames, lenses_group
 
 
 class EarlierArchives:

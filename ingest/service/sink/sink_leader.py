@@ -8,13 +8,12 @@ from typing import Final
 
 import structlog
 
-from headrace.formats.stored_content import has_content
+from headrace.formats.content_digest import has_content
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.tokens import login_problem
 from headrace.kafka.topic_survey import TopicSurvey
 from headrace.model import clock
-from headrace.model.errors import HeadraceError, LeadershipLost
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit, HeadraceError, LeadershipLost
 from headrace.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
 from headrace.options.settings import S3Settings
 from headrace.options.sink_settings import SinkSettings
@@ -22,10 +21,10 @@ from headrace.process.threads import start_thread
 from headrace.s3.client import new_s3_client
 from headrace.s3.lifecycle import SHORTEST_EXPIRY_MS, upload_expiry_ms
 from headrace.s3.upload_calls import new_upload_calls
+from ingest.service.endpoints import ProblemLog
 from ingest.service.lead_wait import show_standby
 from ingest.service.leadership_phase import TakenLead
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
-from ingest.service.problem_log import ProblemLog
 from ingest.service.recovery import Recovery
 from ingest.service.sink.completer import Completer
 from ingest.service.sink.earlier_archive import EarlierArchives

@@ -14,8 +14,8 @@ from headrace.kafka.ledger_writer import GroupOffsets, Write
 from headrace.model import clock
 from headrace.model.errors import Unavailable
 from headrace.process.threads import ThreadFailures
+from ingest.service.idle import Patience
 from ingest.service.ledger_writes import LedgerWrites
-from ingest.service.patience import Patience
 from ingest.service.service_events import (
     ComponentProblem,
     Fatal,

@@ -8,10 +8,10 @@ from typing import Final
 
 import structlog
 
-from headrace.model.sanitize import printable
 from headrace.model.sink_entries import ObjectState, SealedObject, Verdict
 from headrace.model.sink_protocol import PartitionStopped, SinkCommitted, SinkCompleted, SinkProgress
 from headrace.model.slot_protocol import Finished
+from headrace.model.text_formatting import printable
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import ArchivedObject, SinkPartition, SinkStatus
 from ingest.http.traces.sink_traces import SinkTraces

@@ -37,7 +37,7 @@ names an object that a live plan holds; an object whose driver write is under wa
 one key go one after the other. `catalogue.wants_listing` says whether to ask for more pages.
 """
 
-from headrace.model.listing_page import ListingPage
+from headrace.model.objects import ListingPage
 from ingest.source.catalogue.catalogue import Catalogue
 from ingest.source.catalogue.effects import Effects, FinishedObject, HeadRequest, LedgerWrite
 from ingest.source.catalogue.ledger_view import LedgerView

@@ -5,15 +5,20 @@ from dataclasses import replace
 
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.objects import ListingPage, ObjectId, Route, S3Object
 from headrace.options.settings import JoiningSettings
-from ingest.source.catalogue.deduplication import LedgerVerdict, Source, has_other_version, verdict_of
 from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite
-from ingest.source.catalogue.expiry import Expiry
-from ingest.source.catalogue.head_requests import HeadRequests, as_announced, source_of
+from ingest.source.catalogue.head_requests import (
+    HeadRequests,
+    LedgerVerdict,
+    Source,
+    as_announced,
+    has_other_version,
+    source_of,
+    verdict_of,
+)
 from ingest.source.catalogue.ledger_view import LedgerView
-from ingest.source.catalogue.listing_merge import BucketListings, merged_with_ledger
+from ingest.source.catalogue.listing_merge import BucketListings, Expiry, merged_with_ledger
 from ingest.source.catalogue.message_tracker import Owed
 from ingest.source.catalogue.object_commands import ObjectCommand
 from ingest.source.catalogue.object_filter import ExclusionReason, ObjectFilter

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey
-from headrace.model.objects import ObjectId
-from headrace.model.post_action import OwedAction
+from headrace.model.objects import ObjectId, OwedAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

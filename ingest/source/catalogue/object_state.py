@@ -12,8 +12,7 @@ from itertools import islice
 from headrace.model.clock import Instant
 from headrace.model.error_policy import WORKER_DIED
 from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SplitKey, State
-from headrace.model.objects import ObjectId, Route, S3Object
-from headrace.model.post_action import OwedAction
+from headrace.model.objects import ObjectId, OwedAction, Route, S3Object
 from headrace.options.choices import RestoreSidecars, RestoreTombstones
 from headrace.options.settings import JoiningSettings
 from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite

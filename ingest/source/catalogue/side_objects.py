@@ -10,9 +10,8 @@ import structlog
 
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ArchivePlace, ObjectId, Route, SideObject
-from headrace.model.sanitize import printable
+from headrace.model.objects import ArchivePlace, ListingPage, ObjectId, Route, SideObject
+from headrace.model.text_formatting import printable
 from headrace.options.choices import RestoreSidecars
 from ingest.source.catalogue.effects import EffectsBuilder
 from ingest.source.catalogue.ledger_view import Overlay

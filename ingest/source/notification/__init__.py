@@ -12,7 +12,8 @@ understood is `Unreadable`, and stays on the queue for its own redrive policy. A
 is not understood is unreadable as a whole, for acknowledging it would lose that object.
 """
 
-from ingest.source.notification.object_events import (
+from ingest.source.notification.parse import parse_notification
+from ingest.source.notification.s3 import (
     EventKind,
     Ignored,
     Notification,
@@ -21,7 +22,6 @@ from ingest.source.notification.object_events import (
     TestEvent,
     Unreadable,
 )
-from ingest.source.notification.parse import parse_notification
 
 __all__ = [
     "EventKind",

@@ -8,18 +8,16 @@ from urllib.parse import unquote_plus
 import msgspec
 from msgspec import Raw, Struct
 
-from ingest.source.notification.object_events import (
+from ingest.source.notification.s3 import (
     EventKind,
+    Name,
     Notification,
     NotUnderstoodError,
     ObjectEvent,
     ObjectEvents,
-    Unreadable,
-)
-from ingest.source.notification.s3 import (
-    Name,
     S3Bucket,
     Size,
+    Unreadable,
     clean_etag,
     clean_version_id,
     read_s3,

@@ -1,8 +1,8 @@
 """Pending objects dealt to free slots: which, in what order, how many; and what their results come to.
 
 `unordered_queue` and `partition_queue` hold the two orders, `batch_limits` what fits into a batch,
-`backoff` the delays, `poison` who runs alone, `retry_policy` what failures come to; `Planner` is the front
-door, and shares the catalogue's thread. `ingest.source.catalogue` shows the order of calls.
+`retry_policy` who runs alone, and what failures come to after which delay; `Planner` is the front door, and
+shares the catalogue's thread. `ingest.source.catalogue` shows the order of calls.
 """
 
 from ingest.source.planner.batch_limits import BatchLimits

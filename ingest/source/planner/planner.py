@@ -18,8 +18,7 @@ from ingest.source.catalogue.splits import options_of
 from ingest.source.planner.batch_limits import BatchLimits, SplitKind
 from ingest.source.planner.holds import Holds
 from ingest.source.planner.partition_queue import PartitionQueue
-from ingest.source.planner.poison import PoisonSuspects
-from ingest.source.planner.retry_policy import Backoff, RetryPolicy
+from ingest.source.planner.retry_policy import Backoff, PoisonSuspects, RetryPolicy
 from ingest.source.planner.unordered_queue import UnorderedQueue
 from ingest.source.planner.waiting import Waiting
 

@@ -10,7 +10,7 @@ import botocore.session
 import pytest
 from aiobotocore.session import AioSession
 
-from headrace.aws.service_models import SERVICES, load_service_models, share_service_models
+from headrace.aws.aws_credentials import SERVICES, load_service_models, share_service_models
 
 
 @pytest.fixture

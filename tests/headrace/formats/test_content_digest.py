@@ -16,8 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.formats.content_digest import AvroDigest, ParquetDigest, TextDigest
-from headrace.formats.stored_content import has_content
+from headrace.formats.content_digest import AvroDigest, ParquetDigest, TextDigest, has_content
 from tests.headrace.formats.memory_source import MemorySource
 
 _SCHEMA = pa.schema(

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.formats.compression import sniff
-from headrace.formats.compression.unsupported import unsupported
-from headrace.formats.json_batches import trimmed
-from headrace.formats.json_check import are_all_json, fault
+from headrace.formats.compression.magic import unsupported
+from headrace.formats.json_batches import are_all_json, fault, trimmed
 from headrace.formats.lines import line_block
 from headrace.options.choices import InputFormat
 from tests.headrace.formats.decode_options import decode_options

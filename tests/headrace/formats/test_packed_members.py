@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headrace.formats import DecodeOptions
 from headrace.formats.packed.members import cuts, decoder_of, packing_of
-from headrace.formats.records.constant import MEMBER_HEADER, POSITION_HEADER
+from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, POSITION_HEADER
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.positions import (
     BytePosition,

@@ -8,7 +8,7 @@ from headrace.kafka.ledger_writer import Write
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.positions import BytePosition
 from headrace.vendors.load import load
-from ingest.connect.changed_meaning import begun_in_ledger
+from ingest.connect.changes import begun_in_ledger
 from tests.headrace.kafka.ingester import DONE, Ingester, object_id
 from tests.headrace.kafka.test_writer import writer_of
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.names.field_path import path_text, read_path
+from headrace.names.name_template import path_text, read_path
 
 
 @pytest.mark.parametrize(

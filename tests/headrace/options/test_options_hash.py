@@ -13,7 +13,7 @@ from headrace.options.choices import (
     Ordering,
     Packing,
 )
-from headrace.options.options_hash import options_hash
+from headrace.options.describe import options_hash
 from headrace.options.record_sources import ObjectKeySource
 from headrace.options.row_settings import CsvSettings, PackingSettings, TextSettings
 from headrace.options.settings import RoutingSettings

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from headrace.options import Settings
-from headrace.options.problems import SettingsError
+from headrace.options.given import SettingsError
 from headrace.vendors.load import load
 from tests.headrace.options.loading import no_file
 

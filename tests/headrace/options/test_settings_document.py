@@ -6,8 +6,7 @@ import pytest
 
 from headrace.options import OPTIONS
 from headrace.options.declarations import CANONICAL
-from headrace.options.declarations.foreign_options import MEANT, WITHOUT_MEANING
-from headrace.options.declarations.option import Option
+from headrace.options.declarations.option import MEANT, WITHOUT_MEANING, Option
 from headrace.options.document import document
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"

@@ -23,7 +23,7 @@ from py4j.java_gateway import (  # type: ignore[import-untyped]  # publishes no 
     GatewayParameters,
 )
 
-from headrace.model.sanitize import printable
+from headrace.model.text_formatting import printable
 from headrace.process.log_levels import LEVELS
 from headrace.process.logs import buffered_lines, configure, escape_values, relay
 

@@ -6,8 +6,7 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.s3.part_text import SentPart, crc32_text
-from headrace.s3.same_content import is_same_content
+from headrace.s3.completion import SentPart, crc32_text, is_same_content
 
 _parts = st.lists(st.binary(max_size=20), min_size=1, max_size=4)
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.formats.content_digest import TextDigest
-from headrace.formats.stored_content import has_content
+from headrace.formats.content_digest import TextDigest, has_content
 from headrace.model.errors import (
     AccessDenied,
     InvalidConfiguration,
@@ -19,9 +18,8 @@ from headrace.model.errors import (
 from headrace.model.sink_entries import Upload
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption
-from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.completion import Completion, CompletionState, SentPart, accepted_parts
 from headrace.s3.errors import UploadEnded
-from headrace.s3.part_text import SentPart, accepted_parts
 from headrace.s3.upload_calls import UploadCalls
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws

@@ -16,11 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from headrace.formats.record_columns import RecordColumns
+from headrace.formats.record_columns import RecordColumns, RowShape
 from headrace.formats.row_content import RowFormat, first_row, row_format
-from headrace.formats.row_readers import RowShape
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import Headers
+from headrace.model.columns import Headers, column_of
 from headrace.names.archive_names import ArchiveName
 from headrace.options.restoring import RestoreOptions
 from headrace.vendors.registry import arrow_reader, text_reader

@@ -5,7 +5,7 @@ import pytest
 from headrace.formats.row_content import RowFormat, row_format
 from headrace.names.archive_names import LayoutName
 from headrace.options.restoring import NameOptions
-from headrace.vendors.detect import READ_NAME, detect, layout_of_content
+from headrace.vendors.key_names import READ_NAME, detect, layout_of_content
 from tests.headrace.vendors.archive import NAMES, archive
 from tests.headrace.vendors.decoding import plain
 from tests.headrace.vendors.test_archive_names import name_of

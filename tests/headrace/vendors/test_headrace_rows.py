@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.formats.row_readers import RowShape
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import Headers
+from headrace.formats.record_columns import RowShape
+from headrace.model.columns import Headers, column_of
 from headrace.options.restoring import RestoreOptions
 from headrace.vendors.headrace import arrow_rows, json_rows
 

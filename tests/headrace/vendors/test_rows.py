@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow
-from headrace.formats.bare_rows import BareRows
-from headrace.formats.record_columns import RecordColumns
-from headrace.formats.row_readers import RowShape
-from headrace.formats.times import iso_ms
+from headrace.formats.cut_rows import BareRows
+from headrace.formats.encodings import iso_ms
+from headrace.formats.record_columns import RecordColumns, RowShape
 from headrace.model.columns import Column, column_of
 from headrace.options.restoring import CsvEncoding, Enveloped, Form, RestoreOptions
 from headrace.vendors.aiven import json_rows as aiven_json

@@ -20,7 +20,7 @@ from headrace.vendors.exactness import Exactness, Grade, Part
 from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.findings.archive_findings import ArchiveSample
 from ingest.checks.findings.finding import misconfigured
-from ingest.checks.findings.takeover_findings import TakeoverFacts
+from ingest.checks.findings.sink_findings import TakeoverFacts
 from ingest.checks.probes.archive_preview import ArchivePreview
 from ingest.checks.probes.preview import Preview
 from ingest.checks.probes.sink_topics import Backlog

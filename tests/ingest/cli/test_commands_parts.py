@@ -14,10 +14,9 @@ from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import BytePosition
 from ingest.checks.probes.ledger_reader import LedgerReader, client_properties
-from ingest.cli.command_writer import write_commands
 from ingest.cli.configuration import read_settings
-from ingest.cli.submit import SubmitOutcome
-from ingest.source.command_records import new_commands
+from ingest.cli.submit import SubmitOutcome, write_commands
+from ingest.source.command_queue import new_commands
 from tests.ingest.cli.cli_environment import Scene
 from tests.ingest.cli.leading import leading
 from tests.support.until import until_sync

@@ -23,11 +23,10 @@ from typer.main import get_command
 
 from headrace.model.errors import Unavailable
 from ingest.cli.app import app
-from ingest.cli.completion import ledger_states, option_assignments
-from ingest.cli.progress_bar import progress
+from ingest.cli.cli_options import ledger_states, option_assignments
+from ingest.cli.progress_bar import amounts, description, progress
 from ingest.cli.status import lines_of
 from ingest.cli.status_watch import shown, sparkline, watch
-from ingest.cli.until_idle import amounts, description
 from ingest.http.http_server import Response, StatusEndpoints
 from ingest.http.snapshot import RecentObject, Snapshot
 

@@ -15,7 +15,7 @@ import pytest
 from headrace.model.errors import InvalidConfiguration
 from headrace.options.secret import Secret
 from headrace.options.settings import SparkSettings
-from ingest.cli.requirements import require_versions
+from ingest.cli.run import require_versions
 from spark.versions import SUPPORTED, require_server, require_spark, spark_at
 
 ROOT: Final = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from tests.faults.processes import descendants, kill
 from tests.ingest.connect.both_ways import BothWays
 from tests.support import aws, kafka

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from tests.ingest.connect.both_ways import BothWays
 from tests.support import aws, kafka
 from tests.support.until import until_sync

@@ -7,7 +7,7 @@ from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import State
 from headrace.options.choices import Ordering
 from ingest.source.catalogue import Replay, Selection
-from ingest.source.command_records import new_commands
+from ingest.source.command_queue import new_commands
 from ingest.source.planner import Backoff, BatchLimits, Planner
 from tests.ingest.cli.commands.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at

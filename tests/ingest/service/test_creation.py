@@ -15,7 +15,7 @@ from headrace.kafka.control_records import (
 )
 from headrace.kafka.driver_ledger import DriverLedger
 from headrace.model.ledger_entry import ControlKey
-from ingest.service.creation import begin_as_created
+from ingest.service.leadership_phase import begin_as_created
 
 
 @dataclass(slots=True)

@@ -8,8 +8,7 @@ from headrace.kafka.ledger_cache import CachedEntry
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry
 from headrace.model.objects import ObjectId
 from ingest.http.snapshot import EventToCommit
-from ingest.service.latency import Latency
-from ingest.service.statistics import QuarantineList
+from ingest.service.statistics import Latency, QuarantineList
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from headrace.options.choices import Ordering
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.source.catalogue import LedgerWrite
-from ingest.source.catalogue.alter_offsets import Offset
+from ingest.source.catalogue.object_commands import Offset
 from ingest.source.planner import Backoff, BatchLimits, Planner
 from tests.ingest.cli.commands.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at

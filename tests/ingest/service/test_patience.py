@@ -1,6 +1,6 @@
 """How long `--until-idle` waits for what only others can change."""
 
-from ingest.service.patience import Patience
+from ingest.service.idle import Patience
 
 
 def test_it_lasts_for_as_long_as_something_comes_to_its_end() -> None:

@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from ingest.service.problem_log import ProblemLog
+from ingest.service.endpoints import ProblemLog
 
 
 class Clock:

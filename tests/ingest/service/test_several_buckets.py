@@ -18,21 +18,18 @@ from headrace.kafka.ledger_rows import LedgerRows, collect_rows
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import AccessDenied, HeadraceError, ResourceMissing, SourceUnavailable, Unavailable
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ObjectId, S3Object
-from headrace.model.post_action import OwedAction, PostAction, PostActionKind
+from headrace.model.objects import ListingPage, ObjectId, OwedAction, PostAction, PostActionKind, S3Object
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
 from ingest.http.metrics import Metrics
 from ingest.service import post_actions, startup
 from ingest.service.deciders import deciders
-from ingest.service.idle import UntilIdle
+from ingest.service.idle import Patience, UntilIdle
 from ingest.service.message_reader import MessageReader
-from ingest.service.patience import Patience
 from ingest.service.service_events import ActionsDone, OwnEvent
 from ingest.service.startup import Startup
 from ingest.service.statistics import Statistics, of_bucket
-from ingest.source.command_records import new_commands
+from ingest.source.command_queue import new_commands
 from ingest.source.object_selection import baseline_of, first_start_of, left_out, other_buckets
 from listeners.discovery_events import Message
 from tests.headrace.options.loading import load_with

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ingest.service.idle import UntilIdle, listening
-from ingest.service.patience import Patience
+from ingest.service.idle import Patience, UntilIdle, listening
 from tests.headrace.options.loading import load_with
 
 _QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/uploads"

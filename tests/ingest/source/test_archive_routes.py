@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.model.objects import ArchivePlace, Route
-from headrace.options.options_hash import options_hash
+from headrace.options.describe import options_hash
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.object_filter import ExclusionReason
 from ingest.source.object_selection import object_filter_of

@@ -20,7 +20,6 @@ from headrace.model.sink_entries import SealedObject
 from headrace.spark import register
 from ingest.cli.app import app
 from ingest.source.catalogue import Baseline
-from spark.code_archive import build_code_archive
 from spark.frames.admission import ReadLimits
 from spark.frames.discovery_log import DiscoveryLog
 from spark.frames.inference import RECORDS
@@ -32,6 +31,7 @@ from spark.frames.partitions import partitioned, received, splits_of
 from spark.frames.reading import ReadTask
 from spark.frames.source import HeadraceSource
 from spark.frames.writing import first_commit, record_columns, writing_settings
+from spark.session import build_code_archive
 from spark.sink.frame_writer import records_of
 
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from headrace.conversion.record_converter import RecordConverter
 from headrace.formats.converted_records import ConvertedRecords
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
+from headrace.model.columns import TIMESTAMP_CREATED, Headers, KafkaRecords, column_of
 from headrace.options.sink_settings import SinkSettings
 from headrace.vendors.load import load
 from spark.sink.grouping import Grouping

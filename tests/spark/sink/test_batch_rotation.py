@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.model.kafka_records import NO_TIMESTAMP
+from headrace.model.columns import NO_TIMESTAMP
 from headrace.options.sink_settings import RotationSettings
 from spark.sink.batch_rotation import BatchCut, BatchFacts, BatchRotation, OpenBatch, WaitingRows
 from spark.sink.rotation import OpenFacts, RotateReason, Rotation

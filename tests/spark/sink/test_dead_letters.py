@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.formats.converted_records import RecordFault
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import TIMESTAMP_CREATED, KafkaRecords
+from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.options.choices import Tolerance
 from headrace.options.settings import DeadLetterSettings, ErrorSettings
 from spark.sink.dead_letters import DeadLetter, DeadLetters

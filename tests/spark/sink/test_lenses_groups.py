@@ -2,8 +2,7 @@
 
 import pytest
 
-from spark.sink.lenses_groups import lenses_group
-from spark.sink.names import ObjectNames
+from spark.sink.names import ObjectNames, lenses_group
 from tests.support.sink_archives import sink_settings
 
 

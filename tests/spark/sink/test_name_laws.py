@@ -6,8 +6,15 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.names.name_ambiguity import is_ambiguous
-from headrace.names.name_escape import EMPTY, NULL, escape, unescape
-from headrace.names.name_template import NameField, NameTemplate, read_name_template
+from headrace.names.name_template import (
+    EMPTY,
+    NULL,
+    NameField,
+    NameTemplate,
+    escape,
+    read_name_template,
+    unescape,
+)
 from headrace.options.restoring import NameOptions
 from headrace.vendors.headrace.names import read_name
 from spark.sink.names import KEY_MAX_BYTES, ObjectFacts

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
 
-from spark.sink.part_buffer import MAX_PART_BYTES, MIB, MIN_PART_BYTES, Part, PartBuffer, part_size
-from spark.sink.spill import SpillDirectory
+from spark.sink.spill import MAX_PART_BYTES, MIB, MIN_PART_BYTES, Part, PartBuffer, SpillDirectory, part_size
 
 _LARGEST_OBJECT: Final = 5 * 1024 * 1024 * MIB
 # An ETag, a space, a checksum, quotes and what JSON puts around them.

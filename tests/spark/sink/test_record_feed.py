@@ -15,9 +15,8 @@ from headrace.conversion.sink_records import SinkRecords
 from headrace.formats.converted_records import Conversion
 from headrace.kafka.output_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
-from headrace.model.columns import column_of
+from headrace.model.columns import KafkaRecords, column_of
 from headrace.model.errors import SourceUnavailable
-from headrace.model.kafka_records import KafkaRecords
 from headrace.model.sink_entries import TopicPartition, encode_sink_entry
 from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.dead_letters import DeadLetters

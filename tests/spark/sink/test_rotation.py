@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark.sink.names import ObjectNames
 from spark.sink.rotation import Limit, OpenFacts, RotateReason, Rotation, next_on_schedule
-from spark.sink.small_files import SmallFiles
+from spark.sink.routed_tools import SmallFiles
 from tests.spark.sink.grouped import TAIL, names_of, sink_of
 
 _OFF = {"rotate_records": "0", "rotate_bytes": "0", "rotate_age_ms": "0", "open_object_max_age_ms": "0"}

@@ -1,12 +1,11 @@
 """KCQL as Lenses' sinks take it: `INSERT INTO bucket:prefix SELECT * FROM topic ..`, read and written. Pure.
 
-statements  what a text says, and its canonical form
-parser      texts to statements; tokens cuts them, kcql_error points at a mistake
+statements  what a text says, its canonical form, and a mistake in it
+parser      texts to statements
 """
 
-from headrace.vendors.lenses.kcql.kcql_error import KcqlError
 from headrace.vendors.lenses.kcql.parser import read_kcql, read_source_kcql
-from headrace.vendors.lenses.kcql.statements import FieldPart, PartitionField, Property, Statement
+from headrace.vendors.lenses.kcql.statements import FieldPart, KcqlError, PartitionField, Property, Statement
 
 __all__ = [
     "FieldPart",

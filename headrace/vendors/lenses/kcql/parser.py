@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from headrace.vendors.lenses.kcql.kcql_error import KcqlError
 from headrace.vendors.lenses.kcql.statements import (
     EVERY_TOPIC,
     FieldPart,
+    KcqlError,
     PartitionField,
     Property,
     Statement,

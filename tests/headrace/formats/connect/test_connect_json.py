@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 
 from headrace.formats.connect import ConnectSchema, Default, Type, plain, struct
 from headrace.formats.connect.casts import with_defaults
-from headrace.formats.connect.jackson import jackson_text
-from headrace.formats.connect.java_numbers import java_double, java_float
+from headrace.formats.connect.jackson import (
+    jackson_column,
+    jackson_json,
+    jackson_text,
+    java_double,
+    java_float,
+)
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP
-from headrace.formats.connect.schemaless_json import jackson_column, jackson_json
 from headrace.formats.header_values import header_reader
 from headrace.model.columns import column_of
 from headrace.options.connect_writing import Astral, DecimalFormat, JsonStyle

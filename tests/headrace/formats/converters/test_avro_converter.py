@@ -7,8 +7,8 @@ import pytest
 
 from headrace.conversion.record_converter import RecordConverter
 from headrace.formats.converted_records import MISSING, Conversion
+from headrace.model.columns import KafkaRecords
 from headrace.model.errors import AccessDenied, SourceUnavailable
-from headrace.model.kafka_records import KafkaRecords
 from headrace.options.sink_settings import Converters, OutputFormat, OutputSettings
 from tests.headrace.formats.encoding.outputs import bare, converters, fetched, output
 from tests.headrace.formats.encoding.registry import avro, datum, framed, http_registry, registry

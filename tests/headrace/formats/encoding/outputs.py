@@ -9,8 +9,7 @@ from headrace.conversion.encoders import new_encoder
 from headrace.conversion.record_converter import RecordConverter
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.encoding import schema_of
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
+from headrace.model.columns import TIMESTAMP_CREATED, Headers, KafkaRecords, column_of
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression, JsonFormat
 from headrace.options.row_settings import PLAIN_CSV

@@ -7,14 +7,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from headrace.formats.record_columns import RecordColumns
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import (
+from headrace.model.columns import (
     NO_TIMESTAMP,
     TIMESTAMP_APPENDED,
     TIMESTAMP_CREATED,
     TIMESTAMP_NONE,
     Headers,
     KafkaRecords,
+    column_of,
 )
 
 Plain = tuple[bytes | None, bytes | None, Headers, int, int]

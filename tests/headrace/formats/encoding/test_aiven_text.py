@@ -10,7 +10,7 @@ from headrace.conversion.record_converter import RecordConverter
 from headrace.formats.compression.codecs import decompressed
 from headrace.formats.compression.magic import Codec
 from headrace.formats.encoding import schema_of
-from headrace.model.kafka_records import Headers, KafkaRecords
+from headrace.model.columns import Headers, KafkaRecords
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
 from headrace.options.restoring import CsvEncoding

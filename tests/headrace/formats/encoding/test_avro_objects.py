@@ -20,7 +20,7 @@ from headrace.formats.encoding import Projected, next_schema, schema_of
 from headrace.formats.encoding.avro_pieces import encoded as avro_encoded
 from headrace.formats.encoding.avro_pieces import varints
 from headrace.formats.records.varint import varint
-from headrace.model.kafka_records import NO_TIMESTAMP, TIMESTAMP_APPENDED, TIMESTAMP_NONE
+from headrace.model.columns import NO_TIMESTAMP, TIMESTAMP_APPENDED, TIMESTAMP_NONE
 from headrace.options.choices import Compression
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, SchemaCompatibility
 from tests.headrace.formats.encoding.outputs import bare, converted, converters, encoded, fetched, output

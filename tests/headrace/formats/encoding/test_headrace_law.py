@@ -10,7 +10,7 @@ from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.encoders import extension, new_encoder
 from headrace.formats import DecodeOptions
 from headrace.formats.encoding import schema_of
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import KafkaRecords
 from headrace.model.rows import RowBatch
 from headrace.options.choices import Compression
 from headrace.options.settings import FormatSettings

@@ -16,13 +16,14 @@ from headrace.conversion.encoders import extension, new_encoder, with_texts
 from headrace.conversion.record_converter import RecordConverter
 from headrace.formats.encoding import schema_of
 from headrace.formats.record_columns import RecordColumns
-from headrace.model.columns import Column, column_of
-from headrace.model.kafka_records import (
+from headrace.model.columns import (
     NO_TIMESTAMP,
     TIMESTAMP_APPENDED,
     TIMESTAMP_CREATED,
     TIMESTAMP_NONE,
+    Column,
     KafkaRecords,
+    column_of,
 )
 from headrace.options.choices import Compression, InputFormat
 from headrace.options.restoring import RestoreOptions

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.conversion.encoders import new_encoder
 from headrace.formats.encoding import schema_of
-from headrace.model.kafka_records import NO_TIMESTAMP, TIMESTAMP_APPENDED, TIMESTAMP_NONE
+from headrace.model.columns import NO_TIMESTAMP, TIMESTAMP_APPENDED, TIMESTAMP_NONE
 from headrace.options.choices import Compression
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat
 from tests.headrace.formats.encoding.outputs import bare, converted, converters, encoded, fetched, output

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.conversion.record_converter import RecordConverter
 from headrace.conversion.side_rows import new_side_encoder, side_output
 from headrace.formats.encoding import schema_of
-from headrace.model.kafka_records import Headers
+from headrace.model.columns import Headers
 from headrace.options.choices import Compression
 from headrace.options.sink_settings import (
     ConverterKind,

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from headrace.formats.records.constant import (
+from headrace.formats.records.key_headers_timestamp import (
     PRODUCE_TIME,
     constant_headers,
     constant_key,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.formats.records.constant import PRODUCE_TIME
+from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
 from headrace.options.choices import Envelope, EnvelopeField, InputFormat, ValueFormat
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.formats.records.constant import PRODUCE_TIME
+from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
 from headrace.formats.records.row_fields import RecordFault, timestamp
 from headrace.model.positions import BytePosition
 from headrace.options.choices import InputFormat, ValueFormat

@@ -18,7 +18,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from headrace.formats.records.constant import constant_key
+from headrace.formats.records.key_headers_timestamp import constant_key
 from headrace.formats.records.registry import frame, subject
 from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable
 from headrace.model.objects import ObjectId, Route, S3Object

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from headrace.conversion.source_records import SourceRecords
 from headrace.model.columns import column_of
 from headrace.model.positions import BytePosition, Position
-from headrace.model.record_target import Header, RecordTarget
-from headrace.model.rows import BadRow, RowBatch
+from headrace.model.rows import BadRow, Header, RecordTarget, RowBatch
 from headrace.vendors.load import load
 from tests.headrace.formats.transforms.transformed import KAFKA, LENSES, NOW_MS, chain
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from headrace.conversion.sink_records import sink_records
 from headrace.formats.converted_records import Conversion, ConvertedColumn, Form
-from headrace.model.columns import column_of
-from headrace.model.kafka_records import TIMESTAMP_CREATED, Headers, KafkaRecords
+from headrace.model.columns import TIMESTAMP_CREATED, Headers, KafkaRecords, column_of
 from headrace.options.sink_settings import SinkSettings
 from headrace.vendors.load import load
 

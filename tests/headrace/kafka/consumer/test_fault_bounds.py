@@ -11,8 +11,7 @@ from headrace.kafka.consumer.batch_fetch import Fetched, NewConsumer, PartitionN
 from headrace.kafka.consumer.partition_reader import PartitionReader
 from headrace.kafka.consumer.reader_events import PartitionFault
 from headrace.kafka.kafka_clients import OnError
-from headrace.model.columns import null_column
-from headrace.model.kafka_records import KafkaRecords
+from headrace.model.columns import KafkaRecords, null_column
 from headrace.model.sink_entries import TopicPartition
 
 AT = TopicPartition("t", 0)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headrace.formats.records.varint import varint
 from headrace.kafka.consumer.message_columns import HeaderParser
-from headrace.model.kafka_records import Headers
+from headrace.model.columns import Headers
 
 
 def encoded(headers: Headers) -> bytes:

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from headrace.kafka.producer.partition_counts import PartitionCounts
+from headrace.kafka.producer.window import PartitionCounts
 
 
 class Producer:

@@ -9,7 +9,7 @@ import pytest
 from headrace.names.archive_names import LayoutName
 from headrace.options import Settings, SettingsError
 from headrace.options.choices import Compression
-from headrace.options.problems import Problems
+from headrace.options.given import Problems
 from headrace.options.settings import RoleCredentials
 from headrace.options.sink_settings import (
     NameTimeSource,

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options import Settings
 from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, move_target

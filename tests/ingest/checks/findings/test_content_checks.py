@@ -3,9 +3,9 @@
 import pytest
 
 from headrace.formats.content_hints import Content, recognise
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from headrace.options.choices import InputFormat
-from ingest.checks.findings.content import Sample, format_fits
+from ingest.checks.findings.archive_findings import Sample, format_fits
 from ingest.checks.findings.finding import Verdict
 
 LINES = recognise(b'{"a":1}\n')

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from ingest.checks.findings.bucket_findings import TopicSample
 from ingest.checks.findings.finding import Cause, Finding, Refused, Verdict, exit_of
 from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts

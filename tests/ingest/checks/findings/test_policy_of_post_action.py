@@ -15,7 +15,7 @@ import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from headrace.model.errors import AccessDenied, HeadraceError
-from headrace.model.post_action import PostActionKind
+from headrace.model.objects import PostActionKind
 from headrace.options import Settings
 from headrace.s3.client import new_s3_client
 from headrace.s3.post_action_calls import PostActionCalls

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from ingest.checks.findings.finding import Cause, Finding, Refused, Verdict, exit_of
 from ingest.checks.findings.queue_findings import QUEUE_CHECKS, BucketAndQueue, QueueFacts, filters_fit
 from tests.ingest.checks.findings.configured import configured

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.exits import Exit
+from headrace.model.errors import Exit
 from headrace.options import Settings
 from ingest.checks.findings.finding import Cause, Refused, Verdict
 from ingest.checks.findings.sink_findings import ReadFacts, TopicsFacts, topics_findings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.checks.findings.storage_transitions import (
+from ingest.checks.findings.bucket_lifecycle import (
     InvalidTransitions,
     Transition,
     parse_transitions,

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from ingest.checks.findings.finding import Verdict
-from ingest.checks.findings.takeover_findings import TakeoverFacts, takeover_findings
+from ingest.checks.findings.sink_findings import TakeoverFacts, takeover_findings
 from ingest.cli.sink_plan import lines_of, shape_of
 from tests.ingest.checks.findings.configured import configured
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingest.checks.findings.upload_lifecycle import TooManyRules, days_to_expiry, shortest_days, with_our_rule
+from ingest.checks.findings.bucket_lifecycle import TooManyRules, days_to_expiry, shortest_days, with_our_rule
 
 
 def _rule(prefix: str | None, days: int | None = 7, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from headrace.kafka.admin import KafkaAdmin
 from headrace.options import Settings
 from headrace.vendors.load import load
-from ingest.checks.findings.storage_transitions import Transition
+from ingest.checks.findings.bucket_lifecycle import Transition
 from ingest.checks.setup import Step
 from ingest.checks.setup.sink_steps import sink_steps
 from tests.support import aws, kafka

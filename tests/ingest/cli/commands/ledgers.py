@@ -7,8 +7,7 @@ from headrace.kafka.control_records import encode_control
 from headrace.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, SplitKey, State
 from headrace.model.objects import ObjectId, Route, S3Object
 from ingest.source.catalogue import Catalogue, ObjectFilter
-from ingest.source.command_queue import CommandQueue, CommandStep
-from ingest.source.command_records import ObjectsCommand
+from ingest.source.command_queue import CommandQueue, CommandStep, ObjectsCommand
 from tests.support.instants import at
 
 BUCKET = "bucket"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.exits import Exit, exit_code
+from headrace.model.errors import Exit, exit_code
 from ingest.http.rest.auth import AuthFile, InvalidAuthFile, read_accounts
 
 

@@ -21,7 +21,7 @@ from headrace.model.positions import (
 from headrace.options.choices import InputFormat
 from ingest.http.rest.port import Change, InvalidOffsets, LedgerObject
 from ingest.http.rest.rest_offsets import OffsetsReader, as_item, check_known, has_offset
-from ingest.source.catalogue.alter_offsets import Offset
+from ingest.source.catalogue.object_commands import Offset
 from tests.ingest.http.rest.recording_connector import READER, FakeConnector, ask
 
 PATH = "/connectors/uploads/offsets"

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.sink_entries import TopicPartition
 from ingest.http.rest.port import InvalidOffsets, SinkPort
-from ingest.http.rest.sink_offsets import SinkOffsets, read_sink_items
+from ingest.http.rest.rest_offsets import SinkOffsets, read_sink_items
 from tests.ingest.http.rest.recording_connector import FakeConnector
 
 P0, P10 = TopicPartition("orders", 0), TopicPartition("orders", 10)

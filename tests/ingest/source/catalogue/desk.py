@@ -5,9 +5,7 @@ from typing import Any
 
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ObjectId, Route, S3Object
-from headrace.model.post_action import OwedAction
+from headrace.model.objects import ListingPage, ObjectId, OwedAction, Route, S3Object
 from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Failure, Finished, Split
 from ingest.source.catalogue import Catalogue, Effects, ObjectFilter
 from ingest.source.notification import EventKind, ObjectEvent

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.objects import ListingPage, ObjectId, Route, S3Object
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Failure, Finished, Split
 from headrace.options.choices import Ordering

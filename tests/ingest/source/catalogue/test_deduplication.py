@@ -4,7 +4,7 @@ import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object
-from ingest.source.catalogue.deduplication import LedgerVerdict, Source, verdict_of
+from ingest.source.catalogue.head_requests import LedgerVerdict, Source, verdict_of
 
 HOUR = 3_600_000
 KNOWN_MS = 10 * HOUR

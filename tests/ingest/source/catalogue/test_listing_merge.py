@@ -5,10 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ObjectId, S3Object
-from ingest.source.catalogue.expiry import APART_MS, Expiry
-from ingest.source.catalogue.listing_merge import merged_with_ledger
+from headrace.model.objects import ListingPage, ObjectId, S3Object
+from ingest.source.catalogue.listing_merge import APART_MS, Expiry, merged_with_ledger
 from tests.support.instants import at
 
 DAY = 86_400_000

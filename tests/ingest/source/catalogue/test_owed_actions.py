@@ -10,8 +10,7 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, RowPlace, SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
 from headrace.options.choices import Ordering
-from ingest.source.catalogue.alter_offsets import AlterOffsets, Offset
-from ingest.source.catalogue.object_commands import Replay, Selection
+from ingest.source.catalogue.object_commands import AlterOffsets, Offset, Replay, Selection
 from ingest.source.catalogue.tombstones import FolderPlaces, TombstonePlaces
 from ingest.source.object_selection import object_filter_of
 from ingest.source.planner import BatchLimits

@@ -11,8 +11,7 @@ from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.ledger_rows import collect_rows
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
-from headrace.model.listing_page import ListingPage
-from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.objects import ListingPage, ObjectId, Route, S3Object
 from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Finished
 from ingest.source.catalogue import Catalogue, ObjectFilter
 from ingest.source.planner import Backoff, BatchLimits, Planner

@@ -8,7 +8,7 @@ import msgspec
 from headrace.formats.records.registry import key_framing
 from headrace.model.objects import Route, S3Object
 from headrace.model.positions import Position, position_as_dict
-from headrace.names.key_fields import KeyFields, write_field
+from headrace.names.key_template import KeyFields, write_field
 from headrace.names.template_source import Placeholder, Text, read_template
 from headrace.options.choices import Envelope, ValueFormat
 from headrace.options.record_sources import (

@@ -1,12 +1,19 @@
-"""Steps that change headers: insert, drop, and copy or move fields into them.
+"""Steps that change headers, and those that change the topic.
+
+Steps that change headers: insert, drop, and copy or move fields into them.
 
 A header's value is bytes here: what Connect's SimpleHeaderConverter writes of it.
+
+Steps that change the topic: by a regular expression, or by the record's time.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.formats.connect.values import time_text
@@ -17,9 +24,15 @@ from headrace.formats.transforms.json_objects import loosened
 from headrace.formats.transforms.opening import opened, with_column
 from headrace.formats.transforms.refused_rows import RefusedRows
 from headrace.formats.transforms.struct_objects import StructObjects
-from headrace.model.columns import Column
-from headrace.model.kafka_records import Headers
-from headrace.options.transforms.chain import DropHeaders, HeaderFrom, InsertHeader
+from headrace.model.columns import Column, Headers
+from headrace.options.transforms.chain import (
+    DropHeaders,
+    HeaderFrom,
+    InsertHeader,
+    RegexRouter,
+    TimestampRouter,
+)
+from headrace.options.transforms.routing import replaced
 
 NONE: Headers = ()
 _MOMENTS: Final[tuple[Callable[[Any], bool], ...]] = (
@@ -114,3 +127,52 @@ def header_texts(texts: list[bytes | None]) -> list[bytes | None]:
         for row, value in zip(rows.tolist(), plain.each(0, len(plain)), strict=True):
             found[row] = value
     return found
+
+
+_UTC: Final = ZoneInfo("UTC")
+_TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+
+
+def regex_router(
+    step: RegexRouter, records: ConvertedRecords, refused: RefusedRows
+) -> list[ConvertedRecords]:
+    """The topic that the expression makes of one that it matches as a whole."""
+    topic = replaced(step.pattern, step.replacement, records.records.topic)
+    return [records] if topic is None else [to_topic(records, topic, refused)]
+
+
+def timestamp_router(
+    step: TimestampRouter, records: ConvertedRecords, refused: RefusedRows
+) -> list[ConvertedRecords]:
+    """The topic of the record's own time; one without a time is refused."""
+    times = records.records.timestamps_ms
+    for row in np.flatnonzero(times < 0).tolist():
+        refused.add(records.records.offsets[row], "it has no timestamp")
+    unit = step.dates.step_ms
+    moments, inverse = np.unique(np.maximum(times, 0) // unit, return_inverse=True)
+    texts: dict[str, int] = {}
+    codes = np.array(
+        [texts.setdefault(_text(step, int(each) * unit), len(texts)) for each in moments.tolist()]
+    )
+    pieces = []
+    for code, text in enumerate(texts):
+        rows = np.flatnonzero(codes[inverse] == code)
+        topic = step.format.replace("${topic}", records.records.topic).replace("${timestamp}", text)
+        pieces.append(to_topic(records.take(rows), topic, refused))
+    return pieces
+
+
+def _text(step: TimestampRouter, moment_ms: int) -> str:
+    try:
+        return step.dates.text(moment_ms, _UTC)
+    except ValueError:
+        # No topic may be empty: it is refused for its name.
+        return "\0"
+
+
+def to_topic(records: ConvertedRecords, topic: str, refused: RefusedRows) -> ConvertedRecords:
+    """The records with another topic; all are refused where Kafka does not allow its name."""
+    if _TOPIC.fullmatch(topic) is None:
+        refused.add_all(records, "the topic that it would go to has a name that Kafka does not allow")
+        return records
+    return replace(records, records=replace(records.records, topic=topic))

@@ -1,15 +1,48 @@
-"""Which other workers live: who was heard of lately, unless its process is seen to be gone before."""
+"""The workers of a group: which of them live, and which of them runs which connector.
+
+Which other workers live: who was heard of lately, unless its process is seen to be gone before.
+
+Which worker runs which connector: spread evenly, and moved as little as possible.
+"""
 
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
 from headrace.model.connector_records import WorkersRecord
-from ingest.connect.assignment import assign
+
+
+def assign(
+    connectors: Collection[str], workers: Collection[str], before: Mapping[str, Collection[str]]
+) -> dict[str, tuple[str, ...]]:
+    """The connectors of each worker, sorted: each connector once, no worker with two more than another.
+
+    A connector stays where it was `before` unless its worker is gone, or has more than its share.
+    """
+    if not workers:
+        return {}
+    least, more = divmod(len(connectors), len(workers))
+    kept: dict[str, list[str]] = {}
+    taken: set[str] = set()
+    # Who has most may keep one more than the others, so that nothing moves for the rest's sake.
+    for worker in sorted(workers, key=lambda one: (-len(before.get(one, ())), one)):
+        room = least + (1 if more > 0 else 0)
+        mine = [one for one in sorted(before.get(worker, ())) if one in connectors and one not in taken][
+            :room
+        ]
+        if len(mine) > least:
+            more -= 1
+        kept[worker] = mine
+        taken.update(mine)
+    for connector in sorted(set(connectors) - taken):
+        worker = min(kept, key=lambda one: (len(kept[one]), one))
+        kept[worker].append(connector)
+    return {worker: tuple(sorted(kept[worker])) for worker in sorted(kept)}
+
 
 # Who led before is gone, or is heard of within this time.
 _FORMER_LEADER_SECONDS: Final = 3.0

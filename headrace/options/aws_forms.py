@@ -1,0 +1,178 @@
+"""What the options of AWS may be: region, credentials providers, proxy, and the URL of a queue.
+
+The region that this machine has for AWS's clients, asked for where a configuration names none.
+
+Java names of AWS credentials providers, and the source here that each one stands for.
+
+The proxy between this machine and S3.
+
+What the URL of a queue says of where the queue is.
+"""
+
+import configparser
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from headrace.options.choices import CredentialsProvider
+from headrace.options.secret import Secret
+from headrace.options.value_types import Form, FormError
+
+# botocore reads the second alone; AWS's other libraries, containers and functions set the first.
+_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+# With a file's place where nothing says another; a credentials file wins, as for botocore.
+_FILES: Final = (
+    ("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
+    ("AWS_CONFIG_FILE", "config"),
+)
+
+
+def machine_region(environment: Mapping[str, str], read_file: Callable[[str], str]) -> str | None:
+    """Return the region of the environment, else of the profile in force; None where there is none."""
+    for name in _VARIABLES:
+        if environment.get(name, "").strip():
+            return environment[name].strip()
+    for path in filter(None, (_path(environment, *each) for each in _FILES)):
+        found = _region_of(_read(path, read_file), _profile(environment))
+        if found:
+            return found
+    return None
+
+
+def _path(environment: Mapping[str, str], variable: str, name: str) -> str | None:
+    home = environment.get("HOME", "")
+    given = environment.get(variable, "").strip()
+    if given.startswith("~/"):
+        return f"{home}{given[1:]}" if home else None
+    return given or (f"{home}/.aws/{name}" if home else None)
+
+
+def _profile(environment: Mapping[str, str]) -> str:
+    return environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE") or "default"
+
+
+def _read(path: str, read_file: Callable[[str], str]) -> str:
+    try:
+        return read_file(path)
+    except (OSError, ValueError):
+        # What cannot be read is told of where credentials are looked for in it.
+        return ""
+
+
+def _region_of(text: str, profile: str) -> str:
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return ""
+    for section in (profile, f"profile {profile}"):
+        if parser.has_section(section):
+            region = parser.get(section, "region", fallback=None)
+            if region:
+                return region.strip()
+    return ""
+
+
+_V2: Final = "software.amazon.awssdk.auth.credentials."
+_V1: Final = "com.amazonaws.auth."
+
+# The AWS SDK for Java, version 2 and version 1. A plain chain class has no counterpart of its own: the Aiven
+# connector's published example names it where it means the default chain.
+JAVA_PROVIDERS: Final[dict[str, CredentialsProvider]] = {
+    _V2 + "AwsCredentialsProviderChain": CredentialsProvider.DEFAULT,
+    _V2 + "DefaultCredentialsProvider": CredentialsProvider.DEFAULT,
+    _V2 + "EnvironmentVariableCredentialsProvider": CredentialsProvider.ENVIRONMENT,
+    _V2 + "ProfileCredentialsProvider": CredentialsProvider.PROFILE,
+    _V2 + "ContainerCredentialsProvider": CredentialsProvider.CONTAINER,
+    _V2 + "InstanceProfileCredentialsProvider": CredentialsProvider.INSTANCE_PROFILE,
+    _V2 + "WebIdentityTokenFileCredentialsProvider": CredentialsProvider.WEB_IDENTITY,
+    "software.amazon.awssdk.services.sts.auth.StsWebIdentityTokenFileCredentialsProvider": (
+        CredentialsProvider.WEB_IDENTITY
+    ),
+    _V2 + "AnonymousCredentialsProvider": CredentialsProvider.ANONYMOUS,
+    _V2 + "StaticCredentialsProvider": CredentialsProvider.STATIC,
+    _V1 + "AWSCredentialsProviderChain": CredentialsProvider.DEFAULT,
+    _V1 + "DefaultAWSCredentialsProviderChain": CredentialsProvider.DEFAULT,
+    _V1 + "EnvironmentVariableCredentialsProvider": CredentialsProvider.ENVIRONMENT,
+    _V1 + "profile.ProfileCredentialsProvider": CredentialsProvider.PROFILE,
+    _V1 + "ContainerCredentialsProvider": CredentialsProvider.CONTAINER,
+    _V1 + "InstanceProfileCredentialsProvider": CredentialsProvider.INSTANCE_PROFILE,
+    _V1 + "WebIdentityTokenCredentialsProvider": CredentialsProvider.WEB_IDENTITY,
+    _V1 + "AWSStaticCredentialsProvider": CredentialsProvider.STATIC,
+}
+
+
+def _provider(text: str) -> CredentialsProvider:
+    found = JAVA_PROVIDERS.get(text.strip().removeprefix("class "))
+    if found is None:
+        raise FormError("a role is asked for with aws.sts.role.arn")
+    return found
+
+
+PROVIDER: Final = Form(
+    kind="CLASS",
+    expected=f"a class of the AWS SDK for Java among {', '.join(JAVA_PROVIDERS)}",
+    parse=_provider,
+    values=tuple(JAVA_PROVIDERS),
+)
+
+
+_EXPECTED: Final = "a URL such as http://proxy:3128, or http://user:password@proxy:3128"
+
+
+def _proxy_url(text: str) -> Secret:
+    stripped = text.strip()
+    if "://" not in stripped:
+        stripped = f"http://{stripped}"
+    try:
+        parts = urlsplit(stripped)
+        port = parts.port
+    except ValueError:
+        raise FormError from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+        raise FormError
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise FormError
+    return Secret(stripped.rstrip("/"))
+
+
+PROXY_URL: Final = Form(kind="STRING", expected=_EXPECTED, parse=_proxy_url)
+
+
+def proxy_of(url: Secret | None, user: str | None, password: Secret | None) -> Secret | None:
+    """The URL with user and password in it, where they are given apart."""
+    if url is None or user is None:
+        return url
+    scheme, _, address = url.reveal().partition("://")
+    secret = "" if password is None else f":{quote(password.reveal(), safe='')}"
+    return Secret(f"{scheme}://{quote(user, safe='')}{secret}@{address.rpartition('@')[2]}")
+
+
+def proxy_config(proxy: Secret | None) -> dict[str, str] | None:
+    """What AWS clients are given; None leaves the proxy to the environment."""
+    if proxy is None:
+        return None
+    return {"http": proxy.reveal(), "https": proxy.reveal()}
+
+
+# https://docs.aws.amazon.com/general/latest/gr/sqs-service.html: old and new forms, FIPS and dual-stack ones,
+# VPC endpoints, and China's. LocalStack and MinIO's tools write the region in other places.
+_REGION: Final = r"([a-z]{2,3}(?:-[a-z]+)+-\d+)"
+_FORMS: Final = tuple(
+    re.compile(form)
+    for form in (
+        rf"https?://(?:[a-z0-9-]+\.)?sqs(?:-fips)?\.{_REGION}\.(?:vpce\.)?(?:amazonaws\.com|api\.aws)",
+        rf"https?://{_REGION}\.queue\.amazonaws\.com",
+        rf"https?://sqs\.{_REGION}\.localhost",
+        rf"https?://[^/]+/queue/{_REGION}/",
+    )
+)
+
+
+def queue_region(url: str) -> str | None:
+    """The region that the URL names; None when it names none (the old global form, and other SQS)."""
+    for form in _FORMS:
+        if (found := form.match(url)) is not None:
+            return found[1]
+    return None
