@@ -1,6 +1,6 @@
 """`headrace plan`: what `run` would do with the bucket as it is; writes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.probes.archive_preview import ArchivePreview, PartitionOffsets, TopicArchive, offsets_of
 from ingest.checks.probes.aws_clients import AwsClients, aws_clients
 from ingest.checks.probes.bucket_keys import KeysPage, list_pages
-from ingest.checks.probes.inventory import probe_inventories
+from ingest.checks.probes.inventory import InventoryFacts, probe_inventories
 from ingest.checks.probes.ledger_reader import open_ledger_reader
 from ingest.checks.probes.preview import Amount, Preview, TopicPartition
 from ingest.cli.cli_options import (
@@ -182,10 +182,9 @@ def plan(
         if reading is not None:
             reading.close()
     has_ledger = reading is not None
-    shape = shape_of(settings, forecast, archive, has_ledger=has_ledger)
     lines = lines_of(settings, forecast, archive, has_ledger=has_ledger)
     Report(
-        {**shape, "inventories": [one.as_dict() for one in inventories]},
+        shape_of(settings, forecast, archive, inventories, has_ledger=has_ledger),
         chain(lines, *(("", one.line) for one in inventories)),
     ).show(as_json=as_json)
     if _unread(settings, forecast) is not None:
@@ -226,7 +225,12 @@ def forecasts_of(
 
 
 def shape_of(
-    settings: Settings, forecast: Preview, archive: ArchivePreview | None, *, has_ledger: bool
+    settings: Settings,
+    forecast: Preview,
+    archive: ArchivePreview | None,
+    inventories: Sequence[InventoryFacts],
+    *,
+    has_ledger: bool,
 ) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
@@ -235,6 +239,7 @@ def shape_of(
         "ledger": settings.kafka.ledger_topic if has_ledger else None,
         **forecast.as_dict(),
         "archive": None if archive is None else archive.as_list(),
+        "inventories": [one.as_dict() for one in inventories],
         "problem": _unread(settings, forecast),
     }
 

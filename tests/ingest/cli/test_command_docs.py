@@ -22,6 +22,7 @@ from ingest.checks.findings.archive_findings import ArchiveSample
 from ingest.checks.findings.finding import misconfigured
 from ingest.checks.findings.sink_findings import TakeoverFacts
 from ingest.checks.probes.archive_preview import ArchivePreview
+from ingest.checks.probes.inventory import InventoryFacts
 from ingest.checks.probes.preview import Preview
 from ingest.checks.probes.sink_topics import Backlog
 from ingest.checks.probes.status_reader import entry_shape
@@ -89,7 +90,8 @@ def _plan() -> Any:
     archive = ArchivePreview(ArchiveNames(LayoutName.CONFLUENT, NameOptions()), object_filter_of(restore))
     archive.add(S3Object(id=ObjectId("uploads", key, "e"), size=25, last_modified_ms=1) for key in KEYS)
     archive.look_into(_sample, lambda key: (0, 4, 4) if "00000.json" in key else (7, 9, 3))
-    return plan_shape_of(settings, forecast, archive, has_ledger=True)
+    inventory = InventoryFacts(url="s3://inventories/manifest.json", manifest=None, problem=None)
+    return plan_shape_of(settings, forecast, archive, [inventory], has_ledger=True)
 
 
 def _sample(seen: S3Object, _sides: frozenset[ObjectKind]) -> ArchiveSample:
