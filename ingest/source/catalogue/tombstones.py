@@ -275,6 +275,11 @@ class Tombstones:
             pending, places = folder.pending.get(object_id), folder.places.get(object_id)
             if pending is None or places is None or pending.phase is not Phase.JOINING:
                 continue
+            # Values that waited in the queue without keys got none of their tombstones.
+            late = self._held_back_if_late(places).unknown
+            if late is not None:
+                self._ends.append(SideEnd(pending, State.QUARANTINED, ORDER_UNKNOWN, late))
+                continue
             if not self._are_merged_rows_committed(places):
                 pending.is_kept = True
             if places.own_from >= places.rows:

@@ -202,6 +202,22 @@ def test_a_tombstone_that_comes_too_late_is_held_back(is_done: bool) -> None:
     assert [merged for _, _, merged in desk.read()] == ([] if is_done else [()])
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_tombstones_of_rows_that_went_without_their_keys_are_held_back(rows: int) -> None:
+    """The keys are late: what waits in the queue without them gets no tombstones any more."""
+    desk = _desk()
+    desk.show(_value(0), _gone(1))
+    desk.turn(1000)
+    desk.answer(_places(1, {_value(0): (RowPlace(1, 0, 1),)}, 0, rows=rows))
+
+    assert desk.read() == [(_value(0), 0, ())]
+    assert desk.read() == []
+    entry = desk.entry(_gone(1))
+    assert entry is not None
+    assert (entry.state, entry.reason) == (State.QUARANTINED, "tombstone_order_unknown")
+    assert "were restored without them" in (entry.error or "")
+
+
 def test_a_restart_goes_on_with_what_was_merged() -> None:
     """The entry of the value object names the tombstones; the tombstone object ends with it, or after it."""
     ledger = FakeLedger()
