@@ -4,7 +4,6 @@ The scripts of this folder run from the top of the tree: `python -m bench.demo`.
 """
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -251,8 +250,11 @@ class Service:
         return self._process.wait(seconds)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process itself: SIGKILL, SIGSTOP, SIGCONT."""
-        os.kill(self.pid, number)
+        """Send a signal to the process itself: SIGKILL, SIGSTOP, SIGCONT; none to one that has ended."""
+        if self._process is None:
+            raise StageError("The service is not running.")
+        # Not by its number, which may be another's once it has ended: numbers come round in minutes here.
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """Kill with -9, and wait until it is gone."""

@@ -13,6 +13,7 @@ from tests.support.until import until_sync
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
 
 
+@pytest.mark.long
 def test_a_bucket_joins_another_one_and_a_third_is_missing(tmp_path: Path) -> None:
     """Nothing of the first is read again; a key and content that both have are two objects."""
     first = new_route(tmp_path)

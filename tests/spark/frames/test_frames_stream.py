@@ -197,6 +197,7 @@ def test_batches_hold_to_their_limit_and_restarts_read_nothing_twice(frames: Fra
     assert committed.batch == 4
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_is_older_than_the_log(frames: Frames) -> None:
     """A crash after the entry, or a restored backup: the log's own batches come again, each as it was."""
     frames.put("0.jsonl", *numbered(0, 10))
@@ -305,6 +306,7 @@ def test_objects_that_are_gone(frames: Frames) -> None:
     assert frames.rows() == list(range(70, 75))
 
 
+@pytest.mark.long
 def test_a_new_column(frames: Frames) -> None:
     """It ends the query; `add` takes it, after a restart, and `rescue` keeps it beside."""
     frames.put("0.jsonl", *numbered(0, 3))
