@@ -50,7 +50,8 @@ class SimulatedLock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT002  # as threading's
         """See `threading.Lock`."""
-        if not self._is_held:
+        if not self._is_held or not _kernels:
+            # After the last run, who held it is no more.
             self._is_held = True
             return True
         if not blocking or timeout == 0:
@@ -109,7 +110,8 @@ class SimulatedRLock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT002  # as threading's
         """See `threading.RLock`."""
-        actor = kernel().current
+        # Logging takes the locks of its handlers when the process ends, of those made in a run too.
+        actor = kernel().current if _kernels else None
         if self._count and self._owner is actor:
             self._count += 1
             return True

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from tests.simulation.__main__ import main
+from tests.simulation.patches import SimulatedLock, SimulatedRLock
 from tests.simulation.scenario import UnknownScenario, dumps, loads
 from tests.simulation.sink_generator import sink_scenario
 
@@ -89,3 +90,14 @@ def test_a_call_that_means_nothing_is_a_sentence(
     assert main([option, value]) == 2
 
     assert capsys.readouterr().err == sentence
+
+
+def test_a_lock_of_a_run_can_be_taken_when_the_process_ends() -> None:
+    """Logging takes those of its handlers, held or not by what has ended with the run."""
+    lock = SimulatedRLock()
+
+    with lock, lock:
+        assert lock.acquire()
+    held = SimulatedLock()
+    assert held.acquire()
+    assert held.acquire()
