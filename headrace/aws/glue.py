@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
+from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -64,7 +65,7 @@ def _client(settings: GlueSettings) -> Any:
 def _called(client: Any, operation: str, unknown: frozenset[str], **given: Any) -> _Answer | None:
     """The answer; None for these codes. Raises as `glue_versions` says."""
     try:
-        found: _Answer = getattr(client, _METHODS[operation])(**given)
+        found: _Answer = getattr(client, xform_name(operation))(**given)
     except ClientError as error:
         answer = error.response.get("Error", {})
         code = str(answer.get("Code", ""))
@@ -81,14 +82,6 @@ def _called(client: Any, operation: str, unknown: frozenset[str], **given: Any) 
     except BotoCoreError as error:
         raise SourceUnavailable(f"{_WHAT} cannot be reached ({type(error).__name__}).") from None
     return found
-
-
-_METHODS: Final = {
-    "GetSchemaVersion": "get_schema_version",
-    "GetSchemaByDefinition": "get_schema_by_definition",
-    "RegisterSchemaVersion": "register_schema_version",
-    "CreateSchema": "create_schema",
-}
 
 
 def _text(found: _Answer) -> str:

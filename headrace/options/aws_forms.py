@@ -103,7 +103,7 @@ JAVA_PROVIDERS: Final[dict[str, CredentialsProvider]] = {
 }
 
 
-def _provider(text: str) -> CredentialsProvider:
+def _provider_of(text: str) -> CredentialsProvider:
     found = JAVA_PROVIDERS.get(text.strip().removeprefix("class "))
     if found is None:
         raise FormError("a role is asked for with aws.sts.role.arn")
@@ -113,12 +113,12 @@ def _provider(text: str) -> CredentialsProvider:
 PROVIDER: Final = Form(
     kind="CLASS",
     expected=f"a class of the AWS SDK for Java among {', '.join(JAVA_PROVIDERS)}",
-    parse=_provider,
+    parse=_provider_of,
     values=tuple(JAVA_PROVIDERS),
 )
 
 
-_EXPECTED: Final = "a URL such as http://proxy:3128, or http://user:password@proxy:3128"
+_PROXY_EXPECTED: Final = "a URL such as http://proxy:3128, or http://user:password@proxy:3128"
 
 
 def _proxy_url(text: str) -> Secret:
@@ -137,7 +137,7 @@ def _proxy_url(text: str) -> Secret:
     return Secret(stripped.rstrip("/"))
 
 
-PROXY_URL: Final = Form(kind="STRING", expected=_EXPECTED, parse=_proxy_url)
+PROXY_URL: Final = Form(kind="STRING", expected=_PROXY_EXPECTED, parse=_proxy_url)
 
 
 def proxy_of(url: Secret | None, user: str | None, password: Secret | None) -> Secret | None:
@@ -159,7 +159,7 @@ def proxy_config(proxy: Secret | None) -> dict[str, str] | None:
 # https://docs.aws.amazon.com/general/latest/gr/sqs-service.html: old and new forms, FIPS and dual-stack ones,
 # VPC endpoints, and China's. LocalStack and MinIO's tools write the region in other places.
 _REGION: Final = r"([a-z]{2,3}(?:-[a-z]+)+-\d+)"
-_FORMS: Final = tuple(
+_QUEUE_URLS: Final = tuple(
     re.compile(form)
     for form in (
         rf"https?://(?:[a-z0-9-]+\.)?sqs(?:-fips)?\.{_REGION}\.(?:vpce\.)?(?:amazonaws\.com|api\.aws)",
@@ -172,7 +172,7 @@ _FORMS: Final = tuple(
 
 def queue_region(url: str) -> str | None:
     """The region that the URL names; None when it names none (the old global form, and other SQS)."""
-    for form in _FORMS:
+    for form in _QUEUE_URLS:
         if (found := form.match(url)) is not None:
             return found[1]
     return None
