@@ -120,6 +120,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Groups(config, log) if config.getoption("dist") == "loadscope" else None
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """The name of a value where the value itself would be another one at each collection."""
+    return long_cases.case_name(val, argname)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the long cases, and put the tests in groups, with services all along between the units."""

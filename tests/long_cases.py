@@ -12,6 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+# Bytes below this length are their own name; gzip's header alone is ten.
+_SHORT: Final = 10
+
+
+def case_name(value: object, argument: str) -> str | None:
+    """The name of packed bytes in a case, which every collection gives; None for what pytest names itself.
+
+    What packs them may write the time or chance into them, and xdist refuses workers that collect others.
+    """
+    is_packed = isinstance(value, bytes) and len(value) >= _SHORT and not value.isascii()
+    return argument if is_packed else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:

@@ -1,5 +1,6 @@
 """What `make test` leaves out is there, and so is what shows the same in its place."""
 
+import gzip
 import re
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.long_cases import MOVED, Moved, is_long, stale
+from tests.long_cases import MOVED, Moved, case_name, is_long, stale
 
 _TESTS = Path(__file__).parent
 
@@ -35,6 +36,13 @@ def test_what_shows_the_subject_is_there_and_not_long(moved: Moved) -> None:
         assert not re.search(
             rf"@pytest\.mark\.long\n(?:@.*\n)*def {shown.rpartition('::')[2]}\(", _source(shown)
         )
+
+
+def test_packed_bytes_are_named_alike_at_each_collection() -> None:
+    """The second is in gzip's header: four workers that collect in two of them found other names."""
+    assert {case_name(gzip.compress(b"", mtime=second), "content") for second in range(300)} == {"content"}
+    for named_by_itself in (b"plain text of some length", b"\xff", "a", 1):
+        assert case_name(named_by_itself, "content") is None
 
 
 def test_each_test_is_in_the_table_once() -> None:
