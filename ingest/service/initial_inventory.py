@@ -23,11 +23,11 @@ from ingest.source.object_selection import is_first_start
 
 _log = structlog.get_logger(__name__)
 
-Found = tuple[Manifest, ...] | InvalidConfiguration
+InventoriesFound = tuple[Manifest, ...] | InvalidConfiguration
 """The manifests of the option, or why they cannot be read."""
 
 
-def require_inventories(found: Found, settings: Settings, cache: LedgerCache) -> None:
+def require_inventories(found: InventoriesFound, settings: Settings, cache: LedgerCache) -> None:
     """InvalidConfiguration where this would be the first start and its inventories cannot be read.
 
     Nothing has begun then; a later start has begun, and goes without.
@@ -51,7 +51,7 @@ def with_inventories(first: FirstStart, settings: Settings, *, is_new: bool) -> 
     return first
 
 
-def inventories_to_read(found: Found, first: FirstStart, bucket: str) -> tuple[Manifest, ...]:
+def inventories_to_read(found: InventoriesFound, first: FirstStart, bucket: str) -> tuple[Manifest, ...]:
     """What of a bucket is to be read before its first listing of this leadership."""
     if not first.owes_inventory:
         return ()

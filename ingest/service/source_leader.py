@@ -16,6 +16,7 @@ from headrace.kafka import control_records
 from headrace.kafka.cache_view import CacheLedgerView
 from headrace.kafka.control_records import FirstStart
 from headrace.kafka.driver_ledger import DriverLedger
+from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.tokens import login_problem
 from headrace.model import clock
 from headrace.model.errors import Exit, LeadershipLost
@@ -32,6 +33,7 @@ from ingest.service.event_loop import EventLoop, LoopParts
 from ingest.service.idle import Patience, UntilIdle, listening
 from ingest.service.inbox import Inbox
 from ingest.service.initial_inventory import (
+    InventoriesFound,
     inventories_over,
     inventories_to_read,
     require_inventories,
@@ -52,6 +54,7 @@ from ingest.service.topic_creation import TopicCreator
 from ingest.source.catalogue import Catalogue
 from ingest.source.command_queue import CommandQueue
 from ingest.source.object_selection import (
+    awaited_inventories,
     baseline_from,
     begun_again,
     first_start_of,
@@ -105,16 +108,27 @@ class SourceLeader:
         self._closing = taken.closing
         self._inbox: Inbox = taken.inbox
         self._problems = ProblemLog()
+        self._inventories: InventoriesFound = ()
 
     def lead(self) -> Exit:
         """See `Leader.lead`."""
         taken = self._taken
-        require_inventories(self._process.found.inventories, self._settings, taken.ledger.cache)
+        self._inventories = self._read_inventories(taken.ledger.cache)
+        require_inventories(self._inventories, self._settings, taken.ledger.cache)
         with taken.leading_again_later():
             places = self._settings.by_place()
             firsts = {place.s3.bucket: self._first_start(taken.ledger, place) for place in places}
             self._warn_of_left_out(taken.ledger)
         return self._lead(self._compose(taken.ledger, taken.slot_pool, firsts))
+
+    def _read_inventories(self, cache: LedgerCache) -> InventoriesFound:
+        """Only where a first start owes them: later a bucket of inventories may be away, or gone."""
+        if not awaited_inventories(self._settings, cache):
+            return ()
+        if not self._taken.has_led_before:
+            return self._process.found.read_inventories()
+        with self._taken.leading_again_later():
+            return self._process.found.read_inventories()
 
     def _warn_of_left_out(self, ledger: DriverLedger) -> None:
         """Name the buckets that are not configured any more and have objects that were not finished."""
@@ -267,7 +281,7 @@ class SourceLeader:
                 if one.start_key is not None and not one.earlier
             },
             inventories={
-                bucket: inventories_to_read(process.found.inventories, first, bucket)
+                bucket: inventories_to_read(self._inventories, first, bucket)
                 for bucket, first in firsts.items()
             },
         )

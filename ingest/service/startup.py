@@ -78,8 +78,8 @@ class Found:
     ledger: LedgerIdentity
     buckets: Mapping[str, BucketAtStart]
     """Those of a source."""
-    inventories: tuple[Manifest, ...] | InvalidConfiguration = ()
-    """Those of `initial.inventory`, or why they cannot be read, which only a first start has to know."""
+    read_inventories: Callable[[], tuple[Manifest, ...] | InvalidConfiguration] = tuple
+    """Asks for those of `initial.inventory`, or why they cannot be read. Blocks, as `Startup.find` does."""
 
 
 class Startup:
@@ -113,19 +113,22 @@ class Startup:
         """
         topics = self._patiently(self._require_topics)
         buckets: Mapping[str, BucketAtStart] = {}
-        inventories: tuple[Manifest, ...] | InvalidConfiguration = ()
         if self._settings.sink is not None:
             self._patiently(self._require_free_group)
             self._patiently(self._require_buckets)
         else:
             buckets = self._patiently(self._ask_buckets)
-            inventories = self._patiently(self._read_inventories)
         # Last: a start that ends here leaves no ledger behind.
         ledger = self._patiently(self._prepare_ledger)
         spark = self._settings.spark
         if spark.remote is None:
             self._patiently(lambda: require_master(spark.master))
-        return Found(topics=tuple(topics), ledger=ledger, buckets=buckets, inventories=inventories)
+        return Found(
+            topics=tuple(topics),
+            ledger=ledger,
+            buckets=buckets,
+            read_inventories=lambda: self._patiently(self._read_inventories),
+        )
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """The answer, asked for until the start-up time is over while broker or S3 are not there."""
@@ -262,7 +265,7 @@ class Startup:
         return BucketAtStart(now_by_s3_ms=under_way.at_ms, uploads=newest(under_way.begun_ms))
 
     def _read_inventories(self) -> tuple[Manifest, ...] | InvalidConfiguration:
-        """The manifests of `initial.inventory`; whether they are needed the ledger says later."""
+        """The manifests of `initial.inventory`."""
         urls = self._settings.discovery.initial_inventory
         if not urls:
             return ()

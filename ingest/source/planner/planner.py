@@ -84,7 +84,7 @@ class Planner:
             self._queue = UnorderedQueue(limits, self._table, self._holds)
         self._plans: dict[int, _Plan] = {}
         self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
-        self._waiting = Waiting(self._states, self._queue.goes_before)
+        self._waiting = Waiting(self._states, self._holds, self._queue.goes_before)
         self._failing = RetryPolicy(self._states, limits, backoff)
 
     # Work out
@@ -137,7 +137,7 @@ class Planner:
         return due
 
     def park(self, now: Instant) -> tuple[str, ...]:
-        """Messages that wait for something that no slot brings: a failed object, what it holds back, age.
+        """Messages that wait for what no slot brings: a failed object, age, access to one bucket of several.
 
         They need not count against `sqs.max.held`, and are settled as all others are. Each is given once.
         """

@@ -10,6 +10,7 @@ from headrace.model.objects import ObjectId
 from ingest.source.catalogue.message_tracker import Owed
 from ingest.source.catalogue.object_state import ObjectStates
 from ingest.source.catalogue.pending import PendingObject, Phase
+from ingest.source.planner.holds import Holds
 
 # Some ten milliseconds of the service's thread; what is behind them is looked at when these have gone.
 _AT_ONCE: Final = 5000
@@ -19,9 +20,13 @@ class Waiting:
     """Finds them; of the planner, on its thread. `goes_before` gives what holds an object's place back."""
 
     def __init__(
-        self, states: ObjectStates, goes_before: Callable[[PendingObject], PendingObject | None]
+        self,
+        states: ObjectStates,
+        holds: Holds,
+        goes_before: Callable[[PendingObject], PendingObject | None],
     ) -> None:
         self._states = states
+        self._holds = holds
         self._goes_before = goes_before
 
     def park(self, now: Instant) -> tuple[str, ...]:
@@ -40,12 +45,17 @@ class Waiting:
         pending = self._states.table.find(item) if isinstance(item, ObjectId) else None
         if pending is None:
             return False
-        if _waits_for_others(pending, now):
+        if _waits_for_others(pending, now) or self._is_denied(pending, now):
             return True
         earlier = (self._states.table.first_of(pending.object.id.place), self._goes_before(pending))
         return any(
             other is not None and other is not pending and _waits_for_others(other, now) for other in earlier
         )
+
+    def _is_denied(self, pending: PendingObject, now: Instant) -> bool:
+        """Its bucket is not read for now, and another one is; where none is, receiving has to slow down."""
+        is_denied = self._holds.is_held(pending.object.id.bucket, now.steady_ms)
+        return is_denied and now.steady_ms >= self._holds.all_until_ms
 
 
 def _waits_for_others(pending: PendingObject, now: Instant) -> bool:

@@ -100,6 +100,19 @@ def test_each_listing_is_compared_with_the_entries_of_its_bucket() -> None:
     assert gone == {ObjectId(A, "k", "1")}
 
 
+def test_messages_of_a_denied_bucket_make_room_for_those_of_the_others() -> None:
+    """They need not count against `sqs.max.held`; where all buckets are denied, receiving has to slow down."""
+    desk = _desk()
+    desk.announce("m", event("k", bucket=A))
+    _fail(desk, desk.plan(), "AccessDenied")
+    desk.announce("n", event("l", bucket=A))
+    desk.announce("o", event("k", bucket=B))
+    assert desk.planner.park(desk.now) == ("m", "n")
+    _fail(desk, desk.plan(), "AccessDenied")
+    desk.announce("p", event("l", bucket=B))
+    assert desk.planner.park(desk.now) == ()
+
+
 def test_each_bucket_has_a_first_start_of_its_own() -> None:
     """`include.existing=false`, with a bucket added later: what is old there is older than its own."""
     early, late = Baseline(existing_before_ms=NOW - 10_000), Baseline(existing_before_ms=NOW)
