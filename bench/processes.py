@@ -58,6 +58,19 @@ def memory_mib(root: int) -> tuple[dict[str, int], dict[str, int]]:
     return dict(now), dict(peak)
 
 
+def proportional_mib(root: int) -> dict[str, int]:
+    """MiB of the tree below `root` by kind, in which a page that several have counts once (PSS)."""
+    total: Counter[str] = Counter()
+    for used in tree(root):
+        try:
+            rollup = (_PROC / str(used.pid) / "smaps_rollup").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        pages = next(line for line in rollup.splitlines() if line.startswith("Pss:"))
+        total[used.kind] += round(int(pages.split()[1]) / 1024)
+    return dict(total)
+
+
 def _pids() -> Iterator[int]:
     return (int(path.name) for path in _PROC.iterdir() if path.name.isdigit())
 

@@ -90,6 +90,7 @@ def measured(worker: Worker, seconds: float) -> dict[str, Any]:
     shares = {kind: 100 * (after - cpu.get(kind, 0.0)) / took for kind, after in used.items()}
     return {
         "resident_mib": processes.memory_mib(pid)[0],
+        "proportional_mib": processes.proportional_mib(pid),
         "threads": len(list(Path(f"/proc/{pid}/task").iterdir())),
         "open_files": len(list(Path(f"/proc/{pid}/fd").iterdir())),
         "cpu_percent_of_a_core": {kind: round(share, 1) for kind, share in shares.items()}

@@ -12,10 +12,13 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 from headrace.kafka.cache_directory import INSTANCE_PREFIX
 from headrace.kafka.group_metadata import parse_group_metadata
 from headrace.kafka.kafka_clients import Properties, new_consumer
+from headrace.kafka.librdkafka import Waker
 from headrace.process.threads import start_thread
 
-# How late it may notice that it is to leave; whatever the group says wakes it at once.
+# How late it may notice that it is to leave, where it cannot be woken; whatever the group says wakes it at
+# once. A worker has hundreds of members: each look costs more than it seems.
 _POLL_SECONDS: Final = 0.5
+_LONG_POLL_SECONDS: Final = 5.0
 # How long a static member takes leave before its consumer is closed.
 _LEAVE_SECONDS: Final = 2.0
 _LEAVE_POLL_SECONDS: Final = 0.02
@@ -83,6 +86,8 @@ class GroupMember:
         if instance_id is not None:
             ours["group.instance.id"] = instance_id
         self._consumer = new_consumer(properties, ours, on_error=self._judge)
+        self._waker = Waker(self._consumer)
+        self._poll_seconds = self._waker.seconds(woken=_LONG_POLL_SECONDS, otherwise=_POLL_SECONDS)
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
@@ -97,6 +102,7 @@ class GroupMember:
         """Begin to leave without waiting; no callback is called any more."""
         self._gone = True
         self._stop.set()
+        self._waker.wake()
 
     def close(self, timeout: float) -> bool:
         """Leave the group; False when the consumer has not closed within `timeout` seconds."""
@@ -109,7 +115,7 @@ class GroupMember:
             while not self._stop.is_set():
                 # A record can only have been fetched before the pause took hold: this consumer never reads.
                 # Not `poll`: it wakes five times a second to see whether Python has a signal.
-                for message in self._consumer.consume(1, _POLL_SECONDS):
+                for message in self._consumer.consume(1, self._poll_seconds):
                     error = message.error()
                     if error is not None:
                         self._judge(error)
@@ -122,6 +128,7 @@ class GroupMember:
             # Also after a loss, and at once: librdkafka would join again by itself.
             with suppress(KafkaException, RuntimeError):
                 self._leave()
+            self._waker.close()
             self._consumer.close()
 
     def _leave(self) -> None:

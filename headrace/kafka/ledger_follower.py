@@ -14,6 +14,7 @@ from headrace.kafka.kafka_clients import Properties, new_consumer
 from headrace.kafka.kafka_errors import LedgerEndHidden, translate
 from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache
 from headrace.kafka.ledger_rows import collect_rows
+from headrace.kafka.librdkafka import Waker
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, decode_entry, decode_key
@@ -21,8 +22,10 @@ from headrace.process.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
-# How late it may notice that it is to close; a record wakes it at once.
+# How late it may notice that it is to close, where it cannot be woken; a record wakes it at once.
 _POLL_SECONDS: Final = 0.5
+# How late it may notice that the cache is damaged.
+_LONG_POLL_SECONDS: Final = 2.0
 _CALL_SECONDS: Final = 10.0
 # How soon a wait notices that nobody waits for its end any more.
 _WAIT_SECONDS: Final = 0.5
@@ -79,6 +82,8 @@ class Follower:
         self._stop = threading.Event()
         self._noted = 0.0
         self._consumer = new_ledger_consumer(properties, group=group, isolation="read_committed")
+        self._waker = Waker(self._consumer)
+        self._poll_seconds = self._waker.seconds(woken=_LONG_POLL_SECONDS, otherwise=_POLL_SECONDS)
         self._consumer.assign([TopicPartition(topic, 0, start)])
         self._thread = start_thread(self._run, name="ledger-follower")
 
@@ -117,6 +122,7 @@ class Follower:
     def close(self) -> None:
         """Stop reading. Blocks until the thread is done with what it holds."""
         self._stop.set()
+        self._waker.wake()
         self._thread.join()
 
     def _wait(self, is_there: Callable[[], bool], timeout: float, what: str) -> None:
@@ -162,12 +168,13 @@ class Follower:
             if self._on_failed is not None:
                 self._on_failed(error)
         finally:
+            self._waker.close()
             self._consumer.close()
 
     def _step(self) -> None:
         """Wait for something, then take all that is there."""
         # Not `poll`: it wakes five times a second to see whether Python has a signal.
-        first = self._consumer.consume(1, _POLL_SECONDS)
+        first = self._consumer.consume(1, self._poll_seconds)
         if not first:
             return
         records, position, is_end = self._sorted_out([*first, *self._consumer.consume(_RECORDS_AT_ONCE, 0)])
@@ -246,6 +253,8 @@ def new_ledger_consumer(properties: Properties, *, group: str, isolation: str) -
             # After its queue was full librdkafka pauses fetching for this long: a second each would cost a
             # restart ten.
             "fetch.queue.backoff.ms": 10,
+            # Its default for `fetch.wait.max.ms` stays: that the end was reached is known when a fetch has
+            # found nothing, and who takes the lead waits for it.
             "queued.max.messages.kbytes": 32 * 1024,
         },
     )

@@ -5,6 +5,7 @@ import functools
 import os
 import struct
 import sys
+import threading
 from enum import IntEnum
 from typing import Any, Final
 
@@ -74,6 +75,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "rd_kafka_queue_get_consumer": (_POINTER, [_POINTER]),
     "rd_kafka_queue_get_partition": (_POINTER, [_POINTER, ctypes.c_char_p, ctypes.c_int32]),
     "rd_kafka_queue_forward": (None, [_POINTER, _POINTER]),
+    "rd_kafka_queue_yield": (None, [_POINTER]),
     "rd_kafka_queue_io_event_enable": (None, [_POINTER, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]),
     "rd_kafka_consume_batch_queue": (
         ctypes.c_ssize_t,
@@ -148,6 +150,40 @@ def handle_of(client: Producer | Consumer) -> int | None:
         "librdkafka_calls_disabled", reason="confluent-kafka keeps its handle elsewhere", effect=_EFFECT
     )
     return None
+
+
+class Waker:
+    """Ends the wait of a consumer's `consume` from another thread; thread-safe.
+
+    So a thread may wait for long, and still notice at once that it is to end. Only where librdkafka can be
+    called: `seconds` gives the longest wait that is bearable where it cannot.
+    """
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._lock = threading.Lock()
+        self._library = library()
+        handle = handle_of(consumer)
+        self._queue: int | None = None
+        if self._library is not None and handle is not None:
+            self._queue = self._library.rd_kafka_queue_get_consumer(handle)
+        self._can_wake = self._queue is not None
+
+    def seconds(self, *, woken: float, otherwise: float) -> float:
+        """`woken` where `wake` works, else `otherwise`."""
+        return woken if self._can_wake else otherwise
+
+    def wake(self) -> None:
+        """Have the wait under way return, or else the next one."""
+        with self._lock:
+            if self._library is not None and self._queue is not None:
+                self._library.rd_kafka_queue_yield(self._queue)
+
+    def close(self) -> None:
+        """Wake no more; to be called before the consumer is closed."""
+        with self._lock:
+            queue, self._queue = self._queue, None
+            if self._library is not None and queue is not None:
+                self._library.rd_kafka_queue_destroy(queue)
 
 
 def _unfit() -> str | None:

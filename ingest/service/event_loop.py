@@ -111,7 +111,7 @@ class EventLoop:
     def run(self, publish: Callable[[SlotStates], None]) -> None:
         """Work until an end is asked for, `--until-idle` is over, or it cannot continue (then it raises).
 
-        `publish` is called about four times a second to show what is going on, every two while nothing is.
+        `publish` is called about four times a second to show what is going on, every 5 s while nothing is.
         """
         self._turns.run(lambda: publish(self._supervisor.slots))
 

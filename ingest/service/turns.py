@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS: Final = 0.25
 # Where nothing happens there is little to show: a worker may have hundreds of such connectors.
-_QUIET_SECONDS: Final = 2.0
+_QUIET_SECONDS: Final = 5.0
 _AT_ONCE: Final = 1000
 _DRAIN_SECONDS: Final = 0.02
 
@@ -54,7 +54,7 @@ class Turns:
     def run(self, show: Callable[[], None]) -> None:
         """Work until an end is asked for or the decider's is over; raises when it cannot continue. Blocks.
 
-        `show` is called about four times a second to show what is going on, every two while nothing is.
+        `show` is called about four times a second to show what is going on, every 5 s while nothing is.
         """
         with self._stop.waking(self._wake), self._failures.waking(self._wake):
             self._run(show)

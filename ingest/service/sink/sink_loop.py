@@ -118,7 +118,8 @@ class SinkLoop:
         if now >= self._survey_at:
             self._survey(is_settled=self._parts.archive.is_settled)
         if now >= self._tick_at:
-            self._tick_at = now + _TICK_SECONDS
+            # With the survey while nothing happens: what time alone brings is renewed once a day.
+            self._tick_at = self._survey_at if self.is_quiet() else now + _TICK_SECONDS
             self.apply(self._parts.archive.tick(clock.wall_ms()))
         if self.lifecycle is not None:
             self.lifecycle.advance()

@@ -113,3 +113,13 @@ def test_a_standby_loses_nothing(consumer: FakeConsumer) -> None:
         one._lost(consumer, [])
         one._revoked(consumer, [])
     assert told == [("waiting", None)]
+
+
+def test_a_member_that_waits_for_long_leaves_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clean stop does not wait for the look at its stop signal, of which an idle member has few.
+
+    Mutation tried: without waking it `close` gives up after its five seconds.
+    """
+    monkeypatch.setattr("headrace.kafka.group_member._LONG_POLL_SECONDS", 60.0)
+    with member([]) as made:
+        assert made.close(5)
