@@ -85,3 +85,39 @@ def test_freed_chunks_are_used_again() -> None:
     kept = _page_faults("from spark.memory import keep_freed_memory; keep_freed_memory()")
     # Three MiB are 768 pages, which have to come once.
     assert kept < 2 * 768 < left_alone / 2
+
+
+def _heaps(prelude: str) -> int:
+    """How many heaps of the C library a new process has in which a dozen threads have memory at once."""
+    program = f"""
+import ctypes, threading
+{prelude}
+barrier = threading.Barrier(13)
+
+def hold():
+    held = bytes(100_000)
+    barrier.wait()
+    barrier.wait()
+
+threads = [threading.Thread(target=hold) for _ in range(12)]
+for one in threads:
+    one.start()
+barrier.wait()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+out = libc.fdopen(1, b"w")
+libc.malloc_info(0, ctypes.c_void_p(out))
+libc.fflush(ctypes.c_void_p(out))
+barrier.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return done.stdout.count("<heap nr=")
+
+
+def test_threads_share_heaps() -> None:
+    """What one thread has freed is another's, instead of lying in a heap for each thread.
+
+    Mutation tried: without the limit there are thirteen.
+    """
+    assert _heaps("from spark.memory import keep_freed_memory; keep_freed_memory()") <= 4
+    assert _heaps("") > 4
