@@ -31,11 +31,16 @@ MADE: Final[dict[str, Callable[..., Any]]] = {}
 def keep_by_process() -> None:
     """Exchange the caches, once and for all: outside of runs they do as before."""
     for module, name in _CACHED:
-        cached = getattr(module, name)
-        ours = _by_process(name, cached)
-        for each in list(sys.modules.values()):
-            if getattr(each, name, None) is cached:
-                setattr(each, name, ours)
+        keep_one(module, name)
+
+
+def keep_one(module: ModuleType, name: str) -> None:
+    """Exchange one cache, in all modules that have it."""
+    cached = getattr(module, name)
+    ours = _by_process(name, cached)
+    for each in list(sys.modules.values()):
+        if getattr(each, name, None) is cached:
+            setattr(each, name, ours)
 
 
 def _by_process(name: str, cached: Any) -> Callable[..., Any]:

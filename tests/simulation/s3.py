@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import formatdate
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import parse_qsl
 
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
@@ -30,6 +30,7 @@ class StoredObject:
     metadata: dict[str, str]
     modified_ms: int
     tags: dict[str, str] = field(default_factory=dict)
+    version: str = "null"
 
 
 @dataclass(slots=True)
@@ -82,6 +83,14 @@ class Bucket:
         """Called with what a client is about to delete."""
         self.on_replaced: Callable[[str, str], None] = lambda _bucket, _key: None
         """Called where somebody replaces an object just before a client's call reaches it."""
+        self.on_put: Callable[[str, str, StoredObject], None] = lambda _bucket, _key, _stored: None
+        """Called with what has become visible, as notifications of the bucket are made."""
+        self.on_dies: Callable[[], None] = lambda: None
+        """Called where the process that calls dies before or after its call is done."""
+        self.versions: dict[tuple[str, str, str], StoredObject] = {}
+        """By bucket, key and version what buckets with versions have had."""
+        self.versioned: set[str] = set()
+        """Buckets that keep versions."""
         self._numbers = itertools.count(1)
 
     def make(self, bucket: str) -> None:
@@ -96,7 +105,11 @@ class Bucket:
         """Make it visible."""
         found = self.objects[bucket]
         self.note("replaced" if key in found else what, bucket, key)
+        if bucket in self.versioned:
+            stored.version = f"version-{next(self._numbers)}"
+            self.versions[bucket, key, stored.version] = stored
         found[key] = stored
+        self.on_put(bucket, key, stored)
 
     def note(self, what: str, bucket: str, key: str) -> None:
         """Remember what has happened."""
@@ -128,6 +141,12 @@ class _Body:
     def read(self, amount: int | None = None) -> bytes:
         """Bytes."""
         return self._file.read() if amount is None else self._file.read(amount)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_ended: object) -> None:
+        self.close()
 
     def iter_chunks(self, size: int) -> Any:
         """Bytes, chunk by chunk."""
@@ -234,6 +253,8 @@ class SimulatedS3:
         body = _read(given["Body"])
 
         def act() -> Any:
+            if given.get("IfNoneMatch") == "*" and given["Key"] in self._bucket("PutObject", given):
+                raise refused("PutObject", "PreconditionFailed", 412)
             etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
             stored = StoredObject(
                 body, etag, dict(given.get("Metadata", {})), self._all.now_ms(), _tags(given)
@@ -253,8 +274,7 @@ class SimulatedS3:
         """See botocore."""
 
         def act() -> Any:
-            answer = self._head("GetObject", given)
-            body = self._all.objects[given["Bucket"]][given["Key"]].body
+            answer, body = self._head("GetObject", given), self._stored("GetObject", given).body
             asked = given.get("Range")
             if asked is not None:
                 begin, _, end = asked.removeprefix("bytes=").partition("-")
@@ -337,6 +357,20 @@ class SimulatedS3:
             return {}
 
         return self._call("DeleteObject", act, given)
+
+    def delete_objects(self, **given: Any) -> Any:
+        """See botocore, with `Quiet`; what is not there is passed over."""
+
+        def act() -> Any:
+            found = self._bucket("DeleteObjects", given)
+            for one in given["Delete"]["Objects"]:
+                taken = found.pop(one["Key"], None)
+                if taken is not None:
+                    self._all.on_taken(given["Bucket"], one["Key"], taken)
+                    self._all.note("deleted", given["Bucket"], one["Key"])
+            return {}
+
+        return self._call("DeleteObjects", act, given)
 
     def copy_object(self, **given: Any) -> Any:
         """See botocore."""
@@ -426,7 +460,13 @@ class SimulatedS3:
             raise refused(operation, "NoSuchBucket", 404)
         if given.get("Key") in self._all.objects[given["Bucket"]] and weather.strikes("replaced", operation):
             self._all.on_replaced(given["Bucket"], given["Key"])
+        if weather.strikes("dies before", operation):
+            self._all.on_dies()
+            kernel.require_alive()
         answer = act()
+        if weather.strikes("dies after", operation):
+            self._all.on_dies()
+            kernel.require_alive()
         if weather.strikes("lost", operation):
             kernel.sleep(20.0)
             raise ReadTimeoutError(endpoint_url=_ENDPOINT)
@@ -452,10 +492,20 @@ class SimulatedS3:
             raise refused(operation, "NoSuchUpload", 404)
         return found
 
-    def _head(self, operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        stored = self._bucket(operation, given).get(given["Key"])
+    def _stored(self, operation: str, given: Mapping[str, Any]) -> StoredObject:
+        """The object, or the version of it, that is asked for."""
+        version = given.get("VersionId", "null")
+        if version == "null":
+            stored = self._bucket(operation, given).get(given["Key"])
+        else:
+            stored = self._all.versions.get((given["Bucket"], given["Key"], version))
         if stored is None:
-            raise refused(operation, "404" if operation == "HeadObject" else "NoSuchKey", 404)
+            code = "NoSuchKey" if version == "null" else "NoSuchVersion"
+            raise refused(operation, "404" if operation == "HeadObject" else code, 404)
+        return stored
+
+    def _head(self, operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        stored = self._stored(operation, given)
         if "IfMatch" in given and given["IfMatch"].strip('"') != stored.etag.strip('"'):
             raise refused(operation, "PreconditionFailed", 412)
         return {
@@ -463,7 +513,7 @@ class SimulatedS3:
             "ContentLength": len(stored.body),
             "LastModified": _at(stored.modified_ms),
             "Metadata": dict(stored.metadata),
-            "VersionId": "null",
+            "VersionId": stored.version,
         }
 
 

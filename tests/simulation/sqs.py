@@ -36,6 +36,8 @@ class Queue:
         self.messages: list[_Message] = []
         self.down_until = 0.0
         self.is_deleted = False
+        self.on_deleted: Callable[[str], None] = lambda _body: None
+        """Called with the body of a message that a client deletes."""
         self._numbers = itertools.count(1)
 
     def announce(self, bucket: str, key: str, *, etag: str, size: int, after: float = 0.0) -> None:
@@ -110,6 +112,7 @@ class SimulatedSqs:
             message = self._queue.find(entry["ReceiptHandle"])
             if message is not None:
                 self._queue.messages.remove(message)
+                self._queue.on_deleted(message.body)
         return {"Successful": given["Entries"], "Failed": []}
 
     async def change_message_visibility_batch(self, **given: Any) -> Any:
