@@ -22,6 +22,7 @@ from spark.frames.log_entries import (
     LogFiles,
     LoggedObject,
     Span,
+    compacted_through,
     decode_entry,
     due_snapshots,
     encode_entry,
@@ -135,15 +136,20 @@ class DiscoveryLog:
         entry = Entry(
             version=VERSION, batch=batch, writer=self._writer, made_ms=wall_ms(), objects=tuple(objects)
         )
-        if not self._store.create(entry_name(batch), encode_entry(entry)):
+        if self._store.create(entry_name(batch), encode_entry(entry)):
+            # Where another query's entry became part of a snapshot, its name is free again.
+            is_taken = compacted_through(self._store.names(KNOWN)) >= batch
+            if is_taken:
+                self._store.remove([entry_name(batch)])
+        else:
             found = self._store.read(entry_name(batch))
             # A call that was not answered may have been done.
-            if found is None or decode_entry(found, self._place(batch)).writer != self._writer:
-                raise FrameRefused(
-                    f"Batch {batch} of the discovery log at {self.where} was written by another query: two "
-                    "queries "
-                    "run on one state.path. Stop one of them, or give it a state.path of its own."
-                )
+            is_taken = found is None or decode_entry(found, self._place(batch)).writer != self._writer
+        if is_taken:
+            raise FrameRefused(
+                f"Batch {batch} of the discovery log at {self.where} was written by another query: two "
+                "queries run on one state.path. Stop one of them, or give it a state.path of its own."
+            )
         self.last = batch
         return batch
 

@@ -194,6 +194,11 @@ def log_files(names: Iterable[str], where: str) -> LogFiles:
     return LogFiles(tuple(kept), tuple(later), tuple(stale))
 
 
+def compacted_through(names: Iterable[str]) -> int:
+    """The last batch that a snapshot of these names has, 0 without one."""
+    return max((int(found[2]) for name in names if (found := _SNAPSHOT.fullmatch(name))), default=0)
+
+
 def due_snapshots(files: LogFiles) -> list[tuple[Span, tuple[Span, ...]]]:
     """The snapshots to write now, in their order: each with the smaller ones that it takes the place of.
 

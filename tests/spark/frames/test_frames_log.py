@@ -202,6 +202,26 @@ def test_two_writers_of_one_log(tmp_path: Path) -> None:
     assert open_log(DirectoryStore(tmp_path)).objects(1) == tuple(some(1))
 
 
+def test_a_writer_that_slept_while_its_batch_was_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of its batch is free again, and the batch is taken."""
+    for module in (log_entries, discovery_log):
+        monkeypatch.setattr(module, "FAN_IN", 3)
+    store = DirectoryStore(tmp_path)
+    slow, quick = open_log(store), open_log(store)
+    for batch in range(1, 4):
+        quick.append(some(batch))
+        quick.commit(batch)
+    assert store.names("entries") == []
+
+    with pytest.raises(FrameRefused, match=r"Batch 1 .* was written by another query: two queries"):
+        slow.append(some(9))
+
+    assert store.names("entries") == []
+    assert open_log(store).objects(1) == tuple(some(1))
+
+
 def test_an_answer_that_was_lost(tmp_path: Path) -> None:
     """The entry is there, and the call says that it is taken: it is the writer's own."""
 
