@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from tests.simulation import restore_generator, sink_generator, source_generator
+from tests.simulation import frames_generator, restore_generator, sink_generator, source_generator
 from tests.simulation.course import Ended
+from tests.simulation.frames_generator import frames_scenario
+from tests.simulation.frames_laws import judge_frames
+from tests.simulation.frames_run import run_frames
 from tests.simulation.laws import Finding
 from tests.simulation.restore_generator import restore_scenario
 from tests.simulation.restore_laws import judge_restore
@@ -23,13 +26,20 @@ from tests.simulation.source_run import run_source
 _OTHER_CUTS = 1_000_003
 _MOST_TRIES = 150
 DATA = ("produce", "put", "arrive")
-_SCENARIOS: Final = {"sink": sink_scenario, "source": source_scenario, "restore": restore_scenario}
+_SCENARIOS: Final = {
+    "frames": frames_scenario,
+    "sink": sink_scenario,
+    "source": source_scenario,
+    "restore": restore_scenario,
+}
 _RUNS: Final[dict[str, Callable[[Scenario], Ended]]] = {
+    "frames": run_frames,
     "sink": run_sink,
     "source": run_source,
     "restore": run_restore,
 }
 _FIXED: Final = {
+    "frames": frames_generator.FIXED,
     "sink": sink_generator.FIXED,
     "source": source_generator.FIXED,
     "restore": restore_generator.FIXED,
@@ -54,6 +64,8 @@ def _collecting_nothing() -> Iterator[None]:
 @_collecting_nothing()
 def check(scenario: Scenario) -> list[Finding]:
     """What a scenario shows to be against a law."""
+    if scenario.direction == "frames":
+        return judge_frames(scenario, run_frames(scenario))
     if scenario.direction == "restore":
         return judge_restore(scenario, run_restore(scenario))
     if scenario.direction == "source":

@@ -4,21 +4,28 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tests.simulation import restore_generator, sink_generator, source_generator
+from tests.simulation import frames_generator, restore_generator, sink_generator, source_generator
 from tests.simulation.scenario import Scenario, Step
 
 _Names = Mapping[str, Mapping[str, Any]]
 DIMENSIONS: Final = {
+    "frames": frames_generator.DIMENSIONS,
     "restore": restore_generator.DIMENSIONS,
     "sink": sink_generator.DIMENSIONS,
     "source": source_generator.DIMENSIONS,
 }
 _FAULTS: Final[Mapping[str, _Names]] = {
+    "frames": frames_generator.FAULTS,
     "restore": sink_generator.FAULTS,
     "sink": sink_generator.FAULTS,
     "source": source_generator.SOURCE_FAULTS,
 }
 _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
+    "frames": (
+        *frames_generator.OPERATIONS,
+        *(f"change {name}" for name in frames_generator.CHANGING),
+        "delete",
+    ),
     "restore": (),
     "sink": (*sink_generator.OPERATIONS, *(f"change {name}" for name in sink_generator.CHANGING)),
     "source": (
@@ -92,6 +99,8 @@ def _operations_of(step: Step, operations: Sequence[str]) -> Iterator[str]:
         options = step.given["options"]
         if "aws.s3.bucket.name" in options:
             yield "other bucket"
+        elif options in [one.get("options") for one in frames_generator.OPERATIONS.values()]:
+            yield from (n for n, one in frames_generator.OPERATIONS.items() if one.get("options") == options)
         yield from (name for one in options if (name := f"change {one}") in operations)
     elif step.act == "forbidden":
         is_end = step.given["operation"] == "CompleteMultipartUpload"

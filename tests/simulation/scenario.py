@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 VERSION: Final = 1
-DIRECTIONS: Final = ("restore", "sink", "source")
+DIRECTIONS: Final = ("frames", "restore", "sink", "source")
 
 
 class UnknownScenario(Exception):

@@ -41,7 +41,7 @@ def test_a_seed_is_the_same_run_each_time() -> None:
     runs = [_simulation("--seeds", "7", "--digest", "--no-shrink").stdout.splitlines() for _ in range(2)]
     digests = [[line for line in lines if line.startswith("seed ")] for lines in runs]
 
-    assert len(digests[0]) == 3  # of each direction
+    assert len(digests[0]) == 4  # of each direction
     assert digests[0] == digests[1]
 
 

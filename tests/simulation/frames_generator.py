@@ -1,0 +1,244 @@
+"""Scenarios of Spark's source: options in all pairs, objects that come, change and go, restarts, backups."""
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from tests.simulation.pairs import all_pairs, drawn_count
+from tests.simulation.scenario import Given, Scenario, Step
+
+INCOMING: Final = "incoming"
+SECOND: Final = "second"
+STATE: Final = "state"
+"""The bucket of logs that do not lie in what is read."""
+FOLDER: Final = "folder"
+"""Stands for a directory of the run, as the place of the log."""
+WITHIN: Final = f"s3://{INCOMING}/in/state"
+OTHER_LOG: Final = f"s3://{STATE}/other"
+START_KEY: Final = "in/001"
+EXCLUDED: Final = "in/c*"
+AFTER_MS: Final = 1_700_000_001_000
+"""`modifiedAfter` and `modifiedBefore` as they are drawn: some seconds into a run."""
+BEFORE_MS: Final = 1_700_000_020_000
+FIXED: Final = {
+    "path": f"s3://{INCOMING}/in/",
+    "aws.s3.region": "us-east-1",
+    "poll.interval.ms": "2000",
+}
+TRIGGER: Final = "query.trigger"
+SCHEMA: Final = "query.schema"
+VERSIONS: Final = "query.versions"
+EVENTS: Final = "query.events"
+OWN: Final = (TRIGGER, SCHEMA, VERSIONS, EVENTS)
+"""No options of the source: how a query runs, whether the bucket has versions, what its events tell."""
+_QUEUE: Final = "https://sqs.us-east-1.amazonaws.com/1/q"
+
+DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
+    "state.path": (f"s3://{STATE}/log", WITHIN, FOLDER),
+    "rows": (None, "columns"),
+    "input.format": ("jsonl", "json", "csv", "parquet"),
+    "maxFilesPerTrigger": (None, "1", "2"),
+    "maxBytesPerTrigger": (None, "150"),
+    "sqs.queue.url": (None, _QUEUE),
+    "sqs.max.held": (None, "1"),
+    "poll.listing": (None, "full", "incremental"),
+    "reconcile.interval.ms": (None, "5000"),
+    "object.min.age.ms": (None, "3000"),
+    "max.pending.objects": (None, "1", "3"),
+    "include.existing": (None, "false"),
+    "native.start.key": (None, START_KEY),
+    "object.exclude": (None, EXCLUDED),
+    "modifiedAfter": (None, "2023-11-14T22:13:21"),
+    "modifiedBefore": (None, "2023-11-14T22:13:40"),
+    "on.superseded": (None, "skip"),
+    "errors.tolerance": ("all", None),
+    "schema.evolution": (None, "add", "rescue"),
+    "split.bytes": (None, "1048576"),
+    "tasks.max": (None, "1", "3"),
+    TRIGGER: (None, "availableNow"),
+    SCHEMA: ("given", None),
+    VERSIONS: (None, "kept"),
+    EVENTS: (None, "bare", "twice"),
+}
+_NARROWING: Final = (
+    "include.existing",
+    "native.start.key",
+    "object.exclude",
+    "modifiedAfter",
+    "modifiedBefore",
+)
+"""Seldom: what leaves objects out leaves little to see."""
+FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "kill": {},
+    "kill worker": {},
+    "stop": {},
+    "second": {},
+    "pause": {"seconds": 15.0},
+    "dies before a write": {"kind": "dies before PutObject", "count": 1},
+    "dies after a write": {"kind": "dies after PutObject", "count": 1},
+    "dies after deletions": {"kind": "dies after DeleteObjects", "count": 1},
+    "dies at a checkpoint": {"count": 1},
+    "s3": {"kind": "503", "count": 3},
+    "s3 lost": {"kind": "lost", "count": 1},
+    "write lost": {"kind": "lost PutObject", "count": 1},
+    "s3 silent": {"kind": "silent", "count": 1},
+    "s3 away": {"seconds": 10.0},
+    "queue away": {"seconds": 40.0},
+    "replaced before it is read": {"kind": "replaced GetObject", "count": 1},
+    "clock": {"ms": 3_600_000},
+}
+ENDING: Final = frozenset({name for name in FAULTS if name.startswith("dies")} | {"kill", "stop"})
+"""Faults after which a query has to be started again."""
+OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "backup": {},
+    "checkpoint restored": {},
+    "log restored": {},
+    "new query": {},
+    "second query": {},
+    "other bucket": {"options": {"path": f"s3://{SECOND}/in/"}},
+    "other log": {"options": {"state.path": OTHER_LOG}},
+    "other template": {"options": {"file.name.template": "never/.*"}},
+    "bucket denied": {"bucket": INCOMING, "seconds": 20.0},
+    "log denied": {"bucket": STATE, "seconds": 20.0},
+    "odd messages": {},
+}
+_LIVES: Final = ("backup", "checkpoint restored", "log restored", "new query", "second query")
+"""Often: they are what a log and a checkpoint have to agree about."""
+CHANGING: Final = (
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "sqs.queue.url",
+    "tasks.max",
+    "object.min.age.ms",
+    "on.superseded",
+    "errors.tolerance",
+    TRIGGER,
+)
+_NAMES: Final = ("in/a.jsonl", "in/b.jsonl", "in/c.jsonl", "in/d/e.jsonl", "z.jsonl", "in/\u00e9 x.jsonl")
+_SIZES: Final = (0, 0, 50, 50, 200)
+# So many times longer are the texts of a large object: it is split.
+STRETCHED: Final = 3000
+
+
+@cache
+def _rows() -> list[dict[str, str | None]]:
+    return all_pairs(DIMENSIONS)
+
+
+def frames_scenario(seed: int) -> Scenario:
+    """The scenario of a seed: pairs of options in their order first, then at random."""
+    rng = random.Random(f"frames-{seed}")
+    rows = _rows()
+    drawn = {name: rng.choice(each) for name, each in DIMENSIONS.items()}
+    drawn |= {name: rng.choice((None, None, drawn[name])) for name in _NARROWING}
+    if seed < len(rows):
+        drawn = rows[seed]
+    options = {**FIXED, **{name: value for name, value in drawn.items() if value is not None}}
+    if "rows" not in options:
+        # Columns alone have schemas.
+        options = {name: value for name, value in options.items() if name not in (SCHEMA, "schema.evolution")}
+    objects = tuple(_objects(rng, options))
+    return Scenario(
+        seed=seed,
+        direction="frames",
+        options=options,
+        topics={},
+        records=objects,
+        steps=tuple(_steps(rng, len(objects), options)),
+    )
+
+
+def _objects(rng: random.Random, options: Mapping[str, str]) -> Iterator[Given]:
+    """Objects as they are put, one after the other; a name may come again.
+
+    What is the time of a record is here how many times longer the texts of the object are than they say.
+    """
+    names = rng.sample(_NAMES, rng.choice((1, 3, 5)))
+    bad_share = rng.choice((0.0, 0.0, 0.1, 0.4))
+    new_share = rng.choice((0.0, 0.0, 0.3)) if "rows" in options else 0.0
+    may_be_large = "split.bytes" in options
+    for number in range(drawn_count(rng, small=(1, 2, 3, 5), big=(8, 15))):
+        again = rng.random() < rng.choice((0.2, 0.2, 0.7))
+        name = rng.choice(names) if again else f"in/{number:03}-{rng.choice('abc')}.jsonl"
+        lines = []
+        for row in range(rng.choice((0, 1, 2, 5, 9))):
+            members: dict[str, Any] = {"n": f"{number}-{row}", "x": "y" * rng.choice(_SIZES)}
+            if rng.random() < new_share:
+                members["new"] = row
+            bad = rng.random() < bad_share
+            lines.append(rng.choice((b"no JSON", b"{")) if bad else json.dumps(members).encode())
+        stretch = STRETCHED if may_be_large and rng.random() < 0.3 else 0
+        yield Given(name, 0, None, b"\n".join(lines) + rng.choice((b"\n", b"")), stretch)
+
+
+def _steps(rng: random.Random, objects: int, options: Mapping[str, str]) -> Iterator[Step]:
+    """Objects come in portions, with faults and operations between them."""
+    is_inferred = "rows" in options and SCHEMA not in options
+    # From nothing no schema can be inferred.
+    started = rng.random() < (0.1 if is_inferred else 0.7)
+    if started:
+        yield Step(0.0, "start", {})
+    done = 0
+    while done < objects:
+        end = min(objects, done + rng.choice((1, 2, 5)))
+        late = rng.choice((0.0, 0.0, 3.0, 70.0))
+        yield Step(rng.choice((0.0, 0.05, 0.3, 2.0, 6.0)), "put", {"begin": done, "end": end, "late": late})
+        done = end
+        if not started or options.get(TRIGGER) == "availableNow":
+            started = True
+            yield Step(0.1, "start", {})
+        for _ in range(rng.choice((0, 1, 1, 2, 3))):
+            yield from _fault(rng)
+        if rng.random() < 0.4:
+            yield from _operation(rng, options)
+        if rng.random() < 0.15:
+            yield Step(rng.choice((0.0, 0.1, 3.0)), "delete", {"number": rng.randrange(done)})
+
+
+def _fault(rng: random.Random) -> Iterator[Step]:
+    fault = rng.choice(list(FAULTS))
+    after = rng.choice((0.0, 0.01, 0.03, 0.06, 0.1, 0.2, 1.0, 5.0))
+    yield Step(after, act_of(fault), dict(FAULTS[fault]))
+    if fault in ENDING:
+        yield Step(rng.choice((0.1, 0.3, 2.0, 12.0)), "start", {})
+
+
+def act_of(fault: str) -> str:
+    """What is done for it: kinds of faults of S3 are one act with other words."""
+    return "s3" if "kind" in FAULTS[fault] else fault
+
+
+def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]:
+    """What an operator does; other options, and what is restored, come with a restart."""
+    after = rng.choice((0.0, 0.1, 1.0, 4.0))
+    kind = rng.random()
+    if kind < 0.35:
+        name = rng.choice(CHANGING)
+        others = [value for value in DIMENSIONS[name] if value != options.get(name)]
+        yield Step(after, "change", {"options": {name: rng.choice(others)}})
+        yield from restart(rng)
+        return
+    name = rng.choice(_LIVES if kind < 0.7 else list(OPERATIONS))
+    if name == "other log" and options["state.path"] == WITHIN:
+        # The files of the log of before would be objects like others.
+        name = "backup"
+    if name.endswith(("restored", "new query")):
+        yield Step(after, "stop", {})
+        yield Step(rng.choice((0.1, 8.0)), name, {})
+        yield Step(0.1, "start", {})
+    elif "options" in OPERATIONS[name]:
+        yield Step(after, "change", dict(OPERATIONS[name]))
+        yield from restart(rng)
+        back = {one: options.get(one) for one in OPERATIONS[name]["options"]}
+        yield Step(rng.choice((0.1, 2.0, 6.0)), "change", {"options": back})
+        yield from restart(rng)
+    else:
+        yield Step(after, name, dict(OPERATIONS[name]))
+
+
+def restart(rng: random.Random) -> Iterator[Step]:
+    """The end of a process, and the next one."""
+    yield Step(0.0, rng.choice(("stop", "kill")), {})
+    yield Step(rng.choice((0.1, 8.0)), "start", {})
