@@ -3,17 +3,19 @@
 import io
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import fastavro
-from confluent_kafka.schema_registry import Schema
+from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaReference
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from fastavro.schema import SchemaParseException
 
 from tests.simulation.kernel import Kernel
 
 AVRO: Final = "io.confluent.connect.avro.AvroConverter"
 JSON_SCHEMA: Final = "io.confluent.connect.json.JsonSchemaConverter"
 PROTOBUF: Final = "io.confluent.connect.protobuf.ProtobufConverter"
+_T = TypeVar("_T")
 _ANSWER_SECONDS: Final = 0.005
 
 
@@ -51,6 +53,9 @@ class Registry:
         self.down_until = 0.0
         self.status = 0
         """What it answers instead of schemas; 0: it does not answer at all while it is down."""
+        self.schemas = {id_: Schema(text, kind) for id_, (text, kind) in _SCHEMAS.items()}
+        self.subjects: dict[str, list[int]] = {}
+        """By subject, the ids of its versions, the first of which is 1."""
 
 
 class SimulatedRegistry:
@@ -62,8 +67,56 @@ class SimulatedRegistry:
 
     def get_schema(self, id_: int) -> Schema:
         """See the client: what it knows it asks for no more."""
-        if id_ in self._known:
-            return self._known[id_]
+        if id_ not in self._known:
+            self._ask()
+            self._known[id_] = _of(self._registry.schemas.get(id_), 40403)
+        return self._known[id_]
+
+    def register_schema(self, subject: str, schema: Schema) -> int:
+        """See the client. What the newest schema of the subject cannot be read as is refused."""
+        self._ask()
+        registry, versions = self._registry, self._registry.subjects.get(subject, [])
+        if schema in (registry.schemas[id_] for id_ in versions):
+            return next(id_ for id_ in versions if registry.schemas[id_] == schema)
+        if schema.schema_type == "AVRO":
+            fields = self._fields(schema)
+            known = self._fields(registry.schemas[versions[-1]]) if versions else fields
+            if any(name not in known and not has_default for name, has_default in fields.items()):
+                raise SchemaRegistryError(409, 409, "Incompatible schema")
+        found = next((id_ for id_, one in registry.schemas.items() if one == schema), None)
+        id_ = max(registry.schemas, default=0) + 1 if found is None else found
+        registry.schemas[id_] = schema
+        registry.subjects[subject] = [*versions, id_]
+        return id_
+
+    def lookup_schema(self, subject: str, schema: Schema) -> RegisteredSchema:
+        """See the client."""
+        self._ask()
+        versions = _of(self._registry.subjects.get(subject), 40401)
+        for number, id_ in enumerate(versions, 1):
+            if self._registry.schemas[id_] == schema:
+                return _registered(subject, number, id_, schema)
+        raise _refusal(40403)
+
+    def get_latest_version(self, subject: str) -> RegisteredSchema:
+        """See the client."""
+        self._ask()
+        versions = _of(self._registry.subjects.get(subject), 40401)
+        return _registered(subject, len(versions), versions[-1], self._registry.schemas[versions[-1]])
+
+    def get_version(self, subject: str, version: int) -> RegisteredSchema:
+        """See the client."""
+        self._ask()
+        versions = _of(self._registry.subjects.get(subject), 40401)
+        id_ = _of(dict(enumerate(versions, 1)).get(version), 40402)
+        return _registered(subject, version, id_, self._registry.schemas[id_])
+
+    def clear_caches(self) -> None:
+        """See the client."""
+        self._known.clear()
+
+    def _ask(self) -> None:
+        """One request."""
         registry, kernel = self._registry, self._registry.kernel
         kernel.sleep(_ANSWER_SECONDS)
         if registry.down_until > kernel.now:
@@ -71,15 +124,41 @@ class SimulatedRegistry:
                 kernel.sleep(2.0)
                 raise ConnectionRefusedError
             raise SchemaRegistryError(registry.status, registry.status * 100 + 1, "simulated")
-        if id_ not in _SCHEMAS:
-            raise SchemaRegistryError(404, 40403, "Schema not found")
-        text, kind = _SCHEMAS[id_]
-        self._known[id_] = Schema(text, kind)
-        return self._known[id_]
 
-    def clear_caches(self) -> None:
-        """See the client."""
-        self._known.clear()
+    def _referred(self, reference: SchemaReference) -> Schema:
+        assert reference.subject is not None, "a reference has both"
+        assert reference.version is not None, "as above"
+        versions = self._registry.subjects[reference.subject]
+        return self._registry.schemas[versions[reference.version - 1]]
+
+    def _fields(self, schema: Schema) -> dict[str, bool]:
+        """The fields of a record, and whether each has a default; a refusal of what is no schema."""
+        named: dict[str, Any] = {}
+        try:
+            for one in schema.references or ():
+                inner = self._referred(one)
+                fastavro.parse_schema(json.loads(inner.schema_str or ""), named_schemas=named)
+            shape: Any = json.loads(schema.schema_str or "")
+            fastavro.parse_schema(shape, named_schemas=named)
+        except (ValueError, LookupError, SchemaParseException):
+            raise SchemaRegistryError(422, 42201, "Invalid schema") from None
+        return {field["name"]: "default" in field for field in shape["fields"]}
+
+
+def _registered(subject: str, version: int, id_: int, schema: Schema) -> RegisteredSchema:
+    return RegisteredSchema(guid=None, subject=subject, version=version, schema_id=id_, schema=schema)
+
+
+def _refusal(code: int) -> SchemaRegistryError:
+    """What a registry says of what it does not have."""
+    return SchemaRegistryError(code // 100, code, "simulated")
+
+
+def _of(found: _T | None, code: int) -> _T:
+    """What was found, or that refusal."""
+    if found is None:
+        raise _refusal(code)
+    return found
 
 
 # -- values --------------------------------------------------------------------------------------------------
