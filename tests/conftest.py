@@ -82,7 +82,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # Files whose tests share a process: one xdist worker runs them all, so that there is one of each.
 _SHARING: Final = {
     "stands": ("errors/test_error_bad_records.py", "errors/test_error_broker.py",
-               "errors/test_error_queue.py", "errors/test_error_reading.py", "errors/test_error_topics.py"),
+               "errors/test_error_reading.py", "errors/test_error_topics.py"),
     "shared_worker": ("restore/test_archive_end_to_end.py", "restore/test_round_trips_end_to_end.py",
                       "restore/test_vendor_sources_end_to_end.py", "restore/test_public_files_end_to_end.py",
                       "ingest/connect/test_strange_leader.py", "ingest/connect/test_worker_logs.py",

@@ -1,6 +1,8 @@
-"""Discovery by listing alone: random keys, a prefix of more than one page, what configuration leaves out."""
+"""Discovery by listing alone: a prefix of more than one page, thousands of keys, uploads under way.
 
-import time
+What configuration leaves out is in `tests/simulation/discovery_courses.py`, pages in `talk_s3` beside it.
+"""
+
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,7 +14,7 @@ import pytest
 
 from bench.stage import Service
 from tests.support import aws, kafka
-from tests.support.discovery import await_all, await_full_listing, log_lines, metric, running, upload_all
+from tests.support.discovery import await_all, await_full_listing, metric, running, upload_all
 from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
@@ -34,8 +36,6 @@ OUTSIDE: Final = (
 )
 # Without a character that has to be escaped: LocalStack compares keys in their escaped form.
 START_KEY: Final = "in/-start.jsonl"
-# Listings know whole seconds: what is younger than this by one may pass for old enough.
-MIN_AGE_MS: Final = 2_500
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +62,12 @@ def service(route: Route) -> Iterator[Service]:
         "poll__listing": "full",
         "native__start__key": START_KEY,
         "object__include": "*.jsonl",
-        "object__exclude": "*/left-out-*",
-        "object__min__age__ms": MIN_AGE_MS,
     }
     with running(route.service(aws.unique("listing"), **options)) as service:
         yield service
 
 
+@pytest.mark.long
 def test_every_page_is_of_the_prefix_alone(route: Route, service: Service) -> None:
     """All of more than a page, and none of the keys beside it; nor what is not behind the start key."""
     await_all(service, route, seconds=90)
@@ -81,48 +80,6 @@ def test_every_page_is_of_the_prefix_alone(route: Route, service: Service) -> No
     assert all(key.startswith(b"in/page/") for key in keys)
     # They are not even asked for: S3 filters, on every page.
     assert metric(service, "headrace_objects_total", state="ignored") == 0
-
-
-def test_random_keys_that_arrive_while_it_lists(route: Route, service: Service) -> None:
-    """Each listing finds keys that sort before the last one seen."""
-    arrive(route, service, 200)
-
-
-def test_globs_leave_out_and_leave_no_trace(route: Route, service: Service) -> None:
-    """What include and exclude leave out has no entry; its neighbours of the same second are read."""
-    until_sync(lambda: service.status()["pending_objects"] == 0, seconds=10, what="all before it shown")
-    before = service.status()["objects"]
-    left_out = ["in/x/left-out-1.jsonl", "in/x/other.csv"]
-    upload_all(route, {key: rows(key, 1) for key in left_out}, counts=False)
-    upload_all(route, {"in/x/taken.jsonl": rows("taken", 3)})
-    await_all(service, route)
-    await_full_listing(service)
-
-    assert route.account() == (0, 0)
-    until_sync(lambda: service.status()["objects"] != before, seconds=10, what="what has changed, shown")
-    now = service.status()["objects"]
-    assert {state: count - before[state] for state, count in now.items() if count != before[state]} == {
-        "done": 1
-    }
-    assert metric(service, "headrace_objects_total", state="ignored", reason="excluded") > 0
-
-
-def test_an_object_that_is_written_over_and_over_is_read_when_it_rests(
-    route: Route, service: Service
-) -> None:
-    """`object.min.age.ms`: contents replaced sooner than that are never read."""
-    deadline = time.monotonic() + 2 * MIN_AGE_MS / 1000
-    count = 0
-    while time.monotonic() < deadline:
-        upload_all(route, {"in/busy.jsonl": rows(f"busy-{count}", 2)}, counts=False)
-        count += 1
-    upload_all(route, {"in/busy.jsonl": rows("at-rest", 2)})
-    await_all(service, route)
-
-    assert route.account() == (0, 0)
-    done = [line for line in log_lines(service, "object") if line["key"] == "in/busy.jsonl"]
-    assert [line["outcome"] for line in done if line["reason"] != "superseded"] == ["done"]
-    assert count > 3
 
 
 @pytest.mark.long

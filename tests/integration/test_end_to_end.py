@@ -8,7 +8,7 @@ import pytest
 
 from bench.stage import Service
 from tests.support import aws, kafka
-from tests.support.service import Route, new_route, queue_depth, rows, send_event
+from tests.support.service import Route, new_route, queue_depth, rows
 from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
@@ -62,46 +62,6 @@ def test_a_key_arrives_as_it_is_written(route: Route, key: str) -> None:
 
     keys = [record.key for record in kafka.committed(route.topic) if record.value == row]
     assert keys == [f"keys/{key}".encode()]
-
-
-@pytest.mark.usefixtures("exact")
-def test_the_same_object_announced_three_times_is_read_once(route: Route) -> None:
-    """SQS delivers at least once, and S3 itself repeats events."""
-    route.upload("thrice.jsonl", rows("thrice", 10))
-    head = aws.s3().head_object(Bucket=route.bucket, Key="thrice.jsonl")
-    for _ in range(3):
-        send_event(
-            route.queue_url, route.bucket, [("thrice.jsonl", head["ETag"].strip('"'), head["ContentLength"])]
-        )
-
-
-@pytest.mark.usefixtures("exact")
-def test_several_objects_in_one_message_settle_together(route: Route) -> None:
-    """A message may be deleted only when every object it names is done."""
-    named = []
-    for number in range(5):
-        key = f"together/{number}.jsonl"
-        route.upload(key, rows(f"together-{number}", 10))
-        head = aws.s3().head_object(Bucket=route.bucket, Key=key)
-        named.append((key, head["ETag"].strip('"'), head["ContentLength"]))
-    send_event(route.queue_url, route.bucket, named)
-
-
-@pytest.mark.usefixtures("exact")
-def test_a_zero_byte_object_is_skipped_and_its_message_settled(route: Route, service: Service) -> None:
-    """It gives nothing, and must not come again either."""
-    before = service.status()["objects"]["skipped"]
-    aws.s3().put_object(Bucket=route.bucket, Key="empty.jsonl", Body=b"")
-
-    until_sync(lambda: service.status()["objects"]["skipped"] == before + 1, seconds=30, what="a skipped one")
-
-
-@pytest.mark.usefixtures("exact")
-def test_an_overwrite_with_new_content_is_read_again(route: Route) -> None:
-    """Another ETag is another object: both contents, once each."""
-    route.upload("overwritten.jsonl", rows("first", 10))
-    route.await_rows()
-    route.upload("overwritten.jsonl", rows("second", 10))
 
 
 @pytest.mark.usefixtures("exact")

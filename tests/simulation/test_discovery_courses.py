@@ -1,0 +1,46 @@
+"""What is announced, listed, replaced and left out, by the whole service in virtual time."""
+
+import json
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+_COURSES: Final = (
+    "existing_left_alone",
+    "announced_thrice",
+    "several_in_one_message",
+    "empty_objects",
+    "overwritten",
+    "every_version",
+    "a_then_b_then_a",
+    "deleted_and_uploaded_again",
+    "missing_until_it_is_there",
+    "messages_of_nothing",
+    "messages_of_others",
+    "keys_that_come_while_it_lists",
+    "globs",
+    "read_when_it_rests",
+)
+
+
+@pytest.fixture(scope="module")
+def broken() -> dict[str, str | None]:
+    """What broke, by course: all of them in one process of their own."""
+    command = [sys.executable, "-m", "tests.simulation.discovery_courses"]  # this project's own
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, str | None] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("course", _COURSES)
+def test_it_comes_once_or_is_left_out(broken: dict[str, str | None], course: str) -> None:
+    """`tests.simulation.discovery_courses` has the course of this name."""
+    assert broken[course] is None
+
+
+def test_every_course_is_one_of_these(broken: dict[str, str | None]) -> None:
+    """None of them is passed over."""
+    assert tuple(broken) == _COURSES
