@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.simulation.pairs import all_pairs, drawn_count
 from tests.simulation.scenario import Given, Scenario, Step
@@ -116,6 +116,54 @@ CHANGING: Final = (
     "errors.tolerance",
     TRIGGER,
 )
+
+
+class About(NamedTuple):
+    """What half of the scenarios are about: options that it needs (several: one of them), and faults."""
+
+    options: Mapping[str, str | tuple[str | None, ...] | None]
+    faults: tuple[str, ...]
+    operations: tuple[str, ...] = ()
+    names: int | None = None
+    """So few names, for objects that replace each other; None: as chance has it."""
+
+
+_ALL: Final[Mapping[str, str | tuple[str | None, ...] | None]] = dict.fromkeys(_NARROWING)
+_ONE_BY_ONE: Final = {**_ALL, "maxFilesPerTrigger": "1"}
+CIRCUMSTANCES: Final = {
+    "two queries on one log": About(
+        {**_ONE_BY_ONE, TRIGGER: None}, ("second", "pause", "write lost"), ("second query",)
+    ),
+    "a write that is not answered": About(
+        {**_ONE_BY_ONE, "state.path": (f"s3://{STATE}/log", WITHIN)},
+        ("write lost", "write lost", "dies after a write", "dies before a write"),
+    ),
+    "a death between log and checkpoint": About(
+        _ONE_BY_ONE, ("dies at a checkpoint", "dies after a write", "dies after deletions", "kill")
+    ),
+    "backups that are put back": About(
+        _ONE_BY_ONE,
+        ("kill", "stop"),
+        ("backup", "backup", "checkpoint restored", "log restored", "new query"),
+    ),
+    "replaced before it is read": About(
+        {
+            **_ALL,
+            "sqs.queue.url": (None, _QUEUE, _QUEUE),
+            "input.format": ("jsonl", "parquet"),
+            VERSIONS: (None, "kept"),
+            EVENTS: (None, "twice"),
+        },
+        ("replaced before it is read", "replaced before it is read", "kill", "dies at a checkpoint"),
+        names=1,
+    ),
+    "messages of what is under way": About(
+        {**_ONE_BY_ONE, "sqs.queue.url": _QUEUE, EVENTS: (None, "twice"), TRIGGER: None},
+        ("kill", "dies at a checkpoint", "kill worker", "s3", "pause"),
+    ),
+}
+"""By what it is about."""
+_OWN_SHARE: Final = 0.8
 _NAMES: Final = ("in/a.jsonl", "in/b.jsonl", "in/c.jsonl", "in/d/e.jsonl", "z.jsonl", "in/\u00e9 x.jsonl")
 _SIZES: Final = (0, 0, 50, 50, 200)
 # So many times longer are the texts of a large object: it is split.
@@ -128,39 +176,44 @@ def _rows() -> list[dict[str, str | None]]:
 
 
 def frames_scenario(seed: int) -> Scenario:
-    """The scenario of a seed: pairs of options in their order first, then at random."""
+    """The scenario of a seed: pairs of options in their order first, between circumstances."""
     rng = random.Random(f"frames-{seed}")
-    rows = _rows()
+    rows, place, about = _rows(), seed // 2, None
     drawn = {name: rng.choice(each) for name, each in DIMENSIONS.items()}
     drawn |= {name: rng.choice((None, None, drawn[name])) for name in _NARROWING}
-    if seed < len(rows):
-        drawn = rows[seed]
+    if seed % 2:
+        about = CIRCUMSTANCES[list(CIRCUMSTANCES)[place % len(CIRCUMSTANCES)]]
+        own = about.options.items()
+        drawn |= {name: rng.choice(value) if isinstance(value, tuple) else value for name, value in own}
+    elif place < len(rows):
+        drawn = rows[place]
     options = {**FIXED, **{name: value for name, value in drawn.items() if value is not None}}
     if "rows" not in options:
         # Columns alone have schemas.
         options = {name: value for name, value in options.items() if name not in (SCHEMA, "schema.evolution")}
-    objects = tuple(_objects(rng, options))
+    objects = tuple(_objects(rng, options, about))
     return Scenario(
         seed=seed,
         direction="frames",
         options=options,
         topics={},
         records=objects,
-        steps=tuple(_steps(rng, len(objects), options)),
+        steps=tuple(_steps(rng, len(objects), options, about)),
     )
 
 
-def _objects(rng: random.Random, options: Mapping[str, str]) -> Iterator[Given]:
+def _objects(rng: random.Random, options: Mapping[str, str], about: About | None) -> Iterator[Given]:
     """Objects as they are put, one after the other; a name may come again.
 
     What is the time of a record is here how many times longer the texts of the object are than they say.
     """
-    names = rng.sample(_NAMES, rng.choice((1, 3, 5)))
+    few = None if about is None else about.names
+    names = rng.sample(_NAMES[:4] if few else _NAMES, few or rng.choice((1, 3, 5)))
     bad_share = rng.choice((0.0, 0.0, 0.1, 0.4))
     new_share = rng.choice((0.0, 0.0, 0.3)) if "rows" in options else 0.0
     may_be_large = "split.bytes" in options
     for number in range(drawn_count(rng, small=(1, 2, 3, 5), big=(8, 15))):
-        again = rng.random() < rng.choice((0.2, 0.2, 0.7))
+        again = rng.random() < (0.7 if few else rng.choice((0.2, 0.2, 0.7)))
         name = rng.choice(names) if again else f"in/{number:03}-{rng.choice('abc')}.jsonl"
         lines = []
         for row in range(rng.choice((0, 1, 2, 5, 9))):
@@ -173,7 +226,9 @@ def _objects(rng: random.Random, options: Mapping[str, str]) -> Iterator[Given]:
         yield Given(name, 0, None, b"\n".join(lines) + rng.choice((b"\n", b"")), stretch)
 
 
-def _steps(rng: random.Random, objects: int, options: Mapping[str, str]) -> Iterator[Step]:
+def _steps(
+    rng: random.Random, objects: int, options: Mapping[str, str], about: About | None
+) -> Iterator[Step]:
     """Objects come in portions, with faults and operations between them."""
     is_inferred = "rows" in options and SCHEMA not in options
     # From nothing no schema can be inferred.
@@ -190,15 +245,16 @@ def _steps(rng: random.Random, objects: int, options: Mapping[str, str]) -> Iter
             started = True
             yield Step(0.1, "start", {})
         for _ in range(rng.choice((0, 1, 1, 2, 3))):
-            yield from _fault(rng)
-        if rng.random() < 0.4:
-            yield from _operation(rng, options)
+            yield from _fault(rng, about)
+        if rng.random() < (0.6 if about is not None and about.operations else 0.4):
+            yield from _operation(rng, options, about)
         if rng.random() < 0.15:
             yield Step(rng.choice((0.0, 0.1, 3.0)), "delete", {"number": rng.randrange(done)})
 
 
-def _fault(rng: random.Random) -> Iterator[Step]:
-    fault = rng.choice(list(FAULTS))
+def _fault(rng: random.Random, about: About | None) -> Iterator[Step]:
+    is_about = about is not None and rng.random() < _OWN_SHARE
+    fault = rng.choice(about.faults if about is not None and is_about else list(FAULTS))
     after = rng.choice((0.0, 0.01, 0.03, 0.06, 0.1, 0.2, 1.0, 5.0))
     yield Step(after, act_of(fault), dict(FAULTS[fault]))
     if fault in ENDING:
@@ -210,17 +266,24 @@ def act_of(fault: str) -> str:
     return "s3" if "kind" in FAULTS[fault] else fault
 
 
-def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]:
+def _operation(rng: random.Random, options: Mapping[str, str], about: About | None) -> Iterator[Step]:
     """What an operator does; other options, and what is restored, come with a restart."""
     after = rng.choice((0.0, 0.1, 1.0, 4.0))
     kind = rng.random()
+    if about is not None and about.operations and kind < _OWN_SHARE:
+        yield from _life(rng, after, rng.choice(about.operations), options)
+        return
     if kind < 0.35:
         name = rng.choice(CHANGING)
         others = [value for value in DIMENSIONS[name] if value != options.get(name)]
         yield Step(after, "change", {"options": {name: rng.choice(others)}})
         yield from restart(rng)
         return
-    name = rng.choice(_LIVES if kind < 0.7 else list(OPERATIONS))
+    yield from _life(rng, after, rng.choice(_LIVES if kind < 0.7 else list(OPERATIONS)), options)
+
+
+def _life(rng: random.Random, after: float, name: str, options: Mapping[str, str]) -> Iterator[Step]:
+    """One of the operations."""
     if name == "other log" and options["state.path"] == WITHIN:
         # The files of the log of before would be objects like others.
         name = "backup"

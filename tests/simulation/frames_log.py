@@ -67,7 +67,8 @@ class LogFiles:
 
     def last(self) -> int:
         """The last batch, 0 before the first."""
-        return log_files(self._names(), "the log").last
+        self._refresh()
+        return max((one.batch for found in self._found.values() for one in found), default=0)
 
     def about(self) -> LogAbout | None:
         """What it was made for."""

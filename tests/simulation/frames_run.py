@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote_plus, unquote_plus
 
+from headrace.model.errors import FrameRefused
 from spark.frames import discovery_log, log_entries
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, environment
@@ -41,6 +42,8 @@ _SYNC_SECONDS: Final = 0.004
 _END_SECONDS: Final = 1_800.0
 _QUIET_SECONDS: Final = 16.0
 _FIXES: Final = 10
+_MOST_BATCHES: Final = 200
+"""No scenario has as many objects."""
 _ANNOUNCED: Final = "in/"
 CHECKPOINT_AHEAD: Final = "the log is older than the checkpoint"
 OTHER_LOG: Final = "is not of the discovery log at"
@@ -368,7 +371,7 @@ class _FramesCourse(Course):
         kernel = self.made.kernel
         query = self.start()
         deadline, moved, seen = kernel.now + _END_SECONDS, kernel.now, (-1, -1)
-        while not query.is_over and kernel.now < deadline:
+        while not query.is_over and kernel.now < deadline and len(self._kept.offsets) < _MOST_BATCHES:
             kernel.sleep(1.0)
             report = None if query.reader is None else query.reader.reportLatestOffset()
             self.ended.problems = (report["problem"],) if report and "problem" in report else ()
@@ -425,7 +428,10 @@ class _FramesCourse(Course):
         files = self._files()
         about = files.about()
         outcome.existing_before_ms = None if about is None else about.existing_before_ms
-        outcome.logged, outcome.bad_rows = list(files.in_force()), files.bad_rows()
+        try:
+            outcome.logged, outcome.bad_rows = list(files.in_force()), files.bad_rows()
+        except FrameRefused as error:
+            outcome.failures.append(str(error))
 
 
 def _message(bucket: str, named: Mapping[str, Any], at_ms: int, *, meant: str = "") -> str:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -227,16 +228,16 @@ def seeds_until_red(mutation: Mutation, *, seeds: int) -> tuple[int, str] | None
     return seed + 1, first.split(": ", 1)[1]
 
 
-def main() -> None:
+def main(mutations: Mapping[str, Mutation] = MUTATIONS) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutations", description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=200)
     given = parser.parse_args()
-    for name in given.names or MUTATIONS:
-        found = seeds_until_red(MUTATIONS[name], seeds=given.seeds)
+    for name in given.names or mutations:
+        found = seeds_until_red(mutations[name], seeds=given.seeds)
         said = f"none of {given.seeds}" if found is None else f"{found[0]} | {found[1][:110]}"
-        sys.stdout.write(f"| {name} | {MUTATIONS[name].protects} | {said} |\n")
+        sys.stdout.write(f"| {name} | {mutations[name].protects} | {said} |\n")
         sys.stdout.flush()
 
 

@@ -1,0 +1,179 @@
+"""Protections of Spark's source and its log, taken out one at a time.
+
+`python -m tests.simulation.frames_mutations [NAME ..]` prints their table of `docs/simulation.md`.
+"""
+
+from typing import Final
+
+from tests.simulation.mutations import Mutation, main
+
+_LOG: Final = "spark/frames/discovery_log.py"
+_ENTRIES: Final = "spark/frames/log_entries.py"
+_STORE: Final = "spark/frames/log_store.py"
+_STREAM: Final = "spark/frames/running_stream.py"
+_DISCOVERY: Final = "spark/frames/discovery.py"
+_ENDPOINT: Final = "headrace/s3/endpoint.py"
+
+MUTATIONS: Final = {
+    "a name is taken once": Mutation(
+        "frames",
+        "an entry is written where its name is free",
+        _STORE,
+        'Bucket=self._bucket, Key=self._key(name), Body=content, IfNoneMatch="*"',
+        "Bucket=self._bucket, Key=self._key(name), Body=content",
+        ((_STORE, "os.link(written, self._root / name)", "written.replace(self._root / name)"),),
+    ),
+    "who wrote the entry": Mutation(
+        "frames",
+        "an entry that is there already is one's own, or another query's",
+        _LOG,
+        "is_taken = found is None or decode_entry(found, self._place(batch)).writer != self._writer",
+        "is_taken = found is None",
+    ),
+    "an answer that was lost": Mutation(
+        "frames",
+        "an entry whose write was not answered is one's own",
+        _LOG,
+        "is_taken = found is None or decode_entry(found, self._place(batch)).writer != self._writer",
+        "is_taken = True",
+    ),
+    "a name that is free again": Mutation(
+        "frames",
+        "an entry of a batch that has become part of a snapshot is refused",
+        _LOG,
+        "is_taken = compacted_through(self._store.names(KNOWN)) >= batch",
+        "is_taken = False",
+    ),
+    "durable first": Mutation(
+        "frames",
+        "a batch is in the log before Spark learns of it",
+        _LOG,
+        "if self._store.create(entry_name(batch), encode_entry(entry)):",
+        "if batch % 2 or self._store.create(entry_name(batch), encode_entry(entry)):",
+    ),
+    "a batch ahead of the checkpoint": Mutation(
+        "frames",
+        "a batch that Spark does not know comes again as it was, and alone",
+        _STREAM,
+        "if batch < self._log.last:",
+        "if False:",
+    ),
+    "what is known": Mutation(
+        "frames",
+        "a start knows the objects of entries and snapshots",
+        _LOG,
+        "self.known.add_sorted(found)",
+        "self.known.add_sorted([])",
+    ),
+    "in one batch": Mutation(
+        "frames",
+        "an object of a batch waits no longer",
+        _DISCOVERY,
+        "self._waiting.remove(admitted)",
+        "pass",
+    ),
+    "snapshot first": Mutation(
+        "frames",
+        "entries are removed when their snapshot is there",
+        _LOG,
+        "            self._store.create(span.name, encode_snapshot(tables))\n",
+        "            content = encode_snapshot(tables)\n"
+        "            self._store.remove(names)\n"
+        "            self._store.create(span.name, content)\n",
+    ),
+    "messages at the commit": Mutation(
+        "frames",
+        "a message is deleted when its batch is done",
+        _STREAM,
+        "        self._discovery.admit(batch, found)\n",
+        "        self._discovery.admit(batch, found)\n        self._discovery.commit(batch)\n",
+    ),
+    "messages of what waits": Mutation(
+        "frames",
+        "a message waits for the objects that it names",
+        _DISCOVERY,
+        "self._messages.hold(message.id, owed, effects)",
+        "self._messages.hold(message.id, set(), effects)",
+    ),
+    "messages that come twice": Mutation(
+        "frames",
+        "another message of an object of a batch under way waits as well",
+        _DISCOVERY,
+        "        if found.id in self._uncommitted:\n            return found.id\n",
+        "        if found.id in self._uncommitted:\n            return None\n",
+    ),
+    "the content that was found": Mutation(
+        "frames",
+        "every read has If-Match",
+        _ENDPOINT,
+        """, "IfMatch": f'"{self.etag}"'}""",
+        "}",
+    ),
+    "the version that was found": Mutation(
+        "frames",
+        "a read of a version names it",
+        _ENDPOINT,
+        'given["VersionId"] = self.version_id',
+        "pass",
+    ),
+    "versions in snapshots": Mutation(
+        "frames",
+        "a snapshot keeps the versions of objects",
+        _ENTRIES,
+        "[one.version_id for _, one in rows],",
+        "[None for _, one in rows],",
+    ),
+    "whole or not at all": Mutation(
+        "frames",
+        "an object that is gone in the middle fails its batch",
+        "spark/frames/reading.py",
+        "if has_rows or not is_skipped:",
+        "if not is_skipped:",
+    ),
+    "another bucket": Mutation(
+        "frames",
+        "a log is of one bucket and prefix",
+        _LOG,
+        "if (about.bucket, about.prefix) != (bucket, prefix):",
+        "if False:",
+    ),
+    "another log": Mutation(
+        "frames",
+        "an offset names its log",
+        _STREAM,
+        'if offset.get("log") != log.about.id or not isinstance(batch, int):',
+        "if not isinstance(batch, int):",
+    ),
+    "a log older than the checkpoint": Mutation(
+        "frames",
+        "a batch beyond the log's end is refused",
+        _STREAM,
+        "if batch > log.last:",
+        "if False:",
+    ),
+    "the log's own files": Mutation(
+        "frames",
+        "what lies at state.path is not read",
+        _DISCOVERY,
+        "if self._given.is_state(found.id.key):",
+        "if False:",
+    ),
+    "what is there now": Mutation(
+        "frames",
+        "Trigger.AvailableNow waits for the first full listing",
+        _DISCOVERY,
+        "            self._changed.wait_for(is_enough)\n",
+        "            del is_enough\n",
+    ),
+    "messages without number": Mutation(
+        "frames",
+        "messages of batches under way leave room for others",
+        _DISCOVERY,
+        "self._listeners.park(message for message in held if self._messages.park(message))",
+        "del held",
+    ),
+}
+
+
+if __name__ == "__main__":
+    main(MUTATIONS)
