@@ -100,6 +100,7 @@ class Transaction:
     id: str
     epoch: int
     began: float
+    process: Process | None = None
     state: str = "open"
     logs: dict[tuple[str, int], Log] = field(default_factory=dict)
     offsets: dict[str, dict[tuple[str, int], tuple[int, str]]] = field(default_factory=dict)
@@ -240,8 +241,17 @@ class Broker:
         self.require_epoch(transactional_id, epoch)
         running = self._open.get(transactional_id)
         if running is None:
-            running = self._open[transactional_id] = Transaction(transactional_id, epoch, self.kernel.now)
+            running = Transaction(transactional_id, epoch, self.kernel.now, self.kernel.here())
+            self._open[transactional_id] = running
         return running
+
+    def begun(self) -> dict[int, Process | None]:
+        """The slots that have a transaction open in which nothing is written yet, with their workers."""
+        return {
+            int(name.rpartition("-")[2]): one.process
+            for name, one in self._open.items()
+            if name[-1].isdecimal() and not one.logs
+        }
 
     def add_offsets(
         self,

@@ -6,9 +6,29 @@ together are one scenario in some hundreds. Here they are drawn together, with w
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from tests.simulation.scenario import Step
 
 _Option = str | Sequence[str | None] | None
+
+
+class Act(NamedTuple):
+    """A step of a story: so long after the one before it (one of these), what is done with what."""
+
+    after: tuple[float, ...]
+    act: str | tuple[str, ...]
+    given: Mapping[str, Any] = {}
+    """A value that is a tuple is one of these."""
+
+    def drawn(self, rng: random.Random) -> Step:
+        """The step."""
+        given = {
+            name: rng.choice(value) if isinstance(value, tuple) else value
+            for name, value in self.given.items()
+        }
+        act = self.act if isinstance(self.act, str) else rng.choice(self.act)
+        return Step(rng.choice(self.after), act, given)
 
 
 class Circumstance(NamedTuple):
@@ -24,6 +44,20 @@ class Circumstance(NamedTuple):
     """The values that one member of records has, in JSON; empty: as chance has it."""
     orders: tuple[str, ...] = ()
     """In which orders an archive comes, in portions with time between them; empty: as chance has it."""
+    portions: tuple[int, ...] = (2, 3, 4)
+    """In how many an archive comes."""
+    counts: tuple[int, ...] = ()
+    """How many records or objects there are; empty: as chance has it."""
+    rows: tuple[int, ...] = ()
+    """How many each object has; empty: as chance has it."""
+    partitions: tuple[int, ...] = ()
+    """How many the one topic has; empty: as chance has it, of topics too."""
+    gaps: tuple[float, ...] = ()
+    """The seconds between portions of the data; empty: as chance has it."""
+    before: tuple[Act, ...] = ()
+    """What happens before the first of the data comes, in this order; at once a start, where it is empty."""
+    story: tuple[Act, ...] = ()
+    """What happens in this order, once, behind a portion of the data."""
 
     def chosen(self, rng: random.Random, drawn: Mapping[str, str | None]) -> dict[str, str | None]:
         """What was drawn, with the options of this one."""
@@ -55,10 +89,51 @@ _GROUPS: Final[Mapping[str, _Option]] = {
     "errors.tolerance": "all",
     "errors.deadletterqueue.topic.name": "letters",
 }
+_MOMENTS: Final = (0.0, 0.0, 0.0, 0.004, 0.02)
+"""Within and about the calls of a transaction."""
+_START: Final = Act((0.1, 2.0), "start")
 SINK: Final = {
-    "one group sealed, another open": Circumstance(_GROUPS, ("kill", "stop", "kill worker")),
+    "one group sealed, another open": Circumstance(
+        {**_GROUPS, "file.name.template": f"{{{{value:a}}}}/{_OBJECT}"},
+        ("kill", "stop", "kill worker"),
+        kinds=('"p"', '"q"'),
+        counts=(6, 9, 12),
+        partitions=(1, 1, 2),
+        story=(
+            Act((0.0,), "await", {"what": "object"}),
+            Act((0.0, 0.01, 0.1), ("kill", "kill", "kill worker")),
+            _START,
+        ),
+    ),
     "dead letters above an open object": Circumstance(
         {**_GROUPS, "rotate.records": ("3", "7")}, ("kill", "kill worker"), bad_share=0.35
+    ),
+    "left for the leader": Circumstance(
+        {**_GROUPS, "rotate.records": "1", "tasks.max": (None, "1", "3")},
+        ("kill", "kill worker", "stop"),
+        before=(
+            Act((0.0,), "start"),
+            Act((0.0, 0.2), "forbidden", {"operation": "CompleteMultipartUpload", "seconds": (4.0, 20.0)}),
+        ),
+        story=(Act((0.3, 1.0, 3.0), ("kill", "kill worker")), _START),
+    ),
+    "a slot that Spark starts late": Circumstance(
+        {"tasks.max": "3", "exactly.once.support": None},
+        ("starts late", "kill worker"),
+        counts=(4, 6, 9),
+        partitions=(2, 3),
+        before=(Act((0.0,), "start"), Act((0.1,), "starts late", {"count": (1, 2, 3)})),
+        story=(Act((0.0, 1.0), "starts late", {"count": (1, 2, 3)}),),
+    ),
+    "a slot that Spark gives up": Circumstance(
+        _GROUPS,
+        ("executor lost", "kill worker"),
+        counts=(4, 6, 9),
+        story=(
+            Act((0.0,), "await", {"what": "transaction"}),
+            Act(_MOMENTS, "executor lost", {"seconds": (5.2, 6.0, 8.0, 11.0)}),
+            Act((12.0,), "wait"),
+        ),
     ),
     "completions in doubt": Circumstance(
         {**_GROUPS, "file.name.template": f"all/{_OBJECT}"},
@@ -69,11 +144,15 @@ SINK: Final = {
             **_GROUPS,
             "file.name.template": f"all/{_OBJECT}",
             "output.format": ("avro", "parquet"),
-            "rotate.records": ("3", "7"),
+            "rotate.records": "7",
+            "rotate.age.ms": "2000",
             "value.converter.schemas.enable": "false",
         },
         ("kill", "stop"),
         kinds=("1", '"text"'),
+        counts=(4, 6, 9),
+        partitions=(1,),
+        gaps=(0.0, 3.0, 3.0),
     ),
     "events of changed rows": Circumstance(
         {
@@ -104,8 +183,41 @@ RESTORE: Final = {
     "keys that come for some": Circumstance(
         _RESTORED, ("kill", "stop"), bad_share=0.1, orders=("keys of some first",)
     ),
+    "tombstones that come first": Circumstance(
+        _RESTORED, ("kill", "stop"), bad_share=0.4, orders=("tombstones first",), counts=(4, 6)
+    ),
+    "a value that cannot be restored": Circumstance(
+        {
+            **_RESTORED,
+            "archive.records": "5",
+            "archive.tags": "offsets",
+            "restore.tombstones": None,
+            "exactly.once.support": None,
+        },
+        ("kill", "stop"),
+        bad_share=0.2,
+        orders=("spoiled",),
+        portions=(1,),
+        counts=(4, 5, 6),
+    ),
 }
 """By what it is about; its bad share are tombstones."""
+_WORKS: Final[Mapping[str, _Option]] = {
+    "sqs.queue.url": None,
+    "transaction.boundary.records": ("1", "3"),
+    "transaction.boundary.interval.ms": None,
+    "exactly.once.support": None,
+    "max.bytes.per.second": None,
+    "max.pending.objects": None,
+    "object.min.age.ms": None,
+    "job.max.objects": (None, "1"),
+    "job.linger.ms": None,
+    "input.format": ("jsonl", "jsonl", "csv"),
+    "input.archive": None,
+    "initial.inventory": None,
+    "aws.s3.prefix": None,
+    "post.action": None,
+}
 SOURCE: Final = {
     "half read": Circumstance(
         {
@@ -133,6 +245,74 @@ SOURCE: Final = {
             "max.bytes.per.second": None,
         },
         ("pause worker", "pause worker", "second", "pause"),
+    ),
+    "a leader that stops": Circumstance(
+        {**_WORKS, "transaction.boundary.records": "1", "job.max.objects": "1", "tasks.max": "3"},
+        ("pause", "second"),
+        rows=(5, 12, 20),
+        counts=(2, 3, 4),
+        before=(
+            Act((0.0,), "start"),
+            # Its successor has no use for the other slots.
+            Act((0.0,), "change", {"options": ({"tasks.max": "1"}, {"tasks.max": "1"}, {})}),
+            Act((1.0,), "second"),
+        ),
+        story=(
+            Act((0.0,), "await", {"what": "another transaction"}),
+            Act(_MOMENTS, ("pause", "pause", "kill leader"), {"seconds": (11.5, 12.0, 13.0)}),
+            Act((15.0,), "wait"),
+        ),
+    ),
+    "a leader that dies before its tasks": Circumstance(
+        {**_WORKS, "transaction.boundary.records": "1", "job.max.objects": "1", "tasks.max": "3"},
+        ("kill leader", "kill"),
+        rows=(5, 12, 20),
+        counts=(2, 3, 4),
+        story=(
+            Act((0.0,), "await", {"what": "another transaction"}),
+            Act(_MOMENTS, "kill leader", {"seconds": (0.5, 1.0, 3.0)}),
+            Act((0.0,), "change", {"options": ({"tasks.max": "1"}, {})}),
+            Act((0.1,), "start"),
+            Act((4.0,), "wait"),
+        ),
+    ),
+    "a leader that hears late of its end": Circumstance(
+        {**_WORKS, "tasks.max": (None, "1")},
+        ("pause leader", "second"),
+        rows=(5, 12, 20),
+        counts=(1, 2, 4),
+        before=(
+            Act((0.0,), "start"),
+            Act((1.0,), "second"),
+            Act((1.0,), "starts late", {"count": 1, "seconds": (10.7, 11.3, 12.0, 12.7)}),
+        ),
+        story=(
+            Act((0.0,), "await", {"what": "task"}),
+            Act((0.0, 0.05), "pause leader", {"seconds": (12.8, 13.0)}),
+            Act((15.0,), "wait"),
+        ),
+    ),
+    "a slot that Spark gives up": Circumstance(
+        {**_WORKS, "tasks.max": (None, "3")},
+        ("executor lost", "kill worker"),
+        rows=(5, 12, 20),
+        counts=(3, 4, 6),
+        story=(
+            Act((0.0,), "await", {"what": "transaction"}),
+            Act(_MOMENTS, "executor lost", {"seconds": (5.2, 6.0, 8.0, 11.0)}),
+            Act((12.0,), "wait"),
+        ),
+    ),
+    "slots that Spark starts late": Circumstance(
+        _WORKS,
+        ("starts late", "kill worker"),
+        before=(Act((0.0,), "start"),),
+        story=(Act((0.0,), ("stop", "kill")), Act((0.0,), "starts late", {"count": 3})),
+    ),
+    "messages of others": Circumstance(
+        {"sqs.queue.url": "https://sqs.us-east-1.amazonaws.com/1/q", "sqs.max.held": (None, "1")},
+        ("queue away", "kill", "stop"),
+        story=(Act((0.0, 2.0), "foreign messages", {"count": (1, 20, 30)}),),
     ),
     "one key in two buckets": Circumstance(
         {

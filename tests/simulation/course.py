@@ -10,6 +10,7 @@ from tests.simulation.kernel import Process
 from tests.simulation.scenario import Scenario
 
 _NUMBERS: Final = itertools.count(1)
+_AWAIT_SECONDS: Final = 6.0
 # Three tasks one after the other, each of which Spark begins late, and what there is to do besides.
 _END_SECONDS: Final = 1_800.0
 
@@ -75,6 +76,10 @@ class Course:
             "stop": self._stop,
             "pause": self._pause,
             "pause worker": self._pause_worker,
+            "pause leader": self._pause_leader,
+            "kill leader": self._kill_leader,
+            "executor lost": self._executor_lost,
+            "await": self._await,
             "broker away": self._broker_away,
             "commit unanswered": self._commit_unanswered,
             "s3": self._s3,
@@ -179,6 +184,40 @@ class Course:
         workers = self._workers()
         if workers:
             self._stop_for([self.made.kernel.rng.choice(workers)], seconds)
+
+    def _pause_leader(self, seconds: float) -> None:
+        """It stops without its tasks, so long that another one takes the lead."""
+        if self.alive:
+            self._stop_for([self.alive[0].process], seconds)
+
+    def _kill_leader(self, seconds: float) -> None:
+        """It dies without its tasks, which hear of it, and are stopped, only after a time."""
+        for one in self.alive[:1]:
+            self._stop_for(self._workers(), seconds)
+            self.made.kernel.kill(one.process)
+
+    def _executor_lost(self, seconds: float) -> None:
+        """Spark gives a task up, which stops for a time and then works on."""
+        workers = self._workers()
+        in_transaction = self.made.broker.begun().values()
+        workers = [one for one in workers if one in in_transaction] or workers
+        if workers:
+            worker = self.made.kernel.rng.choice(workers)
+            self._stop_for([worker], seconds)
+            worker.is_lost = True
+
+    def _await(self, what: str) -> None:
+        """Wait until this has begun, as far as it does soon."""
+        kernel, made = self.made.kernel, self.made
+        is_so: Callable[[], bool] = {
+            "transaction": lambda: bool(made.broker.begun()),
+            "another transaction": lambda: any(made.broker.begun()),
+            "task": lambda tasks=made.begun_tasks: made.begun_tasks > tasks,  # type: ignore[misc]  # as default
+            "object": lambda: any(made.bucket.objects.values()),
+        }[what]
+        deadline = kernel.now + _AWAIT_SECONDS
+        while not is_so() and kernel.now < deadline:
+            kernel.sleep(0.001)
 
     def _stop_for(self, processes: Sequence[Process], seconds: float) -> None:
         kernel = self.made.kernel

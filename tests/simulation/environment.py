@@ -41,7 +41,6 @@ from tests.simulation.sqs import AsyncS3, Queue, SimulatedSqs, opened
 
 _SLOTS: Final = 2
 _REUSE_SHARE: Final = 0.7
-_LATE_SECONDS: Final = 400.0
 # Files of a run are many and small, and need no disk.
 _MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  # in a folder of its own
 
@@ -74,17 +73,21 @@ class SimulatedJobs:
                 answer.append(error)
             done.set()
 
-        is_late = self._environment.late_starts > 0
-        self._environment.late_starts -= is_late
+        late_seconds = self._environment.late_starts.pop(0) if self._environment.late_starts else 0.0
 
         def late() -> None:
-            kernel.sleep(_LATE_SECONDS)
+            kernel.sleep(late_seconds)
             task()
 
-        kernel.spawn(worker, late if is_late else task, f"task-{group}")
+        self._environment.begun_tasks += 1
+        kernel.spawn(worker, late if late_seconds else task, f"task-{group}")
         while not done.is_set():
             if worker.is_dead:
                 raise JobFailed("the Python worker has died")
+            if worker.is_lost:
+                # Whoever cancels the job does not reach it.
+                self._running.pop(group, None)
+                raise JobFailed("the executor is lost")
             done.wait(0.25)
         self._running.pop(group, None)
         found = answer[0]
@@ -98,7 +101,7 @@ class SimulatedJobs:
         kernel = self._environment.kernel
         workers = self._environment.workers.setdefault(self._driver, [])
         busy = set(map(id, self._running.values()))
-        idle = [one for one in workers if not one.is_dead and id(one) not in busy]
+        idle = [one for one in workers if not (one.is_dead or one.is_lost) and id(one) not in busy]
         if idle and kernel.rng.random() < _REUSE_SHARE:
             return kernel.rng.choice(idle)
         workers.append(kernel.process(f"{self._driver.name}-worker"))
@@ -207,8 +210,10 @@ class Environment:
         self.registry = Registry(self.kernel)
         self.folder = folder
         self.workers: dict[Process, list[Process]] = {}
-        self.late_starts = 0
-        """So many of the next tasks begin late, as where a cluster has no core for them."""
+        self.late_starts: list[float] = []
+        """So late the next tasks begin, as where a cluster has no core for them."""
+        self.begun_tasks = 0
+        """How many tasks Spark has been asked for."""
         self.crashes: list[tuple[str, Exception]] = []
         self.log: list[tuple[float, str, str, dict[str, Any]]] = []
 

@@ -9,6 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicParti
 from tests.simulation.broker import Member, is_visible
 from tests.simulation.network import CALL_SECONDS, Client, Network, Place, SimulatedMessage
 
+_HEARD_SECONDS: Final = (0.001, 0.01, 0.1, 0.3)
 _EOF: Final = KafkaError._PARTITION_EOF  # how the library names its local codes
 
 
@@ -202,6 +203,10 @@ class SimulatedConsumer(Client):
             session = int(self._properties.get("session.timeout.ms", 10_000)) / 1000
             self._member = self._broker.join(self._group, self._topic, process, session, self._instance)
         group, member = self._broker.look(self._group), self._member
+        if member.is_gone or member.generation_told != group.generation:
+            # It hears of it by the answer to a heartbeat, of which there is one in three seconds.
+            self._kernel.sleep(self._kernel.rng.choice(_HEARD_SECONDS))
+            group = self._broker.look(self._group)
         place = TopicPartition(self._topic, 0)
         if member.is_replaced:
             self._member, self._callbacks = None, {}

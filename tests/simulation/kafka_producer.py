@@ -109,6 +109,9 @@ class SimulatedProducer(Client):
         """See Producer."""
         if self._fatal is not None:
             raise self._fatal
+        if self._decided:
+            # The library has its commit asked for again, and nothing else.
+            raise refusal(KafkaError._CONFLICT, retriable=True)  # the library's name
         self._network.call("abort", timeout)
         self._queue.clear()
         self._failure = None

@@ -36,6 +36,8 @@ class Process:
     pid: int
     is_dead: bool = False
     is_stopped: bool = False
+    is_lost: bool = False
+    """Who started it takes it for dead, and it is not."""
     stopped_at: float = 0.0
     wall_skew_ms: int = 0
     held: dict[str, Any] = field(default_factory=dict)

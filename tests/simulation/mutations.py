@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 _ROOT: Final = Path(__file__).parents[2]
 _COPIED: Final = ("headrace", "ingest", "listeners", "spark", "tests/simulation")
-_SECONDS: Final = 900
+_SECONDS: Final = 3600
 
 
 class Mutation(NamedTuple):
@@ -103,6 +103,20 @@ MUTATIONS: Final = {
         "headrace/s3/endpoint.py",
         """, "IfMatch": f'"{self.etag}"'}""",
         "}",
+    ),
+    "the content that was announced, twice": Mutation(
+        "source",
+        "every read has If-Match, and the ETag of its answer is compared",
+        "headrace/s3/endpoint.py",
+        """, "IfMatch": f'"{self.etag}"'}""",
+        "}",
+        (
+            (
+                "headrace/s3/reader/resumable_get.py",
+                "if etag != self._wanted.id.etag or total != self._wanted.size:",
+                "if total != self._wanted.size:",
+            ),
+        ),
     ),
     "fence before reading": Mutation(
         "source",

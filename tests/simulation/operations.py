@@ -20,6 +20,7 @@ from tests.simulation.course import Course
 from tests.simulation.s3 import SimulatedS3
 
 _COMMAND_SECONDS: Final = 40.0
+_LATE_SECONDS: Final = 400.0
 
 
 class Operations:
@@ -89,8 +90,8 @@ class Operations:
 
         kernel.spawn(kernel.process("operator"), allow, "allow")
 
-    def _starts_late(self, count: int) -> None:
-        self._made.late_starts += count
+    def _starts_late(self, count: int, seconds: float = _LATE_SECONDS) -> None:
+        self._made.late_starts += [seconds] * count
 
     def _uploads_ended(self) -> None:
         """A rule of the bucket ends multipart uploads that are under way."""

@@ -100,7 +100,7 @@ def restore_scenario(seed: int) -> Scenario:
     share = rng.choice((0.0, 0.1, 0.4)) if has_tombstones else 0.0
     if about is not None and about.bad_share is not None:
         share = about.bad_share
-    records = tuple(_records(rng, partitions, share))
+    records = tuple(_records(rng, partitions, share, about))
     return Scenario(
         seed=seed,
         direction="restore",
@@ -111,9 +111,12 @@ def restore_scenario(seed: int) -> Scenario:
     )
 
 
-def _records(rng: random.Random, partitions: int, share: float) -> Iterator[Given]:
+def _records(
+    rng: random.Random, partitions: int, share: float, about: Circumstance | None
+) -> Iterator[Given]:
     """Records with keys, and so great a share of tombstones."""
-    for number in range(drawn_count(rng, small=(1, 4, 6), big=(12, 25))):
+    counts = () if about is None else about.counts
+    for number in range(rng.choice(counts) if counts else drawn_count(rng, small=(1, 4, 6), big=(12, 25))):
         value = None if rng.random() < share else b'{"n":%d}' % number
         yield Given(ARCHIVED, rng.randrange(partitions), b"k%d" % number, value, 1_700_000_000_000 + number)
 
@@ -123,7 +126,8 @@ def _steps(rng: random.Random, about: Circumstance | None) -> Iterator[Step]:
     order = rng.choice(("sorted", "random", "values first", "tombstones last"))
     portions, between = rng.choice((1, 1, 2, 4)), (0.0, 0.1, 2.0, 8.0)
     if about is not None:
-        order, portions, between = rng.choice(about.orders), rng.choice((2, 3, 4)), (2.0, 2.0, 8.0, 8.0)
+        order, portions = rng.choice(about.orders), rng.choice(about.portions)
+        between = (2.0, 2.0, 8.0, 8.0)
     if rng.random() < 0.5:
         yield Step(0.0, "start", {})
     for portion in range(portions):

@@ -56,6 +56,7 @@ class _RestoreCourse(Course):
         self._objects: list[str] = []
         self._copied: dict[str, StoredObject] = {}
         self._came: dict[str, float] = {}
+        self._spoiled = ""
         made.bucket.on_taken = self._taken
 
     def prepare(self) -> None:
@@ -91,13 +92,18 @@ class _RestoreCourse(Course):
             elif order == "keys of some first":
                 first = next((key for key in self._objects if ".keys." in key), "")
                 self._objects.sort(key=lambda key: (key != first, ".keys." in key))
+            elif order == "tombstones first":
+                self._objects.sort(key=lambda key: ("tombstone" not in key, ".keys." in key))
+            elif order == "spoiled":
+                self._spoiled = next((key for key in self._objects if not _is_beside(key)), "")
             elif order == "tombstones last":
                 self._objects.sort(key=lambda key: "tombstone" in key)
         size = -(-len(self._objects) // of)
         for key in self._objects[portion * size : (portion + 1) * size]:
             one = archive[key]
+            body = _spoiled(one.body) if key == self._spoiled else one.body
             stored = StoredObject(
-                one.body, one.etag, dict(one.metadata), made.bucket.now_ms(), tags=dict(one.tags)
+                body, one.etag, dict(one.metadata), made.bucket.now_ms(), tags=dict(one.tags)
             )
             made.bucket.put(INCOMING, key, stored, "put")
             self._copied[key] = stored
@@ -146,6 +152,17 @@ class _RestoreCourse(Course):
         """See Course."""
         super().collect()
         self._outcome.restored = self._partitions()
+
+
+def _spoiled(body: bytes) -> bytes:
+    """As long as before, and of its rows the first is none."""
+    first, *others = body.splitlines()
+    return b"\n".join([b"x" * len(first), *others, b""])
+
+
+def _is_beside(key: str) -> bool:
+    """Whether an object holds keys, of values or of tombstones."""
+    return ".keys." in key or "tombstone" in key
 
 
 def numbers_in(body: bytes) -> list[int]:

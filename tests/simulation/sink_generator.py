@@ -117,6 +117,8 @@ def sink_scenario(seed: int) -> Scenario:
     rng = random.Random(f"sink-{seed}")
     chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, SINK)
     topics = {f"events{number}": rng.choice((1, 1, 2, 3)) for number in range(rng.choice((1, 1, 2)))}
+    if about is not None and about.partitions:
+        topics = {"events0": rng.choice(about.partitions)}
     options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, _WITH)
     records = tuple(records_of(rng, topics, options, about))
     return Scenario(
@@ -138,6 +140,9 @@ FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "stop": {},
     "second": {},
     "pause": {"seconds": 15.0},
+    "pause leader": {"seconds": 13.0},
+    "kill leader": {"seconds": 3.0},
+    "executor lost": {"seconds": 6.0},
     "broker away": {"seconds": 8.0},
     "commit unanswered": {"count": 1},
     "s3": {"kind": "503", "count": 3},
@@ -201,6 +206,9 @@ def _operation(rng: random.Random, options: Mapping[str, str], topics: Mapping[s
         yield Step(rng.choice((0.1, 12.0)), "start", {})
 
 
+_GAPS: Final = (0.0, 0.0, 0.05, 0.05, 0.3, 2.0, 2.0, 11.0)
+
+
 def _steps(
     rng: random.Random,
     records: int,
@@ -209,22 +217,37 @@ def _steps(
     about: Circumstance | None,
 ) -> Any:
     """Records in portions, with faults and operations between them; at the end all is made well again."""
-    yield Step(0.0, "start", {})
-    done = 0
+    yield from first_steps(rng, about)
+    done, story = 0, story_of(rng, about)
     while done < records:
         end = min(records, done + rng.choice((1, 3, 8, 30) if about is None else (1, 3, 5)))
-        how = rng.choice(("plain", "plain", "committed", "aborted", "held"))
-        yield Step(
-            rng.choice((0.0, 0.0, 0.05, 0.05, 0.3, 2.0, 2.0, 11.0)),
-            "produce",
-            {"begin": done, "end": end, "how": how},
-        )
+        if story:
+            # Most at once: a story is about what is there.
+            end = max(end, records - rng.choice((0, 0, 2)))
+        how = "plain" if story else rng.choice(("plain", "plain", "committed", "aborted", "held"))
+        gaps = about.gaps if about is not None and about.gaps else _GAPS
+        yield Step(rng.choice(gaps), "produce", {"begin": done, "end": end, "how": how})
         done = end
-        for _ in range(rng.choice((0, 0, 1, 1, 2))):
+        yield from story
+        has_story, story = bool(story), ()
+        for _ in () if has_story else range(rng.choice((0, 0, 1, 1, 2))):
             after = rng.choice((0.0, 0.01, 0.03, 0.1, 0.2, 1.0, 5.0))
             yield from fault_steps(rng, after, FAULTS, about)
         if rng.random() < 0.2:
             yield from _operation(rng, options, topics)
+
+
+def first_steps(rng: random.Random, about: Circumstance | None) -> Iterator[Step]:
+    """What happens before there is anything to do."""
+    if about is None or not about.before:
+        yield Step(0.0, "start", {})
+    else:
+        yield from (act.drawn(rng) for act in about.before)
+
+
+def story_of(rng: random.Random, about: Circumstance | None) -> tuple[Step, ...]:
+    """The steps that a circumstance has in an order of their own."""
+    return () if about is None else tuple(act.drawn(rng) for act in about.story)
 
 
 def fault_steps(
@@ -233,8 +256,11 @@ def fault_steps(
     """One of the faults, mostly one of the circumstance, and a start where it ends a process."""
     is_about = about is not None and rng.random() < _OWN_SHARE
     fault = rng.choice(about.faults) if about is not None and is_about else rng.choice(list(faults))
+    if fault == "starts late":
+        yield Step(after, fault, {"count": rng.choice((1, 2, 3))})
+        return
     yield Step(after, act_of(fault, faults), dict(faults[fault]))
-    if fault in ("kill", "stop"):
+    if fault in ("kill", "kill leader", "stop"):
         yield Step(rng.choice((0.1, 2.0, 12.0)), "start", {})
     if fault == "pause worker" and is_about:
         # As long as it takes until another worker has its slot, and the first comes back beside it.

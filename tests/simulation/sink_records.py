@@ -84,7 +84,8 @@ def records_of(
     bad_share = rng.choice((0.0, 0.0, 0.05, 0.3))
     if about is not None and about.bad_share is not None:
         bad_share = about.bad_share
-    for number in range(drawn_count(rng, small=(1, 2, 4, 6), big=(12, 30))):
+    counts = () if about is None else about.counts
+    for number in range(rng.choice(counts) if counts else drawn_count(rng, small=(1, 2, 4, 6), big=(12, 30))):
         topic = rng.choice(list(topics))
         roll = rng.random()
         if roll < bad_share:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
-from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps
+from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps, first_steps, story_of
 from tests.support.inventory import KEY
 
 INCOMING: Final = "incoming"
@@ -114,6 +114,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     # An inventory is of one bucket.
     "other bucket": {"options": {"aws.s3.bucket.name": SECOND, "initial.inventory": None}},
     "bucket denied": {"bucket": SECOND, "seconds": 20.0},
+    "foreign messages": {"count": 14},
 }
 _BUCKET: Final = "aws.s3.bucket.name"
 # What a connector may be given while objects are half read.
@@ -180,14 +181,16 @@ def _objects(rng: random.Random, about: Circumstance | None, *, several: bool) -
     few = None if about is None else about.names
     names = rng.sample(_NAMES, few or rng.choice((1, 3, 6)))
     bad_share = rng.choice((0.0, 0.0, 0.1, 0.4))
-    for number in range(drawn_count(rng, small=(1, 2, 3), big=(8, 15))):
+    counts = () if about is None else about.counts
+    for number in range(rng.choice(counts) if counts else drawn_count(rng, small=(1, 2, 3), big=(8, 15))):
         name = (
             rng.choice(names)
             if rng.random() < (0.7 if few else 0.2)
             else f"in/{number:03}-{rng.choice('abc')}.jsonl"
         )
         lines = []
-        for row in range(rng.choice((0, 1, 2, 5, 12))):
+        rows = about.rows if about is not None and about.rows else (0, 1, 2, 5, 12)
+        for row in range(rng.choice(rows)):
             bad = rng.random() < bad_share
             lines.append(
                 rng.choice((b"no JSON", b"{", b"\xff"))
@@ -211,21 +214,26 @@ def _steps(
     started = rng.random() < (0.2 if "initial.inventory" in options else 0.7)
     if rng.random() < 0.2:
         yield Step(0.0, "limit", {"topic": rng.choice((TOPIC, LETTERS)), "size": 700})
+    story = story_of(rng, about)
+    started = started or bool(story)
     if started:
-        yield Step(0.0, "start", {})
+        yield from first_steps(rng, about)
     done = 0
     while done < objects:
         end = min(objects, done + rng.choice((1, 2, 5)))
-        yield Step(
-            rng.choice((0.0, 0.05, 0.3, 2.0, 6.0)),
-            "put",
-            {"begin": done, "end": end, "late": rng.choice((0.0, 0.0, 3.0, 70.0))},
-        )
+        if story:
+            # Most at once: a story is about what is there.
+            end = max(end, objects - rng.choice((0, 0, 1)))
+        late = 0.0 if story else rng.choice((0.0, 0.0, 3.0, 70.0))
+        after = rng.choice((0.0, 0.05, 0.3, 2.0, 6.0))
+        yield Step(after, "put", {"begin": done, "end": end, "late": late})
         done = end
         if not started:
             started = True
             yield Step(0.1, "start", {})
-        for _ in range(rng.choice((0, 0, 1, 1, 2))):
+        yield from story
+        has_story, story = bool(story), ()
+        for _ in () if has_story else range(rng.choice((0, 0, 1, 1, 2))):
             after = rng.choice((0.0, 0.02, 0.05, 0.1, 0.2, 1.0, 5.0))
             yield from fault_steps(rng, after, SOURCE_FAULTS, about)
         if rng.random() < 0.3:

@@ -20,6 +20,8 @@ from tests.support.inventory import Inventory, InventoryRow, inventory
 
 # Behind the numbers of all rows of scenarios.
 _REPLACED = 1000
+# More often than a queue that is empty is noticed as such.
+_FOREIGN_SECONDS = 2.4
 
 
 @dataclass
@@ -90,6 +92,7 @@ class _SourceCourse(Course):
             "put": self._upload,
             "delete": self._delete,
             "queue away": self._queue_away,
+            "foreign messages": self._foreign_messages,
             "limit": self._limit,
         }
         operations = self._operations.acts()
@@ -196,6 +199,12 @@ class _SourceCourse(Course):
             if place in known:
                 self._touched.add(known.pop(place))
         self.made.bucket.objects[place[0]].pop(place[1], None)
+
+    def _foreign_messages(self, count: int) -> None:
+        """The queue has some of a bucket that is none of this connector's, which come one after the other."""
+        for number in range(count):
+            after = 0.0 if self.calm else number * _FOREIGN_SECONDS
+            self.made.queue.announce("elsewhere", "in/x.jsonl", etag="0" * 32, size=1, after=after)
 
     def _queue_away(self, seconds: float) -> None:
         self.made.queue.down_until = self.made.kernel.now + seconds

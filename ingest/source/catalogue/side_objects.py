@@ -192,10 +192,13 @@ class SideObjects:
         """Learn from the ledger which kinds the topic had: a post-action may have taken them since."""
         last = f"{place.folder}\U0010ffff"
         for object_id, entry in islice(self._ledger.scan(bucket, place.folder, last), _RECALLED):
-            kinds = {self._kind(side.key) for side in entry.sides} | {self._kind(object_id.key)}
+            kinds = {self._kind(side.key) for side in entry.sides}
             if entry.tombstones:
                 kinds.add("keys")
             self._shown.setdefault(place.folder, set()).update(kind for kind in kinds if kind)
+            known = self._route(object_id.key)
+            if known is not None and known.archive is not None:
+                self._shows(known.archive)
 
     def _wanted(self, place: ArchivePlace) -> set[str]:
         """The kinds that the topic has shown; all, before an object of it has waited to the end.
