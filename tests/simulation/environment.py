@@ -214,17 +214,19 @@ class Environment:
         """So late the next tasks begin, as where a cluster has no core for them."""
         self.begun_tasks = 0
         """How many tasks Spark has been asked for."""
+        self._settings: dict[str, Settings] = {}
+        """By their text: they never change, and most processes of a run have the same."""
         self.crashes: list[tuple[str, Exception]] = []
         self.log: list[tuple[float, str, str, dict[str, Any]]] = []
 
     def settings(self, configuration: Mapping[str, str]) -> Settings:
         """The settings of a configuration as a user would write it."""
-        return load(
-            json.dumps(configuration),
-            kind="json",
-            environment={},
-            read_file=lambda path: Path(path).read_text(),
-        )
+        text = json.dumps(configuration)
+        if text not in self._settings:
+            self._settings[text] = load(
+                text, kind="json", environment={}, read_file=lambda path: Path(path).read_text()
+            )
+        return self._settings[text]
 
     def note(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """A processor of structlog: keep the line, and show none."""

@@ -218,7 +218,7 @@ def _steps(
 ) -> Any:
     """Records in portions, with faults and operations between them; at the end all is made well again."""
     yield from first_steps(rng, about)
-    done, story = 0, story_of(rng, about)
+    done, story, current = 0, story_of(rng, about), dict(options)
     while done < records:
         end = min(records, done + rng.choice((1, 3, 8, 30) if about is None else (1, 3, 5)))
         if story:
@@ -234,7 +234,17 @@ def _steps(
             after = rng.choice((0.0, 0.01, 0.03, 0.1, 0.2, 1.0, 5.0))
             yield from fault_steps(rng, after, FAULTS, about)
         if rng.random() < 0.2:
-            yield from _operation(rng, options, topics)
+            yield from noted(_operation(rng, current, topics), current)
+
+
+def noted(steps: Iterator[Step], current: dict[str, str]) -> Iterator[Step]:
+    """The steps; `current` has the options of what is started behind them."""
+    for step in steps:
+        for name, value in step.given.get("options", {}).items():
+            current.pop(name, None)
+            if value is not None:
+                current[name] = value
+        yield step
 
 
 def first_steps(rng: random.Random, about: Circumstance | None) -> Iterator[Step]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
-from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps, first_steps, story_of
+from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps, first_steps, noted, story_of
 from tests.support.inventory import KEY
 
 INCOMING: Final = "incoming"
@@ -215,6 +215,7 @@ def _steps(
     if rng.random() < 0.2:
         yield Step(0.0, "limit", {"topic": rng.choice((TOPIC, LETTERS)), "size": 700})
     story = story_of(rng, about)
+    current = dict(options)
     started = started or bool(story)
     if started:
         yield from first_steps(rng, about)
@@ -237,7 +238,7 @@ def _steps(
             after = rng.choice((0.0, 0.02, 0.05, 0.1, 0.2, 1.0, 5.0))
             yield from fault_steps(rng, after, SOURCE_FAULTS, about)
         if rng.random() < 0.3:
-            yield from _operation(rng, options)
+            yield from noted(_operation(rng, current), current)
         if rng.random() < 0.15:
             yield Step(rng.choice((0.0, 0.1, 3.0)), "delete", {"number": rng.randrange(done)})
 
