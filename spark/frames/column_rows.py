@@ -15,7 +15,7 @@ import pyarrow.json as pj
 
 from headrace.model.columns import Column
 from spark.frames.options import Evolution
-from spark.frames.schema import METADATA, RESCUED, Unfit, finished, fitted, type_of
+from spark.frames.schema import METADATA, RESCUED, Unfit, finished, fitted, type_of_json
 
 _BRACE: Final = ord("{")
 _RAW_ROW: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -165,9 +165,7 @@ class ColumnReader:
             rescued.append(_rescue_text({**misfits, **unknown}) if self._has_rescue else None)
             kept.append(row)
         if new:
-            raise NewColumns(
-                [(name, finished(type_of(msgspec.json.decode(raw)))) for name, raw in new.items()]
-            )
+            raise NewColumns([(name, type_of_json(raw)) for name, raw in new.items()])
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
         return Columns(
             arrays,

@@ -154,12 +154,20 @@ def merged_schema(
     return list(types.items())
 
 
+# A number that no double holds is one all the same: its column has doubles, which it does not fit.
+_ANY_DECODER: Final = msgspec.json.Decoder(float_hook=float)
+
+
+def type_of_json(raw: bytes) -> Any:
+    """The type of a column of which nothing but this JSON value is known."""
+    return finished(type_of(_ANY_DECODER.decode(raw)))
+
+
 def columns_of_rows(rows: Iterable[bytes]) -> list[tuple[str, Any]]:
     """The columns of rows of JSON in the order in which they appear; what is no object has none."""
     found: dict[str, Any] = {}
-    decoder = msgspec.json.Decoder()
     for row in rows:
-        value = decoder.decode(row)
+        value = _ANY_DECODER.decode(row)
         if isinstance(value, dict):
             for name, each in value.items():
                 found[name] = merged(found.get(name, pa.null()), type_of(each))
@@ -197,7 +205,11 @@ def fitted(raw: bytes, kind: Any, *, is_text: bool = False) -> Any:
         return _DECODER.decode(raw) if raw.startswith(b'"') else raw.decode()
     if pa.types.is_decimal(kind):
         return _decimal(raw.strip(b'"'), kind)
-    value = _DECODER.decode(raw)
+    try:
+        value = _DECODER.decode(raw)
+    except msgspec.ValidationError as error:
+        # A number that no double holds.
+        raise Unfit from error
     return _fitted_value(value, kind, is_text=is_text)
 
 

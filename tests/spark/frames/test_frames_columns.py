@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headrace.model.columns import column_of
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns
 from spark.frames.options import Evolution
+from spark.frames.schema import columns_of_rows
 
 _SCHEMA = [
     pa.field("id", pa.int64()),
@@ -83,6 +84,21 @@ def test_a_value_that_does_not_fit_is_rescued_as_it_was() -> None:
         (None, "a", '{"id":1.50}'),
         (2, None, None),
     ]
+
+
+def test_a_number_that_no_double_holds_is_rescued() -> None:
+    """The rest of the row is there, and a new column of it is one of doubles."""
+    fields = [pa.field("price", pa.float64()), pa.field("name", pa.string())]
+    found = reader(fields=fields).of_json(lines(b'{"price":1e999,"name":1e999}', {"price": 2}))
+
+    assert rows_of(found, fields) == [
+        {"price": None, "name": "1e999", "rescued": '{"price":1e999}'},
+        {"price": 2.0, "name": None, "rescued": None},
+    ]
+    assert columns_of_rows([b'{"price":1e999}']) == [("price", pa.float64())]
+    with pytest.raises(NewColumns) as raised:
+        reader(fields=fields, evolution=Evolution.FAIL).of_json(lines(b'{"new":[-1e999]}'))
+    assert raised.value.columns == [("new", pa.list_(pa.float64()))]
 
 
 @pytest.mark.parametrize("evolution", [Evolution.FAIL, Evolution.ADD])
