@@ -151,18 +151,19 @@ def json_batches(
 
 
 def _are_all_records(block: LineBlock, options: DecodeOptions) -> bool:
-    """True when an archive's reader of rows has taken up all of the block's lines: they are parsed once.
+    """True when who takes the rows has read all of the block's lines already: they are parsed once.
 
-    False, too, where there is no such reader, or where lines are blank or have white space around.
+    False, too, where that reads no lines, or where lines are blank or have white space around.
     """
-    if options.archive is None:
-        return False
-    reader = options.archive.text
+    fit = options.fit
+    if options.archive is not None:
+        reader = options.archive.text
+        fit = reader.fit if isinstance(reader, LineReader) else None
     lengths = block.ends - block.starts
-    if not isinstance(reader, LineReader) or not bool((lengths > 0).all()):
+    if fit is None or not bool((lengths > 0).all()):
         return False
     lines = Column(buffer=block.buffer, starts=block.starts, lengths=lengths)
-    return are_all_rows(block.buffer, lines, reader.fit)
+    return are_all_rows(block.buffer, lines, fit)
 
 
 def trimmed(block: LineBlock, starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:

@@ -75,7 +75,11 @@ class ColumnReader:
         self._refuses_new = is_inferred and evolution is not Evolution.RESCUE
         self._sees_new = has_rescue or self._refuses_new
         self._is_text = is_text
-        self._parse = self._parse_options()
+        self._parse = self._parse_options("infer" if self._sees_new else "ignore")
+        # Within lists and structs NaN would not be seen.
+        is_flat = not any(pa.types.is_nested(field.type) for field in fields)
+        self._strict = self._parse_options("error") if is_flat else None
+        self._taken: tuple[Column, list[Any]] | None = None
 
     @property
     def wanted(self) -> frozenset[str] | None:
@@ -88,12 +92,44 @@ class ColumnReader:
     def of_json(self, values: Column) -> Columns:
         """The columns of these rows; NewColumns where the schema refuses what it does not have."""
         if len(values):
-            arrays = self._at_once(values)
+            arrays = self._of_taken(values) or self._at_once(values, self._parse)
             if arrays is not None:
                 return Columns(arrays, None)
         return self._row_by_row(values)
 
-    def _parse_options(self) -> Any | None:
+    def fit(self, lines: Column) -> bool:
+        """As a LineReader has it: True when the lines are JSON, and `of_json` has their columns already.
+
+        Arrow takes two kinds of text that are not JSON: NaN and Infinity, which show where all members are
+        columns, and any depth, of which columns without members have none.
+        """
+        if self._strict is None:
+            return False
+        arrays = self._at_once(lines, self._strict)
+        if arrays is None or not all(map(_is_finite, arrays)):
+            # Such lines seldom come alone: others are not read twice for them.
+            self._strict = None
+            return False
+        self._taken = lines, arrays
+        return True
+
+    def _of_taken(self, values: Column) -> list[Any] | None:
+        """The columns of these rows where `fit` has read them."""
+        if self._taken is None:
+            return None
+        lines, arrays = self._taken
+        first = int(np.searchsorted(lines.starts, values.starts[0]))
+        part = slice(first, first + len(values))
+        if values.buffer is lines.buffer and (
+            np.array_equal(lines.starts[part], values.starts)
+            and np.array_equal(lines.lengths[part], values.lengths)
+        ):
+            return [array.slice(first, len(values)) for array in arrays]
+        # Rows are not as they lie in the object, so they are read in vain.
+        self._strict = self._taken = None
+        return None
+
+    def _parse_options(self, about_others: str) -> Any | None:
         """What Arrow needs to know; None where it has no way to read a column's type from JSON."""
         read = []
         for field in self._fields:
@@ -106,21 +142,21 @@ class ColumnReader:
         return pj.ParseOptions(
             explicit_schema=pa.schema(read),
             newlines_in_values=False,
-            unexpected_field_behavior="infer" if self._sees_new else "ignore",
+            unexpected_field_behavior=about_others,
         )
 
-    def _at_once(self, values: Column) -> list[Any] | None:  # noqa: PLR0911  # each a reason to look closer
+    def _at_once(self, values: Column, options: Any | None) -> list[Any] | None:  # noqa: PLR0911  # each a reason to look closer
         """The columns as Arrow reads them; None where rows have to be looked at one by one."""
         octets = np.frombuffer(values.buffer, np.uint8)
         # Arrow 26 ends the process at a row that is `null`, so what is no object is kept from it.
-        if self._parse is None or bool((values.lengths <= 0).any()):
+        if options is None or bool((values.lengths <= 0).any()):
             return None
         if not bool((octets[values.starts] == _BRACE).all()):
             return None
         content = _lines(values)
         reading = pj.ReadOptions(use_threads=False, block_size=len(content) + 1)
         try:
-            table = pj.read_json(pa.BufferReader(content), read_options=reading, parse_options=self._parse)
+            table = pj.read_json(pa.BufferReader(content), read_options=reading, parse_options=options)
         except pa.ArrowException:
             return None
         if table.num_rows != len(values):
@@ -313,6 +349,13 @@ def _lines(values: Column) -> bytes | memoryview:
     return b"\n".join(
         bytes(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     )
+
+
+def _is_finite(array: Any) -> bool:
+    """True when no value is NaN or infinite."""
+    if not pa.types.is_floating(array.type):
+        return True
+    return pc.all(pc.is_finite(array)).as_py() is not False
 
 
 def _combined(column: Any) -> Any:

@@ -113,7 +113,6 @@ class _Reading:
         self._partition = partition
         self._schema = task.schema
         self._has_metadata = METADATA in task.schema.names
-        self.decoding = Decoding(settings.shared.format, TopicLimits(_NoBroker()))
         self.is_ranged = (
             settings.rows is Rows.COLUMNS and settings.shared.format.input_format is InputFormat.AUTO
         )
@@ -123,6 +122,8 @@ class _Reading:
         self._text_reader: ColumnReader | None = None
         if settings.rows is Rows.COLUMNS:
             self._reader = self._column_reader(is_text=False)
+        fit = None if self._reader is None else self._reader.fit
+        self.decoding = Decoding(settings.shared.format, TopicLimits(_NoBroker()), fit=fit)
 
     def split(self, source: S3Source, split: Split) -> Iterator[Any]:
         """The rows of one split."""

@@ -1,6 +1,6 @@
 """What a format needs to know of the settings and the object, and where the object's rows go."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
@@ -23,7 +23,7 @@ from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject
 from headrace.model.objects import SideObject
 from headrace.model.positions import JoinedPosition
-from headrace.model.rows import RecordTarget, RowBatch
+from headrace.model.rows import Column, RecordTarget, RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.names.archive_names import NamePart
 from headrace.options.choices import InputFormat, RestorePartition
@@ -34,12 +34,18 @@ from headrace.s3.reader import S3Source
 
 
 class Decoding:
-    """The settings of one format, applied to the works of a batch."""
+    """The settings of one format, applied to the works of a batch; `fit` as in DecodeOptions."""
 
     def __init__(
-        self, settings: FormatSettings, limits: TopicLimits, transforms: TransformChain = NO_TRANSFORMS
+        self,
+        settings: FormatSettings,
+        limits: TopicLimits,
+        transforms: TransformChain = NO_TRANSFORMS,
+        *,
+        fit: Callable[[Column], bool] | None = None,
     ) -> None:
         self._settings = settings
+        self._fit = fit
         self._transforms = SourceRecords(transforms, settings) if transforms else None
         self._limits = limits
         self._glue = None if settings.glue is None else _glue(settings.glue)
@@ -168,6 +174,7 @@ class Decoding:
             topic_max_bytes=self._limits.of(split.route.topic),
             members=constant_members(split.route, self._settings),
             glue=self._glue,
+            fit=self._fit,
         )
 
 

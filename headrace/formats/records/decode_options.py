@@ -7,6 +7,7 @@ from uuid import UUID
 
 from headrace.formats.record_columns import ArrowReader, RowShape, TextReader, ToJson
 from headrace.formats.row_content import RowFormat
+from headrace.model.columns import Column
 from headrace.model.positions import MemberPosition, PlainPosition, Position
 from headrace.names.archive_names import ArchiveName
 from headrace.options.restoring import RestoreOptions
@@ -61,7 +62,8 @@ class DecodeOptions:
     the same for all rows add to each record when it is measured, and `topic_max_bytes` the topic's own limit
     where it is the lower one. `archive` says how rows of an archive become records. `members` are what each
     JSON object of a value gets at its end, as in an object of JSON. `member` is what the rows are of, where
-    they are in a zip or tar. `glue` has the schemas of values in Glue's framing.
+    they are in a zip or tar. `glue` has the schemas of values in Glue's framing. `fit` reads lines of JSON
+    at once as who takes the rows wants them, see `LineReader.fit`.
     """
 
     format: FormatSettings
@@ -72,6 +74,7 @@ class DecodeOptions:
     members: bytes = b""
     glue: GlueVersions | None = None
     member: PackedMember | None = None
+    fit: Callable[[Column], bool] | None = None
 
     @property
     def record_max_bytes(self) -> int:

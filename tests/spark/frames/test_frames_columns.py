@@ -1,17 +1,23 @@
 """Rows of JSON and batches of Arrow as columns: what fits, what is rescued, what is bad."""
 
 import json
+from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.formats import json_batches, jsonl
 from headrace.model.columns import column_of
+from headrace.options.choices import InputFormat
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns
 from spark.frames.options import Evolution
 from spark.frames.schema import columns_of_rows
+from tests.headrace.formats.decode_options import decode_options
+from tests.headrace.formats.memory_source import MemorySource
 
 _SCHEMA = [
     pa.field("id", pa.int64()),
@@ -176,3 +182,132 @@ def test_batches_of_arrow() -> None:
     strict = reader(has_rescue=False, is_inferred=False).of_arrow(batch)
     assert [bad.row for bad in strict.bad] == [1]
     assert strict.arrays[0].to_pylist() == [1, None]
+
+
+# -- lines of JSON that Arrow has read before anything else checks them --------------------------------------
+
+_FLAT = [
+    pa.field("id", pa.int64()),
+    pa.field("name", pa.string()),
+    pa.field("price", pa.float64()),
+    pa.field("flag", pa.bool_()),
+    pa.field("at", pa.timestamp("us", "UTC")),
+]
+_LINE = b'{"id":12,"name":"a\\ud83d\\ude00b","price":-1.5e3,"flag":true,"at":"2026-01-02T03:04:05Z"}'
+
+
+def read(content: bytes, made: ColumnReader, *, is_fit: bool) -> tuple[list[Any], list[Any]]:
+    """The rows of an object of lines with their positions, and what is said of the bad ones."""
+    found: list[Any] = []
+    bad: list[Any] = []
+    options = replace(decode_options(InputFormat.JSONL), fit=made.fit if is_fit else None)
+    for batch in jsonl.decode(MemorySource(content), None, options=options):
+        bad += [(each.position, each.reason, each.message) for each in batch.bad]
+        if len(batch):
+            columns = made.of_json(batch.values)
+            bad += [(batch.positions(each.row), "not_columns", each.message) for each in columns.bad]
+            found += rows_of(columns, _FLAT)
+    return found, bad
+
+
+def flat(*, has_rescue: bool) -> ColumnReader:
+    """A reader of columns without members."""
+    return reader(fields=_FLAT, has_rescue=has_rescue, is_inferred=has_rescue)
+
+
+@pytest.mark.parametrize("has_rescue", [True, False])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"price":NaN}',
+        b'{"price":-Infinity}',
+        b'{"price":Inf}',
+        b'{"price":1e999}',
+        b'{"other":NaN}',
+        b'{"other":' + b"[" * 2000 + b"]" * 2000 + b"}",
+        b'{"name":"\\ud800"}',
+        b'{"name":"\\uDC00"}',
+        b'{"name":"\\ud800\\u0041"}',
+        b'{"name":"\\ud83d\\ud83d"}',
+        b'{"name":"\\udc00\\ud800"}',
+        b'{"name":"\\ud83d\\ude00 \\ud83dx"}',
+        b'{"name":"\\ud83d\\ude00 \\n \\\\ \\u0000"}',
+        b'{"name":"\\x"}',
+        b'{"na\\u006de":"\\ud83d\\ude00"}',
+        b'{"name":"\xff"}',
+        b'{"name":"\x01"}',
+        b'{"id":1}{"id":2}',
+        b'{"id":1,\n"name":"x"}',
+        b'{"id":1}\n\n{"id":2}',
+        b'{"id":1} \r\n {"id":2}',
+        b'{"id":1,"id":2}',
+        b'{"id":1.0}',
+        b'{"id":01}',
+        b'{"price":1.}',
+        b'{"price":.5}',
+        b'{"flag":0}',
+        b'{"flag":{}}',
+        b'{"name":7}',
+        b'{"name":[1]}',
+        b"null",
+        b"[]",
+        b"7",
+        b"{}",
+        b"{",
+        b"",
+    ],
+)
+def test_lines_that_arrow_has_read_are_what_checked_lines_are(line: bytes, has_rescue: bool) -> None:
+    """The same rows, rescued texts and bad rows, with good lines around."""
+    content = b"\n".join([_LINE, line, _LINE, b""])
+
+    at_once = read(content, flat(has_rescue=has_rescue), is_fit=True)
+
+    assert at_once == read(content, flat(has_rescue=has_rescue), is_fit=False)
+
+
+def test_no_changed_byte_makes_arrow_take_what_is_not_json() -> None:
+    """Each byte of a line in turn is another one."""
+    others = b'\x00\t\n\r "{}[],:\\/+-.01eEINntu\x7f\x80\xff'
+    for at in range(len(_LINE)):
+        for other in others:
+            line = _LINE[:at] + bytes([other]) + _LINE[at + 1 :]
+            content = line + b"\n" + _LINE + b"\n"
+            at_once = read(content, flat(has_rescue=True), is_fit=True)
+
+            assert at_once == read(content, flat(has_rescue=True), is_fit=False), line
+
+
+@given(st.lists(_VALUES, min_size=1, max_size=5))
+def test_rows_that_arrow_has_read_are_what_checked_rows_are(rows: list[dict[str, Any]]) -> None:
+    """Whatever the rows are."""
+    content = b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
+
+    assert read(content, flat(has_rescue=True), is_fit=True) == read(
+        content, flat(has_rescue=True), is_fit=False
+    )
+
+
+def test_lines_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Arrow, also where a block has more rows than a batch."""
+    monkeypatch.setattr(json_batches, "are_all_json", lambda *_: pytest.fail("parsed twice"))
+    monkeypatch.setattr(json_batches, "BATCH_ROWS", 3)
+    made = flat(has_rescue=True)
+    rows = [b'{"id":%d}' % number for number in range(10)]
+    content = b"\n".join([*rows, b""])
+    at_once = Mock(side_effect=made._at_once)
+    monkeypatch.setattr(made, "_at_once", at_once)
+
+    found, bad = read(content, made, is_fit=True)
+
+    assert [row["id"] for row in found] == list(range(10))
+    assert (bad, at_once.call_count) == ([], 1)
+
+
+def test_a_column_that_is_passed_over_ends_reading_at_once() -> None:
+    """Such lines are checked first, and what Arrow has once refused it does not try with each block."""
+    made = flat(has_rescue=False)
+    content = b"".join(b'{"id":%d,"other":1}\n' % number for number in range(3))
+
+    assert [row["id"] for row in read(content, made, is_fit=True)[0]] == [0, 1, 2]
+    assert made._strict is None
