@@ -15,7 +15,7 @@ import pyarrow.json as pj
 
 from headrace.model.columns import Column
 from spark.frames.options import Evolution
-from spark.frames.schema import METADATA, RESCUED, Unfit, finished, fitted, type_of_json
+from spark.frames.schema import RESERVED, Unfit, finished, fitted, type_of_json
 
 _BRACE: Final = ord("{")
 _RAW_ROW: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -191,7 +191,7 @@ class ColumnReader:
             found, misfits = self._row(members)
             unknown = {name: bytes(value) for name, value in members.items() if name not in self._names}
             if unknown and self._refuses_new:
-                new.update({name: value for name, value in unknown.items() if name not in new})
+                new |= {name: unknown[name] for name in unknown if name not in new.keys() | RESERVED}
             if misfits and not self._has_rescue:
                 name = next(iter(misfits))
                 bad.append(BadColumnRow(row, f"the value of the column {name!r} is not one of its type"))
@@ -232,8 +232,9 @@ class ColumnReader:
     def of_arrow(self, batch: Any) -> Columns:
         """The same for a batch of Arrow, of Parquet: by column, and by row where a value does not fit."""
         unknown = [name for name in batch.schema.names if name not in self._names]
-        if unknown and self._refuses_new:
-            raise NewColumns([(name, finished(batch.schema.field(name).type)) for name in unknown])
+        new = [name for name in unknown if name not in RESERVED]
+        if new and self._refuses_new:
+            raise NewColumns([(name, finished(batch.schema.field(name).type)) for name in new])
         rescues: list[tuple[str, Any]] = []
         arrays = []
         for field in self._fields:
@@ -364,4 +365,4 @@ def _combined(column: Any) -> Any:
 
 def data_fields(schema: Any, partition_names: frozenset[str]) -> list[Any]:
     """The fields of the data: all but what comes of the key, of what did not fit and of the object."""
-    return [field for field in schema if field.name not in {RESCUED, METADATA} | partition_names]
+    return [field for field in schema if field.name not in RESERVED | partition_names]

@@ -21,14 +21,16 @@ from pyspark.sql.types import (
 from headrace.formats import DecodeOptions, detected, parquet
 from headrace.formats.packed.members import decoder_of, packing_of
 from headrace.formats.parquet_int96 import Int96Type
-from headrace.model.errors import FrameRefused, HeadraceError
+from headrace.model.byte_source import ByteSource
+from headrace.model.errors import FrameRefused, HeadraceError, InvalidObject
 from headrace.model.objects import S3Object
 from headrace.options.choices import InputFormat
+from headrace.options.settings import FormatSettings
 from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
 from spark.frames.log_store import LogStore
 from spark.frames.options import FramesSettings
-from spark.frames.schema import METADATA, RESCUED, columns_of_rows, finished, merged_schema
+from spark.frames.schema import METADATA, RESERVED, columns_of_rows, finished, merged_schema
 
 _SCHEMA: Final = "schema.json"
 _ROWS: Final = 1000
@@ -121,7 +123,7 @@ def inferred_schema(
             columns = merged_schema(columns, _columns_of(settings, S3Source(calls, found)))
         except HeadraceError as error:
             raise FrameRefused(f"No schema can be inferred: {error}") from error
-    columns = [(name, finished(kind)) for name, kind in columns if name not in left_out | {RESCUED}]
+    columns = [(name, finished(kind)) for name, kind in columns if name not in left_out | RESERVED]
     if not columns:
         why = "no object there has columns" if is_any else "there is no object yet"
         raise FrameRefused(
@@ -137,12 +139,25 @@ def arrow_schema_of(schema: StructType) -> Any:
     return to_arrow_schema(schema, timezone="UTC")
 
 
+def format_of(source: ByteSource, given: FormatSettings) -> InputFormat | None:
+    """The format of an object, None where it is empty; InvalidObject for one whose rows have no columns."""
+    if given.input_format is not InputFormat.AUTO:
+        return given.input_format
+    found = detected.detected(source)
+    if found in {InputFormat.TEXT, InputFormat.BYTES}:
+        raise InvalidObject(
+            f"{source.name} is {found}, which has no columns. Leave such objects out by object.exclude, or "
+            "set input.format if it is another one.",
+            reason="unsupported",
+        )
+    return found
+
+
 def _columns_of(settings: FramesSettings, source: S3Source) -> list[tuple[str, Any]]:
     given = settings.shared.format
     options = DecodeOptions(format=given)
     is_packed = packing_of(source, given) is not None
-    is_any = given.input_format is InputFormat.AUTO and not is_packed
-    found = detected.detected(source) if is_any else given.input_format
+    found = given.input_format if is_packed else format_of(source, given)
     if found is None:
         return []
     if found is InputFormat.PARQUET and not is_packed:

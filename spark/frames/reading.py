@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from headrace.formats import DecodeOptions, detected, parquet
+from headrace.formats import DecodeOptions, parquet
 from headrace.formats.packed.members import packing_of
 from headrace.formats.parquet_int96 import Int96Type, int96_microseconds
 from headrace.kafka.output_topics import OutputTopic
@@ -34,7 +34,7 @@ from headrace.options.settings import S3Settings
 from headrace.s3 import S3Calls, new_s3_calls
 from headrace.s3.reader import Prefetch, RateLimiter, S3Source
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
-from spark.frames.inference import PARTITION_COLUMNS, add_columns
+from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of
 from spark.frames.log_entries import identity
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.options import Evolution, FramesSettings, OnSuperseded, Rows
@@ -169,7 +169,8 @@ class _Reading:
             return
         assert self._reader is not None, "rows are columns"
         is_packed = packing_of(source, self._settings.shared.format) is not None
-        found = self._settings.shared.format.input_format if is_packed else self._format_of(source)
+        given = self._settings.shared.format
+        found = given.input_format if is_packed else format_of(source, given)
         if found is None:
             return
         if found is InputFormat.PARQUET and not is_packed:
@@ -248,10 +249,6 @@ class _Reading:
             else:
                 arrays.append(next(data))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _format_of(self, source: S3Source) -> InputFormat | None:
-        given = self._settings.shared.format.input_format
-        return detected.detected(source) if given is InputFormat.AUTO else given
 
     def _column_reader(self, *, is_text: bool) -> ColumnReader:
         fields = data_fields(self._schema, self._from_key)

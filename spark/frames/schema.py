@@ -15,6 +15,8 @@ import pyarrow as pa
 
 RESCUED: Final = "_rescued_data"
 METADATA: Final = "_metadata"
+RESERVED: Final = frozenset({RESCUED, METADATA})
+"""Columns of ours. Members of rows with their names are rescued, and are no new columns."""
 
 _LONG: Final = 2**63
 _DIGITS: Final = 38

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from headrace.formats import json_batches, jsonl
 from headrace.model.columns import column_of
+from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns
-from spark.frames.options import Evolution
+from spark.frames.inference import format_of
+from spark.frames.options import Evolution, reading_settings
 from spark.frames.schema import columns_of_rows
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource
@@ -158,6 +160,26 @@ def test_a_partition_column_has_the_place_of_a_member() -> None:
     )
 
     assert found.arrays[0].to_pylist() == [1]
+
+
+def test_members_with_the_names_of_our_columns_are_rescued() -> None:
+    """They are no columns that an inferred schema could get."""
+    given = {"id": 1, "_metadata": {"a": 1}, "_rescued_data": "x"}
+    of_json = reader(evolution=Evolution.FAIL).of_json(lines(given))
+    of_arrow = reader(evolution=Evolution.ADD).of_arrow(pa.RecordBatch.from_pylist([given]))
+
+    for found in (of_json, of_arrow):
+        (text,) = found.rescued.to_pylist() if found.rescued is not None else [None]
+        assert json.loads(text or "") == {"_metadata": {"a": 1}, "_rescued_data": "x"}
+
+
+def test_an_object_without_columns_is_a_sentence() -> None:
+    """Next to others, where the format is found in each object."""
+    settings = reading_settings({"path": "s3://b12/", "rows": "columns"}).shared.format
+
+    with pytest.raises(InvalidObject, match=r"s3://b12/a.txt is text, which has no columns. Leave such"):
+        format_of(MemorySource(b"hello\n", name="s3://b12/a.txt"), settings)
+    assert format_of(MemorySource(b'{"id":1}\n'), settings) is InputFormat.JSONL
 
 
 def test_batches_of_arrow() -> None:
