@@ -158,7 +158,7 @@ def main() -> int:
     """0 when every row arrived exactly once."""
     began = time.monotonic()
     try:
-        with stage("demo") as on_stage:
+        with stage("demo", lasting=False) as on_stage:
             play_all(on_stage)
     except (StageError, PartError) as error:
         print(error, file=sys.stderr)

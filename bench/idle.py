@@ -57,6 +57,7 @@ def measure(on_stage: Stage, *, seconds: float) -> dict[str, Any]:
         port=free_port(),
         controller_port=free_port(),
         properties={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{relay_port}"},
+        lasting=True,
     )
     with Proxy(on_stage.endpoint) as proxy, KafkaRelay(broker.bootstrap, port=relay_port) as relay:
         broker.start()

@@ -287,10 +287,12 @@ class Service:
 
 
 @contextmanager
-def stage(name: str) -> Iterator[Stage]:
+def stage(name: str, *, lasting: bool = True) -> Iterator[Stage]:
     """A stage with parts of its own on free ports, all gone afterwards (the logs too, unless it failed)."""
     folder = Path(tempfile.mkdtemp(prefix=f"headrace-{name}-"))
-    parts = Parts(state=folder / "parts", kafka_port=free_port(), localstack_port=free_port())
+    parts = Parts(
+        state=folder / "parts", kafka_port=free_port(), localstack_port=free_port(), lasting=lasting
+    )
     try:
         parts.up(keep=False)
         made = Stage(parts, folder)

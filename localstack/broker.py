@@ -45,12 +45,13 @@ _PROPERTIES = {
 }
 _JAVA_OPTIONS = (
     "-Xmx512m",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
     "-Djava.awt.headless=true",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 )
+# Of tests and of demos, which last minutes: optimising what is run for so short takes half of its CPU.
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_LASTING = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 
 
 class Broker:
@@ -59,7 +60,7 @@ class Broker:
     `properties` are lines of server.properties added to, or in place of, those above: limits, an authorizer.
     `listeners` adds named listeners to the plain one, such as `{"SASL://127.0.0.1:9095": "SASL_PLAINTEXT"}`;
     `java_options` go to the JVM, `format_options` (SCRAM users) to the storage tool; `more_classes` are added
-    to its class path.
+    to its class path. One that is `lasting` is optimised while it runs, as brokers under load are.
     Every broker is apart: tests start a second one with a folder and ports of its own.
     """
 
@@ -75,6 +76,7 @@ class Broker:
         java_options: Sequence[str] = (),
         format_options: Sequence[str] = (),
         more_classes: Sequence[Path] = (),
+        lasting: bool = False,
     ) -> None:
         self.folder = folder.resolve()
         """All that it keeps."""
@@ -83,7 +85,7 @@ class Broker:
         self._controller_port = port + 1 if controller_port is None else controller_port
         self._properties = properties or {}
         self._listeners = listeners or {}
-        self._java_options = java_options
+        self._java_options = (*_JAVA_OPTIONS, *(_LASTING if lasting else _SHORT_LIVED), *java_options)
         self._format_options = format_options
         self._more_classes = more_classes
         self.daemon = Daemon("kafka", self.folder)
@@ -111,7 +113,6 @@ class Broker:
         )
         java = [
             _java(),
-            *_JAVA_OPTIONS,
             *self._java_options,
             "-cp",
             ":".join(map(str, [*paths, *self._more_classes])),

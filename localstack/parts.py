@@ -33,11 +33,11 @@ LOCALSTACK_PORT = 4566
 
 
 class Parts:
-    """Both parts with their state in one folder."""
+    """Both parts with their state in one folder; the broker of those that are `lasting` is for much load."""
 
-    def __init__(self, *, state: Path, kafka_port: int, localstack_port: int) -> None:
+    def __init__(self, *, state: Path, kafka_port: int, localstack_port: int, lasting: bool = False) -> None:
         self._state = state
-        self.broker = Broker(folder=state / "kafka", jar_folder=JAR_FOLDER, port=kafka_port)
+        self.broker = Broker(folder=state / "kafka", jar_folder=JAR_FOLDER, port=kafka_port, lasting=lasting)
         self.emulator = Emulator(folder=state / "localstack", venv=EMULATOR_VENV, port=localstack_port)
 
     def up(self, *, keep: bool) -> None:
