@@ -50,6 +50,7 @@ _SINK: Final = "sink/test_sink_end_to_end.py::"
 _LISTENERS: Final = "listeners/test_listeners.py::"
 _TASK: Final = "spark/test_task_end_to_end.py::"
 _FIRST_START: Final = "ingest/service/test_first_start.py::"
+_QUERIES: Final = "spark/frames/test_frames_queries.py::"
 _READER: Final = "headrace/kafka/consumer/test_partition_reader.py::"
 
 # Units: more pages of a kind, sizes and codecs.
@@ -385,12 +386,15 @@ _SERVICES: Final = (
             "ingest/connect/test_forwarding.py::test_nobody_waits_longer_than_asked",
         ),
     ),
-    Moved(
-        test="spark/frames/test_frames_stream.py::test_a_checkpoint_of_another_log",
-        shown_by=(
-            "spark/frames/test_frames_stream.py::test_a_log_that_is_older_than_the_checkpoint",
-            "spark/frames/test_frames_log.py::test_a_log_of_another_bucket_is_refused",
-        ),
+    *(
+        Moved(test=f"spark/frames/test_frames_stream.py::{name}", shown_by=(f"{_QUERIES}{name}",))
+        for name in (
+            "test_a_checkpoint_of_another_log",
+            "test_a_log_that_is_older_than_the_checkpoint",
+            "test_bad_rows",
+            "test_objects_that_are_gone",
+            "test_two_queries_on_one_log",
+        )
     ),
 )
 

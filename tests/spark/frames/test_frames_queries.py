@@ -1,0 +1,260 @@
+"""Queries over a bucket in one process: what Spark asks of our source, and what ends a query.
+
+Spark is a model of it here, with what it is given pickled on its way as Spark does it; queries of the real
+one are in `test_frames_stream.py`.
+"""
+
+import json
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+from headrace.model.errors import FrameRefused
+from spark.frames.log_entries import entry_name
+from spark.frames.source import HeadraceSource, HeadraceStreamReader
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+pytestmark = pytest.mark.parts
+
+_Sent = TypeVar("_Sent")
+
+NUMBERS: Final = StructType([StructField("n", LongType())])
+"""The schema of queries that do not look for one."""
+
+
+@dataclass
+class Checkpoint:
+    """What a query of Spark keeps: the end of each batch that it began, and how many are done."""
+
+    offsets: list[dict[str, Any]] = field(default_factory=list)
+    commits: int = 0
+
+
+class Queries:
+    """One bucket and one log, with checkpoints and a sink that keeps each batch under its number."""
+
+    def __init__(self, s3: "S3Client", bucket: str, endpoint: str, folder: Path) -> None:
+        self._s3, self._bucket = s3, bucket
+        self.folder = folder
+        self.options = {
+            "path": f"s3://{bucket}/in/",
+            "rows": "columns",
+            "aws.s3.endpoint": endpoint,
+            "aws.access.key.id": "test",
+            "aws.secret.access.key": "test",
+            "state.path": str(folder / "log"),
+        }
+        self.checkpoint = Checkpoint()
+        self.sink: dict[int, list[Mapping[str, Any]]] = {}
+        self._open: list[HeadraceStreamReader] = []
+
+    def put(self, name: str, *rows: Mapping[str, Any] | bytes) -> None:
+        """An object of JSON Lines."""
+        lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
+        self._s3.put_object(Bucket=self._bucket, Key=f"in/{name}", Body=b"\n".join(lines))
+
+    def remove(self, name: str) -> None:
+        """It is gone."""
+        self._s3.delete_object(Bucket=self._bucket, Key=f"in/{name}")
+
+    def reader(self, schema: StructType | None = NUMBERS, **options: str) -> HeadraceStreamReader:
+        """What a query reads with; without a schema it is inferred, underscores of options are dots."""
+        given = {**self.options, **{name.replace("_", "."): value for name, value in options.items()}}
+        source = HeadraceSource(given)
+        columns = source.schema() if schema is None else schema
+        made = _shipped(source).streamReader(columns)
+        self._open.append(made)
+        return made
+
+    def run(self, schema: StructType | None = NUMBERS, **options: str) -> None:
+        """The query over what is there; it has ended."""
+        reader = self.reader(schema, **options)
+        reader.prepareForTriggerAvailableNow()
+        kept = self.checkpoint
+        try:
+            start = kept.offsets[-1] if kept.offsets else reader.initialOffset()
+            if kept.commits < len(kept.offsets):
+                self._batch(reader)
+            while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+                kept.offsets.append(end)
+                self._batch(reader)
+                start = end
+        finally:
+            reader.stop()
+
+    def problem(self, schema: StructType | None = NUMBERS, **options: str) -> str:
+        """The sentence with which a query ends; no cause comes with it, for PySpark would show its stack."""
+        with pytest.raises(FrameRefused) as raised:
+            self.run(schema, **options)
+        assert raised.value.__cause__ is None
+        return str(raised.value)
+
+    def rows(self, column: str = "n") -> list[Any]:
+        """What the sink has, sorted, without nulls."""
+        found = [row.get(column) for batch in self.sink.values() for row in batch]
+        return sorted(value for value in found if value is not None)
+
+    def close(self) -> None:
+        """End the listeners of all readers."""
+        for reader in self._open:
+            reader.stop()
+
+    def _batch(self, reader: HeadraceStreamReader) -> None:
+        """Run the last batch of the checkpoint into the sink; tasks get the reader and their partition."""
+        kept, number = self.checkpoint, len(self.checkpoint.offsets) - 1
+        start = kept.offsets[number - 1] if number else reader.initialOffset()
+        task = _shipped(reader)
+        rows: list[Mapping[str, Any]] = []
+        for part in reader.partitions(start, kept.offsets[number]):
+            for batch in task.read(_shipped(part)):
+                assert isinstance(batch, pa.RecordBatch)
+                rows += batch.to_pylist()
+        self.sink[number] = rows
+        kept.commits = number + 1
+        reader.commit(kept.offsets[number])
+
+
+def _shipped(value: _Sent) -> _Sent:
+    """As it arrives in another process of Spark."""
+    copy: _Sent = pickle.loads(pickle.dumps(value))  # noqa: S301  # what was pickled here
+    return copy
+
+
+@pytest.fixture
+def queries(s3: "S3Client", bucket: str, s3_endpoint: str, tmp_path: Path) -> Iterator[Queries]:
+    """A bucket that queries read."""
+    made = Queries(s3, bucket, s3_endpoint, tmp_path)
+    yield made
+    made.close()
+
+
+def numbered(begin: int, end: int) -> list[Mapping[str, Any]]:
+    """Rows with these numbers."""
+    return [{"n": n, "name": f"row {n}"} for n in range(begin, end)]
+
+
+def test_batches_hold_to_their_limit_and_restarts_read_nothing_twice(queries: Queries) -> None:
+    """Five objects in three batches, then one more after a restart: each row once."""
+    for number in range(5):
+        queries.put(f"{number}.jsonl", *numbered(number * 10, number * 10 + 10))
+    queries.run(maxFilesPerTrigger="2")
+    assert [len(batch) for batch in queries.sink.values()] == [20, 20, 10]
+
+    queries.put("a-late-key.jsonl", *numbered(50, 60))
+    queries.run(maxFilesPerTrigger="2")
+    queries.run(maxFilesPerTrigger="2")
+    assert sorted(queries.sink) == [0, 1, 2, 3]
+    assert queries.rows() == list(range(60))
+
+
+def test_a_checkpoint_that_is_older_than_the_log(queries: Queries) -> None:
+    """A crash after the entry, or a restored backup: the log's own batches come again, each as it was."""
+    queries.put("0.jsonl", *numbered(0, 10))
+    queries.run()
+    backup = Checkpoint(list(queries.checkpoint.offsets), queries.checkpoint.commits)
+    for number in (1, 2):
+        queries.put(f"{number}.jsonl", *numbered(number * 10, number * 10 + 10))
+        queries.run()
+    queries.checkpoint = backup
+    queries.put("3.jsonl", *numbered(30, 40))
+    queries.run()
+
+    assert queries.rows() == list(range(40))
+    assert [len(batch) for batch in queries.sink.values()] == [10, 10, 10, 10]
+
+
+def test_a_log_that_is_older_than_the_checkpoint(queries: Queries) -> None:
+    """It does not know what was read: the query is refused with what to do."""
+    for number in (0, 1):
+        queries.put(f"{number}.jsonl", *numbered(number * 10, number * 10 + 10))
+        queries.run()
+    (queries.folder / "log" / entry_name(2)).unlink()
+
+    found = queries.problem()
+    assert "ends at batch 1, and the checkpoint of the query is at batch 2: the log is older" in found
+    assert queries.rows() == list(range(20))
+
+
+def test_a_checkpoint_of_another_log(queries: Queries) -> None:
+    """Its batches are others, whatever their numbers."""
+    queries.put("0.jsonl", *numbered(0, 10))
+    queries.run()
+
+    found = queries.problem(state_path=str(queries.folder / "other"))
+    assert f"The checkpoint of the query is not of the discovery log at {queries.folder}/other" in found
+
+
+def test_two_queries_on_one_log(queries: Queries) -> None:
+    """Both know what is there; of the two that want to write the next batch one ends."""
+    queries.put("0.jsonl", *numbered(0, 10))
+    queries.run()
+    (start,) = queries.checkpoint.offsets
+    queries.put("1.jsonl", *numbered(10, 20))
+    one, other = queries.reader(), queries.reader()
+    for reader in (one, other):
+        reader.prepareForTriggerAvailableNow()
+        assert len(reader.partitions(reader.initialOffset(), start)) == 1
+
+    assert one.latestOffset(start, one.getDefaultReadLimit())["batch"] == 2
+    with pytest.raises(FrameRefused, match=r"two queries run on one state\.path"):
+        other.latestOffset(start, other.getDefaultReadLimit())
+
+
+def test_objects_that_are_gone(queries: Queries) -> None:
+    """A batch that was begun fails with the object; `on.superseded=skip` leaves it out."""
+    queries.put("0.jsonl", *numbered(0, 10))
+    queries.put("1.jsonl", *numbered(10, 20))
+    queries.run()
+    queries.checkpoint.commits = 0
+    queries.remove("0.jsonl")
+    queries.put("1.jsonl", *numbered(70, 75))
+
+    found = queries.problem()
+    assert "/in/" in found
+    assert (
+        "Batch 1 holds it, and its batch was begun before. Restore the object, or set on.superseded=skip"
+        in found
+    )
+    queries.run(on_superseded="skip")
+    assert queries.rows() == list(range(70, 75))
+
+
+def test_bad_rows(queries: Queries) -> None:
+    """They fail the batch with object and position, or are noted with both."""
+    queries.put("0.jsonl", {"n": 1}, b"{", {"n": 2})
+
+    assert 'in/0.jsonl has a bad row at {"byte":9} (not_json)' in queries.problem()
+    queries.run(errors_tolerance="all")
+    assert queries.rows() == [1, 2]
+    noted = [path.read_text() for path in (queries.folder / "log" / "bad").rglob("*.jsonl")]
+    assert [(row["key"], row["position"], row["reason"]) for row in map(json.loads, noted)] == [
+        ("in/0.jsonl", {"byte": 9}, "not_json")
+    ]
+
+
+def test_a_new_column(queries: Queries) -> None:
+    """It ends the query; `add` takes it, after a restart, and `rescue` keeps it beside."""
+    queries.put("0.jsonl", *numbered(0, 3))
+    queries.run(None)
+    queries.put("1.jsonl", {"n": 3, "extra": {"a": 1}})
+
+    assert (
+        "has 'extra', which the inferred schema does not have. Set schema.evolution=add"
+        in queries.problem(None)
+    )
+    assert "state.path has it now: start the query again" in queries.problem(None, schema_evolution="add")
+    columns = HeadraceSource({**queries.options, "schema.evolution": "add"}).schema()
+    assert columns.fieldNames() == ["n", "name", "extra", "_rescued_data"]
+    queries.run(None, schema_evolution="add")
+    assert queries.rows() == [0, 1, 2, 3]
+    queries.put("2.jsonl", {"n": "four", "other": 1})
+    queries.run(None, schema_evolution="rescue")
+    assert queries.rows("_rescued_data") == ['{"n":"four","other":1}']
