@@ -17,6 +17,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.headrace.vendors.archive import Record
+from tests.support.examples import max_examples
 from tests.support.sink_archives import Written, written
 
 _CLASS: Final = "org.apache.kafka.connect"
@@ -213,7 +214,7 @@ _GROUPED: Final = {"grouping": "a field", "rotation": "at the end", "cuts": [2]}
 
 
 @pytest.mark.parametrize("output", _OUTPUTS)
-@settings(max_examples=12)
+@settings(max_examples=min(max_examples() // 5, 12))
 @given(
     records=_RECORDS,
     grouping=st.sampled_from(sorted(_GROUPINGS)),

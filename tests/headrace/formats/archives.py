@@ -23,7 +23,7 @@ COMPRESSIONS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "": lambda content: content,
     "gz": lambda content: gzip.compress(content, mtime=0),
     "bz2": bz2.compress,
-    "xz": lzma.compress,
+    "xz": lambda content: lzma.compress(content, preset=0),
     "zst": lambda content: bytes(cramjam.zstd.compress(content)),
 }
 

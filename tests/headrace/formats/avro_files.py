@@ -28,7 +28,7 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
     "snappy": lambda data: bytes(cramjam.snappy.compress_raw(data)) + zlib.crc32(data).to_bytes(4, "big"),
     "zstandard": zstandard.compress,
     "bzip2": bz2.compress,
-    "xz": lzma.compress,
+    "xz": lambda data: lzma.compress(data, preset=0),
 }
 
 

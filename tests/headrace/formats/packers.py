@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import struct
+import zlib
 from collections.abc import Callable
 from typing import Final
 
@@ -32,5 +33,16 @@ PACKERS: Final[dict[str, tuple[Codec, Callable[[bytes], bytes]]]] = {
     "bzip2": (Codec.BZIP2, bz2.compress),
     "lz4": (Codec.LZ4, lambda data: bytes(cramjam.lz4.compress(data))),
     "lz4 by Arrow": (Codec.LZ4, lambda data: pa.Codec("lz4").compress(data, asbytes=True)),
-    "xz": (Codec.XZ, lzma.compress),
+    "xz": (Codec.XZ, lambda data: lzma.compress(data, preset=0)),
 }
+
+
+def xz_with(data: bytes, dictionary_log2: int) -> bytes:
+    """A stream that asks its reader for a dictionary of this size, made with a small one."""
+    stored = bytearray(lzma.compress(data, preset=0))
+    # Behind the stream's header the block's: its size in words, flags, LZMA2 with its dictionary, padding.
+    end = 12 + 4 * (stored[12] + 1)
+    at = stored.index(b"\x21\x01", 12, end) + 2
+    stored[at] = 2 * (dictionary_log2 - 12)
+    stored[end - 4 : end] = zlib.crc32(stored[12 : end - 4]).to_bytes(4, "little")
+    return bytes(stored)

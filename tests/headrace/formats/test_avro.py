@@ -74,10 +74,10 @@ def test_files_by_fastavro(codec: str) -> None:
     """Another writer's header and blocks."""
     out = io.BytesIO()
     fastavro.writer(
-        out, fastavro.parse_schema(MIXED), _rows(3000, mixed=True), codec=codec, sync_interval=1000
+        out, fastavro.parse_schema(MIXED), _rows(300, mixed=True), codec=codec, sync_interval=1000
     )
 
-    assert decode_all(MemorySource(out.getvalue()), AVRO).values == _json(_rows(3000, mixed=True))
+    assert decode_all(MemorySource(out.getvalue()), AVRO).values == _json(_rows(300, mixed=True))
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "deflate", "snappy"])

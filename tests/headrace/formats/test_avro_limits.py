@@ -23,6 +23,7 @@ from tests.headrace.formats.avro_files import container, datum
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.measured import measure
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.headrace.formats.packers import xz_with
 
 AVRO = decode_options(InputFormat.AVRO)
 DEEP: dict[str, Any] = {
@@ -141,18 +142,12 @@ def _zstd_claiming(size: int) -> bytes:
     return b"\x28\xb5\x2f\xfd\xe0" + size.to_bytes(8, "little") + block * (size >> 17) + last
 
 
-def _xz_with(dictionary: int) -> bytes:
-    return lzma.compress(
-        b"\x00", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": dictionary, "mode": lzma.MODE_FAST}]
-    )
-
-
 @pytest.mark.parametrize(
     ("codec", "stored", "reason", "words"),
     [
         ("zstandard", _zstd_with_dictionary(), "unsupported", "dictionary"),
         ("zstandard", _zstd_claiming(3 << 30), "unit_too_large", "decode.unit.max.bytes"),
-        ("xz", _xz_with(1 << 28), "unsupported", "128 MiB"),
+        ("xz", xz_with(b"\x00", 28), "unsupported", "128 MiB"),
     ],
     ids=["dictionary", "claims 3 GiB", "xz"],
 )

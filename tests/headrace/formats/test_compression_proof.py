@@ -21,6 +21,7 @@ from headrace.options.choices import InputFormat
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.headrace.formats.packers import xz_with
 
 TEXT = b"".join(b'{"n":%d}\n' % (n * 7919 % 1_000_003) for n in range(40))
 # By `lz4 -BX -B4 --no-frame-crc`, of which no library here writes the checksums of blocks.
@@ -63,11 +64,11 @@ CHECKED: dict[str, Callable[[bytes], bytes]] = {
     "lz4": _lz4,
     "bgzip": bgzip,
     "bzip2": bz2.compress,
-    "xz": lzma.compress,
+    "xz": lambda data: lzma.compress(data, preset=0),
     "xz, CRC-32, BCJ": lambda data: lzma.compress(
         data, check=lzma.CHECK_CRC32, filters=[{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2}]
     ),
-    "xz, SHA-256": lambda data: lzma.compress(data, check=lzma.CHECK_SHA256),
+    "xz, SHA-256": lambda data: lzma.compress(data, check=lzma.CHECK_SHA256, preset=0),
     "snappy framing": lambda data: bytes(cramjam.snappy.compress(data)),
 }
 
@@ -191,12 +192,6 @@ def _with_window(bits: int) -> bytes:
     return packer.compress(TEXT) + packer.flush()
 
 
-def _xz_with(dictionary: int) -> bytes:
-    return lzma.compress(
-        TEXT, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": dictionary, "mode": lzma.MODE_FAST}]
-    )
-
-
 def _tar(data: bytes) -> bytes:
     import io
     import tarfile
@@ -215,7 +210,7 @@ UNSUPPORTED = [
     pytest.param(
         "a", b"\x04\x22\x4d\x18\x61\x40\x01\x00\x00\x00" + bytes(9), "dictionary", id="lz4 dictionary"
     ),
-    pytest.param("a.xz", _xz_with(1 << 28), "128 MiB", id="xz dictionary"),
+    pytest.param("a.xz", xz_with(TEXT, 28), "128 MiB", id="xz dictionary"),
     pytest.param("a", bytes.fromhex("02214c1821000000f006746865206669"), "legacy frame", id="lz4 -l"),
     pytest.param("a", b"\x25\xb5\x2f\xfd" + bytes(9), "zstd of a version before", id="zstd 0.5"),
     pytest.param("a", b"\x1f\x9d\x90" + bytes(9), "compress", id=".Z"),
@@ -289,7 +284,7 @@ def test_text_is_read_whatever_it_is_called(key: str) -> None:
 def test_windows_up_to_the_limit_are_read() -> None:
     """128 MiB is zstd's own limit for streams."""
     assert b"".join(plain_stream(MemorySource(_with_window(27)))) == TEXT
-    assert b"".join(plain_stream(MemorySource(_xz_with(64 << 20)))) == TEXT
+    assert b"".join(plain_stream(MemorySource(xz_with(TEXT, 26)))) == TEXT
 
 
 def test_the_head_survives_an_error_right_behind_it() -> None:

@@ -40,14 +40,14 @@ _SCHEMA: Final = {"type": "record", "name": "Event", "fields": [{"name": "n", "t
 class _Maker:
     """A maker's published configuration, records for it, and what its objects are.
 
-    `row` is what a record becomes, `rows` reads an object, `names` fits its key. With `has_keys` records have
-    keys, and times of their own. `tail` counts the last records, which that maker leaves unwritten. `parts`
-    is how many parts the largest object has at least.
+    `values` makes those of the records, `row` is what a record becomes, `rows` reads an object, `names` fits
+    its key. With `has_keys` records have keys, and times of their own. `tail` counts the last records, which
+    that maker leaves unwritten. `parts` is how many parts the largest object has at least.
     """
 
     allowed: frozenset[str]
     options: Callable[[Archive, str], dict[str, Any]]
-    values: list[bytes]
+    values: Callable[[], list[bytes]]
     row: Callable[[int, bytes], Any]
     rows: Callable[[bytes], list[Any]]
     names: str
@@ -121,7 +121,7 @@ _MAKERS: Final = {
     "aiven": _Maker(
         allowed=NEEDED["aiven"],
         options=_aiven,
-        values=_long_values(),
+        values=_long_values,
         row=lambda n, value: b"%s,%s,%d" % (base64.b64encode(value), base64.b64encode(b"k%d" % n), 1000 + n),
         rows=lambda body: _members(body).split(b"\n"),
         names=r"example-s3-sink/{topic}-0-\d{{20}}\.gz",
@@ -130,7 +130,7 @@ _MAKERS: Final = {
     "confluent": _Maker(
         allowed=NEEDED["confluent"],
         options=_confluent,
-        values=[b"\0\0\0\0\1" + datum(_SCHEMA, {"n": n}) for n in range(100_007)],
+        values=lambda: [b"\0\0\0\0\1" + datum(_SCHEMA, {"n": n}) for n in range(100_007)],
         row=lambda n, _: n,
         rows=lambda body: pq.read_table(io.BytesIO(body)).column("n").to_pylist(),
         names=r"topics/{topic}/year=\d{{4}}/month=\d\d/day=\d\d/hour=\d\d/{topic}\+0\+\d{{10}}\.snappy\.parquet",
@@ -140,7 +140,7 @@ _MAKERS: Final = {
     "lenses": _Maker(
         allowed=NEEDED["lenses"],
         options=_lenses,
-        values=[b'{"ts":"%s","n":%d}' % (b"a" if n % 2 else b"b", n) for n in range(12_000)],
+        values=lambda: [b'{"ts":"%s","n":%d}' % (b"a" if n % 2 else b"b", n) for n in range(12_000)],
         row=lambda _, value: value,
         rows=lambda body: body.splitlines(),
         names=r"demo/ts=[ab]/{topic}\(0_\d{{12}}\)\.json",
@@ -148,7 +148,7 @@ _MAKERS: Final = {
     "quix": _Maker(
         allowed=NEEDED["quix"],
         options=_quix,
-        values=[b'{"n":%d}' % n for n in range(12_000)],
+        values=lambda: [b'{"n":%d}' % n for n in range(12_000)],
         row=lambda n, _: (1000 + n, n),
         rows=lambda body: [
             (row["_timestamp"], row["_value"]["n"]) for row in map(json.loads, _members(body).splitlines())
@@ -173,10 +173,9 @@ def _registry() -> Iterator[str]:
 def test_the_published_configuration_under_the_published_policy(tmp_path: Path, name: str) -> None:
     """Killed after the first upload has begun, it archives every record once, and needs no other action."""
     maker, archive = _MAKERS[name], new_archive(tmp_path, partitions=1)
-    archive.produce(_records(maker))
-    wanted = Counter(
-        maker.row(n, value) for n, value in enumerate(maker.values[: len(maker.values) - maker.tail])
-    )
+    values = maker.values()
+    archive.produce(_records(maker, values))
+    wanted = Counter(maker.row(n, value) for n, value in enumerate(values[: len(values) - maker.tail]))
     with _registry() as registry, Proxy(aws.address()) as proxy:
         guard = Guard(proxy, maker.allowed)
         options = _as_arguments(maker.options(archive, proxy.url), registry)
@@ -201,7 +200,7 @@ def test_the_published_configuration_under_the_published_policy(tmp_path: Path, 
     assert max(parts, default=1) >= maker.parts
     pattern = maker.names.format(topic=_in_names(name, archive.topic))
     assert all(re.fullmatch(pattern, key) for key in archive.keys())  # noqa: SIM118 - no mapping
-    ends = {0: len(maker.values) - maker.tail}
+    ends = {0: len(values) - maker.tail}
     group = connector if name == "quix" else f"connect-{connector}"
     assert group_offsets(group, archive.topic, 1) == ends
 
@@ -210,8 +209,8 @@ def _in_names(name: str, topic: str) -> str:
     return topic.replace("-", "_") if name == "quix" else topic
 
 
-def _records(maker: _Maker) -> Iterator[dict[str, Any]]:
-    for n, value in enumerate(maker.values):
+def _records(maker: _Maker, values: list[bytes]) -> Iterator[dict[str, Any]]:
+    for n, value in enumerate(values):
         yield {"value": value, **({"key": b"k%d" % n, "timestamp": 1000 + n} if maker.has_keys else {})}
 
 
