@@ -4,6 +4,7 @@ Support that is imported rather than asked for is in `tests/support/` (`from tes
 the tree's top is on the path, and the folder is a namespace package as all test folders are.
 """
 
+import gc
 import http.client
 import json
 import logging
@@ -38,6 +39,17 @@ _TESTS: Final = Path(__file__).parent
 hypothesis.settings.register_profile("default", deadline=None, max_examples=30)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=400)
 hypothesis.settings.load_profile("default")
+
+
+# What is collected stays: looking through it again and again takes a fifth of the CPU of a collection.
+gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Let garbage be collected from now on, that of the tests alone."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +107,8 @@ _SHARING: Final = {
 }  # fmt: skip
 # What is wrong in these tables; the test fails for it, as xdist swallows what a worker's collection raises.
 _PROBLEM: Final = pytest.StashKey[str]()
+# What closes what a group shares.
+_OPEN: Final = pytest.StashKey[ExitStack]()
 _GROUPS: Final = {file: fixture for fixture, files in _SHARING.items() for file in files}
 # What starts services and kills them takes a minute a file: begun last, it would be waited for alone.
 _LONGEST_FIRST: Final = (
@@ -172,6 +186,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.fail(problem, pytrace=False)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Close what the tests of a group share behind the last of them."""
+    yield
+    is_last = nextitem is None or _group(nextitem.nodeid) != _group(item.nodeid)
+    if is_last and (opened := item.config.stash.get(_OPEN, None)) is not None:
+        opened.close()
+
+
 @pytest.fixture(scope="session")
 def kafka_bootstrap() -> str:
     """`host:port` of the shared broker."""
@@ -239,7 +262,17 @@ def topic(kafka_bootstrap: str) -> Iterator[kafka.TopicFactory]:
 
 
 @pytest.fixture(scope="session")
-def shared_worker(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Iterator[WorkerProcess]:
+def for_the_group(pytestconfig: pytest.Config) -> Iterator[ExitStack]:
+    """What closes what a group of tests shares behind the last of them: idle, it uses CPU as well."""
+    with ExitStack() as stack:
+        pytestconfig.stash[_OPEN] = stack
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def shared_worker(
+    tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str, for_the_group: ExitStack
+) -> WorkerProcess:
     """A `headrace worker` for connectors of many tests, see `tests.support.hosted`; killed at the end."""
     worker = WorkerProcess(
         folder=tmp_path_factory.mktemp("worker"),
@@ -251,12 +284,10 @@ def shared_worker(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str
             "offset.flush.interval.ms": "5000",
         },
     )
+    for_the_group.callback(worker.kill)
     worker.start()
-    try:
-        worker.await_ready()
-        yield worker
-    finally:
-        worker.kill()
+    worker.await_ready()
+    return worker
 
 
 @pytest.fixture

@@ -10,16 +10,15 @@ from tests.errors.harness import Stand, stand
 
 
 @pytest.fixture(scope="session")
-def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Stand]]:
+def stands(tmp_path_factory: pytest.TempPathFactory, for_the_group: ExitStack) -> dict[str, Stand]:
     """A stand of each tolerance, brought up side by side."""
-    with ExitStack() as closing:
-        makers = {
-            "none": stand(tmp_path_factory.mktemp("none"), "strict"),
-            "all": stand(tmp_path_factory.mktemp("all"), "tolerant", tolerant=True),
-        }
-        with ThreadPoolExecutor(len(makers)) as pool:
-            started = {name: pool.submit(closing.enter_context, maker) for name, maker in makers.items()}
-        yield {name: made.result() for name, made in started.items()}
+    makers = {
+        "none": stand(tmp_path_factory.mktemp("none"), "strict"),
+        "all": stand(tmp_path_factory.mktemp("all"), "tolerant", tolerant=True),
+    }
+    with ThreadPoolExecutor(len(makers)) as pool:
+        started = {name: pool.submit(for_the_group.enter_context, maker) for name, maker in makers.items()}
+    return {name: made.result() for name, made in started.items()}
 
 
 # Where both columns say the same, `make test` looks at one of them.

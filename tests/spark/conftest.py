@@ -1,6 +1,7 @@
 """One Spark session for all tests of what runs on Spark, and a driver whose steps a test scripts."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,12 +13,11 @@ from tests.support.kafka import TopicFactory
 
 
 @pytest.fixture(scope="session")
-def spark_session() -> Iterator[SparkSession]:
+def spark_session(for_the_group: ExitStack) -> SparkSession:
     """A local session with two cores."""
     context = build_context({"spark.master": "local[2]"}, name="tests")
-    session = SparkSession(context)
-    yield session
-    stop_context(context)
+    for_the_group.callback(stop_context, context)
+    return SparkSession(context)
 
 
 @pytest.fixture
