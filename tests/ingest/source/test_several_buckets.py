@@ -101,7 +101,7 @@ def test_each_listing_is_compared_with_the_entries_of_its_bucket() -> None:
 
 
 def test_messages_of_a_denied_bucket_make_room_for_those_of_the_others() -> None:
-    """They need not count against `sqs.max.held`; where all buckets are denied, receiving has to slow down."""
+    """They need not count against `sqs.max.held`; where all are denied, receiving has to slow down."""
     desk = _desk()
     desk.announce("m", event("k", bucket=A))
     _fail(desk, desk.plan(), "AccessDenied")
