@@ -117,9 +117,12 @@ def json_batches(
     `about_first` adds to what is said of the block's first row.
     """
     count = len(block.starts) if count is None else count
+    if not count:
+        return
     starts, ends = block.starts[:count], block.ends[:count]
     trimmed_starts, trimmed_lengths = trimmed(block, starts, ends)
-    large = ends - starts > options.row_max_bytes
+    lengths = ends - starts
+    large = lengths > options.row_max_bytes
     filled = trimmed_lengths > 0
     faults: dict[int, tuple[str, str]] = {}
     buffer = block.buffer if bare is None else bare
@@ -127,18 +130,17 @@ def json_batches(
         buffer = buffer[: int(block.nexts[count - 1])]
     if not (
         (buffer is block.buffer and _are_all_records(block, options))
-        or are_all_json(buffer, trimmed_starts[filled], trimmed_lengths[filled])
+        or are_all_json(buffer, *_chosen(filled, trimmed_starts, trimmed_lengths))
     ):
-        faults = _faults(block.buffer, starts, ends, np.flatnonzero(filled & ~large))
-    for row in np.flatnonzero(large).tolist():
-        size = int(ends[row] - starts[row]) + options.overhead_bytes
+        faults = _faults(block.buffer, starts, ends, (filled & ~large).nonzero()[0])
+    for row in large.nonzero()[0].tolist():
+        size = int(lengths[row]) + options.overhead_bytes
         faults[row] = ("too_large", options.too_large(size))
     if blank_is_bad:
-        faults |= dict.fromkeys(np.flatnonzero(~filled).tolist(), ("not_json", "there is no value"))
+        faults |= dict.fromkeys((~filled).nonzero()[0].tolist(), ("not_json", "there is no value"))
     if about_first is not None and 0 in faults:
         reason, message = faults[0]
         faults[0] = reason, about_first(message)
-    lengths = ends - starts
     if options.archive is None:
         lengths = _nulled(block.buffer, lengths, trimmed_starts, trimmed_lengths)
     good = filled
@@ -148,6 +150,11 @@ def json_batches(
     for first in range(0, count, BATCH_ROWS):
         part = slice(first, min(first + BATCH_ROWS, count))
         yield row_batch(block, part, lengths, good, faults, position)
+
+
+def _chosen(mask: np.ndarray, starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers]:
+    """Both where the mask is set, without a copy where it is everywhere."""
+    return (starts, lengths) if mask.all() else (starts[mask], lengths[mask])
 
 
 def _are_all_records(block: LineBlock, options: DecodeOptions) -> bool:
@@ -192,7 +199,7 @@ def _faults(buffer: bytes, starts: Numbers, ends: Numbers, rows: Numbers) -> dic
 
 def _nulled(buffer: bytes, lengths: Numbers, trimmed_starts: Numbers, trimmed_lengths: Numbers) -> Numbers:
     """`lengths` with NULL_LENGTH where the line is `null`."""
-    maybe = np.flatnonzero(trimmed_lengths == 4)  # noqa: PLR2004  # the length of null
+    maybe = (trimmed_lengths == 4).nonzero()[0]  # noqa: PLR2004  # the length of null
     nulls = [row for row in maybe.tolist() if buffer.startswith(b"null", trimmed_starts[row])]
     if nulls:
         lengths[nulls] = NULL_LENGTH
@@ -208,17 +215,22 @@ def row_batch(
     position: PositionAt,
 ) -> RowBatch:
     """The rows of `part` that are `good`, with `lengths`, over the block's own bytes, and the bad ones."""
-    rows = np.flatnonzero(good[part]) + part.start
     after = position(part.stop, int(block.nexts[part.stop - 1]))
+    # Where all are good, which is usual, a part of the arrays does for them.
+    rows: Numbers | None = None
+    chosen: slice | Numbers = part
+    if not good[part].all():
+        chosen = rows = good[part].nonzero()[0] + part.start
+    starts, sizes = block.starts[chosen], lengths[chosen]
 
     def positions(index: int, /) -> Position:
-        if index >= len(rows):
+        if index >= len(starts):
             return after
-        row = int(rows[index])
+        row = part.start + index if rows is None else int(rows[index])
         return position(row, int(block.starts[row]))
 
     return RowBatch(
-        values=Column(buffer=block.buffer, starts=block.starts[rows], lengths=lengths[rows]),
+        values=Column(buffer=block.buffer, starts=starts, lengths=sizes),
         after=after,
         positions=positions,
         bad=bad_rows(block, part, good, faults, position),
@@ -233,6 +245,8 @@ def bad_rows(
     position: PositionAt,
 ) -> tuple[BadRow, ...]:
     """The rows of `part` that have faults, reason and sentence each, between the good ones."""
+    if not faults:
+        return ()
     bad = []
     for row in sorted(row for row in faults if part.start <= row < part.stop):
         begin, behind = int(block.starts[row]), int(block.ends[row])

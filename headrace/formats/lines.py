@@ -108,7 +108,7 @@ class _LineSplitter:
 def line_block(buffer: bytes, offset: int) -> LineBlock:
     """The lines of `buffer`, which begins and ends with a whole line."""
     octets = np.frombuffer(buffer, np.uint8)
-    ends = np.flatnonzero(octets == _LF)
+    ends = (octets == _LF).nonzero()[0]
     if not len(ends) or ends[-1] != len(buffer) - 1:
         nexts = np.append(ends + 1, len(buffer))
         ends = np.append(ends, len(buffer))
@@ -118,9 +118,9 @@ def line_block(buffer: bytes, offset: int) -> LineBlock:
     starts[0] = 0
     starts[1:] = nexts[:-1]
     # A CR before the LF belongs to the line's end; starts < ends keeps an empty line from borrowing one.
-    returns = (octets[np.maximum(ends - 1, 0)] == _CR) & (ends > starts) & (nexts > ends)
+    returns = octets[ends - 1] == _CR
     if returns.any():
-        ends = ends - returns
+        ends = ends - (returns & (ends > starts) & (nexts > ends))
     return LineBlock(buffer=buffer, offset=offset, starts=starts, ends=ends, nexts=nexts)
 
 

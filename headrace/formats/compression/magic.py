@@ -88,6 +88,7 @@ _UNSUPPORTED_MAGIC: Final = (
     # No text in UTF-8 begins so.
     (b"\x78\x9c", "zlib (.deflate)"),
 )
+_ANY_UNSUPPORTED: Final = tuple(magic for magic, _ in _UNSUPPORTED_MAGIC)
 # LZMA alone: properties, a dictionary's size, and a length of 8 bytes that is unknown or no exabytes.
 _LZMA: Final = b"\x5d\x00\x00"
 _LZMA_LENGTH_ENDS: Final = (b"\xff\xff", b"\x00\x00")
@@ -124,9 +125,8 @@ def unsupported(head: bytes, name: str) -> str | None:
     """
     if sniff(head) is not None or head.startswith(_FORMATS):
         return None
-    for magic, words in _UNSUPPORTED_MAGIC:
-        if head.startswith(magic):
-            return words
+    if head.startswith(_ANY_UNSUPPORTED):
+        return next(words for magic, words in _UNSUPPORTED_MAGIC if head.startswith(magic))
     if head.startswith(_LZMA) and head[11:13] in _LZMA_LENGTH_ENDS:
         return _ENDINGS[".lzma"]
     if head.startswith(_TAR, _TAR_AT):

@@ -132,7 +132,10 @@ class RecordBuilder:
 
     def within_limit(self, batch: RowBatch) -> RowBatch:
         """The batch, in which records above the limit have become bad rows."""
-        sizes = np.maximum(batch.values.lengths, 0)
+        # A null's length is negative.
+        sizes = batch.values.lengths
+        if batch.keys is not None or batch.headers is not None:
+            sizes = np.maximum(sizes, 0)
         if batch.keys is not None:
             sizes = sizes + np.maximum(batch.keys.lengths, 0)
         if batch.headers is not None:
@@ -141,7 +144,7 @@ class RecordBuilder:
                 for headers in batch.headers
             ]
             sizes = sizes + np.array(of_headers, np.int64)
-        large = np.flatnonzero(sizes > self.options.row_max_bytes)
+        large = (sizes > self.options.row_max_bytes).nonzero()[0]
         if not len(large):
             return batch
         faults = {}

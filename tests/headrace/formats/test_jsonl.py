@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.formats import DECODERS, SPLITTERS
+from headrace.formats.lines import line_block
 from headrace.model.errors import ObjectCorrupt
 from headrace.model.positions import BytePosition, RowPosition
 from headrace.options.choices import InputFormat
@@ -246,3 +247,13 @@ def test_rows_before_the_damage_are_given_out() -> None:
     assert len(decoded.rows) > 10_000
     assert decoded.values == [b'{"n":%d}' % n for n in range(len(decoded.rows))]
     assert decoded.bad == []
+
+
+def test_an_empty_first_line_borrows_no_carriage_return() -> None:
+    """What is before the first byte is, to numpy, the last one, and that may be a CR.
+
+    Mutation tried: without the look at where the line begins it ends at -1.
+    """
+    block = line_block(b"\n1\r\n2\r", 0)
+    assert block.starts.tolist() == [0, 1, 4]
+    assert block.ends.tolist() == [0, 2, 6]
