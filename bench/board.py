@@ -139,7 +139,7 @@ class Board:
             rounds=self._asked.rounds,
             records=int(_SINK_RECORDS * self._asked.scale),
             delays_of=UPLOADS,
-            has_groups=True,
+            groups=sink.GROUPS,
         )
 
     def write(self) -> None:

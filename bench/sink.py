@@ -151,13 +151,13 @@ def _still_waits(service: Any, deadline: float) -> None:
 GROUPS: Final = 1_000
 
 
-def peak_of_groups(on_stage: Stage, a_group: int = 1_000) -> float:
-    """MiB of the largest worker at most, while GROUPS objects are open and get so many records each."""
+def peak_of_groups(on_stage: Stage, groups: int = GROUPS, a_group: int = 1_000) -> float:
+    """MiB of the largest worker at most, while so many objects are open and get so many records each."""
     topic, name = f"groups-{uuid.uuid4().hex[:8]}", f"groups-{uuid.uuid4().hex[:8]}"
     on_stage.make_topic(topic, 1)
     producer = Producer({"bootstrap.servers": on_stage.bootstrap, "linger.ms": 50, "compression.type": "lz4"})
-    for first in range(0, GROUPS * a_group, GROUPS):
-        for number, value in enumerate(lines(first, GROUPS).splitlines()):
+    for first in range(0, groups * a_group, groups):
+        for number, value in enumerate(lines(first, groups).splitlines()):
             producer.produce(topic, value, b"group-%d" % number)
         while len(producer) > 50_000:
             producer.poll(0.05)
@@ -177,7 +177,7 @@ def peak_of_groups(on_stage: Stage, a_group: int = 1_000) -> float:
     service.start()
     try:
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while _archived(service.status()) < GROUPS * a_group:
+        while _archived(service.status()) < groups * a_group:
             _still_waits(service, deadline)
         return max(one.peak_mib for one in processes.tree(service.pid) if one.kind == "workers")
     finally:
@@ -254,7 +254,7 @@ class SinkFigures:
         return found
 
 
-def measured(on_stage: Stage, *, rounds: int, records: int, delays_of: int, has_groups: bool) -> SinkFigures:
+def measured(on_stage: Stage, *, rounds: int, records: int, delays_of: int, groups: int) -> SinkFigures:
     """Everything, the contestants in turn."""
     on_stage.make_bucket(_BUCKET)
     topic = filled(on_stage, records)
@@ -272,7 +272,7 @@ def measured(on_stage: Stage, *, rounds: int, records: int, delays_of: int, has_
     return SinkFigures(
         runs=runs,
         delays_ms=delays(on_stage, delays_of) if delays_of else (),
-        groups_mib=peak_of_groups(on_stage) if has_groups else None,
+        groups_mib=peak_of_groups(on_stage, groups) if groups else None,
     )
 
 
@@ -281,7 +281,7 @@ def _spread(values: Sequence[float], digits: int) -> str:
     return f"{shown} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
 
 
-def show(found: SinkFigures) -> None:
+def show(found: SinkFigures, groups: int) -> None:
     """Print the contestants, Headrace's ratios within each round, and what is measured once."""
     for name, each in found.runs.items():
         print(f"{name}: {_spread([run.rate for run in each], 0)} records/s")
@@ -300,7 +300,7 @@ def show(found: SinkFigures) -> None:
         print(f"produced to visible: p50 {statistics.median(found.delays_ms):.0f} ms, p99 {p99:.0f} ms")
     if found.groups_mib is not None:
         most = f"{found.groups_mib:.0f} MiB at most, promised {PROMISE_MIB} MiB"
-        print(f"a worker with {GROUPS:,} open groups: {most}")
+        print(f"a worker with {groups:,} open groups: {most}")
 
 
 def main() -> int:
@@ -311,7 +311,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--delays", type=int, default=30, help="records of the delay, one a second; 0: none")
-    parser.add_argument("--groups", action="store_true", help=f"a worker's memory at {GROUPS} open groups")
+    parser.add_argument(
+        "--groups",
+        type=int,
+        nargs="?",
+        const=GROUPS,
+        default=0,
+        help="a worker's memory at that many open groups",
+    )
     asked = parser.parse_args()
     with stage("sink") as on_stage:
         found = measured(
@@ -319,9 +326,9 @@ def main() -> int:
             rounds=asked.rounds,
             records=asked.records,
             delays_of=asked.delays,
-            has_groups=asked.groups,
+            groups=asked.groups,
         )
-    show(found)
+    show(found, asked.groups)
     return 1 if found.groups_mib is not None and found.groups_mib > PROMISE_MIB else 0
 
 
