@@ -144,7 +144,7 @@ CIRCUMSTANCES: Final = {
     "backups that are put back": About(
         _ONE_BY_ONE,
         ("kill", "stop"),
-        ("backup", "backup", "checkpoint restored", "log restored", "new query"),
+        ("backup", "backup", "checkpoint restored", "log restored", "new query", "other bucket", "other log"),
     ),
     "replaced before it is read": About(
         {

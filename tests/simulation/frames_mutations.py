@@ -104,10 +104,17 @@ MUTATIONS: Final = {
     ),
     "the content that was found": Mutation(
         "frames",
-        "every read has If-Match",
+        "every read has If-Match, and looks at the ETag of its answer",
         _ENDPOINT,
         """, "IfMatch": f'"{self.etag}"'}""",
         "}",
+        (
+            (
+                "headrace/s3/reader/resumable_get.py",
+                "if etag != self._wanted.id.etag or total != self._wanted.size:",
+                "if False:",
+            ),
+        ),
     ),
     "the version that was found": Mutation(
         "frames",

@@ -143,8 +143,9 @@ class _FramesCourse(Course):
             self.made.bucket.make(name)
         if VERSIONS in self.options:
             self.made.bucket.versioned.add(INCOMING)
-        foreign = b'{"n": "foreign-0", "x": ""}\n'
-        stored = StoredObject(foreign, '"foreign"', {}, self.made.bucket.now_ms())
+        foreign = Given("in/foreign.jsonl", 0, None, b'{"n": "foreign-0", "x": ""}', 0)
+        body = encoded(foreign, self.options.get("input.format", "jsonl"))
+        stored = StoredObject(body, '"foreign"', {}, self.made.bucket.now_ms())
         self.made.bucket.put(SECOND, "in/foreign.jsonl", stored, "put")
 
     def acts(self) -> dict[str, Callable[..., None]]:
