@@ -22,6 +22,7 @@ from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
 from headrace.vendors.load import load
 from spark.frames.admission import ReadLimits
+from spark.frames.counterparts import counterpart
 
 NO_TOPIC: Final = "headrace.no.topic"
 """In the place of a topic that neither the key nor the options name; the column is null."""
@@ -326,7 +327,7 @@ def split_options(
         elif lower not in _OF_SPARK:
             known = {**own_names, **shared_names}
             meant = known.get(suggested(lower, known) or "")
-            hint = did_you_mean(meant, otherwise="docs/spark.md lists the options")
+            hint = counterpart(lower) or did_you_mean(meant, otherwise="docs/spark.md lists the options")
             problems.append(f'{name}: is not an option of format("headrace"); {hint}')
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path:
@@ -339,6 +340,8 @@ def _take_path(path: str, shared: dict[str, str], problems: list[str]) -> None:
     parts = urlsplit(path)
     if parts.scheme not in S3_SCHEMES or not parts.netloc:
         problems.append(f"path = {path!r}: expected s3://bucket/prefix")
+        # It is not missing as well.
+        shared.setdefault("aws.s3.bucket.name", "of-the-path")
         return
     for name, value in (("aws.s3.bucket.name", parts.netloc), ("aws.s3.prefix", parts.path.lstrip("/"))):
         if shared.setdefault(name, value) != value:

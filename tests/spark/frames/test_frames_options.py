@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 import zipfile
@@ -20,13 +21,14 @@ from headrace.model.sink_entries import SealedObject
 from headrace.spark import register
 from ingest.cli.app import app
 from ingest.source.catalogue import Baseline
+from spark.frames import counterparts
 from spark.frames.admission import ReadLimits
 from spark.frames.discovery_log import DiscoveryLog
 from spark.frames.inference import RECORDS
 from spark.frames.log_entries import LoggedObject
 from spark.frames.log_report import log_plan, settings_of
 from spark.frames.log_store import DirectoryStore
-from spark.frames.options import NO_TOPIC, Rows, reading_settings
+from spark.frames.options import NO_TOPIC, OWN, SHARED, Rows, reading_settings
 from spark.frames.partitions import partitioned, received, splits_of
 from spark.frames.reading import ReadTask
 from spark.frames.source import HeadraceSource
@@ -82,6 +84,10 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
         ({"path": "s3://b12/", "post.action": "delete"}, "post.action: is not an option"),
         ({"path": "s3://b12/", "bootstrap.servers": "x:1"}, "bootstrap.servers: is not an option"),
         ({"path": "s3://b12/", "state.path": "s3://b12"}, "with a prefix of its own"),
+        ({"path": "s3://b12/", "cloudFiles.format": "json"}, "use input.format"),
+        ({"path": "s3://b12/", "cloudfiles.maxfilespertrigger": "9"}, "use maxFilesPerTrigger"),
+        ({"path": "s3://b12/", "latestFirst": "true"}, "leave it out: nothing is listed for each batch"),
+        ({"path": "s3://b12/", "sep": ";"}, "use csv.delimiter"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
@@ -90,6 +96,27 @@ def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
         reading_settings(options)
 
     assert sentence in str(raised.value)
+
+
+def test_a_path_that_is_none_is_one_problem() -> None:
+    """The bucket is not missing in addition."""
+    with pytest.raises(FrameRefused) as raised:
+        reading_settings({"path": "/data"})
+
+    assert str(raised.value) == "path = '/data': expected s3://bucket/prefix"
+
+
+def test_counterparts_of_options_of_others_exist() -> None:
+    """Each sentence names options that there are, and is about one that is not ours."""
+    ours = {one.name for one in (*OWN, *SHARED)}
+    for name, sentence in counterparts._COUNTERPARTS.items():
+        assert set(re.findall(r"[a-z0-9]+(?:\.[a-z0-9]+)+", sentence)) <= ours, sentence
+        assert counterparts.counterpart(f"cloudFiles.{name}") == sentence
+    assert {name.lower() for name in ours} & counterparts._COUNTERPARTS.keys() == {
+        "maxfilespertrigger",
+        "maxbytespertrigger",
+    }
+    assert counterparts.counterpart("nothing") is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""What options of Spark's file sources and of Auto Loader are called here, or why there is none; pure."""
+
+from typing import Final
+
+_NOT_NEEDED: Final = "leave it out: {}"
+
+_LISTED: Final = "nothing is listed for each batch"
+_ALWAYS: Final = "it is always so"
+_STRICT: Final = "bad rows fail the batch, or are left out with errors.tolerance=all"
+
+# In small letters, as Spark hands them over, and without `cloudFiles.`.
+_COUNTERPARTS: Final[dict[str, str]] = {
+    # what is read
+    "format": "use input.format",
+    "pathglobfilter": "use object.include, whose globs are on the whole key",
+    "recursivefilelookup": _NOT_NEEDED.format("a prefix has all keys below it"),
+    "basepath": _NOT_NEEDED.format("columns come of keys by file.name.template"),
+    "partitioncolumns": "use variables in file.name.template",
+    "ignoremissingfiles": "use on.superseded=skip",
+    "ignorecorruptfiles": "use errors.tolerance=all",
+    "includeexistingfiles": "use include.existing",
+    "allowoverwrites": _NOT_NEEDED.format("other content is another object"),
+    # when
+    "maxfilespertrigger": "use maxFilesPerTrigger",
+    "maxbytespertrigger": "use maxBytesPerTrigger",
+    "latestfirst": _NOT_NEEDED.format(_LISTED),
+    "maxfileage": _NOT_NEEDED.format("what was read is known for ever; modifiedAfter leaves old objects out"),
+    "maxcachedfiles": _NOT_NEEDED.format(_LISTED),
+    "filenameonly": _NOT_NEEDED.format("an object is its key and content"),
+    "cleansource": "there is none; headrace run has post-actions",
+    "usenotifications": "use sqs.queue.url",
+    "useincrementallisting": _NOT_NEEDED.format(_LISTED),
+    "queueurl": "use sqs.queue.url",
+    "region": "use aws.s3.region",
+    "backfillinterval": "use reconcile.interval.ms",
+    "validateoptions": _NOT_NEEDED.format(_ALWAYS),
+    # columns
+    "schemalocation": "use state.path, which holds the discovery log as well",
+    "schemaevolutionmode": "use schema.evolution: add, rescue or fail",
+    "schemahints": "there are none; give a schema",
+    "infercolumntypes": _NOT_NEEDED.format(_ALWAYS),
+    "inferschema": _NOT_NEEDED.format("a schema is inferred unless one is given"),
+    "mergeschema": _NOT_NEEDED.format("types are widened over schema.samples objects"),
+    "samplingratio": "use schema.samples",
+    "rescueddatacolumn": _NOT_NEEDED.format("the column is _rescued_data"),
+    "columnnameofcorruptrecord": _NOT_NEEDED.format(_STRICT),
+    "mode": _NOT_NEEDED.format(_STRICT),
+    "readercasesensitive": _NOT_NEEDED.format("names of columns match letter for letter"),
+    # formats
+    "header": "use csv.header",
+    "sep": "use csv.delimiter",
+    "delimiter": "use csv.delimiter",
+    "quote": "use csv.quote",
+    "multiline": "use input.format=json for values over several lines",
+    "encoding": _NOT_NEEDED.format("texts are UTF-8"),
+    "charset": _NOT_NEEDED.format("texts are UTF-8"),
+    "compression": _NOT_NEEDED.format("it is seen in the content, or use file.compression.type"),
+    "timestampformat": _NOT_NEEDED.format("times are ISO 8601, other texts are texts"),
+    "dateformat": _NOT_NEEDED.format("dates are ISO 8601, other texts are texts"),
+}
+_AUTO_LOADER: Final = "cloudfiles."
+
+
+def counterpart(name: str) -> str | None:
+    """What to do about an option of theirs, as Spark hands it over; None for one that is not theirs."""
+    return _COUNTERPARTS.get(name.lower().removeprefix(_AUTO_LOADER))
