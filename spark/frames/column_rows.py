@@ -94,8 +94,8 @@ class ColumnReader:
         if len(values):
             arrays = self._of_taken(values) or self._at_once(values, self._parse)
             if arrays is not None:
-                return Columns(arrays, None)
-        return self._row_by_row(values)
+                return self._filled(Columns(arrays, None))
+        return self._filled(self._row_by_row(values))
 
     def fit(self, lines: Column) -> bool:
         """As a LineReader has it: True when the lines are JSON, and `of_json` has their columns already.
@@ -252,10 +252,34 @@ class ColumnReader:
             bad = _misfitting(rescues, batch.num_rows)
             if bad:
                 kept = np.delete(np.arange(batch.num_rows), [each.row for each in bad])
-                return Columns([array.take(pa.array(kept)) for array in arrays], None, bad, kept)
-            return Columns(arrays, None)
+                return self._filled(
+                    Columns([array.take(pa.array(kept)) for array in arrays], None, bad, kept)
+                )
+            return self._filled(Columns(arrays, None))
         rescues += [(name, batch.column(batch.schema.get_field_index(name))) for name in unknown]
-        return Columns(arrays, _rescue_texts(rescues, batch.num_rows))
+        return self._filled(Columns(arrays, _rescue_texts(rescues, batch.num_rows)))
+
+    def _filled(self, columns: Columns) -> Columns:
+        """The same without rows that have null where the schema has NOT NULL: Spark takes none there."""
+        lacking: dict[int, str] = {}
+        for field, array in zip(self._fields, columns.arrays, strict=True):
+            if not field.nullable and array.null_count:
+                message = f"the column {field.name!r} is NOT NULL, and the row has no value for it"
+                rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
+                lacking = dict.fromkeys(rows, message) | lacking
+        if not lacking:
+            return columns
+        count = len(columns.arrays[0])
+        rows_before = np.arange(count) if columns.kept is None else columns.kept
+        left = np.delete(np.arange(count), sorted(lacking))
+        bad = [BadColumnRow(int(rows_before[row]), message) for row, message in lacking.items()]
+        taken = pa.array(left)
+        return Columns(
+            [array.take(taken) for array in columns.arrays],
+            None if columns.rescued is None else columns.rescued.take(taken),
+            tuple(sorted((*columns.bad, *bad), key=lambda each: each.row)),
+            rows_before[left],
+        )
 
 
 def _members(raw: bytes | None) -> dict[str, msgspec.Raw] | None:

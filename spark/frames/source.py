@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxFiles,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, HeadraceError
@@ -142,6 +142,8 @@ def _data_columns(settings: FramesSettings, from_key: frozenset[str]) -> StructT
 
 def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) -> ReadTask:
     names = schema.fieldNames()
+    ours = names if settings.rows is Rows.RECORDS else template_names(settings) | {METADATA, RESCUED}
+    _refuse_filled(schema, frozenset(ours))
     if settings.rows is Rows.RECORDS:
         types = {field.name: field.dataType for field in RECORDS.fields}
         for field in schema.fields:
@@ -164,6 +166,28 @@ def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) ->
     if settings.evolution is Evolution.ADD and settings.state_path is None:
         raise FrameRefused(f"schema.evolution=add needs a {STATE_PATH.name}, where the schema is kept.")
     return ReadTask(settings, arrow_schema_of(schema), template_names(settings), is_inferred)
+
+
+def _refuse_filled(schema: StructType, ours: frozenset[str]) -> None:
+    """FrameRefused where what is NOT NULL may be null and no row can be left out for it.
+
+    `ours` are columns that are not of the data.
+    """
+    for field in schema.fields:
+        is_refused = field.name in ours and not field.nullable
+        if is_refused or not _is_nullable_within(field.dataType):
+            raise FrameRefused(
+                f"The column {field.name} of the schema, or a member of it, is NOT NULL, and may be null "
+                "here. Give it as one that may be null."
+            )
+
+
+def _is_nullable_within(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(field.nullable and _is_nullable_within(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return kind.containsNull and _is_nullable_within(kind.elementType)
+    return not isinstance(kind, MapType) or (kind.valueContainsNull and _is_nullable_within(kind.valueType))
 
 
 def _objects_now(settings: FramesSettings) -> Iterator[tuple[S3Object, Any]]:

@@ -162,6 +162,24 @@ def test_a_partition_column_has_the_place_of_a_member() -> None:
     assert found.arrays[0].to_pylist() == [1]
 
 
+@pytest.mark.parametrize("has_rescue", [True, False])
+def test_rows_without_what_may_not_be_null_are_bad(has_rescue: bool) -> None:
+    """Spark would end the query with a stack trace of Arrow's; other rows keep their numbers."""
+    fields = [pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())]
+    made = reader(fields=fields, has_rescue=has_rescue, is_inferred=False)
+    rows = [{"id": 1}, {"id": None, "name": "a"}, {"id": 3}, {"name": "b"}]
+
+    of_json = made.of_json(lines(*rows, b"[]", {"id": 6}))
+    of_arrow = made.of_arrow(pa.RecordBatch.from_pylist([*rows, {"id": 5}]))
+
+    for found, ids, bad in ((of_json, [1, 3, 6], [1, 3, 4]), (of_arrow, [1, 3, 5], [1, 3])):
+        assert found.arrays[0].to_pylist() == ids
+        assert [each.row for each in found.bad] == bad
+        assert found.bad[0].message == "the column 'id' is NOT NULL, and the row has no value for it"
+        assert found.kept is not None
+        assert found.kept.tolist() == [ids[0] - 1, ids[1] - 1, ids[2] - 1]
+
+
 def test_members_with_the_names_of_our_columns_are_rescued() -> None:
     """They are no columns that an inferred schema could get."""
     given = {"id": 1, "_metadata": {"a": 1}, "_rescued_data": "x"}

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructType
 from typer.testing import CliRunner
 
 from headrace.model.errors import FrameRefused
@@ -104,6 +105,26 @@ def test_a_path_that_is_none_is_one_problem() -> None:
         reading_settings({"path": "/data"})
 
     assert str(raised.value) == "path = '/data': expected s3://bucket/prefix"
+
+
+@pytest.mark.parametrize(
+    ("rows", "schema"),
+    [
+        ("records", StructType().add("value", "binary", nullable=False)),
+        ("columns", StructType().add("topic", "string", nullable=False)),
+        ("columns", StructType().add("a", StructType().add("b", "long", nullable=False))),
+        ("columns", StructType().add("a", ArrayType(LongType(), containsNull=False))),
+        ("columns", StructType().add("a", MapType(StringType(), LongType(), valueContainsNull=False))),
+    ],
+)
+def test_what_may_be_null_is_not_taken_as_not_null(rows: str, schema: StructType) -> None:
+    """Where no row can be left out for it; Spark would end the query in the midst of it."""
+    template = "{{topic}}-{{partition}}"
+    options = {"path": "s3://b12/", "rows": rows, "file.name.template": template}
+    source = HeadraceSource(CaseInsensitiveDict(options))
+
+    with pytest.raises(FrameRefused, match=r"or a member of it, is NOT NULL, and may be null here. Give it"):
+        source.reader(schema)
 
 
 def test_counterparts_of_options_of_others_exist() -> None:
