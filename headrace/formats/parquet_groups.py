@@ -279,6 +279,12 @@ def _leaves_of(root: Node, fields: list[int]) -> list[int]:
 
 def _next_rows(columns: list[ColumnWeights], limit: int) -> int:
     """How many rows to read next: none beyond what is known of every column."""
+    even = [column.even(limit) for column in columns]
+    known = [weight for weight in even if weight is not None]
+    if columns and len(known) == len(columns):
+        likely, most = np.sum(known, axis=0)[:, 0].tolist()
+        # Empty texts weigh nothing.
+        return max(1, int(min(limit, _LIKELY_BYTES // max(likely, 1.0), _MOST_BYTES // most)))
     weights = np.zeros((2, limit))
     for column in columns:
         of_column = column.upcoming(weights.shape[1])

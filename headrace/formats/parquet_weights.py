@@ -131,6 +131,7 @@ _LENGTH_BYTES: Final = 8
 # Two lines, likely and most, of one weight a row; or of one only, which is that of each row.
 Weights = npt.NDArray[np.float64]
 Rows = tuple[int, Weights]
+_NO_WEIGHTS: Final[Weights] = np.empty((2, 0))
 
 
 class ColumnWeights:
@@ -171,6 +172,13 @@ class ColumnWeights:
             out[:, at : at + step] = weights[:, :step]
             at += step
         return out
+
+    def even(self, rows: int) -> Weights | None:
+        """What each of the next rows weighs, where it is known of so many, and of all the same. Blocks."""
+        while self._known_rows < rows and self._weigh_more():
+            pass
+        count, weights = self._known[0] if self._known else (0, _NO_WEIGHTS)
+        return weights if count >= rows and weights.shape[1] == 1 else None
 
     def advance(self, rows: int) -> None:
         """Forget rows that have been read."""

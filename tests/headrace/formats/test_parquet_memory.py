@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headrace.formats import parquet
 from headrace.formats.parquet_footer import Footer
 from headrace.formats.parquet_weights import ColumnWeights
 from headrace.formats.ranged_file import RangedFile
@@ -230,3 +231,32 @@ def _element_bytes(value: Any) -> list[int]:
     if isinstance(value, str):
         return [4 + len(value)]
     return [size for each in value for size in _element_bytes(each)]
+
+
+def _batch_rows(content: bytes) -> list[int]:
+    found = parquet.ArrowRows(MemorySource(content), options=PARQUET)
+    return [batch.num_rows for _, batch in found.batches(None, None)]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"id": pa.array(range(30_000), pa.int64())},
+        {"id": pa.array(range(30_000), pa.int64()), "text": pa.array(["x" * 300, ""] * 15_000)},
+        {"empty": pa.array([""] * 30_000)},
+        {"null": pa.nulls(30_000, pa.string())},
+        {"long": _repeated(["x" * 20_000, "y"], 30_000), "id": pa.array(range(30_000))},
+        {"wide": pa.array([b"z" * 700] * 30_000, pa.binary(700))},
+    ],
+)
+@pytest.mark.parametrize("page_rows", [20_000, 7_000])
+def test_rows_of_one_weight_are_counted_as_others_are(
+    columns: dict[str, Any], page_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches are the same as where each row is added up."""
+    content = written(pa.table(columns), store_schema=False, max_rows_per_page=page_rows)
+    at_once = _batch_rows(content)
+    monkeypatch.setattr(ColumnWeights, "even", lambda _self, _rows: None)
+
+    assert at_once == _batch_rows(content)
+    assert sum(at_once) == 30_000
