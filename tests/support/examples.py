@@ -1,6 +1,11 @@
 """How many examples a law is tried with, by the profile: few in `make test`, many in `make test-all`."""
 
+from typing import Final
+
 import hypothesis
+
+_FEW: Final = 100
+"""No profile of `make test` has as many examples."""
 
 
 def max_examples() -> int:
@@ -8,3 +13,8 @@ def max_examples() -> int:
     default = hypothesis.settings.default
     assert default is not None
     return default.max_examples
+
+
+def fewer_examples(number: int) -> int:
+    """So many in `make test`, for a law that each of many kinds is tried with; all in `make test-all`."""
+    return max_examples() if max_examples() > _FEW else min(number, max_examples())

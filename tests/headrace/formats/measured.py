@@ -25,7 +25,9 @@ class Measured:
 
 def measure(make: Callable[[], ByteSource], options: DecodeOptions) -> Measured:
     """Decode what `make` gives (called in the process; it has to be importable there); blocks."""
-    context = multiprocessing.get_context("spawn")
+    # A server that has imported what decodes, and has decoded nothing, is forked: importing takes a second.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     answers = context.SimpleQueue()
     process = context.Process(target=_decode, args=(make, options, answers))
     process.start()

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.formats import DecodeOptions
@@ -18,6 +18,7 @@ from tests.headrace.formats.avro_files import CODECS, file_of
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
 from tests.headrace.formats.packers import PACKERS
+from tests.support.examples import fewer_examples
 
 JSON = decode_options(InputFormat.JSON, record_max_bytes=60)
 JSONL = decode_options(InputFormat.JSONL, record_max_bytes=60)
@@ -60,6 +61,7 @@ def _resumes_everywhere(content: bytes, options: DecodeOptions, *, chunk: int) -
 
 
 @every_packer
+@settings(max_examples=fewer_examples(10))
 @given(rows=rows, chunk=st.sampled_from([5, 1000]))
 def test_json_lines(packer: str, rows: list[dict[str, Any]], chunk: int) -> None:
     """The position is a byte of the plain stream, whatever was stored."""
@@ -68,6 +70,7 @@ def test_json_lines(packer: str, rows: list[dict[str, Any]], chunk: int) -> None
 
 
 @every_packer
+@settings(max_examples=fewer_examples(10))
 @given(rows=rows, chunk=st.sampled_from([5, 1000]), indent=st.sampled_from([None, 1]))
 def test_json_arrays(packer: str, rows: list[dict[str, Any]], chunk: int, indent: int | None) -> None:
     """An element's number, and its byte of the plain stream."""
@@ -79,6 +82,7 @@ cells = st.text(alphabet='ab",\n\té 5', max_size=6) | st.sampled_from(["x" * 70
 
 
 @every_packer
+@settings(max_examples=fewer_examples(10))
 @given(
     rows=st.lists(st.lists(cells, min_size=1, max_size=3), max_size=8),
     chunk=st.sampled_from([5, 1000]),
@@ -94,6 +98,7 @@ def test_csv(packer: str, rows: list[list[str]], chunk: int, header: bool, ends:
 
 
 @every_packer
+@settings(max_examples=fewer_examples(10))
 @given(
     lines=st.lists(
         st.sampled_from(["BEGIN", "a BEGIN b", "END", "x END", "", "line", "BEGIN END", "y" * 70])
@@ -109,6 +114,7 @@ def test_text(packer: str, lines: list[str], chunk: int, patterns: tuple[str | N
 
 
 @every_packer
+@settings(max_examples=fewer_examples(10))
 @given(content=st.binary(max_size=60), chunk=st.sampled_from([5, 1000]))
 def test_chunks(packer: str, content: bytes, chunk: int) -> None:
     """The same of bytes."""
@@ -116,6 +122,7 @@ def test_chunks(packer: str, content: bytes, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=fewer_examples(10))
 @given(rows=rows, per_block=st.integers(1, 5), schema=st.sampled_from([SCHEMA, SINGLY]))
 def test_avro(codec: str, rows: list[dict[str, Any]], per_block: int, schema: Any) -> None:
     """A block and a record in it, in every codec and by both readers."""
@@ -123,6 +130,7 @@ def test_avro(codec: str, rows: list[dict[str, Any]], per_block: int, schema: An
 
 
 @every_packer
+@settings(max_examples=fewer_examples(10))
 @given(rows=rows, per_block=st.integers(1, 5))
 def test_avro_in_a_compressed_object(packer: str, rows: list[dict[str, Any]], per_block: int) -> None:
     """The position is one of the plain file."""
@@ -130,6 +138,7 @@ def test_avro_in_a_compressed_object(packer: str, rows: list[dict[str, Any]], pe
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
+@settings(max_examples=fewer_examples(10))
 @given(rows=rows, group=st.integers(1, 5))
 def test_parquet(codec: str, rows: list[dict[str, Any]], group: int) -> None:
     """A row group and a row of it."""

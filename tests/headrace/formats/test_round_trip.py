@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.options.choices import InputFormat
@@ -22,6 +22,7 @@ from tests.headrace.formats.avro_files import container, datum
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.iso_texts import FIRST_SECOND, LAST_SECOND, PER_SECOND, clock, days, moment
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.examples import fewer_examples
 
 Read = Callable[[Any], Any]
 Values = st.SearchStrategy[Any]
@@ -159,6 +160,7 @@ def _assert_back(kind: Kind, parsed: Any, wanted: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ARROW)
+@settings(max_examples=fewer_examples(12))
 @given(data=st.data())
 def test_parquet_gives_back_each_type(name: str, data: st.DataObject) -> None:
     """Alone, in a list, as a map's value and in a record that may be null itself."""
@@ -286,6 +288,7 @@ def _record(leaf: Any, *, mixed: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["columns", "data"])
 @pytest.mark.parametrize("name", AVRO)
+@settings(max_examples=fewer_examples(12))
 @given(data=st.data())
 def test_avro_gives_back_each_type(name: str, mixed: bool, data: st.DataObject) -> None:
     """The same by both readers."""
