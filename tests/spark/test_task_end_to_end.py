@@ -275,17 +275,17 @@ def test_a_killed_worker_loses_and_repeats_nothing(driver: Drivers) -> None:
 def test_a_batch_out_of_time_gives_its_rest_back(driver: Drivers) -> None:
     """A seekable object stops at a checkpoint; what has not begun goes back as it was."""
     one = driver()
-    large, small = one.put("large", lines(600_000)), one.put("small", lines(1))
+    large, small = one.put("large", lines(200_000)), one.put("small", lines(1))
     one.ready()
 
     finished = one.run(one.split(large), one.split(small), max_seconds=0.05)
 
     assert finished.outcome is BatchOutcome.CLEAN
     stopped = rest(one, one.split(large))
-    assert 0 < stopped.records < 600_000
+    assert 0 < stopped.records < 200_000
     assert small.id not in one.entries()
     one.run(stopped, one.split(small))
-    assert numbers(one.records()) == [*range(600_000), 0]
+    assert numbers(one.records()) == [*range(200_000), 0]
 
 
 def test_an_end_in_mid_batch_commits_and_gives_the_rest_back(driver: Drivers) -> None:
