@@ -132,4 +132,7 @@ if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != "0":  # noqa: TID251  # the order of sets is part of a run
         os.environ["PYTHONHASHSEED"] = "0"  # noqa: TID251  # as above
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])  # noqa: S606  # this very program
-    sys.exit(main())
+    ended = main()
+    sys.stdout.flush()
+    # Not by `sys.exit`: threads of native libraries that killed processes have left may abort at its end.
+    os._exit(ended)

@@ -138,6 +138,11 @@ SINK: Final = {
     "completions in doubt": Circumstance(
         {**_GROUPS, "file.name.template": f"all/{_OBJECT}"},
         ("complete lost", "complete lost", "s3 broken", "kill", "s3 away"),
+        before=(
+            Act((0.0,), "start"),
+            Act((0.0,), "s3", {"kind": "lost CompleteMultipartUpload", "count": (1, 2, 3)}),
+        ),
+        story=(Act((0.1, 0.3, 1.0, 21.0), ("kill", "kill worker", "wait")), _START),
     ),
     "types that change": Circumstance(
         {
@@ -228,15 +233,22 @@ SOURCE: Final = {
         },
         ("kill", "kill worker", "commit unanswered", "pause worker"),
     ),
-    "replaced while it is read": Circumstance(
+    "replaced before it is read, or goes": Circumstance(
         {
             "exactly.once.support": None,
             "job.max.objects": (None, "1"),
-            "post.action": ("delete", "move:done/", None),
+            "post.action": ("delete", "move:done/", "move:s3://moved/done/"),
             "input.format": "jsonl",
+            "errors.tolerance": "all",
         },
         ("replaced before it is read", "replaced before it goes", "pause", "kill"),
         names=1,
+        rows=(1, 2, 5),
+        before=(
+            Act((0.0,), "start"),
+            Act((0.0,), "s3", {"kind": ("replaced GetObject", "replaced DeleteObject"), "count": (1, 2)}),
+        ),
+        story=(Act((3.0,), "wait"),),
     ),
     "a slot that comes back": Circumstance(
         {

@@ -28,6 +28,11 @@ class Mutation(NamedTuple):
     also: tuple[tuple[str, str, str], ...] = ()
     """Where the same is protected once more: a file, its line, and the line without it."""
 
+    @property
+    def lines(self) -> tuple[tuple[str, str, str], ...]:
+        """All of them: files, lines, and the lines without them."""
+        return (self.file, self.line, self.without), *self.also
+
 
 MUTATIONS: Final = {
     "offset holds for open objects": Mutation(
@@ -178,8 +183,10 @@ MUTATIONS: Final = {
         "source",
         "what is remembered of a first start belongs to its bucket",
         "ingest/service/source_leader.py",
-        "if found is None or not found.covers(settings.s3.prefix):",
-        "if found is None and not other_buckets(ledger.cache, bucket):",
+        "found = first_start_of(ledger.cache, bucket)\n",
+        "found = first_start_of(ledger.cache, bucket)\n"
+        "        for other in other_buckets(ledger.cache, bucket) if found is None else ():\n"
+        "            found = first_start_of(ledger.cache, other)\n",
     ),
     "buckets apart": Mutation(
         "source",
@@ -225,7 +232,7 @@ def seeds_until_red(mutation: Mutation, *, seeds: int) -> tuple[int, str] | None
         root = Path(folder)
         for name in _COPIED:
             shutil.copytree(_ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name, line, without in ((mutation.file, mutation.line, mutation.without), *mutation.also):
+        for name, line, without in mutation.lines:
             text = (root / name).read_text()
             assert text.count(line) == 1, f"{name} has not once: {line!r}"
             (root / name).write_text(text.replace(line, without))
