@@ -10,31 +10,10 @@ from enum import IntEnum
 from typing import Any, Final
 
 import confluent_kafka
-import numpy as np
 import structlog
 from confluent_kafka import Consumer, Producer
 
 log = structlog.get_logger(__name__)
-
-# rd_kafka_message_t of librdkafka's public header (rdkafka.h of 1.x and 2.x) on a 64-bit machine.
-MESSAGE: Final = np.dtype(
-    {
-        "names": ["err", "rkt", "partition", "payload", "len", "key", "key_len", "offset", "private"],
-        "formats": ["i4", "u8", "i4", "u8", "u8", "u8", "u8", "i8", "u8"],
-        "offsets": [0, 8, 16, 24, 32, 40, 48, 56, 64],
-        "itemsize": 72,
-    }
-)
-# rd_kafka_vu_t, an argument of rd_kafka_produceva: its kind, and a union of 64 bytes (a pointer or a number,
-# or a pointer and its length, or a header's name, value and length).
-ARGUMENT: Final = np.dtype(
-    {
-        "names": ["kind", "first", "second", "third"],
-        "formats": ["i4", "i8", "i8", "i8"],
-        "offsets": [0, 8, 16, 24],
-        "itemsize": 72,
-    }
-)
 
 
 class ArgumentKind(IntEnum):

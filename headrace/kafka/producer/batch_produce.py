@@ -12,7 +12,7 @@ import numpy as np
 from confluent_kafka import KafkaError, Producer
 
 from headrace.kafka.kafka_errors import translate
-from headrace.kafka.librdkafka import COPY, MESSAGE, handle_of, library
+from headrace.kafka.librdkafka import COPY, handle_of, library
 from headrace.kafka.producer.record_calls import (
     ANY_PARTITION,
     RecordCalls,
@@ -22,6 +22,15 @@ from headrace.kafka.producer.record_calls import (
 )
 from headrace.model.rows import NULL_LENGTH, Column, ProducePath, RecordTarget, RowBatch
 
+# rd_kafka_message_t of librdkafka's public header (rdkafka.h of 1.x and 2.x) on a 64-bit machine.
+_MESSAGE: Final = np.dtype(
+    {
+        "names": ["err", "rkt", "partition", "payload", "len", "key", "key_len", "offset", "private"],
+        "formats": ["i4", "u8", "i4", "u8", "u8", "u8", "u8", "i8", "u8"],
+        "offsets": [0, 8, 16, 24, 32, 40, 48, 56, 64],
+        "itemsize": 72,
+    }
+)
 _POINTER: Final = ctypes.c_void_p
 _ARGUMENTS: Final[list[Any]] = [
     _POINTER,
@@ -113,7 +122,7 @@ class BatchProduce:
         self._partitioner = partitioner
         self._calls = RecordCalls(loaded, handle, producer, is_void)
         self._topics: dict[str, int] = {}
-        self._messages = np.zeros(_ROWS_AT_ONCE, dtype=MESSAGE)
+        self._messages = np.zeros(_ROWS_AT_ONCE, dtype=_MESSAGE)
 
     def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""

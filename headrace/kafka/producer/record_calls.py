@@ -11,7 +11,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.kafka.kafka_errors import translate
-from headrace.kafka.librdkafka import ARGUMENT, COPY, ArgumentKind
+from headrace.kafka.librdkafka import COPY, ArgumentKind
 from headrace.kafka.producer.slot_producer import SlotRevoked
 from headrace.model.rows import NULL_LENGTH, Column, Header, RecordTarget, RowBatch
 
@@ -92,6 +92,16 @@ def _set_timestamp(options: dict[str, Any], timestamp_ms: int) -> None:
 
 # -- Rows with headers or timestamps: a call of librdkafka for each, over arguments prepared many at a time --
 
+# rd_kafka_vu_t, an argument of rd_kafka_produceva: its kind, and a union of 64 bytes (a pointer or a number,
+# or a pointer and its length, or a header's name, value and length).
+_ARGUMENT: Final = np.dtype(
+    {
+        "names": ["kind", "first", "second", "third"],
+        "formats": ["i4", "i8", "i8", "i8"],
+        "offsets": [0, 8, 16, 24],
+        "itemsize": 72,
+    }
+)
 # Arguments that are filled at a time: 300 KB, which stay in the processor's cache.
 _ARGUMENTS_AT_ONCE: Final = 4096
 _FIXED: Final = (
@@ -126,7 +136,7 @@ class RecordCalls:
         fixed = len(_FIXED) + len(target.headers)
         most = fixed if rows.headers is None else fixed + max(map(len, rows.headers[begin:end]), default=0)
         at_once = max(1, min(_ARGUMENTS_AT_ONCE // most, end - begin))
-        arguments = np.zeros((at_once, most), ARGUMENT)
+        arguments = np.zeros((at_once, most), _ARGUMENT)
         arguments["kind"][:, : len(_FIXED)] = _FIXED
         arguments["kind"][:, len(_FIXED) :] = ArgumentKind.HEADER
         arguments["first"][:, :3] = topic, partition, COPY
@@ -151,7 +161,7 @@ class RecordCalls:
 
     def _produce(self, arguments: Any, counts: list[int], what: str) -> None:
         """Make the calls in order, once more from the one on that met a full queue."""
-        step = arguments.shape[1] * ARGUMENT.itemsize
+        step = arguments.shape[1] * _ARGUMENT.itemsize
         begin: int = arguments.ctypes.data
         done = 0
         while done < len(counts):
@@ -223,7 +233,7 @@ def _fill_headers(arguments: Any, headers: Sequence[Sequence[Header]]) -> object
     )
     if len(firsts) == len(headers):
         return _fill_each(arguments, headers)
-    different = np.zeros((len(firsts), arguments.shape[1]), ARGUMENT)
+    different = np.zeros((len(firsts), arguments.shape[1]), _ARGUMENT)
     different["kind"] = ArgumentKind.HEADER
     kept = _fill_each(different, [headers[row] for row in firsts.tolist()])
     arguments[:] = different[places]
