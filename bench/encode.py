@@ -21,14 +21,14 @@ import pyarrow.parquet as pq
 
 from bench.decode import AVRO_SCHEMA, table
 from headrace.conversion.encoders import new_encoder
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.encoding import schema_of
 from headrace.formats.records.registry import frame
 from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression, JsonFormat, SubjectNameStrategy
-from headrace.options.registry_settings import RegistrySettings
 from headrace.options.row_settings import PLAIN_CSV
+from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import (
     ConverterKind,
     Converters,

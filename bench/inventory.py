@@ -23,17 +23,15 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from headrace.formats.inventory_manifest import InventoryFile, InventoryFormat, Manifest, column_name
-from headrace.kafka.cache_directory import CacheDirectory
-from headrace.kafka.cache_view import CacheLedgerView
-from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.cache_files import CacheDirectory
+from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model import clock
 from headrace.model.objects import ListingPage
 from headrace.vendors.load import load
 from ingest.source.catalogue import Catalogue
 from ingest.source.object_selection import object_filter_of
-from listeners.discovery_events import Counters, Event
-from listeners.failures import Backoff
+from listeners.discovery_events import Backoff, Counters, Event
 from listeners.inventory import InventoryReader
 from listeners.listing import Bucket, Lister
 

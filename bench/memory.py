@@ -30,7 +30,7 @@ from bench.decode import AVRO_SCHEMA, options
 from bench.processes import tree
 from bench.stage import Stage, StageError, stage
 from headrace.formats import DECODERS
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.options.choices import InputFormat
 
 PROMISE_MIB = 400

@@ -8,13 +8,13 @@ import time
 from typing import Any
 
 from headrace.aws.glue import glue_versions
-from headrace.formats.converters.schema_converters import (
+from headrace.formats.converters.choice import (
     SchemaUse,
     avro_converter,
     json_schema_converter,
     protobuf_converter,
 )
-from headrace.formats.converters.segments import RowFaults
+from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.records.protobuf_schemas import ProtobufSchema
 from headrace.model.columns import column_of
 from headrace.options.choices import JsonFormat

@@ -20,12 +20,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.gets import ETAG, HEAD
 from bench.lines import lines
-from headrace.kafka.group_metadata import memberless_metadata
+from headrace.kafka.fencing import memberless_metadata
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Batch, Split
 from headrace.options import Settings
 from spark.source.batch import BatchRun
-from spark.source.task_settings import task_settings
+from spark.source.source_work import task_settings
 from spark.source.worker_cache import new_slot_producer
 from spark.task.driver_connection import DriverConnection
 from tests.support import kafka

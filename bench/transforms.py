@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.transforms.record_chain import RecordChain
 from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.options.sink_settings import OutputField, SinkSettings

@@ -1,25 +1,63 @@
-"""`headrace run` as a call, and as an object that a program starts and stops."""
+"""`headrace run` as a call, and as an object that a program starts and stops; its configuration."""
 
 import functools
+import json
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import structlog
 
-from headrace.configuration import Config, settings_of
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration, Unavailable
-from headrace.options import Settings
+from headrace.options import Settings, SettingsError
 from headrace.process import logs
 from headrace.process.threads import start_thread
+from headrace.vendors.load import load
+from ingest.cli.configuration import environment, read_settings
 from ingest.service.stop import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ingest.service.composition import Service
+
+
+Config = Mapping[str, Any] | str | Path
+"""Options by name, in one of Kafka Connect's two shapes, or the path of a file that `headrace run` takes."""
+
+
+def settings_of(config: Config) -> Settings:
+    """The settings; InvalidConfiguration with every problem on a line of its own."""
+    if isinstance(config, str | Path):
+        return read_settings(Path(config), sets=(), worker_config=None)
+    if not isinstance(config, Mapping):
+        raise InvalidConfiguration(
+            f"config is {type(config).__name__}: give options by name as a dict, or the path of a file."
+        )
+    try:
+        return load(
+            json.dumps(dict(config), default=_refuse),
+            kind="json",
+            environment=environment(),
+            read_file=lambda path: Path(path).read_text(encoding="utf-8"),
+        )
+    except SettingsError as error:
+        raise InvalidConfiguration(str(error)) from error
+    except TypeError as error:
+        # What json says of a name that is no text.
+        raise InvalidConfiguration(f"config has a name that is no text: {error}.") from error
+
+
+def _refuse(value: object) -> object:
+    # Its content is not shown: it may be a secret.
+    raise InvalidConfiguration(
+        f"config has a value of {type(value).__name__}: values are texts, numbers, true or false."
+    )
+
 
 _log = structlog.get_logger(__name__)
 
@@ -210,9 +248,8 @@ class Connector:
 
     def _serve(self) -> Exit:
         # Spark and the clients take seconds to import: a wrong configuration is reported before.
-        from ingest.checks.probes.ledger_reader import open_ledger_reader
-        from ingest.service.composition import Service
-        from ingest.service.connector import RunOptions
+        from ingest.checks.probes.status_reader import open_ledger_reader
+        from ingest.service.composition import RunOptions, Service
 
         try:
             options = RunOptions(

@@ -48,7 +48,7 @@ def write_frame(frame: "DataFrame", settings: Settings) -> FrameWritten:
     from pyspark.errors import PySparkException
 
     from spark.sink.frame_writer import RESULT_SCHEMA
-    from spark.sink.task_settings import SinkTaskSettings, sink_task_settings
+    from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
     given: SinkTaskSettings = sink_task_settings(settings, sink)
 

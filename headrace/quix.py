@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from headrace.configuration import settings_of
-from headrace.connector import Connector
+from headrace.connector import Connector, settings_of
 from headrace.connector import run as run_connector
 from headrace.frames import check_columns
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration
@@ -241,8 +240,8 @@ def _check_extension(text: str) -> None:
 
 def _look_at_bucket(options: Mapping[str, str]) -> None:
     settings = settings_of({**_NOBODY, "topics.regex": ".*", **options})
-    from ingest.checks.probes.aws_clients import aws_clients
-    from listeners.failures import translated_errors
+    from ingest.checks.probes.bucket_keys import aws_clients
+    from listeners.discovery_events import translated_errors
 
     clients = aws_clients(settings)
     try:

@@ -1,11 +1,7 @@
-"""Clients of S3 and SQS for the listeners' loop, and where their credentials come from.
+"""Clients of S3 and SQS for the listeners' loop, their credentials, and a fast parser of listings.
 
-They repeat no call: each listener repeats its own, and knows for how long.
-
-What a page of a listing holds, read in the place of botocore's parser, which takes many times as long.
-
-Only the objects are read here: botocore parses the rest of the answer, decodes the keys and raises the
-errors, as without this.
+They repeat no call: each listener repeats its own, and knows for how long. botocore's parser takes many times
+as long for a page; it still parses the rest of the answer, decodes the keys and raises the errors.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""Runs fallback and schedule: follows the queue's health, lists when a listing is due, reports the mode.
+"""Where new objects come from: the queue's events, or listings while the queue fails or where there is none.
 
-Where new objects come from: the queue's events, or listings while the queue fails or where there is none.
-
-`FallbackSwitch` is pure: times are monotonic seconds, passed in, and it says what is to be done as `Step`s.
+The queue's health is followed, a listing made when it is due, and the mode reported. `FallbackSwitch` is
+pure: times are monotonic seconds, passed in, and it says what is to be done as `Step`s.
 """
 
 import asyncio
@@ -18,8 +17,7 @@ import structlog
 from headrace.model.errors import HeadraceError
 from headrace.options.choices import PollListing
 from headrace.options.settings import Settings
-from listeners.discovery_events import ListingKind, Mode, ModeChanged, Post
-from listeners.failures import is_lasting
+from listeners.discovery_events import ListingKind, Mode, ModeChanged, Post, is_lasting
 from listeners.listing import Lister
 
 

@@ -20,9 +20,8 @@ from headrace.model.errors import HeadraceError, ObjectError, ObjectSuperseded
 from headrace.model.objects import S3Object
 from headrace.model.text_formatting import bytes_text, printable
 from headrace.options.settings import Settings
-from headrace.s3.inventory import changed_file, unread_file
-from listeners.discovery_events import Counters, InventoryWaits, Post
-from listeners.failures import Backoff, translated_errors
+from headrace.s3.inventory_manifests import changed_file, unread_file
+from listeners.discovery_events import Backoff, Counters, InventoryWaits, Post, translated_errors
 from listeners.listing import Lister
 
 _log = structlog.get_logger(__name__)

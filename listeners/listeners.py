@@ -15,11 +15,10 @@ from headrace.options.settings import Settings, SqsSettings
 from headrace.process.threads import start_thread
 from listeners.async_clients import s3_client, sqs_client
 from listeners.discovery import DiscoveryMonitor
-from listeners.discovery_events import Counters, HeadAnswer, ListingFailed, Post
-from listeners.failures import Backoff, translated_errors
+from listeners.discovery_events import Backoff, Counters, HeadAnswer, ListingFailed, Post, translated_errors
 from listeners.listing import Bucket, Lister
-from listeners.queue_calls import Queue
 from listeners.sqs import QueueOptions, SqsListener
+from listeners.visibility import Queue
 
 if TYPE_CHECKING:
     from listeners.inventory import InventoryReader

@@ -8,8 +8,15 @@ from typing import Any, Final, Protocol
 
 from headrace.model.errors import HeadraceError
 from headrace.model.objects import ListingPage, ObjectId, S3Object
-from listeners.discovery_events import Counters, ListingBegun, ListingFailed, ListingKind, Post
-from listeners.failures import Backoff, translated_errors
+from listeners.discovery_events import (
+    Backoff,
+    Counters,
+    ListingBegun,
+    ListingFailed,
+    ListingKind,
+    Post,
+    translated_errors,
+)
 
 PAGES_IN_FLIGHT: Final = 4
 _PAUSES: Final = Backoff(first=1.0, longest=20.0)

@@ -11,10 +11,8 @@ from typing import Any, Final, Protocol
 import structlog
 
 from headrace.model.errors import AccessDenied, HeadraceError
-from listeners.discovery_events import Counters, HeldFull, Message, Post, Received
-from listeners.failures import Backoff
-from listeners.queue_calls import BATCH, BatchResult, Queue
-from listeners.visibility import HeldMessages, Receipt
+from listeners.discovery_events import Backoff, Counters, HeldFull, Message, Post, Received
+from listeners.visibility import BATCH, BatchResult, HeldMessages, Queue, Receipt
 
 _LOG = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn, TextIO
 import structlog
 
 from headrace.model.errors import Unavailable
-from spark.class_archive import (
+from spark.spark_conf import (
     CLASS_PATH,
     JAVA_OPTIONS,
     QUIET,

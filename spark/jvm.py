@@ -22,8 +22,7 @@ from headrace.model.errors import Unavailable
 from headrace.options.secret import is_secret_name
 from headrace.process.logs import relay
 from headrace.process.threads import start_thread
-from spark.class_archive import spark_home
-from spark.spark_conf import is_local
+from spark.spark_conf import is_local, spark_home
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

@@ -2,8 +2,7 @@
 
 An object that makes its worker grow without bound must cost that worker, and nothing else: then it is found
 out as a suspect (docs/errors.md). Where the whole container dies with it, it would be read again and again.
-
-Libraries that others load only because they are installed, and that none of our processes uses.
+Libraries that others load only because they are installed are kept out of our processes.
 """
 
 import contextlib

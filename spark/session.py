@@ -1,7 +1,4 @@
-"""The SparkContext, built in one place.
-
-Our own packages as one archive, for executors that have the libraries but not Headrace.
-"""
+"""The SparkContext, built in one place, with our own packages as an archive for executors without them."""
 
 import shutil
 import sys

@@ -27,7 +27,6 @@ _PURE: Final = (
 # something; decisions of the source; what judges, shows and logs; what a batch of frames is, and its rows.
 _WITHOUT_CLIENT: Final = (
     "headrace.aws.aws_errors",
-    "headrace.configuration",
     "headrace.connector",
     "headrace.frames",
     "headrace.process",
@@ -38,7 +37,6 @@ _WITHOUT_CLIENT: Final = (
     "ingest.http.http_server",
     "ingest.http.metrics",
     "ingest.http.page",
-    "ingest.http.process_metrics",
     "ingest.http.rest",
     "ingest.http.snapshot",
     "ingest.source.catalogue",
@@ -49,7 +47,7 @@ _WITHOUT_CLIENT: Final = (
     "spark.frames.admission",
     "spark.frames.column_rows",
     "spark.frames.log_entries",
-    "spark.frames.schema",
+    "spark.frames.column_types",
     "spark.sink.partition_offsets",
 )
 

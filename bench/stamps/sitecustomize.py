@@ -18,7 +18,7 @@ STEPS: Final[dict[str, list[tuple[str, str, str | None, str | None]]]] = {
     "spark.slots.slot_pool": [("SlotPool", "grant", None, "granted")],
     "spark.task.driver_connection": [("DriverConnection", "batch", None, "taken")],
     "headrace.s3.reader.s3_source": [("S3Source", "whole", None, "fetched")],
-    "headrace.kafka.producer.transactional": [
+    "headrace.kafka.producer.slot_producers": [
         ("TransactionalProducer", "begin", None, "opened"),
         ("TransactionalProducer", "commit", "sent", "committed"),
     ],

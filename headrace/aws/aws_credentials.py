@@ -2,11 +2,8 @@
 
 Whatever fails while credentials are resolved or renewed is AccessDenied, with a sentence that names the
 option they come from: it is true of all objects and no object's fault. The next request tries again.
-
-botocore's descriptions of S3, SQS and STS, read and kept once for all clients of a process.
-
-Each session of botocore reads them again: 12 MiB and a sixth of a second for each client, in a process that
-makes one for each connector and each of its parts.
+botocore's descriptions of S3, SQS and STS are read once for all clients of a process: 12 MiB and a sixth of a
+second for each client, in a process that makes one for each connector and each of its parts.
 """
 
 import threading

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from headrace.aws.aws_credentials import SigningCredentials, session_with, usable_configuration
 from headrace.aws.aws_errors import refusal
 from headrace.model.errors import InvalidObject, SourceUnavailable
-from headrace.options.registry_settings import GlueSettings, GlueWriting
+from headrace.options.schema_settings import GlueSettings, GlueWriting
 from headrace.options.token_logins import signing_login
 
 _WHAT: Final = "AWS Glue's schema registry"

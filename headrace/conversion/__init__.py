@@ -1,8 +1,9 @@
 """Objects to records and back: format, vendor and transforms put together. No client, no thread.
 
 archives          the decoder of an archive's objects; joined reads values with their side objects
-record_converter  a fetch of one partition as runs of one schema, and faults; sink_records with its transforms
+sink_records      a fetch of one partition as runs of one schema, and faults, with its transforms
 source_records    what an object's rows become when there are transforms
-encoders          the encoder of each layout and format; side_rows those of keys and headers
-writable_runs     runs of one schema, and values that are not what it says; layout_rows_check
+encoders          the encoder of each layout and format, and what rows of a layout cannot hold; side_rows
+                  those of keys and headers
+writable_runs     runs of one schema, and values that are not what it says
 """

@@ -9,20 +9,20 @@ from typing import Final
 from headrace.formats import avro, csv_objects, cut_rows, json_array, jsonl, parquet
 from headrace.formats.compression import stored_codec
 from headrace.formats.compression.codecs import decompressed
+from headrace.formats.content_kind import RowFormat, avro_members, first_row, members_of, row_format
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
-from headrace.formats.row_content import RowFormat, avro_members, first_row, members_of, row_format
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectCorrupt
+from headrace.model.objects import ByteSource
 from headrace.model.positions import Position
 from headrace.model.rows import RowBatch
 from headrace.names.archive_names import ArchiveName, LayoutName
 from headrace.options.choices import InputFormat, ValueFormat
-from headrace.options.restoring import Enveloped
+from headrace.options.record_sources import Enveloped
 from headrace.options.settings import RestoreSettings
 from headrace.vendors.exactness import ContentFacts
 from headrace.vendors.key_names import ArchiveNames
-from headrace.vendors.lenses.json_rows import is_undecided
-from headrace.vendors.registry import arrow_reader, row_members, text_reader
+from headrace.vendors.lenses.rows import is_undecided
+from headrace.vendors.row_readers import arrow_reader, row_members, text_reader
 
 _HEAD_BYTES: Final = 64 * 1024
 

@@ -1,11 +1,18 @@
-"""The encoder of an object, and what its name ends with."""
+"""The encoder of an object, what its name ends with, and what rows of other layouts cannot hold."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.formats.arrow import column_of_arrow
 from headrace.formats.compression.plain import SUFFIXES
-from headrace.formats.converted_records import ConvertedRecords, InferredValues
+from headrace.formats.converted_records import MISSING, ConvertedRecords, InferredValues
+from headrace.formats.converters.plain_converters import without_nulls
+from headrace.formats.converters.typed_columns import RowFaults, Segment
 from headrace.formats.encoding.avro_encoder import AvroEncoder
 from headrace.formats.encoding.connect_values import (
     ConnectAvroEncoder,
@@ -13,28 +20,27 @@ from headrace.formats.encoding.connect_values import (
     parquet_values,
     value_of,
 )
-from headrace.formats.encoding.csv_rows import CsvRows
+from headrace.formats.encoding.csv_encoder import CsvRows
 from headrace.formats.encoding.encoder import ObjectEncoder
-from headrace.formats.encoding.json_rows import JsonRows
 from headrace.formats.encoding.parquet_encoder import ParquetEncoder
 from headrace.formats.encoding.row_schema import RowSchema, has_typed_envelope, schema_of
 from headrace.formats.encoding.text_encoder import (
     LINE_FEED,
     ArrayEncoder,
     JoinedEncoder,
+    JsonRows,
     LineEncoder,
     SeparatedRows,
 )
+from headrace.model.columns import KafkaRecords
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
-from headrace.options.sink_settings import OutputFormat, OutputSettings
-from headrace.vendors.aiven.columns import AivenAvroEncoder, aiven_parquet
+from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings
 from headrace.vendors.aiven.csv_rows import AivenCsvRows
-from headrace.vendors.aiven.json_lines import AivenJsonRows
+from headrace.vendors.aiven.written_rows import AivenAvroEncoder, AivenJsonRows, aiven_parquet, unfit_headers
 from headrace.vendors.lenses.envelope import envelope_encoder
-from headrace.vendors.lenses.text_lines import LensesCsvRows, LensesTextRows
-from headrace.vendors.lenses.values import LensesJsonRows
-from headrace.vendors.quix.rows import QuixJsonRows, quix_parquet
+from headrace.vendors.lenses.written_values import LensesCsvRows, LensesJsonRows, LensesTextRows
+from headrace.vendors.quix.rows import COLUMNS, QuixJsonRows, quix_parquet
 
 _EXTENSIONS: Final[dict[OutputFormat, str]] = {
     OutputFormat.JSONL: ".jsonl",
@@ -199,3 +205,128 @@ def _confluent_extension(output: OutputSettings) -> str:
             return f"{_PARQUET_SUFFIXES[output.compression]}.parquet"
         case _:
             return _EXTENSIONS[output.format]
+
+
+_NOT_BYTES: Final = (
+    "it has headers, which Aiven's csv holds as bytes: set header.converter to "
+    "org.apache.kafka.connect.converters.ByteArrayConverter"
+)
+
+
+_NO_MEMBERS: Final = "the value is no object, whose members are the columns of Quix's Parquet"
+_TAKEN: Final = "the value has a member _timestamp or _key, which Quix's Parquet has for the record's own"
+_EMPTY: Final = "the value has an empty object, which Parquet cannot hold"
+
+
+def rows_of_layout(
+    output: OutputSettings, part: OutputField, segments: list[Segment], faults: RowFaults
+) -> list[Segment]:
+    """The segments of keys or values without what the layout's rows cannot hold, which are faults."""
+    if (output.layout, output.format, part) == (LayoutName.QUIX, OutputFormat.PARQUET, OutputField.VALUE):
+        segments = without_nulls(segments, "null_value", _NO_MEMBERS, faults)
+        return [kept for each in segments for kept in _with_members(each, faults)]
+    return segments
+
+
+def _with_members(segment: Segment, faults: RowFaults) -> list[Segment]:
+    """What of a segment Quix's Parquet can hold."""
+    if isinstance(segment.column, InferredValues):
+        return _inferred_members(segment, segment.column, faults)
+    schema = segment.column.schema
+    bad = np.ones(len(segment.rows), np.bool_)
+    if schema is not None and schema.is_record:
+        values = segment.column.arrow()
+        taken = np.zeros(len(values), np.bool_)
+        for name in COLUMNS:
+            if values.type.get_field_index(name) >= 0:
+                taken |= _mask(values.field(name).is_valid())
+        empty = _mask(_has_empty(values)) if values.type.num_fields else np.zeros(len(values), np.bool_)
+        for mask, reason, message in ((taken, "part_taken", _TAKEN), (empty, "empty_object", _EMPTY)):
+            for row in segment.rows[mask].tolist():
+                faults.add(row, reason, message)
+        bad = taken | empty
+    else:
+        for row in segment.rows.tolist():
+            faults.add(row, "not_an_object", _NO_MEMBERS)
+    if not bad.any():
+        return [segment]
+    kept = np.flatnonzero(~bad)
+    return [Segment(segment.rows[kept], segment.column.take(kept))] if len(kept) else []
+
+
+def _inferred_members(segment: Segment, values: InferredValues, faults: RowFaults) -> list[Segment]:
+    """The same of values whose kinds are their own."""
+    upper, has_empty = values.upper, values.has_empty_objects()
+    if upper is not None and pa.types.is_struct(upper) and not has_empty:
+        members = {field.name for field in upper}
+        if members.isdisjoint(COLUMNS):
+            return [segment]
+    kept: list[int] = []
+    taken = [values.field([name]) for name in COLUMNS]
+    for place, kind in enumerate(values.kinds()):
+        row = int(segment.rows[place])
+        if not pa.types.is_struct(kind):
+            faults.add(row, "not_an_object", _NO_MEMBERS)
+        elif any(each[place] not in (None, MISSING) for each in taken):
+            faults.add(row, "part_taken", _TAKEN)
+        elif has_empty and any(_has_empty_object(field.type) for field in kind):
+            faults.add(row, "empty_object", _EMPTY)
+        else:
+            kept.append(place)
+    if len(kept) == len(values):
+        return [segment]
+    places = np.array(kept, np.int64)
+    return [Segment(segment.rows[places], values.take(places))] if kept else []
+
+
+def _has_empty_object(kind: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return not kind.num_fields or any(_has_empty_object(field.type) for field in kind)
+    return bool(pa.types.is_list(kind)) and _has_empty_object(kind.value_type)
+
+
+def _mask(array: Any) -> npt.NDArray[np.bool_]:
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _has_empty(array: Any) -> Any:
+    """True for each value that has an object without members in it."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        if not kind.num_fields:
+            return array.is_valid()
+        found = pa.array(np.zeros(len(array), np.bool_))
+        for index in range(kind.num_fields):
+            found = pc.or_(found, _has_empty(pc.struct_field(array, [index])))
+        return found
+    if pa.types.is_list(kind):
+        below = _mask(_has_empty(array.flatten()))
+        owners = pc.list_parent_indices(array).to_numpy(zero_copy_only=False)
+        found = np.zeros(len(array), np.bool_)
+        found[owners[below]] = True
+        return pa.array(found)
+    return pa.array(np.zeros(len(array), np.bool_))
+
+
+class LayoutRowsCheck:
+    """Notes records that the layout's rows cannot hold as they are."""
+
+    def __init__(self, output: OutputSettings) -> None:
+        self._is_csv = (
+            output.layout is LayoutName.AIVEN
+            and output.format is OutputFormat.CSV
+            and OutputField.HEADERS in output.fields
+        )
+        self._has_bytes = output.rows.headers is ConverterKind.BYTES
+
+    def check(self, records: KafkaRecords, faults: RowFaults) -> None:
+        """Notes them as faults of their rows."""
+        if not self._is_csv or records.headers is None:
+            return
+        if not self._has_bytes:
+            for row, headers in enumerate(records.headers):
+                if headers:
+                    faults.add(row, "header_unfit", _NOT_BYTES)
+            return
+        for row in unfit_headers(records.headers):
+            faults.add(row, "null_header", "a header's value is null, which Aiven's csv cannot hold")

@@ -8,15 +8,14 @@ import numpy as np
 
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.joined_rows import bad_ordinals, merged, rows_from, skipped
+from headrace.formats.content_kind import RowFormat
 from headrace.formats.parquet import row_count
 from headrace.formats.record_columns import RecordColumns, RowFault
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, without_rows
 from headrace.formats.records.restored import SourceHeaders
-from headrace.formats.row_content import RowFormat
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing, ObjectSuperseded
-from headrace.model.objects import RowPlace
+from headrace.model.objects import ByteSource, RowPlace
 from headrace.model.positions import JoinedPosition, PlainPosition, Position
 from headrace.model.rows import RowBatch
 from headrace.names.archive_names import ObjectKind

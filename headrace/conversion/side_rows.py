@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from headrace.formats.arrow import arrow_binary
 from headrace.formats.avro_schema import parse_schema
-from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet
-from headrace.formats.connect.records import CONFLUENT_HEADERS
+from headrace.formats.connect.avro_text import CONFLUENT_HEADERS
+from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet
 from headrace.formats.connect.to_avro import avro_of_schema
-from headrace.formats.converted_records import ConvertedRecords, Form
+from headrace.formats.converted_records import ConvertedRecords, Form, header_text
 from headrace.formats.encoding.avro_encoder import part_shape
 from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
 from headrace.formats.encoding.connect_values import (
@@ -28,9 +28,8 @@ from headrace.formats.encoding.connect_values import (
     key_of,
     parquet_keys,
 )
-from headrace.formats.encoding.encoder import ObjectEncoder
+from headrace.formats.encoding.encoder import ObjectEncoder, joined, text_of
 from headrace.formats.encoding.json_members import base64_texts
-from headrace.formats.encoding.json_rows import bare_json
 from headrace.formats.encoding.parquet_encoder import (
     ParquetTables,
     part_array,
@@ -39,10 +38,8 @@ from headrace.formats.encoding.parquet_encoder import (
     stored_type,
 )
 from headrace.formats.encoding.row_schema import PartSchema, RowSchema
-from headrace.formats.encoding.row_texts import joined, text_of
-from headrace.formats.encoding.text_encoder import LineEncoder, SeparatedRows, steps
-from headrace.formats.header_values import header_text
-from headrace.formats.records.varint import varint
+from headrace.formats.encoding.text_encoder import LineEncoder, SeparatedRows, bare_json, steps
+from headrace.formats.records.registry import varint
 from headrace.model.columns import Headers
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import (

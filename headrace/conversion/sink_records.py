@@ -1,29 +1,252 @@
-"""A sink's records from Kafka's bytes through its transforms to what its output can hold."""
+"""A sink's records: fetched bytes converted, transformed, and held against what the output takes."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from headrace.conversion.layout_rows_check import LayoutRowsCheck
-from headrace.conversion.record_converter import (
-    FAILING_NULL,
-    NULL_KEY,
-    RecordConverter,
-    null_problem,
-    schema_problems,
-)
+from headrace.conversion.encoders import LayoutRowsCheck, rows_of_layout
+from headrace.conversion.side_rows import side_output
 from headrace.conversion.writable_runs import WritableRuns
-from headrace.formats.converted_records import Conversion, ConvertedRecords, Form, RecordFault
-from headrace.formats.converters.choice import makes_columns
+from headrace.formats.converted_records import (
+    ColumnSchema,
+    Conversion,
+    ConvertedColumn,
+    ConvertedRecords,
+    Form,
+    InferredValues,
+    RecordFault,
+)
+from headrace.formats.converters.choice import column_converter, makes_columns
+from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
 from headrace.formats.converters.json_converter import JsonConverter
-from headrace.formats.converters.plain_converters import check_headers_beside
-from headrace.formats.converters.segments import RowFaults, Segment, runs
+from headrace.formats.converters.plain_converters import (
+    HeaderConverter,
+    check_headers_beside,
+    null_rows,
+    without_empty,
+    without_nulls,
+)
+from headrace.formats.converters.typed_columns import RowFaults, Segment, runs
+from headrace.formats.encoding.connect_values import unwritable
+from headrace.formats.encoding.row_schema import PartSchema
 from headrace.formats.transforms.record_chain import RecordChain
 from headrace.model.clock import wall_ms
 from headrace.model.columns import KafkaRecords, Numbers
-from headrace.options.sink_settings import NullValues, OutputField, SinkSettings
+from headrace.names.archive_names import LayoutName
+from headrace.options.schema_settings import GlueSettings
+from headrace.options.sink_settings import (
+    ConverterKind,
+    Converters,
+    NullValues,
+    OutputField,
+    OutputFormat,
+    OutputSettings,
+    SideRole,
+    SinkSettings,
+)
+
+_WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, OutputFormat.CSV})
+_BY_VALUE: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES})
+_ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
+
+
+FAILING_NULL: Final = ("null_value", "the value is null, and behavior.on.null.values is fail")
+"""Reason and sentence of a record whose null value is not wanted."""
+
+
+def _glue_versions(settings: GlueSettings) -> Callable[[str], tuple[str, str] | None]:
+    # With a client of AWS's, which only a sink that reads by Glue needs.
+    from headrace.aws.glue import glue_versions
+
+    return glue_versions(settings)
+
+
+class RecordConverter:
+    """Converts the records of one sink; make one for each task.
+
+    What cannot be converted, and what the output's format cannot hold, are faults of the conversion.
+    `transformed`: the parts that transforms look into after it, as objects; then nulls are of no concern.
+    """
+
+    def __init__(
+        self,
+        converters: Converters,
+        output: OutputSettings,
+        *,
+        transformed: frozenset[OutputField] | None = None,
+    ) -> None:
+        self._nulls = output.null_values if transformed is None else NullValues.WRITE
+        self._output = output
+        self._sidecars = output.sidecars
+        self._holds_all = transformed is not None
+        parts = transformed or frozenset()
+        beside = output if output.sidecars.keys is None else side_output(output, SideRole.KEYS)
+        # Bytes are never refused there: each format of keys has a form of them.
+        is_plain = converters.key.kind is ConverterKind.BYTES
+        self._key = column_converter(
+            converters.key,
+            OutputField.KEY,
+            output if is_plain else beside,
+            is_transformed=OutputField.KEY in parts,
+            glue=_glue_versions,
+        )
+        self._value = column_converter(
+            converters.value,
+            OutputField.VALUE,
+            output,
+            is_transformed=OutputField.VALUE in parts,
+            glue=_glue_versions,
+        )
+        is_written = OutputField.HEADERS in output.fields or output.sidecars.headers is not None
+        is_simple = converters.header.kind is ConverterKind.SIMPLE
+        # Connect reads headers by it where nothing else is said, and it refuses none.
+        self._headers = HeaderConverter(converters.header) if is_written or not is_simple else None
+        self._rows = LayoutRowsCheck(output)
+        self._writable = None if self._holds_all else WritableRuns(output)
+
+    def convert(self, records: KafkaRecords) -> Conversion:
+        """The records in runs of one schema, and the faults of those that are in none.
+
+        Blocks on the schema registry where a schema is not known yet. Raises SourceUnavailable while the
+        registry does not answer, AccessDenied while it refuses the user.
+        """
+        faults, ignored = RowFaults(), np.zeros(0, np.int64)
+        without_value = null_rows(records.values)
+        if self._nulls is NullValues.IGNORE:
+            ignored = without_value
+        elif self._nulls is NullValues.FAIL:
+            for row in without_value.tolist():
+                faults.add(row, *FAILING_NULL)
+        keys = self._part(OutputField.KEY, records, faults)
+        values = self._part(OutputField.VALUE, records, faults)
+        if self._output.layout in _BY_VALUE and not self._holds_all:
+            # There a null is whatever the converter makes one of.
+            ignored = np.union1d(ignored, self._null_values(values, faults))
+            values = [each for each in values if self._is_writable(each, records.topic, faults)]
+        if self._headers is not None:
+            self._headers.check(records, faults)
+        if not self._holds_all:
+            self._rows.check(records, faults)
+            if self._sidecars.headers is not None:
+                check_headers_beside(records, faults)
+        good = np.ones(len(records), np.bool_)
+        good[list(faults.found)] = False
+        good[ignored] = False
+        dropped = set(ignored.tolist())
+        found = sorted((row, fault) for row, fault in faults.found.items() if row not in dropped)
+        noted = [
+            RecordFault(offset=int(records.offsets[row]), reason=reason, message=message)
+            for row, (reason, message) in found
+        ]
+        made = runs(records, keys, values, np.flatnonzero(good))
+        if self._writable is not None:
+            made = self._writable.of(made, noted)
+            noted.sort(key=lambda fault: fault.offset)
+        return Conversion(runs=made, faults=tuple(noted), ignored=len(ignored))
+
+    def _part(self, part: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
+        if part is OutputField.KEY:
+            segments = self._key.convert(records.keys, records.topic, faults)
+            if self._sidecars.keys is not None and not self._holds_all:
+                segments = without_nulls(segments, *NULL_KEY, faults)
+        else:
+            segments = self._value.convert(records.values, records.topic, faults)
+        if self._holds_all:
+            return segments
+        if part in self._output.fields:
+            segments = rows_of_layout(self._output, part, segments, faults)
+        return [each for segment in segments for each in self._held(part, segment, faults)]
+
+    def _null_values(self, segments: list[Segment], faults: RowFaults) -> Numbers:
+        """The rows without a value that are ignored; the same rows as faults, where they fail."""
+        nulls = [each.rows[each.column.nulls()] for each in segments]
+        rows = np.concatenate(nulls) if nulls else np.zeros(0, np.int64)
+        if self._nulls is NullValues.FAIL:
+            for row in rows.tolist():
+                faults.add(row, *FAILING_NULL)
+        return rows if self._nulls is NullValues.IGNORE else np.zeros(0, np.int64)
+
+    def _is_writable(self, segment: Segment, topic: str, faults: RowFaults) -> bool:
+        """Whether the layout's rows can have this schema; else its rows are faults."""
+        unwritable = schema_problems(self._output, segment.column, topic)
+        for place, problem in unwritable:
+            faults.add(int(segment.rows[place]), *problem)
+        return len(unwritable) < len(segment.rows)
+
+    def _held(self, part: OutputField, segment: Segment, faults: RowFaults) -> list[Segment]:
+        """What of a segment its rows can hold where they are this part alone."""
+        problem = null_problem(self._output, part, segment.column)
+        if problem is None:
+            return [segment]
+        if self._output.layout is LayoutName.LENSES and self._output.format is OutputFormat.BYTES:
+            segment = without_empty(segment, faults)
+        return without_nulls([segment], *problem, faults)
+
+
+NULL_KEY: Final = ("null_key", "the key is null, and sidecars=keys has a row for each")
+"""Reason and sentence of a record without a key, where there are objects of keys."""
+
+
+def schema_problems(
+    output: OutputSettings, values: ConvertedColumn, topic: str
+) -> list[tuple[int, tuple[str, str]]]:
+    """The places of values whose schema the layout's rows cannot have, each with reason and sentence."""
+    if output.layout not in _BY_VALUE or output.envelope:
+        return []
+    if isinstance(values, InferredValues):
+        form = values.form
+        return unheld_values(values, lambda kind: _schema_problem(output, form, schema_of_kind(kind), topic))
+    problem = _schema_problem(output, values.form, values.schema, topic)
+    return [] if problem is None else [(place, problem) for place in np.flatnonzero(~values.nulls()).tolist()]
+
+
+def _schema_problem(
+    output: OutputSettings, form: Form, schema: ColumnSchema | None, topic: str
+) -> tuple[str, str] | None:
+    why = unwritable(output.format, output.rows.avro, PartSchema(form, schema))
+    if why is None:
+        return None
+    return "schema_unfit", f"output.format={output.format} cannot hold the values of topic {topic}: {why}"
+
+
+def null_problem(
+    output: OutputSettings, part: OutputField, column: ConvertedColumn
+) -> tuple[str, str] | None:
+    """Reason and sentence of a null that has no place in the output; None where a null has one."""
+    wanted = output.format
+    if part in output.fields and output.layout is LayoutName.AIVEN and wanted in _ROWS_OF_RECORDS:
+        # Bytes and texts have a schema that takes nulls.
+        plain = column.form in {Form.BYTES, Form.TEXT}
+        return (
+            None if plain else ("null_value", f"the {part} is null, for which Aiven's {wanted} has no schema")
+        )
+    if output.envelope or output.fields != (part,) or not _refuses_nulls(output, part, column):
+        return None
+    return "null_value", f"the {part} is null, which output.format={wanted} without an envelope cannot hold"
+
+
+def _refuses_nulls(output: OutputSettings, part: OutputField, column: ConvertedColumn) -> bool:
+    """Whether the bare rows of this part have none for a null."""
+    if part is OutputField.VALUE and output.sidecars.tombstone_template is not None:
+        # They are no rows of it.
+        return False
+    if output.layout is LayoutName.LENSES:
+        # What is to be ignored is found by its value afterwards.
+        return output.null_values is not NullValues.IGNORE
+    if output.format in _ROWS_OF_RECORDS:
+        if part is OutputField.VALUE and (column.form is Form.JSON or isinstance(column, InferredValues)):
+            # Whatever its neighbours are: rows of values are records.
+            return True
+        return column.schema is not None and (column.schema.is_record or _is_required(output, column.schema))
+    # A null is an empty line of Aiven's csv.
+    return output.layout is not LayoutName.AIVEN and output.format in _WITHOUT_NULLS
+
+
+def _is_required(output: OutputSettings, schema: ColumnSchema) -> bool:
+    """Whether an object of this schema of Kafka Connect's cannot have nulls; what is inferred cannot."""
+    return output.layout in _BY_VALUE and (schema.connect is None or not schema.connect.optional)
 
 
 class SinkRecords(Protocol):

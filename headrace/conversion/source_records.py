@@ -1,19 +1,19 @@
-"""A source's records through its transforms: batches of rows, as they would be and as they are produced."""
+"""A source's records through its transforms: batches of rows, some dropped, cut where topics change."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.converters.plain_columns import PlainColumn
+from headrace.formats.converters.typed_columns import PlainColumn
 from headrace.formats.encoding.json_members import JsonKind, json_kinds, utf8_rows
 from headrace.formats.records.record_builder import without_rows
 from headrace.formats.transforms.header_topic_steps import header_texts
 from headrace.formats.transforms.record_chain import RecordChain
-from headrace.formats.transforms.row_batches import by_topic, selected
 from headrace.model.clock import wall_ms
 from headrace.model.columns import (
     NULL_LENGTH,
@@ -24,12 +24,72 @@ from headrace.model.columns import (
     Numbers,
     column_of,
     null_column,
+    picked,
 )
 from headrace.model.rows import RecordTarget, RowBatch
 from headrace.options.choices import InputFormat, ValueFormat
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import TransformChain
 from headrace.options.transforms.chain import RecordPart
+
+
+def selected(batch: RowBatch, kept: Numbers) -> RowBatch:
+    """The batch with these rows alone, which rise; nothing of the others is left. Bad rows stay."""
+    positions, after = batch.positions, batch.after
+
+    def kept_positions(index: int, /) -> Any:
+        return positions(int(kept[index])) if index < len(kept) else after
+
+    return replace(
+        batch,
+        values=picked(batch.values, kept),
+        positions=kept_positions,
+        keys=None if batch.keys is None else picked(batch.keys, kept),
+        headers=None if batch.headers is None else tuple(batch.headers[row] for row in kept.tolist()),
+        timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[kept],
+        bad=tuple(replace(bad, index=int(np.searchsorted(kept, bad.index))) for bad in batch.bad),
+    )
+
+
+def by_topic(batch: RowBatch, topics: Sequence[str], *, topic: str) -> Iterator[RowBatch]:
+    """The batch in parts whose records have one topic; `topic` where there is no record."""
+    if len(set(topics)) < 2:  # noqa: PLR2004  # nothing to cut
+        yield replace(batch, topic=topics[0] if topics else topic)
+        return
+    borders = [0, *(row for row in range(1, len(topics)) if topics[row] != topics[row - 1]), len(topics)]
+    for first, behind in pairwise(borders):
+        yield replace(_cut(batch, first, behind), topic=topics[first])
+
+
+def _cut(batch: RowBatch, first: int, behind: int) -> RowBatch:
+    """The rows from `first` to before `behind`, with the bad ones before each of them, or after the last."""
+    is_last = behind == len(batch)
+    following = [bad for bad in batch.bad if bad.index == behind]
+    after = batch.after
+    if not is_last:
+        after = following[0].position if following else batch.positions(behind)
+    positions = batch.positions
+
+    def cut_positions(index: int, /) -> Any:
+        return positions(first + index) if index < behind - first else after
+
+    rows = slice(first, behind)
+    return replace(
+        batch,
+        values=picked(batch.values, np.arange(first, behind)),
+        after=after,
+        positions=cut_positions,
+        keys=None if batch.keys is None else picked(batch.keys, np.arange(first, behind)),
+        headers=None if batch.headers is None else batch.headers[rows],
+        timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[rows],
+        bad=tuple(
+            replace(bad, index=bad.index - first)
+            for bad in batch.bad
+            if first <= bad.index < behind or (is_last and bad.index == behind)
+        ),
+        inexact=batch.inexact if first == 0 else {},
+    )
+
 
 _NO_PARTITION: Final = -1
 _OBJECT: Final = b"{"

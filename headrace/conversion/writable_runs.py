@@ -1,7 +1,5 @@
 """Runs of records as an object can have them: of one schema of the rows, and of values that fit it.
 
-Which records have values that rows of an object cannot hold, though their schema is one that it has.
-
 Connect itself checks neither the digits of a decimal, nor the length of a fixed, nor the symbols of an enum.
 """
 

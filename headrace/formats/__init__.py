@@ -3,14 +3,13 @@
 jsonl        JSON Lines: lines cuts lines, and objects of lines; json_batches checks and gathers them
 json_array   one JSON array, which json_path finds where it is inside a document, or what json_sequence reads:
              JSON objects one after another
-csv_objects  CSV: csv_rows cuts rows, csv_fields reads and writes them
+csv_objects  CSV: csv_fields cuts rows, reads and writes their fields
 text         lines, or text by patterns; line_patterns makes objects of lines
 chunks       bytes
 avro         object container files: avro_container and avro_schema, avro_columns and avro_data read them,
              avro_rows writes JSON; avro_skip and avro_columns hold what they claim against what they are
 parquet      Parquet: parquet_footer and parquet_schema adapt what others write to Arrow, parquet_groups
-             reads through ranged_file as many rows as parquet_weights allows, arrow_rows and variant_rows
-             write JSON
+             reads as many rows as parquet_weights allows, arrow_rows and variants write JSON
 packed       zip and tar, whose members hold any of these
 detected     all of them by name, and each object as what it is (`input.format=auto`)
 """

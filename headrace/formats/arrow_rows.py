@@ -8,14 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import Pieces, gathered, joined, map_lists
-from headrace.formats.arrow_scalars import scalar_pieces, uuid_pieces
-from headrace.formats.parquet_int96 import NAME as INT96
-from headrace.formats.parquet_int96 import int96_pieces
-from headrace.formats.parquet_maps import NAME as MAP
-from headrace.formats.parquet_maps import checked_entries
-from headrace.formats.variant_rows import NAME as VARIANT
-from headrace.formats.variant_rows import variant_texts
+from headrace.formats.arrow import Pieces, gathered, joined, map_lists, scalar_pieces, uuid_pieces
+from headrace.formats.parquet_types import INT96_NAME as INT96
+from headrace.formats.parquet_types import MAP_NAME as MAP
+from headrace.formats.parquet_types import checked_entries, int96_pieces
+from headrace.formats.variants import NAME as VARIANT
+from headrace.formats.variants import variant_texts
 from headrace.model.rows import Column
 from headrace.options.choices import JsonFormat
 

@@ -21,8 +21,8 @@ from headrace.formats.compression import UnsupportedError, plain_stream, refuse_
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.formats.records.registry import registry_prefix
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
+from headrace.model.objects import ByteSource
 from headrace.model.positions import BlockPosition, Position
 from headrace.model.rows import RowBatch
 

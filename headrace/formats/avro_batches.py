@@ -23,7 +23,7 @@ from headrace.model.errors import InvalidObject
 from headrace.model.positions import BlockPosition
 from headrace.model.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 from headrace.options.choices import JsonFormat, ValueFormat
-from headrace.options.restoring import Form
+from headrace.options.record_sources import Form
 
 # -- Rows of Avro in an archive, as the arrays that a layout reads -------------------------------------------
 

@@ -1,14 +1,11 @@
 """Avro data column by column through polars, many times faster than datum by datum, where it is certain.
 
 polars does not say whether it used all bytes of a block. So one datum of our own is put after the others:
-when it comes back as it went in, everything before it was cut where it should be. Whatever polars does not
-read (it may refuse, or panic) goes datum by datum, which also finds out what is wrong with it.
-
-Whether the branches that data name exist, seen from columns that polars has read.
-
-polars takes any branch that is not null's for the other one. So each union's index is compared where it has
-to be: the columns say how long every datum before it is. Numbers and blocks that are written longer than
-they need be show in the sum, and such data are read one by one.
+when it comes back as it went in, everything before it was cut where it should be. Nor does polars look at the
+branches of unions: it takes any that is not null's for the other one. So each union's index is compared where
+it has to be, as the columns say how long every datum before it is. Numbers and blocks that are written longer
+than they need be show in the sum. Whatever polars does not read (it may refuse, or panic) goes datum by
+datum, which also finds out what is wrong with it.
 """
 
 import io
@@ -24,7 +21,7 @@ import pyarrow.compute as pc
 from headrace.formats.avro_container import MAGIC, SYNC_BYTES
 from headrace.formats.avro_data import has_columns, reading_schema
 from headrace.formats.avro_schema import WIDTHS, Node, all_nodes, is_guarded, minimal_size
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.model.rows import Numbers
 
 _BITS: Final = 7

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import Pieces, gathered, joined, string_octets
-from headrace.formats.arrow_scalars import scalar_pieces, uuid_pieces
+from headrace.formats.arrow import Pieces, gathered, joined, scalar_pieces, string_octets, uuid_pieces
 from headrace.formats.avro_data import KEY, VALUE, arrow_type, has_columns
 from headrace.formats.avro_schema import Node
 from headrace.options.choices import JsonFormat

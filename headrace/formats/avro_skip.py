@@ -1,10 +1,8 @@
-"""Where a datum ends, found by walking its schema: what a decoder says of one that it could not read.
+"""Where a datum ends, found by walking its schema, and what memory it takes once it is decoded.
 
-Written for doubtful data: every length is held against what is there, depth and empty items are bounded.
-
-What data take in memory once they are decoded: thousands of times their bytes, if the schema is made so.
-
-Costs are bytes, about: of the Python objects that a datum becomes and of its JSON.
+Both are for doubtful data: every length is held against what is there, depth and empty items are bounded.
+Data take thousands of times their bytes, if the schema is made so. Costs are bytes, about: of the Python
+objects that a datum becomes and of its JSON.
 """
 
 import json

@@ -3,8 +3,6 @@
 Of text it is the plain bytes, of Avro the schema and the data of the rows, of Parquet the columns' names,
 types and values. Digests are distinguished by how they begin. They are no proof against a forger: 64 bits of
 checksums and the length distinguish contents that are under one name by accident.
-
-Whether an object holds what another was written to hold, whatever packs their bytes.
 """
 
 import json
@@ -25,10 +23,10 @@ from headrace.formats.avro_container import (
     read_header,
 )
 from headrace.formats.compression import plain_stream
+from headrace.formats.parquet_footer import RangedFile
 from headrace.formats.parquet_groups import RowGroups, Translated
-from headrace.formats.ranged_file import RangedFile
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import ObjectError
+from headrace.model.objects import ByteSource
 
 TEXT: Final = "text"
 AVRO: Final = "avro"

@@ -7,16 +7,15 @@ import numpy as np
 
 from headrace.formats.arrow_rows import as_column
 from headrace.formats.compression import plain_stream, stored_codec
-from headrace.formats.csv_fields import FieldReader, FieldWriter, row_fields
-from headrace.formats.csv_rows import CsvRows
+from headrace.formats.csv_fields import CsvRows, FieldReader, FieldWriter, row_fields
 from headrace.formats.json_batches import BATCH_ROWS, bad_rows
 from headrace.formats.jsonl import long_line
 from headrace.formats.lines import LineBlock, LongLine, line_stream, without_bom
 from headrace.formats.lines import cuts as line_cuts
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectCorrupt
+from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
 from headrace.model.rows import Column, Numbers, RowBatch
 from headrace.options.choices import ValueFormat

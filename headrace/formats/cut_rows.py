@@ -1,27 +1,23 @@
-"""Rows of an archive taken as they are: lines, values with a separator after them, whole objects.
-
-Rows that are a record's value and nothing else, as JSON or as they are.
-"""
+"""Rows of an archive that are a record's value and nothing else: lines, JSON, whole objects."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from headrace.formats.arrow_members import as_column, structs_of
 from headrace.formats.compression import plain_stream
+from headrace.formats.content_kind import RowFormat
 from headrace.formats.encodings import from_base64
-from headrace.formats.json_members import as_bytes, with_nulls
 from headrace.formats.record_columns import Faults, RecordColumns, ToJson
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
-from headrace.formats.row_content import RowFormat
-from headrace.model.byte_source import ByteSource
+from headrace.formats.row_members import as_bytes, as_column, structs_of, with_nulls
 from headrace.model.columns import Column
 from headrace.model.errors import InvalidObject, ObjectCorrupt
+from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
 from headrace.model.rows import Numbers, RowBatch
 from headrace.names.archive_names import LayoutName
-from headrace.options.restoring import Form, RestoreOptions
+from headrace.options.record_sources import Form, RestoreOptions
 
 _BATCH_ROWS = 10_000
 

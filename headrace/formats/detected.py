@@ -1,6 +1,6 @@
-"""`input.format=auto`: each object is read as what its first bytes are, or else as what it is called.
+"""What every format is to its callers, a decoder and perhaps a splitter; `input.format=auto` finds out.
 
-What every format is to its callers: a decoder, and a splitter where objects can be cut.
+Each object is read as what its first bytes are, or else as what it is called.
 """
 
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from headrace.formats import avro, chunks, csv_objects, json_array, jsonl, parquet, text
 from headrace.formats.compression import plain_stream
 from headrace.formats.records.decode_options import DecodeOptions
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject
+from headrace.model.objects import ByteSource
 from headrace.model.positions import Position
 from headrace.model.rows import RowBatch
 from headrace.options.choices import InputFormat

@@ -1,9 +1,4 @@
-"""Texts of rows as bytes and numbers, and timestamps as milliseconds since 1970, many rows at a time.
-
-Base64 and decimal columns turned into bytes and numbers, many rows at a time.
-
-Timestamps of archives as milliseconds since 1970.
-"""
+"""Columns of text as bytes and numbers, base64 and decimal, and timestamps as milliseconds since 1970."""
 
 import base64
 import binascii

@@ -15,8 +15,8 @@ from headrace.formats.json_sequence import BLANKS, COMMA, Marks, Opening, opened
 from headrace.formats.lines import LineBlock, LongLine
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectCorrupt
+from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, ElementPosition, Position
 from headrace.model.rows import Numbers, RowBatch
 

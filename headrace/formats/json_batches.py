@@ -1,9 +1,8 @@
-"""Texts that shall be JSON, side by side in a buffer, as batches of rows: each checked, bad ones named.
+"""Texts that have to be JSON, side by side in a buffer, as batches of rows: each checked, bad ones named.
 
-Whether lines are JSON: for a whole buffer at once, and for one line with the reason why not.
-
-JSON here is what msgspec parses: RFC 8259 without NaN and Infinity; numbers of any size and duplicate names
-pass, lone surrogate escapes do not (no UTF-8 text can hold what they say).
+A whole buffer is checked at once, and one text with the reason why it is bad. JSON is what msgspec parses:
+RFC 8259 without NaN and Infinity; numbers of any size and duplicate names pass, lone surrogate escapes do not
+(no UTF-8 text can hold what they say).
 """
 
 from collections.abc import Callable, Iterator

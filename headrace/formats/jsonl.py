@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from headrace.formats.content_hints import recognise
+from headrace.formats.content_kind import recognise
 from headrace.formats.json_batches import json_batches, one_bad_row
 from headrace.formats.lines import BOM, LineBlock, LongLine, cuts, line_stream, lines
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import ObjectCorrupt
+from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
 from headrace.model.rows import RowBatch
 from headrace.options.choices import InputFormat

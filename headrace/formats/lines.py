@@ -1,6 +1,6 @@
-"""Lines of a byte stream, many at a time, without holding one that is longer than allowed.
+"""Lines of a byte stream, of a whole object or of a split that begins at any byte, many at a time.
 
-Streams of objects whose rows are lines: of a whole object, or of a split that begins at any byte.
+A line that is longer than allowed is never held.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.formats.compression import plain_stream, refuse_unsupported, regrouped, stored_codec
 from headrace.formats.records.decode_options import DecodeOptions
-from headrace.model.byte_source import ByteSource
+from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition
 from headrace.model.rows import Numbers
 

@@ -1,8 +1,9 @@
-"""Parquet rows as Avro data: the Avro schema that an Arrow schema becomes, and rows in its encoding."""
+"""Parquet rows as Avro data: the Avro schema of an Arrow schema or type, and rows in its encoding."""
 
 import io
 import json
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 import fastavro
@@ -11,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow_rows import json_values
-from headrace.formats.parquet_int96 import NAME as INT96
-from headrace.formats.parquet_int96 import int96_microseconds
-from headrace.formats.parquet_maps import NAME as MAP
-from headrace.formats.parquet_maps import checked_entries, map_type
-from headrace.formats.variant_rows import NAME as VARIANT
+from headrace.formats.parquet_types import INT96_NAME as INT96
+from headrace.formats.parquet_types import MAP_NAME as MAP
+from headrace.formats.parquet_types import checked_entries, int96_microseconds, map_type
+from headrace.formats.variants import NAME as VARIANT
 from headrace.model.columns import Column, column_of
 from headrace.options.choices import JsonFormat
 
@@ -230,3 +230,11 @@ _SCALARS: Final = (
     (pa.types.is_large_binary, "bytes", pa.binary()),
     (pa.types.is_fixed_size_binary, "bytes", pa.binary()),
 )
+
+
+@lru_cache(maxsize=256)
+def avro_schema(kind: Any) -> str:
+    """The Avro schema as JSON text; names that Avro does not allow are changed, places stay."""
+    row = json.loads(AvroRows(pa.schema([pa.field("value", kind)]), JsonFormat.ISO).schema)
+    shape = row["fields"][0]["type"]
+    return json.dumps(shape if shape == "null" else shape[1], separators=(",", ":"))

@@ -11,15 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.formats.parquet_chunk import Chunk
-from headrace.formats.parquet_footer import Footer
-from headrace.formats.parquet_int96 import Int96Type
-from headrace.formats.parquet_maps import MapType
+from headrace.formats.parquet_footer import Footer, RangedFile
 from headrace.formats.parquet_schema import Meaning, Node
+from headrace.formats.parquet_types import Int96Type, MapType
 from headrace.formats.parquet_weights import ColumnWeights
-from headrace.formats.ranged_file import RangedFile
-from headrace.formats.variant_rows import VariantType
-from headrace.model.byte_source import ByteSource
+from headrace.formats.variants import VariantType
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
+from headrace.model.objects import ByteSource
 
 # -- What `parquet_schema` hides from Arrow, given back to the columns that Arrow reads: no byte is copied ---
 

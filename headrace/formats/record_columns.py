@@ -1,7 +1,4 @@
-"""What a batch of rows of an archive becomes: columns of key, value, headers, timestamp and source offset.
-
-What a layout's reader of rows is given and gives.
-"""
+"""What a reader of rows is given and gives: columns of key, value, headers, timestamp and offset."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from headrace.formats.arrow import joined
+from headrace.formats.arrow import joined, scalar_pieces
 from headrace.formats.arrow_rows import as_column
-from headrace.formats.arrow_scalars import scalar_pieces
 from headrace.formats.compression import plain_stream
 from headrace.formats.json_batches import BATCH_ROWS, one_bad_row, row_batch
 from headrace.formats.jsonl import lines_before, long_line
@@ -18,8 +17,8 @@ from headrace.formats.lines import LineBlock, LongLine, line_block, line_stream,
 from headrace.formats.lines import cuts as line_cuts
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import ObjectCorrupt
+from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
 from headrace.model.rows import Column, RowBatch
 from headrace.options.choices import JsonFormat, ValueFormat

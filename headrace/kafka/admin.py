@@ -21,9 +21,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
     OffsetSpec,
 )
 
-from headrace.kafka.admin_connection import shared_admin
-from headrace.kafka.group_metadata import assigned_topics
-from headrace.kafka.kafka_clients import Properties, new_consumer
+from headrace.kafka.fencing import assigned_topics
+from headrace.kafka.kafka_clients import Properties, new_consumer, shared_admin
 from headrace.kafka.kafka_errors import is_log_in, kafka_error, kind_of, translate
 from headrace.model.errors import AccessDenied, HeadraceError, TopicMissing, Unavailable
 

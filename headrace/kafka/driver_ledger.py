@@ -12,17 +12,14 @@ from confluent_kafka import TopicPartition
 
 from headrace.kafka import control_records
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.admin_connection import require_brokers
-from headrace.kafka.cache_directory import CacheDirectory, find_cache_directory
+from headrace.kafka.cache_files import CacheDirectory, collect_rows, find_cache_directory
 from headrace.kafka.control_records import Control, Owner, SlotCount, decode_control, encode_control
-from headrace.kafka.fencing import command_id, fence, slot_id
-from headrace.kafka.group_metadata import parse_group_metadata
-from headrace.kafka.kafka_clients import ClientProperties
+from headrace.kafka.fencing import command_id, fence, parse_group_metadata, slot_id
+from headrace.kafka.kafka_clients import ClientProperties, require_brokers
 from headrace.kafka.kafka_errors import CommitUnknown, LedgerEndHidden
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache, found_identity, open_cache
 from headrace.kafka.ledger_follower import Applied, Follower, read_uncommitted
-from headrace.kafka.ledger_rows import collect_rows
 from headrace.kafka.ledger_topic import (
     LedgerIdentity,
     LedgerTopic,

@@ -1,23 +1,219 @@
-"""Who leads: the member of the group `headrace-<name>` that holds the one partition of the ledger topic."""
+"""Which process leads: the member of `headrace-<name>` that holds the ledger topic's one partition.
+
+The member is a consumer that is polled by a thread of its own and never reads.
+"""
 
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import structlog
-from confluent_kafka import KafkaError
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from headrace.kafka.group_member import GroupMember, MemberCallbacks
-from headrace.kafka.kafka_clients import Properties
+from headrace.kafka.cache_files import INSTANCE_PREFIX
+from headrace.kafka.fencing import parse_group_metadata
+from headrace.kafka.kafka_clients import Properties, new_consumer
 from headrace.kafka.kafka_errors import kind_of, translate
+from headrace.kafka.librdkafka import Waker
 from headrace.model.errors import AccessDenied, LeadershipLost
+from headrace.process.threads import start_thread
+
+# How late it may notice that it is to leave, where it cannot be woken; whatever the group says wakes it at
+# once. A worker has hundreds of members: each look costs more than it seems.
+_POLL_SECONDS: Final = 0.5
+_LONG_POLL_SECONDS: Final = 5.0
+# How long a static member takes leave before its consumer is closed.
+_LEAVE_SECONDS: Final = 2.0
+_LEAVE_POLL_SECONDS: Final = 0.02
+
+# After one of these the member is no more, whatever the consumer does next.
+_ENDS: Final = frozenset(
+    {
+        KafkaError._FATAL,  # noqa: SLF001 - how the library names its local codes
+        KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - as above
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberCallbacks:
+    """What a member's owner is called with, always from the member's thread."""
+
+    on_held: Callable[["GroupMember", bytes], None]
+    """It holds the partition; the group metadata of the generation that has just begun."""
+    on_waiting: Callable[["GroupMember"], None]
+    """It is in the group, and another member holds the partition."""
+    on_gone: Callable[["GroupMember", str], None]
+    """It can hold nothing any more (or lost what it held), with the reason. Said at most once."""
+    on_problem: Callable[["GroupMember", KafkaError], None]
+    """Something that may pass: a broker away, rights missing."""
+
+
+class GroupMember:
+    """Joins at once. `close` leaves the group and waits for the thread."""
+
+    def __init__(
+        self,
+        properties: Properties,
+        *,
+        group: str,
+        topic: str,
+        session_timeout_ms: int,
+        instance_id: str | None,
+        events: MemberCallbacks,
+    ) -> None:
+        self._instance_id = instance_id
+        self._events = events
+        self._holds = False
+        self._gone = False
+        self._is_replaced = False
+        self._stop = threading.Event()
+        ours: dict[str, object] = {
+            "group.id": group,
+            # The classic protocol gives every rebalance a generation, which transactions are checked by.
+            "group.protocol": "classic",
+            # Cooperative: when a standby arrives the leader keeps the partition and learns the generation.
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": session_timeout_ms,
+            # How soon a standby learns that the leader has left: well within the five seconds promised.
+            "heartbeat.interval.ms": max(100, min(1000, session_timeout_ms // 5)),
+            # A stalled process is detected by its session; this bounds a stalled thread.
+            "max.poll.interval.ms": max(
+                int(properties.get("max.poll.interval.ms", "300000")), session_timeout_ms
+            ),
+            "auto.offset.reset": "latest",
+            # How soon a deleted ledger topic is seen missing from the subscription.
+            "topic.metadata.refresh.interval.ms": 30_000,
+        }
+        if instance_id is not None:
+            ours["group.instance.id"] = instance_id
+        self._consumer = new_consumer(properties, ours, on_error=self._judge)
+        self._waker = Waker(self._consumer)
+        self._poll_seconds = self._waker.seconds(woken=_LONG_POLL_SECONDS, otherwise=_POLL_SECONDS)
+        self._consumer.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+        self._thread = start_thread(self._run, name=f"member-{group}")
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another process has come with this member's `instance_id`."""
+        return self._is_replaced
+
+    def retire(self) -> None:
+        """Begin to leave without waiting; no callback is called any more."""
+        self._gone = True
+        self._stop.set()
+        self._waker.wake()
+
+    def close(self, timeout: float) -> bool:
+        """Leave the group; False when the consumer has not closed within `timeout` seconds."""
+        self.retire()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                # A record can only have been fetched before the pause took hold: this consumer never reads.
+                # Not `poll`: it wakes five times a second to see whether Python has a signal.
+                for message in self._consumer.consume(1, self._poll_seconds):
+                    error = message.error()
+                    if error is not None:
+                        self._judge(error)
+        except BaseException as error:
+            # Whatever ends this thread ends the lead: nobody would notice a loss any more.
+            self._end(f"the group's consumer failed: {error!r}")
+            if not isinstance(error, KafkaException):
+                raise
+        finally:
+            # Also after a loss, and at once: librdkafka would join again by itself.
+            with suppress(KafkaException, RuntimeError):
+                self._leave()
+            self._waker.close()
+            self._consumer.close()
+
+    def _leave(self) -> None:
+        """Have a static member leave: closing does not, and it would be missed for a session timeout."""
+        if self._instance_id is None or self._is_replaced:
+            return
+        self._consumer.unsubscribe()
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        # It has an id until it has told the broker.
+        while self._member_id() and time.monotonic() < deadline:
+            self._consumer.consume(1, _LEAVE_POLL_SECONDS)
+
+    def _member_id(self) -> str:
+        return parse_group_metadata(self._consumer.consumer_group_metadata()).member
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        # The only place where metadata is captured. Inside this callback, and before the assignment is
+        # answered, librdkafka waits: what it says of the generation belongs to this assignment. Outside, a
+        # rebalance may be under way. An empty assignment matters as much: a standby's arrival raises the
+        # generation, and everything that carries the old one is refused from then on.
+        raw: bytes = consumer.consumer_group_metadata()
+        consumer.incremental_assign([TopicPartition(p.topic, p.partition, OFFSET_END) for p in partitions])
+        if partitions:
+            self._holds = True
+            # Never read here: while an offset commit of a zombie is pending, a read would hang.
+            consumer.pause(partitions)
+        if self._gone:
+            return
+        if not self._holds:
+            self._events.on_waiting(self)
+        elif parse_group_metadata(raw).is_checked_by_broker:
+            self._events.on_held(self, raw)
+        else:
+            # The broker takes such metadata unchecked, from anyone: a transaction must never carry it.
+            self._end("the group has forgotten this member while it was assigned the ledger")
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_unassign(partitions)
+        if partitions and self._holds:
+            self._end("the group gave the ledger's partition to another instance")
+
+    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_unassign(partitions)
+        if self._holds:
+            self._end("the group no longer knows this instance (it did not answer for a session timeout)")
+
+    def _judge(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._FATAL and self._instance_id is not None:  # noqa: SLF001 - as above
+            # What lies behind _FATAL is not given out; for a classic consumer it is FENCED_INSTANCE_ID alone.
+            self._is_replaced = True
+            self._end(f"{_of_another(self._instance_id)} ({error.str()})")
+        elif error.fatal() or error.code() in _ENDS:
+            self._end(error.str())
+        elif not self._gone:
+            self._events.on_problem(self, error)
+
+    def _end(self, reason: str) -> None:
+        already, self._gone = self._gone, True
+        self._stop.set()
+        self._holds = False
+        if not already:
+            self._events.on_gone(self, reason)
+
+
+def _of_another(instance_id: str) -> str:
+    """What it means that a member came with this instance's id."""
+    if instance_id.startswith(INSTANCE_PREFIX):
+        return "another process has joined from the same state.dir; give each process a state.dir of its own"
+    return (
+        f"another process has joined with instance.id {instance_id!r}; give each process an instance.id of "
+        "its own, or none"
+    )
+
 
 _log = structlog.get_logger(__name__)
 
 # How long a wait for the lead sleeps before it looks at its stop signal again.
-_POLL_SECONDS: Final = 0.1
+_LEAD_POLL_SECONDS: Final = 0.1
 _CLOSE_SECONDS: Final = 5.0
 
 
@@ -106,7 +302,7 @@ class Leadership:
                     raise LeadershipLost(self._lost_sentence())
                 if stop.is_set() or (deadline is not None and time.monotonic() >= deadline):
                     return False
-                self._changed.wait(_POLL_SECONDS)
+                self._changed.wait(_LEAD_POLL_SECONDS)
         return True
 
     def metadata(self) -> bytes:

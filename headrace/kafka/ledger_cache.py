@@ -1,7 +1,7 @@
 """The local copy of the ledger: a SQLite file sorted by bucket and key, so that listings merge with it.
 
-It holds only what a read-committed read of the topic gave, rows and position in one SQLite transaction,
-never a task's result: what it says has happened.
+It holds only what a read-committed read of the topic gave, rows and position in one SQLite transaction, never
+a task's result: what it says has happened. `CacheLedgerView` is the catalogue's view of it.
 """
 
 import contextlib
@@ -14,9 +14,8 @@ from typing import Any, Final, Self
 
 import structlog
 
-from headrace.kafka import cache_sql as sql
-from headrace.kafka.cache_directory import CacheDirectory, remove
-from headrace.kafka.ledger_rows import WHOLE, LedgerRows, row_key, row_state
+from headrace.kafka import cache_files as sql
+from headrace.kafka.cache_files import WHOLE, CacheDirectory, LedgerRows, remove, row_key, row_state
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.clock import wall_ms
 from headrace.model.errors import Unavailable
@@ -342,7 +341,7 @@ class LedgerCache:
         """Remember whose content the file holds, and make it ours when it is not."""
         meta = dict(database.execute("SELECT name, value FROM meta"))
         ours = {
-            "version": sql.VERSION,
+            "version": sql.CACHE_VERSION,
             "cluster_id": self._identity.cluster_id,
             "topic": self._identity.topic,
             "topic_id": self._identity.topic_id,
@@ -407,3 +406,28 @@ def _known(rows: list[tuple[Any, ...]]) -> list[CachedEntry]:
         CachedEntry(ObjectId(bucket, key, etag), State(state), value)
         for bucket, key, etag, state, value in rows
     ]
+
+
+class CacheLedgerView:
+    """A `LedgerView` over the cache; thread-safe as the cache is."""
+
+    def __init__(self, cache: LedgerCache) -> None:
+        self._cache = cache
+
+    def get(self, object_id: ObjectId, /) -> LedgerEntry | None:
+        """The entry of one object."""
+        return self._cache.get(object_id)
+
+    def scan(
+        self, bucket: str, after_key: str | None, through_key: str | None, /
+    ) -> Iterator[tuple[ObjectId, LedgerEntry]]:
+        """Entries with `after_key` < key <= `through_key` (None: no bound), by key, then ETag."""
+        return ((known.id, known.entry) for known in self._cache.scan(bucket, after_key or "", through_key))
+
+    def splits(self, object_id: ObjectId, /) -> list[tuple[SplitKey, LedgerEntry]]:
+        """The entries of an object's splits."""
+        return list(self._cache.splits(object_id).items())
+
+    def unfinished(self, after: ObjectId | None, /) -> Iterator[tuple[ObjectId, LedgerEntry]]:
+        """Entries in partial, failed or new of the objects after `after`, in order."""
+        return ((known.id, known.entry) for known in self._cache.unfinished(after))

@@ -10,10 +10,10 @@ from typing import Final
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from headrace.kafka.cache_files import collect_rows
 from headrace.kafka.kafka_clients import Properties, new_consumer
 from headrace.kafka.kafka_errors import LedgerEndHidden, translate
 from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache
-from headrace.kafka.ledger_rows import collect_rows
 from headrace.kafka.librdkafka import Waker
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable

@@ -11,8 +11,7 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
-from headrace.kafka.fencing import driver_id, initialise
-from headrace.kafka.group_metadata import group_offsets, send_group_commit
+from headrace.kafka.fencing import driver_id, group_offsets, initialise, send_group_commit
 from headrace.kafka.kafka_clients import Properties, new_transactional_producer
 from headrace.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from headrace.model.errors import Fenced, HeadraceError, LeadershipLost, TransactionAborted, Unavailable

@@ -1,7 +1,4 @@
-"""Byte strings side by side in one buffer, without a Python object for each: what batches are made of.
-
-Records as they were fetched from one topic-partition: columns, without a Python object for each.
-"""
+"""Byte strings side by side in one buffer, without a Python object for each; and fetched records."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

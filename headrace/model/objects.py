@@ -1,14 +1,9 @@
-"""What an object is: its identity, what is known of it, and where its records go.
+"""What an object is, as listings, the ledger and decoders see it, and what becomes of it in the end."""
 
-A page of a listing, as S3 gave it.
-
-What becomes of an object once all of its records are committed.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from headrace.model.fast_pickle import fast_pickle
 
@@ -220,3 +215,32 @@ class OwedAction:
 
     id: ObjectId
     contents: tuple[tuple[str, str, str | None], ...]
+
+
+class ByteSource(Protocol):
+    """One object, pinned to one content: everything it gives comes from the same ETag.
+
+    Raises only classes of `errors`: ObjectMissing, ObjectSuperseded, ObjectForbidden, ObjectArchived,
+    SourceUnavailable, AccessDenied. A cut connection is resumed inside, by range, and not seen here.
+    """
+
+    @property
+    def size(self) -> int:
+        """Size of the object in bytes, as stored."""
+
+    @property
+    def name(self) -> str:
+        """`s3://bucket/key`, for messages."""
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Bytes fetched from S3 so far."""
+
+    def stream(self, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `begin` to `end` (exclusive; None: the end) in chunks of a bounded size; blocks.
+
+        Reads ahead in the background by a bounded window. Closing the iterator gives the connection back.
+        """
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Exactly the bytes [offset, offset + length), or fewer only at the end of the object; blocks."""

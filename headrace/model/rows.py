@@ -1,6 +1,6 @@
 """The batch shape of every format and both produce paths: one buffer, with arrays of starts and lengths.
 
-Where the rows of an object go, and what is the same for all of them.
+Where the rows of an object go, and what is the same for all of them, is part of a batch.
 """
 
 from collections.abc import Mapping

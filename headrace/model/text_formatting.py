@@ -1,13 +1,8 @@
 """Texts for people: numbers, the name that was meant, what came from outside made safe, and mistakes in it.
 
-Texts for people: numbers, and the name that was meant.
-
-Text from outside, made safe for logs, terminals and record headers.
-
 Keys may hold control characters, newlines, escape sequences and bidirectional marks; error texts may quote
-them. Shown raw they could forge a log line or rewrite a terminal.
-
-An error in a text that a person wrote: one sentence, and which part of the text is wrong.
+them. Shown raw they could forge a log line or rewrite a terminal. A mistake is one sentence with the part of
+the text that is wrong.
 """
 
 import json

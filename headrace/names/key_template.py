@@ -1,9 +1,4 @@
-"""`KeyTemplate`: an object key matched, rendered and explained; its text as topic, partition and time.
-
-`KeyTemplate`: an object key matched, rendered and explained.
-
-Captured text turned into topic, partition, start offset and time, and back.
-"""
+"""`KeyTemplate`: an object key matched, rendered and explained; topic, partition, offset and time of it."""
 
 import re
 from collections.abc import Iterable

@@ -1,11 +1,9 @@
-"""`file.name.template` of a sink, read: what an object's name is made of.
+"""`file.name.template` of a sink, read: what an object's name is made of, and how values are written in it.
 
-Paths of fields in names: dots for nesting, a field in backticks whatever it holds.
-
-Values in object names: written so that different values stay different, and read back.
-
-A value is bytes, or null. Letters, digits and `_ - .` stand for themselves, letters of any script too; every
-other byte is `%` and two upper-case hexadecimal digits. What would be no name at all has one of its own:
+Fields are paths: dots for nesting, a field in backticks whatever it holds. Different values stay different in
+a name, and are read back. A value is bytes, or null. Letters, digits and `_ - .` are written as they are,
+letters of any script too; every other byte is `%` and two upper-case hexadecimal digits. What would not be a
+name has its own:
 
     null                __HIVE_DEFAULT_PARTITION__   as Hive, Spark and Athena write it
     empty               __HEADRACE_EMPTY__

@@ -1,21 +1,19 @@
 """What the options of AWS may be: region, credentials providers, proxy, and the URL of a queue.
 
-The region that this machine has for AWS's clients, asked for where a configuration names none.
-
-Java names of AWS credentials providers, and the source here that each one stands for.
-
-The proxy between this machine and S3.
-
-What the URL of a queue says of where the queue is.
+Where a configuration names no region it is this machine's for AWS's clients. Providers have Java names, each
+for a source here. A queue's URL says where the queue is.
 """
 
 import configparser
 import re
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from headrace.options.choices import CredentialsProvider
+from headrace.options.choices import (
+    CredentialsProvider,
+)
 from headrace.options.secret import Secret
 from headrace.options.value_types import Form, FormError
 
@@ -176,3 +174,12 @@ def queue_region(url: str) -> str | None:
         if (found := form.match(url)) is not None:
             return found[1]
     return None
+
+
+def is_address(host: str) -> bool:
+    """Whether the host is an IP address and not a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -22,11 +22,10 @@ from headrace.options.declarations import (
     restore_options,
 )
 from headrace.options.declarations import sink_options as sink
+from headrace.options.declarations.named_options import TRANSFORM_ALIASES
 from headrace.options.declarations.option import Option
-from headrace.options.declarations.transform_options import TRANSFORM_ALIASES
-from headrace.options.direction_forms import Direction
-from headrace.options.directions import check_direction, direction
 from headrace.options.name_checks import converter_kind
+from headrace.options.parsed_options import Values, check_direction, direction
 from headrace.options.record_checks import check_records
 from headrace.options.restore_forms import check_restore, input_format, is_restore
 from headrace.options.routing_checks import check_routing
@@ -42,8 +41,8 @@ from headrace.options.transforms.chain import (
     TransformStep,
     ValueToKey,
 )
-from headrace.options.transforms.routing import reachable_topics
-from headrace.options.values import Values
+from headrace.options.transforms.read_chain import reachable_topics
+from headrace.options.vendor import Direction
 
 # -- What transforms need of the options beside them: values whose fields can be read, names that stay apart -
 

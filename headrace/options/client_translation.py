@@ -1,24 +1,66 @@
-"""What a configuration says of Kafka clients, in Java's words or librdkafka's, to librdkafka's properties."""
+"""What a configuration says of Kafka clients, in Java's words or librdkafka's, to librdkafka's properties.
+
+How a sink reads its topics is the operator's decision, in two properties of the consumer of records alone:
+ledger and group are read as the protocol needs it.
+"""
 
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Final, get_args
+from typing import Final, TypeVar, get_args
 
 from headrace.model.text_formatting import did_you_mean, similar
 from headrace.options import client_names as names
-from headrace.options import sink_reading
-from headrace.options.choices import CredentialsProvider
+from headrace.options.choices import CredentialsProvider, IsolationLevel, OffsetReset
 from headrace.options.client_names import Translation
 from headrace.options.declarations import connection_options, reading_options, record_options
 from headrace.options.given import Entry, Problems
 from headrace.options.merge import Gathered
+from headrace.options.parsed_options import Values
 from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
+from headrace.options.sink_settings import ReadSettings
 from headrace.options.tls import ReadBytes, put_key_store, put_trust_store
 from headrace.options.token_logins import IAM
 from headrace.options.value_types import Form, FormError, choice, integer
-from headrace.options.values import Values
+
+T = TypeVar("T")
+
+ISOLATION: Final = "isolation.level"
+RESET: Final = "auto.offset.reset"
+NAMES: Final = (ISOLATION, RESET)
+
+
+def read_settings(given: Mapping[str, Entry], problems: Problems) -> ReadSettings:
+    """Return what these entries of the consumer say, by its own property names."""
+    default = ReadSettings()
+    return ReadSettings(
+        isolation=_chosen(given.get(ISOLATION), choice(IsolationLevel), default.isolation, problems),
+        reset=_chosen(given.get(RESET), choice(OffsetReset), default.reset, problems),
+    )
+
+
+def read_warnings(given: Mapping[str, Entry], settings: ReadSettings) -> tuple[str, ...]:
+    """Return what the operator may not have meant."""
+    if settings.isolation is IsolationLevel.READ_COMMITTED:
+        return ()
+    option = f"{given[ISOLATION].spelled} = {settings.isolation}"
+    costs = (
+        "records of transactions that are aborted, or not ended yet, are archived like any other, and no "
+        "object tells them apart; without it only committed records are"
+    )
+    return (f"{option}: {costs}",)
+
+
+def _chosen(entry: Entry | None, form: Form[T], default: T, problems: Problems) -> T:
+    if entry is None:
+        return default
+    try:
+        return form.parse(entry.text)
+    except FormError:
+        problems.add(entry.spelled, f"expected {form.expected}", entry.shown)
+        return default
+
 
 TRANSACTION_TIMEOUT_MS: Final = 15_000
 
@@ -224,7 +266,7 @@ def _refuse_anonymous(values: Values) -> None:
 
 
 def _without_reading(given: dict[str, Entry], gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:
-    """What is left where `headrace.options.sink_reading` has decided how a sink reads.
+    """What is left where `headrace.options.client_translation` has decided how a sink reads.
 
     A worker's file gives these to the sinks among its connectors: a source passes over them.
     """
@@ -232,7 +274,7 @@ def _without_reading(given: dict[str, Entry], gathered: Gathered, *, is_sink: bo
     return {
         name: entry
         for name, entry in given.items()
-        if name not in sink_reading.NAMES or not (is_sink or entry in of_worker)
+        if name not in NAMES or not (is_sink or entry in of_worker)
     }
 
 

@@ -1,10 +1,7 @@
 """The settings as they may be shown, compared with others, and as the hash that the ledger keeps.
 
-What the settings are, as it may be shown: for `/status`, the REST interface and dumps.
-
-Whether another configuration is the running one: by names and texts, secrets included.
-
-A hash of the settings that give a position in an object its meaning, kept next to it in the ledger.
+They are shown in `/status`, the REST interface and dumps. Two configurations are the same by names and texts,
+secrets included. The hash is of what gives a position in an object its meaning.
 """
 
 import hashlib
@@ -27,13 +24,12 @@ from headrace.options.declarations import (
     sink_options,
 )
 from headrace.options.declarations.option import WITHOUT_MEANING
-from headrace.options.direction_forms import Direction
-from headrace.options.directions import direction, is_for
 from headrace.options.given import Entry, canonical
 from headrace.options.name_checks import DEFAULT_TEMPLATE
+from headrace.options.parsed_options import Values, direction, is_for
 from headrace.options.settings import FormatSettings, RoutingSettings, Settings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
-from headrace.options.values import Values
+from headrace.options.vendor import Direction
 
 
 def describe(settings: Settings) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""What a configuration gives: text of each option, where it came from, and how much of it may be shown.
-
-What is wrong with a configuration: every problem, in the order found, in one error.
-"""
+"""What a configuration gives: text of each option, its origin, how much may be shown; all problems."""
 
 import re
 from collections.abc import Iterator

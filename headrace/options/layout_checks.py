@@ -6,11 +6,11 @@ from typing import Final
 
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
-from headrace.options.converter_forms import KINDS
 from headrace.options.declarations import layout_options, record_options
 from headrace.options.declarations import sink_options as sink
+from headrace.options.parsed_options import Values
+from headrace.options.record_forms import KINDS
 from headrace.options.sink_settings import WITH_MEMBERS, ConverterKind, OutputField, OutputFormat
-from headrace.options.values import Values
 
 # -- What the layouts of other sinks can hold, and what they have where nothing is said ----------------------
 

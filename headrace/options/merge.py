@@ -7,10 +7,15 @@ from typing import Final
 
 from headrace.model.text_formatting import did_you_mean
 from headrace.options import client_names
+from headrace.options.configuration_text import (
+    PropertiesError,
+    ReferenceMissing,
+    References,
+    parse_properties,
+)
 from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import JAVA_STORES, WITHOUT_MEANING
 from headrace.options.given import Entry, Problems, canonical
-from headrace.options.properties import PropertiesError, ReferenceMissing, References, parse_properties
 from headrace.options.suggestions import suggested
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.

@@ -8,12 +8,13 @@ from headrace.names.date_fields import DateKind, has_short_name
 from headrace.names.name_ambiguity import is_ambiguous
 from headrace.names.name_template import OFFSETS, NameField, NameTemplate, NameVariable, read_name_template
 from headrace.options.choices import Compression
-from headrace.options.converter_forms import KINDS
-from headrace.options.declarations import reading_options, record_options, sidecar_options
-from headrace.options.declarations import sidecar_options as sides
+from headrace.options.declarations import layout_options, reading_options, record_options
+from headrace.options.declarations import layout_options as sides
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import Option
 from headrace.options.layout_checks import layout_form
+from headrace.options.parsed_options import Values
+from headrace.options.record_forms import KINDS
 from headrace.options.sink_settings import (
     NUMBER_KINDS,
     OF_REGISTRIES,
@@ -27,7 +28,6 @@ from headrace.options.sink_settings import (
     SideFormat,
     SideRole,
 )
-from headrace.options.values import Values
 
 # -- Side objects of a sink, held against what else it is told; and what they come to ------------------------
 
@@ -178,7 +178,7 @@ def check_names(values: Values) -> NameTemplate | None:
         return None
     for problem in _name_problems(values, template):
         values.refuse(option, problem)
-    tombstones = sidecar_options.TOMBSTONE_DIRECTORY
+    tombstones = layout_options.TOMBSTONE_DIRECTORY
     if values.are_good(tombstones) and (directory := values[tombstones]) is not None:
         derived = tombstone_template(source, directory)
         for problem in _name_problems(values, read_name_template(derived)):

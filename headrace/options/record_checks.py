@@ -3,13 +3,13 @@
 from typing import Any, Final
 
 from headrace.options.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
-from headrace.options.converter_forms import SINKS_ONLY, is_of_glue
-from headrace.options.declarations import format_options, record_options
+from headrace.options.declarations import format_options, record_options, schema_options
 from headrace.options.declarations.option import Option
+from headrace.options.parsed_options import Values
+from headrace.options.record_forms import SINKS_ONLY, is_of_glue
 from headrace.options.record_sources import FieldHeaders, FieldSource
-from headrace.options.registry_settings import BearerSource
 from headrace.options.restore_forms import input_format
-from headrace.options.values import Values
+from headrace.options.schema_settings import BearerSource
 
 # The matrix of value.format and input.format: what each input format cannot be written as.
 IMPOSSIBLE_VALUES: Final[dict[tuple[InputFormat, ValueFormat], str]] = {
@@ -30,10 +30,10 @@ _DESCRIBED: Final = frozenset({ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
 # Formats whose rows bring a schema.
 _WITH_SCHEMAS: Final = frozenset({InputFormat.AVRO, InputFormat.PARQUET})
 _OF_GLUE: Final[tuple[Option[Any], ...]] = (
-    record_options.GLUE_REGISTRY,
-    record_options.GLUE_SCHEMA,
-    record_options.GLUE_AUTO_REGISTER,
-    record_options.GLUE_COMPATIBILITY,
+    schema_options.GLUE_REGISTRY,
+    schema_options.GLUE_SCHEMA,
+    schema_options.GLUE_AUTO_REGISTER,
+    schema_options.GLUE_COMPATIBILITY,
 )
 # Formats whose rows are no JSON, by what a row is called.
 _WITHOUT_FIELDS: Final = {InputFormat.BYTES: "a chunk of bytes", InputFormat.TEXT: "a line of text"}
@@ -208,7 +208,7 @@ def _check_converters(values: Values) -> None:
 
 
 def _check_registry(values: Values) -> None:
-    if values.is_given(record_options.REGISTRY_URL):
+    if values.is_given(schema_options.REGISTRY_URL):
         return
     for option in (
         record_options.VALUE_FORMAT,
@@ -233,13 +233,13 @@ def _check_glue(values: Values) -> None:
 
 def check_registry_login(values: Values) -> None:
     """Note what a log-in to the schema registry by token lacks, and what a password would be for."""
-    bearer = record_options.REGISTRY_BEARER
+    bearer = schema_options.REGISTRY_BEARER
     needs = {
-        BearerSource.STATIC_TOKEN: (record_options.REGISTRY_TOKEN,),
+        BearerSource.STATIC_TOKEN: (schema_options.REGISTRY_TOKEN,),
         BearerSource.OAUTHBEARER: (
-            record_options.REGISTRY_ISSUER,
-            record_options.REGISTRY_CLIENT_ID,
-            record_options.REGISTRY_CLIENT_SECRET,
+            schema_options.REGISTRY_ISSUER,
+            schema_options.REGISTRY_CLIENT_ID,
+            schema_options.REGISTRY_CLIENT_SECRET,
         ),
     }
     if not values.are_good(bearer):
@@ -251,13 +251,13 @@ def check_registry_login(values: Values) -> None:
                 values.refuse(bearer, f"needs {option.name}")
             elif source is not chosen and values.is_given(option):
                 values.refuse(option, f"means nothing without {bearer.name}={source.name}")
-    if chosen is not None and values.is_given(record_options.REGISTRY_USER_INFO):
-        values.refuse(bearer, f"and {record_options.REGISTRY_USER_INFO.name} exclude each other")
+    if chosen is not None and values.is_given(schema_options.REGISTRY_USER_INFO):
+        values.refuse(bearer, f"and {schema_options.REGISTRY_USER_INFO.name} exclude each other")
 
 
 def _check_described(values: Values) -> None:
     """JSON Schema and Protobuf: where the schema comes from, and what the JSON of rows is like."""
-    asked, latest = _asked_by(values), record_options.REGISTRY_USE_LATEST
+    asked, latest = _asked_by(values), schema_options.REGISTRY_USE_LATEST
     if not values.are_good(asked, latest, record_options.INPUT_FORMAT, record_options.JSON_FORMAT):
         return
     if values.is_given(latest) and values[latest] and value_format(values) not in _DESCRIBED:

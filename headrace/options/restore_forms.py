@@ -13,10 +13,9 @@ from headrace.options.choices import (
 )
 from headrace.options.declarations import format_options, reading_options, record_options, restore_options
 from headrace.options.declarations.option import Option
-from headrace.options.record_sources import NoSource, ObjectHeaders
-from headrace.options.restoring import Enveloped, NameOptions, RestoreOptions
+from headrace.options.parsed_options import Values
+from headrace.options.record_sources import Enveloped, NameOptions, NoSource, ObjectHeaders, RestoreOptions
 from headrace.options.settings import JoiningSettings, RestoreSettings
-from headrace.options.values import Values
 
 # The options that mean nothing where objects are no archive.
 _OF_ARCHIVES: Final = tuple(

@@ -7,9 +7,9 @@ from headrace.names.template_source import Placeholder, read_template
 from headrace.options.choices import Distribution, FileNameMatch, Ordering
 from headrace.options.declarations import connection_options, reading_options, record_options
 from headrace.options.declarations.option import Option
+from headrace.options.parsed_options import Values
 from headrace.options.record_sources import TemplateHeaders, TemplateSource, TemplateTime
 from headrace.options.restore_forms import is_restore, names_have_partition, template_variables
-from headrace.options.values import Values
 
 
 def check_routing(values: Values) -> None:

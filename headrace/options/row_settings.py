@@ -1,9 +1,4 @@
-"""How the rows of CSV and text are separated, as the decoders get it, and the forms of these options.
-
-How the rows of CSV and text are distinguished, as the decoders get it.
-
-The forms of the options for CSV, text and JSON.
-"""
+"""How rows of CSV, text and JSON are separated, as the decoders get it, and the forms of these options."""
 
 import re
 from dataclasses import dataclass

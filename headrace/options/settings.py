@@ -5,7 +5,6 @@ methods are the only places that reveal them, for the constructor of the client 
 """
 
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 from headrace.model.objects import PostAction
 from headrace.names import KeyTemplate
 from headrace.names.archive_names import LayoutName
+from headrace.options.aws_forms import is_address
 from headrace.options.choices import (
     Compression,
     CredentialsProvider,
@@ -33,12 +33,13 @@ from headrace.options.record_sources import (
     HeaderSource,
     KeySource,
     NamedTexts,
+    NameOptions,
+    RestoreOptions,
     TimestampSource,
     ValueSource,
 )
-from headrace.options.registry_settings import GlueWriting, RegistrySettings
-from headrace.options.restoring import NameOptions, RestoreOptions
 from headrace.options.row_settings import PLAIN_CSV, PLAIN_LINES, CsvSettings, PackingSettings, TextSettings
+from headrace.options.schema_settings import GlueWriting, RegistrySettings
 from headrace.options.secret import Property, Secret, revealed
 from headrace.options.sink_settings import SinkRoute, SinkSettings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
@@ -150,14 +151,6 @@ class BackoffSettings:
     max_retries: int
 
 
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3Settings:
     """The bucket and how to reach it. `path_style`: it is in the path of addresses.
@@ -184,7 +177,7 @@ class S3Settings:
         if self.endpoint is None:
             return "auto"
         # No host name begins with a bucket's and ends with an address.
-        return "path" if _is_address(urlsplit(self.endpoint).hostname or "") else "virtual"
+        return "path" if is_address(urlsplit(self.endpoint).hostname or "") else "virtual"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

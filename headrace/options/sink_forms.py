@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from headrace.names.archive_names import LayoutName
 from headrace.names.name_template import read_path
 from headrace.options.choices import Compression
-from headrace.options.connect_writing import DecimalFormat
+from headrace.options.schema_settings import DecimalFormat
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
 from headrace.options.value_types import TOPIC, Form, FormError, matching

@@ -11,10 +11,16 @@ from typing import Final
 
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression, IsolationLevel, JsonFormat, OffsetReset
-from headrace.options.connect_writing import S3_SINK, STYLE, AvroOptions, JsonStyle
-from headrace.options.registry_settings import GlueSettings, RegistrySettings
-from headrace.options.restoring import CsvEncoding, Newlines
+from headrace.options.record_sources import CsvEncoding, Newlines
 from headrace.options.row_settings import CsvSettings
+from headrace.options.schema_settings import (
+    S3_SINK,
+    STYLE,
+    AvroOptions,
+    GlueSettings,
+    JsonStyle,
+    RegistrySettings,
+)
 from headrace.options.secret import Secret
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 

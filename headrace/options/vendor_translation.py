@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from headrace.options.configuration_text import ReferenceMissing, References
 from headrace.options.given import Problems
-from headrace.options.properties import ReferenceMissing, References
 from headrace.options.secret import MASK, is_secret_name
 from headrace.options.vendor import Fate, Vendor
 

@@ -1,16 +1,14 @@
 """S3, as tasks and the driver call it: one client a process, one kind of retry, errors in our words.
 
-client       the client, its connections and credentials, and the one retry policy
+client       the client, its connections and credentials, the one retry policy, errors as our classes
 s3_calls     calls of it about objects that are there
 upload_calls calls of multipart uploads; completion: what their answers mean
 fast_get     GETs without botocore's work for each, where they fit, and their signature
-endpoint     what a GET asks for and gives, and where those of a bucket go: learnt from one of botocore's
-connections  the connections that carry them
-inventory    the manifests of an S3 Inventory
-errors       botocore's errors as classes of `headrace.model.errors`
+connections  what a GET asks for and gives, where those of a bucket go, and the connections that carry them
+inventory_manifests   the manifests of an S3 Inventory
 """
 
-from headrace.s3.errors import translate_s3
+from headrace.s3.client import translate_s3
 from headrace.s3.s3_calls import S3Calls, UploadsUnderWay, new_s3_calls
 
 __all__ = ["S3Calls", "UploadsUnderWay", "new_s3_calls", "translate_s3"]

@@ -1,12 +1,7 @@
-"""What became of an object when its upload was to be completed, and what S3 has in its place.
+"""What became of an object when its upload was to be completed, and what S3 has in its place. Pure.
 
-What became of an object when its upload was to be completed.
-
-A sent part as the ledger keeps it, and whether what S3 lists is that part.
-
-Whether an object's bytes are those of parts that were sent to another upload of its name. Pure.
-
-An object that is in the bucket, read as what it was when it was first asked for.
+A sent part is compared with what S3 lists, and an object's bytes with parts that were sent to another upload
+of its name. An object that is in the bucket is read as what it was when it was first asked for.
 """
 
 import base64
@@ -18,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from isal import isal_zlib
 
-from headrace.s3.errors import BOTOCORES, translate_upload
+from headrace.s3.client import BOTOCORES, translate_upload
 
 OBJECT_ID: Final = "headrace-object"
 """The user metadata that holds the id of a sealed object, from its upload's start."""

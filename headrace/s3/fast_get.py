@@ -1,10 +1,8 @@
-"""GETs without what botocore does for each: its model, its rules for endpoints, its events.
+"""GETs without what botocore does for each: its model, its rules for endpoints, its events, its signing.
 
 botocore is asked once for each bucket what it would send, and from then on the same is sent without it. What
-is unusual stays botocore's for good, and so does a bucket that answers with a redirect.
-
-AWS Signature Version 4 for requests to S3 without a body.
-
+is unusual stays botocore's for good, and so does a bucket that answers with a redirect. Requests without a
+body are signed as AWS Signature Version 4 has it:
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
 
@@ -25,9 +23,19 @@ from botocore.httpsession import get_cert_path
 
 from headrace.aws.aws_credentials import SigningCredentials
 from headrace.aws.aws_errors import AwsRefusal, classify, refusal
-from headrace.s3.connections import Connections, Origin, Reply, verifying
-from headrace.s3.endpoint import Endpoint, GetAnswer, GetRequest, endpoint_of, is_supported, query_of
-from headrace.s3.errors import BOTOCORES, translate_s3, unreachable
+from headrace.s3.client import BOTOCORES, translate_s3, unreachable
+from headrace.s3.connections import (
+    Connections,
+    Endpoint,
+    GetAnswer,
+    GetRequest,
+    Origin,
+    Reply,
+    endpoint_of,
+    is_supported,
+    query_of,
+    verifying,
+)
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _NO_BODY: Final = hashlib.sha256(b"").hexdigest()

@@ -11,12 +11,21 @@ import structlog
 from botocore.exceptions import ClientError
 from isal import isal_zlib
 
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import AccessDenied, ObjectError, ObjectForbidden, ObjectMissing, SourceUnavailable
+from headrace.model.objects import ByteSource
 from headrace.model.sink_entries import Upload
 from headrace.options.settings import BackoffSettings, S3Settings
 from headrace.options.sink_settings import UploadSettings
-from headrace.s3.client import attempted, new_s3_client
+from headrace.s3.client import (
+    BOTOCORES,
+    NO_UPLOAD,
+    UploadEnded,
+    answer_of,
+    attempted,
+    is_about_credentials,
+    new_s3_client,
+    translate_upload,
+)
 from headrace.s3.completion import (
     OBJECT_ID,
     Completion,
@@ -29,14 +38,6 @@ from headrace.s3.completion import (
     crc32_text,
     is_same_content,
     part_text,
-)
-from headrace.s3.errors import (
-    BOTOCORES,
-    NO_UPLOAD,
-    UploadEnded,
-    answer_of,
-    is_about_credentials,
-    translate_upload,
 )
 
 _log = structlog.get_logger(__name__)

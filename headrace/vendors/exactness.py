@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from headrace.formats.row_content import RowFormat
+from headrace.formats.content_kind import RowFormat
 from headrace.names.archive_names import ArchiveName, LayoutName, NamePart, ObjectKind
 
 

@@ -1,6 +1,6 @@
-"""`ArchiveNames`: the keys of one archive, read as the restore was told: by layout, template or form.
+"""`ArchiveNames`: the keys of one archive, by layout, template or form; `input.layout=auto` finds it.
 
-`input.layout=auto`: which layout a key is of, by its form, and by content where that is not enough.
+A key's form says of which layout it is, and its content where that is not enough.
 """
 
 import re
@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.formats import row_content as content
+from headrace.formats import content_kind as content
 from headrace.names.archive_names import ArchiveName, LayoutName, is_index
-from headrace.options.restoring import NameOptions
+from headrace.options.record_sources import NameOptions
 from headrace.vendors.aiven.names import FIELDS as AIVEN_MEMBERS
 from headrace.vendors.aiven.names import TemplateNames
 from headrace.vendors.aiven.names import read_name as aiven

@@ -1,13 +1,19 @@
-"""The connectors whose configurations run here."""
+"""The connectors whose configurations run here, and the tables of their options as the pages have them.
 
-from collections.abc import Mapping
+`python -m headrace.vendors.known_vendors aiven` prints that of Aiven's sink, `confluent source` that of a
+source, `lenses tables` all of Lenses' options and properties.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from headrace.options.vendor import Vendor
+from headrace.options.vendor import Vendor, VendorOption
 from headrace.vendors.aiven.translation import AIVEN
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
-from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
+from headrace.vendors.lenses.options import OPTIONS, PROPERTIES
+from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR, SOURCE_OPTIONS, SOURCE_PROPERTIES
 from headrace.vendors.lenses.translation import LENSES
 
 VENDORS: Final[tuple[Vendor, ...]] = (
@@ -23,3 +29,53 @@ def vendor_of(configuration: Mapping[str, str], vendors: tuple[Vendor, ...] = VE
     """The vendor whose connector `connector.class` names; None for our own classes and unknown ones."""
     named = configuration.get("connector.class", "").strip()
     return next((vendor for vendor in vendors if named in vendor.classes), None)
+
+
+def options_table(vendor: Vendor) -> str:
+    """A line for each option of a vendor's connector: what becomes of it."""
+    rows = (f"| `{each.name}` | {each.fate} | {each.note} |\n" for each in vendor.options)
+    return "".join(["| option | | here |\n", "| --- | --- | --- |\n", *rows])
+
+
+def filled(page: str, vendor: Vendor) -> str:
+    """The page with the vendor's table between its marks; ValueError where it has none."""
+    marked = "options" if vendor.is_sink else "source options"
+    before, begin, rest = page.partition(f"<!-- {marked}: begin -->\n")
+    _, end, behind = rest.partition(f"<!-- {marked}: end -->\n")
+    if not begin or not end:
+        raise ValueError("the page has no marks for the table of options")
+    return before + begin + options_table(vendor) + end + behind
+
+
+TABLES: Final = {
+    "lenses": (
+        ("option", OPTIONS),
+        ("property", PROPERTIES),
+        ("option of the source", SOURCE_OPTIONS),
+        ("property of the source", SOURCE_PROPERTIES),
+    )
+}
+
+
+def tables(name: str) -> str:
+    """The tables of a vendor, one below the other."""
+    return "\n".join(line for what, rows in TABLES[name] for line in _table(what, rows))
+
+
+def _table(what: str, rows: Iterable[VendorOption]) -> Iterator[str]:
+    yield f"| {what} | | what it is here |"
+    yield "|---|---|---|"
+    for row in rows:
+        yield f"| `{row.name}` | {row.fate} | {row.note} |"
+    yield ""
+
+
+def _wanted(name: str, *which: str) -> str:
+    if "tables" in which:
+        return tables(name)
+    is_sink = "source" not in which
+    return options_table(next(each for each in VENDORS if each.layout == name and each.is_sink is is_sink))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(_wanted(*sys.argv[1:]))

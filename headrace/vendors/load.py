@@ -1,12 +1,13 @@
-"""Text to settings: read, gather, parse, translate, check, build; every problem told at once.
-
-Lines that decide nothing in another vendor's connector, and so nothing here: one warning says which.
+"""Text to settings: read, gather, parse, translate, check, build; every problem reported at once.
 
 A connector of Kafka Connect passes over what it does not know: options of other connectors, of Connect's
-worker, comments. What resembles an option that is known, or is of one of its groups, may be a misspelled or a
-newer one, and stays a problem.
+worker, comments. In a configuration of another vendor's such lines decide nothing, and one warning says
+which. What resembles an option that is known, or is of one of its groups, may be a misspelled or a newer one,
+and stays a problem. What Spark may not be configured to do is refused here: its own retries would produce
+records twice.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,30 +19,49 @@ from headrace.options import client_names
 from headrace.options.aws_forms import machine_region
 from headrace.options.build import build
 from headrace.options.checks import check, check_transforms, transform_warnings, warnings
-from headrace.options.client_translation import client_properties, layered
+from headrace.options.client_translation import client_properties, layered, read_settings, read_warnings
+from headrace.options.configuration_text import FileKind, References, connector_defaults, read_text
 from headrace.options.declarations import reading_options
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
-from headrace.options.direction_forms import AIVEN_SOURCES, Direction
-from headrace.options.directions import direction, options_without_meaning
-from headrace.options.document_text import FileKind, read_text
-from headrace.options.given import Problems
+from headrace.options.given import Entry, Problems
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, is_known
-from headrace.options.properties import References, connector_defaults
-from headrace.options.routes import GivenRoute, read_routes, refuse_routes
+from headrace.options.parsed_options import Values, direction, options_without_meaning
 from headrace.options.secret import is_secret_name
 from headrace.options.settings import Settings
-from headrace.options.sink_reading import read_settings, read_warnings
-from headrace.options.spark_options import check_spark
+from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
 from headrace.options.suggestions import suggested
 from headrace.options.tls import ReadBytes
 from headrace.options.transforms.read_chain import read_chain
-from headrace.options.values import Values
-from headrace.options.vendor import Vendor
+from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor
 from headrace.options.vendor_translation import Translated, translate
 from headrace.vendors import VENDORS, vendor_of
 from headrace.vendors.connect.options import CONNECT_OPTIONS, needless_of_converter
-from headrace.vendors.quix.translation import is_quix, with_our_names
+from headrace.vendors.quix.names import is_quix, with_our_names
+
+# The values that say what Headrace sets itself.
+_DECIDED_HERE: Final = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
+# local[N,F] is Spark's other way to say spark.task.maxFailures=F.
+_LOCAL_RETRIES: Final = re.compile(r"local\[[^,\]]*,\s*([0-9]+)\s*\]")
+
+
+def check_spark(entries: Mapping[str, Entry], problems: Problems) -> None:
+    """Note what would make Spark repeat tasks, and two places to run at once."""
+    for name, value in _DECIDED_HERE.items():
+        entry = entries.get(name)
+        if entry is not None and entry.text.strip().lower() != value:
+            problems.add(name, f"would weaken the guarantee; Headrace sets {value}: remove it", entry.shown)
+    master, remote = entries.get("spark.master"), entries.get("spark.remote")
+    if master is not None:
+        retries = _LOCAL_RETRIES.fullmatch(master.text.strip())
+        if retries is not None and int(retries[1]) != 1:
+            problems.add(
+                "spark.master",
+                "lets Spark repeat tasks, as spark.task.maxFailures would; use local[N]",
+                master.shown,
+            )
+        if remote is not None:
+            problems.add("spark.remote", "says otherwise than spark.master; keep one of them", remote.shown)
 
 
 def _names(text: str) -> frozenset[str]:

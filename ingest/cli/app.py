@@ -1,6 +1,6 @@
 """The command `headrace`: its subcommands, each imported when it is called, and what becomes of an error.
 
-What is under the options in each command's `--help`: an example of its use, and its exit codes.
+Examples of a command's use and its exit codes are under the options in its `--help`.
 """
 
 import gc
@@ -109,19 +109,19 @@ def epilog(command: str) -> str:
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("ingest.cli.run", "Ingest objects as they arrive."),
-    "worker": ("ingest.cli.worker", "Run many connectors, with Kafka Connect's REST interface."),
+    "worker": ("ingest.cli.run", "Run many connectors, with Kafka Connect's REST interface."),
     "setup": ("ingest.cli.setup", "Make what is missing: queue, notification, topics."),
     "check": ("ingest.cli.check", "Look at the configuration and all that it points at."),
-    "lint": ("ingest.cli.lint", "Read the configuration; contacts nothing."),
+    "lint": ("ingest.cli.lint_and_translate", "Read the configuration; contacts nothing."),
     "options": ("ingest.cli.option_reference", "Print the reference of options."),
-    "translate": ("ingest.cli.translate", "Print another vendor's configuration in our own options."),
+    "translate": ("ingest.cli.lint_and_translate", "Print another vendor's configuration in our options."),
     "explain": ("ingest.cli.explain", "Say what becomes of a key; contacts nothing."),
     "plan": ("ingest.cli.plan", "Show what `run` would do now."),
     "policy": ("ingest.cli.policy", "Print the least IAM policy; contacts nothing."),
     "athena": ("ingest.cli.athena", "Print the DDL of Athena's table over what a sink writes."),
     "status": ("ingest.cli.status", "Show what it is doing, once or with --watch."),
-    "replay": ("ingest.cli.replay", "Ingest objects again."),
-    "mark": ("ingest.cli.mark", "Count objects as done without reading them."),
+    "replay": ("ingest.cli.replay_and_mark", "Ingest objects again."),
+    "mark": ("ingest.cli.replay_and_mark", "Count objects as done without reading them."),
 }
 """Where each command's function of this name is, and what the list of commands says of it.
 

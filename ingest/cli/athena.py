@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.kafka.topic_survey import Survey
+from headrace.kafka.data_topics import Survey
 from headrace.model.columns import KafkaRecords
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings

@@ -43,8 +43,13 @@ from ingest.checks.findings.queue_findings import (
     QueueFacts,
     filters_fit,
 )
-from ingest.checks.probes.aws_clients import AwsClients, aws_clients
-from ingest.checks.probes.inventory import InventoryFacts, inventory_findings, probe_inventories
+from ingest.checks.probes.bucket_keys import (
+    AwsClients,
+    InventoryFacts,
+    aws_clients,
+    inventory_findings,
+    probe_inventories,
+)
 from ingest.checks.probes.machine import probe_machine
 from ingest.checks.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
 from ingest.cli.cli_options import (
@@ -123,7 +128,7 @@ def lines_of(finding: Finding) -> Iterator[str]:
 def _findings(settings: Settings) -> Iterator[Finding]:
     if settings.sink is not None:
         # A source has no use for it.
-        from ingest.cli.sink_check import sink_findings
+        from ingest.cli.sink_check_and_plan import sink_findings
 
         yield from sink_findings(settings)
         yield from kafka_findings(settings, probe_kafka(settings, {}))

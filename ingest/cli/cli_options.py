@@ -1,8 +1,7 @@
-"""What the commands share: arguments and options, each with the text of its `--help`, and how they answer.
+"""What the commands share: arguments and options with the text of their `--help`, completion, reports.
 
-What the shell offers after the Tab key, next to commands, options and choices, which typer knows itself.
-
-CONFIG and other files are left to the shell: it offers files where nothing else is offered.
+The Tab key offers commands, options and choices by typer, names by us. CONFIG and other files are left to the
+shell: it offers files where nothing else is offered.
 """
 
 from collections.abc import Iterable

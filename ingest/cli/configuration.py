@@ -8,7 +8,7 @@ from typing import Final
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings, SettingsError
-from headrace.options.document_text import FileKind
+from headrace.options.configuration_text import FileKind
 from headrace.vendors.load import load
 
 KINDS: Final[dict[str, FileKind]] = {".properties": "properties", ".yaml": "yaml", ".yml": "yaml"}

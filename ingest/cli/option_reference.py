@@ -9,7 +9,7 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import did_you_mean, json_text
 from headrace.options.declarations import BY_NAME, CANONICAL, FAMILIES, OPTIONS
 from headrace.options.declarations.option import Option
-from headrace.options.json_schema import json_schema
+from headrace.options.document import json_schema
 from headrace.options.suggestions import suggested
 from ingest.cli.cli_options import AsJson, Report, option_names
 

@@ -17,11 +17,16 @@ from headrace.process import logs
 from headrace.vendors.exactness import Grade
 from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.probes.archive_preview import ArchivePreview, PartitionOffsets, TopicArchive, offsets_of
-from ingest.checks.probes.aws_clients import AwsClients, aws_clients
-from ingest.checks.probes.bucket_keys import KeysPage, list_pages
-from ingest.checks.probes.inventory import InventoryFacts, probe_inventories
-from ingest.checks.probes.ledger_reader import open_ledger_reader
+from ingest.checks.probes.bucket_keys import (
+    AwsClients,
+    InventoryFacts,
+    KeysPage,
+    aws_clients,
+    list_pages,
+    probe_inventories,
+)
 from ingest.checks.probes.preview import Amount, Preview, TopicPartition
+from ingest.checks.probes.status_reader import open_ledger_reader
 from ingest.cli.cli_options import (
     AsJson,
     Config,
@@ -35,8 +40,8 @@ from ingest.cli.cli_options import (
     WorkerConfig,
 )
 from ingest.cli.configuration import read_settings
-from ingest.cli.frames import frames_options, frames_plan
 from ingest.cli.progress_bar import progress
+from ingest.cli.query_commands import frames_options, frames_plan
 from ingest.source.object_selection import (
     awaited_inventories,
     baseline_of,
@@ -165,7 +170,7 @@ def plan(
     logs.configure(level=log_level.value, style=log_format.value)
     if settings.sink is not None:
         # A source has no use for it.
-        from ingest.cli.sink_plan import sink_plan
+        from ingest.cli.sink_check_and_plan import sink_plan
 
         sink_plan(settings, as_json=as_json, startup_timeout=startup_timeout)
         return

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ingest.checks.findings.iam_kafka import cluster_of
-from ingest.checks.findings.iam_policy import policies
+from ingest.checks.findings.iam_policy import cluster_of, policies
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 

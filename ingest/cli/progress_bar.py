@@ -1,7 +1,4 @@
-"""How far a command has come: a bar on a terminal, nothing anywhere else.
-
-The progress bar of `headrace run --until-idle`, and what it was in the end.
-"""
+"""How far a command has come: a bar on a terminal, nothing anywhere else."""
 
 import sys
 import threading

@@ -1,10 +1,14 @@
-"""`headrace run`: the service, from its configuration to its exit code.
+"""`headrace run` and `headrace worker`: from a configuration, or a worker's file, to the exit code.
 
-What a service needs of the machine: a Java and a Spark that are not too old, and soon a JVM.
+Both need a Java and a Spark that are not too old, and soon a JVM. A worker's status is asked for here, too:
+`headrace status WORKER --worker`.
 """
 
+import json
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import structlog
@@ -12,20 +16,27 @@ import typer
 from rich.console import Console
 
 from headrace.model.errors import Exit, InvalidConfiguration, Unavailable
-from headrace.options import Settings
+from headrace.model.text_formatting import counted, printable
+from headrace.options import Settings, SettingsError
 from headrace.options.settings import SparkSettings
 from headrace.process import logs
+from headrace.vendors.load import load
 from ingest.checks.findings.finding import Verdict, java_there
-from ingest.checks.probes.machine import probe_java
-from ingest.checks.probes.running_service import NoAnswer, read_running_status
+from ingest.checks.probes.machine import (
+    NoAnswer,
+    probe_java,
+    read_running_connector,
+    read_running_status,
+    read_running_worker,
+)
 from ingest.cli.cli_options import Config, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
-from ingest.cli.configuration import environment, read_settings
+from ingest.cli.configuration import environment, read_settings, read_text
 from ingest.cli.progress_bar import is_terminal, until_idle_bar
+from ingest.connect.worker_settings import WorkerSettings, read_worker
 from ingest.service.stop import Stop
 from spark.jvm import Jvm
 from spark.memory import refuse_unused
-from spark.spark_conf import conf_of
-from spark.versions import require_spark
+from spark.spark_conf import conf_of, require_spark
 
 
 def require_versions(spark: SparkSettings) -> None:
@@ -117,9 +128,8 @@ def run(
         stop.install()
         jvm = spawned_jvm(settings.spark, name=settings.name)
         # Spark and the clients take seconds to import: a wrong configuration is reported before.
-        from ingest.checks.probes.ledger_reader import open_ledger_reader
-        from ingest.service.composition import Service
-        from ingest.service.connector import RunOptions
+        from ingest.checks.probes.status_reader import open_ledger_reader
+        from ingest.service.composition import RunOptions, Service
 
         options = RunOptions(
             until_idle=until_idle, accept_new_ledger=accept_new_ledger, startup_seconds=startup_timeout
@@ -137,3 +147,137 @@ def _bar(settings: Settings) -> AbstractContextManager[None]:
         return None if isinstance(answer, NoAnswer) else answer
 
     return until_idle_bar(look, Console(stderr=True))
+
+
+def worker_settings(file: Path) -> WorkerSettings:
+    """The settings of a worker's file. InvalidConfiguration with every problem."""
+    try:
+        return read_worker(
+            read_text(file, "The worker's file"),
+            is_json=file.suffix == ".json",
+            environment=environment(),
+            read_file=lambda path: Path(path).read_text(encoding="utf-8"),
+        )
+    except SettingsError as error:
+        raise InvalidConfiguration(f"{file}: {error}") from error
+
+
+def ask_worker(file: Path, connector: str | None = None) -> dict[str, Any]:
+    """What the worker of this file answers at http.listen, of all or of one connector.
+
+    InvalidConfiguration, Unavailable.
+    """
+    listen = worker_settings(file).frame.http.listen
+    answer = read_running_worker(listen) if connector is None else read_running_connector(listen, connector)
+    if isinstance(answer, NoAnswer):
+        if connector is not None:
+            raise Unavailable(f"The connector {connector!r}: {answer.why}.")
+        raise Unavailable(f"The worker does not say how it is: {answer.why}.")
+    return answer
+
+
+def worker_lines(shape: dict[str, Any]) -> Iterator[str]:
+    """What people are shown: the worker, its connectors, and where the others are."""
+    leads = ", leads the group" if shape["leader"] == shape["worker"] else ""
+    yield f"{printable(shape['worker'])}: group {printable(shape['group'])}{leads}"
+    for problem in shape["problems"]:
+        yield f"problem   {printable(problem)}"
+    connectors = shape["connectors"]
+    width = max((len(name) for name in connectors), default=0)
+    for name, one in sorted(connectors.items()):
+        yield f"  {printable(name):{width}}  {_state(one)}{_left(one)}"
+        for sentence in (one.get("problems") or {}).values():
+            yield f"  {'':{width}}  {printable(sentence)}"
+    for worker, one in sorted(shape["workers"].items()):
+        if worker != shape["worker"] and one["connectors"]:
+            names = ", ".join(map(printable, one["connectors"]))
+            yield f"elsewhere {printable(one['url'] or worker)}: {names}"
+
+
+def _state(one: dict[str, Any]) -> str:
+    if one["role"] != "leader":
+        return str(one["role"])
+    if one["target"] != "running":
+        return str(one["target"])
+    return "running" if one["ready"] else "has problems"
+
+
+def _left(one: dict[str, Any]) -> str:
+    if one.get("sink") is not None:
+        return f", {counted(one['sink']['lag'], 'offset')} not archived yet"
+    if "pending_objects" in one:
+        return f", {counted(one['pending_objects'], 'object')} pending"
+    return ""
+
+
+WorkerFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="WORKER", help="The worker's file: Kafka Connect's worker.properties, or a JSON file."
+    ),
+]
+ConnectorsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--connectors",
+        metavar="DIR",
+        help="Connectors are the .json and .properties files of this folder, taken up as they change; "
+        "the REST interface then refuses changes.",
+    ),
+]
+
+
+def worker(
+    file: WorkerFile,
+    connectors: ConnectorsFolder = None,
+    startup_timeout: StartupTimeout = 60.0,
+    log_level: RunLevel = None,
+    log_format: RunFormat = None,
+) -> None:
+    """Run many connectors, created by Kafka Connect's REST interface or from files, until SIGTERM or SIGINT.
+
+    Workers with one group.id share the connectors and take over from each other. Each connector has its own
+    leadership, ledger and failure; Spark's cores are shared by all. Ctrl-C or SIGTERM commits what is at hand
+    and ends within 30 s; a second one ends at once, and nothing is lost by it either.
+    """
+    settings = worker_settings(file)
+    if connectors is not None and not connectors.is_dir():
+        raise InvalidConfiguration(f"--connectors {connectors}: there is no such folder.")
+    logs.configure(
+        level=(log_level or LogLevel.INFO).value,
+        style=(log_format or (LogFormat.CONSOLE if sys.stderr.isatty() else LogFormat.JSON)).value,
+    )
+    for warning in settings.warnings:
+        _log.warning("configuration_warned", warning=warning)
+    require_versions(settings.frame.spark)
+    stop = Stop()
+    stop.install()
+    jvm = spawned_jvm(settings.frame.spark, name=settings.group)
+    # Spark and the clients take seconds to import: a wrong configuration is reported before.
+    from ingest.connect.worker import Worker, loading
+
+    made = Worker(
+        settings,
+        loading(settings, _load),
+        stop,
+        folder=connectors,
+        startup_seconds=startup_timeout,
+        jvm=jvm,
+    )
+    code = made.run()
+    if code is not Exit.DONE:
+        raise typer.Exit(int(code))
+
+
+def _load(config: Mapping[str, str], worker_config: str) -> Settings:
+    return load(
+        json.dumps(dict(config)),
+        kind="json",
+        environment=environment(),
+        read_file=_read_file,
+        worker_config=worker_config,
+    )
+
+
+def _read_file(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from headrace.model.text_formatting import printable
 from headrace.options import Settings
 from headrace.process import logs
 from ingest.checks.findings.bucket_lifecycle import InvalidTransitions, Transition, parse_transitions
-from ingest.checks.probes.aws_clients import aws_clients
+from ingest.checks.probes.bucket_keys import aws_clients
 from ingest.checks.setup import Step, missing_steps
 from ingest.checks.setup.sink_steps import sink_steps
 from ingest.cli.cli_options import (

@@ -16,7 +16,7 @@ from headrace.model.text_formatting import printable
 from headrace.options import Settings
 from ingest.checks.probes.sample_object import read_record
 from ingest.cli.cli_options import Report
-from spark.sink.names import ObjectFacts
+from spark.sink.object_keys import ObjectFacts
 from spark.sink.object_shape import ObjectShapes
 
 _EXAMPLE: Final = '{"topic":"orders","partition":0,"offset":42,"timestamp":1767268800000,"key":"k","value":1}'

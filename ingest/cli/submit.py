@@ -1,7 +1,6 @@
-"""Getting commands done: handed to the leader, or, without one, by taking the lead for them.
+"""Commands handed to the leader, or, without one, carried out by taking the lead for them.
 
-Writing commands into the ledger without the lead: transactions of `<name>-command` (docs/decisions/0030).
-
+A command gets into the ledger without the lead by a transaction of `<name>-command` (docs/decisions/0030).
 Such a transaction holds `command:` keys and nothing else, never an object's record: it says what is wished,
 and the leader's own transaction says what is. So it needs no group metadata, and may come at any time.
 """
@@ -18,19 +17,19 @@ import structlog
 from confluent_kafka import KafkaException, Producer
 
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.cache_view import CacheLedgerView
 from headrace.kafka.control_records import encode_control, is_command
 from headrace.kafka.driver_ledger import DriverLedger
 from headrace.kafka.fencing import command_id, initialise
 from headrace.kafka.kafka_clients import ClientProperties, new_transactional_producer
 from headrace.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from headrace.kafka.leadership import Leadership
+from headrace.kafka.ledger_cache import CacheLedgerView
 from headrace.kafka.ledger_writer import Write
 from headrace.model import clock
 from headrace.model.errors import Fenced, HeadraceError, TransactionAborted, Unavailable
 from headrace.model.ledger_entry import ControlKey, encode_key
 from headrace.options import Settings
-from ingest.checks.probes.ledger_reader import LedgerReader, client_properties, has_leader
+from ingest.checks.probes.status_reader import LedgerReader, client_properties, has_leader
 from ingest.source.catalogue import Catalogue
 from ingest.source.command_queue import CommandQueue, ObjectsCommand
 from ingest.source.object_selection import object_filters_of

@@ -1,6 +1,6 @@
 """Connectors are created, configured and deleted: judged first, then written by the worker that leads.
 
-Why a changed configuration would give another meaning to what its connector has stored, and what to do.
+A changed configuration is refused where it would give another meaning to what its connector has stored.
 """
 
 import threading
@@ -19,10 +19,10 @@ from headrace.options import Settings, SettingsError
 from headrace.options.describe import options_hash
 from headrace.options.given import Entry, canonical
 from headrace.options.secret import MASK
-from ingest.checks.probes.ledger_reader import open_ledger_reader
+from ingest.checks.probes.status_reader import open_ledger_reader
 from ingest.http.rest import plugins
 from ingest.http.rest.router import Refused
-from spark.sink.task_settings import can_group_by, grouping_hash, grouping_options
+from spark.sink.sink_work import can_group_by, grouping_hash, grouping_options
 
 InHand = Callable[[Settings, str], Sequence[str]]
 """The keys of objects that a connector has begun and not finished, but for those begun under this hash."""

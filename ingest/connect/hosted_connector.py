@@ -13,11 +13,11 @@ from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.options import Settings
 from headrace.process.threads import ThreadFailures, collecting_own, start_thread
-from ingest.checks.probes.ledger_reader import open_ledger_reader
+from ingest.checks.probes.status_reader import open_ledger_reader
 from ingest.connect.shared_slots import SharedSlots, SharedSpark
 from ingest.http.rest.port import ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
 from ingest.http.rest.server import offsets_port
-from ingest.service.connector import Connector, RunOptions
+from ingest.service.composition import Connector, RunOptions
 from ingest.service.startup import Stopped
 from ingest.service.stop import Stop
 

@@ -11,7 +11,7 @@ from headrace.process.threads import start_thread
 from ingest.service.spark_startup import SparkStartup, slot_work
 from spark.jvm import Jvm
 from spark.slots import Jobs, SlotEvent, SlotPool
-from spark.slots.core_sharing import CoreSharing
+from spark.slots.slot_attempt import CoreSharing
 from spark.task.entry import NoWork
 
 _TICK_SECONDS: Final = 0.25

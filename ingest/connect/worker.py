@@ -31,14 +31,10 @@ from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
 from headrace.process.threads import ThreadFailures, collecting, start_thread
 from ingest.connect.changes import ConnectorChanges, begun_in_ledger
-from ingest.connect.configuration_topic import ConfigurationTopic
-from ingest.connect.connector_files import ConnectorFiles
-from ingest.connect.forwarding import forward_as_worker
+from ingest.connect.connector_configurations import ConfigurationTopic, ConnectorFiles
 from ingest.connect.hosted_connector import HostedConnector, HostedConnectors, LoadSettings
-from ingest.connect.membership import Liveness, assign
+from ingest.connect.other_workers import Liveness, assign, forward_as_worker
 from ingest.connect.shared_slots import SharedSpark
-from ingest.connect.worker_directory import WorkerDirectory
-from ingest.connect.worker_pages import WorkerPages
 from ingest.connect.worker_routes import (
     Membership,
     WorkerRoutes,
@@ -47,11 +43,12 @@ from ingest.connect.worker_routes import (
     refused_acts,
 )
 from ingest.connect.worker_settings import WorkerSettings
+from ingest.connect.worker_view import WorkerDirectory, WorkerPages
 from ingest.http.http_server import HttpServer, Request
 from ingest.http.rest.auth import INTERNAL, AuthFile
-from ingest.http.rest.loggers import Loggers
 from ingest.http.rest.port import NotLeading
 from ingest.http.rest.rest_routes import RestRoutes
+from ingest.http.rest.router import Loggers
 from ingest.http.rest.server import own_name, rest_server
 from ingest.service.stop import Stop
 from spark.jvm import Jvm
@@ -125,7 +122,7 @@ class Worker:
         _log.info("worker_stopped", worker=self._id)
         return Exit.DONE
 
-    # -- what is shown (ingest.connect.worker_pages.WorkerView) ----------------------------------------------
+    # -- what is shown (ingest.connect.worker_view.WorkerView) ----------------------------------------------
 
     def overview(self) -> dict[str, Any]:
         """The worker without its connectors."""

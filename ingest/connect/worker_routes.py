@@ -10,15 +10,14 @@ from urllib.parse import parse_qs, quote, unquote
 
 from headrace.model.connector_records import ConnectorRecord, WorkersRecord
 from ingest.connect.changes import ConnectorChanges, texts_of
-from ingest.connect.forwarding import ANSWER_SECONDS, WorkerSilent, forward_as_worker
-from ingest.connect.worker_directory import WorkerDirectory
+from ingest.connect.other_workers import ANSWER_SECONDS, WorkerSilent, forward_as_worker
+from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request, Response
 from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.port import NotLeading
 from ingest.http.rest.rest_routes import RestRoutes, info_of
-from ingest.http.rest.router import Acts, Call, Refused, refusing
+from ingest.http.rest.router import Acts, Call, Refused, conflict, error_response, refusing
 from ingest.http.rest.server import FORWARDED
-from ingest.http.rest.shapes import conflict, error_response
 
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 _CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})

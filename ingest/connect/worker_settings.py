@@ -8,7 +8,12 @@ from urllib.parse import urlsplit
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
-from headrace.options.properties import PropertiesError, ReferenceMissing, References, parse_properties
+from headrace.options.configuration_text import (
+    PropertiesError,
+    ReferenceMissing,
+    References,
+    parse_properties,
+)
 from headrace.options.value_types import LISTEN, FormError
 from headrace.vendors.load import load
 

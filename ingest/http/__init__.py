@@ -4,6 +4,6 @@ http_server       limits, slow clients, chunked answers
 rest              Kafka Connect's REST interface
 page              the status page
 snapshot          what /status says
-metrics, process_metrics   /metrics
+metrics           /metrics
 traces            an object's way as an OpenTelemetry trace
 """

@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from email.message import Message
@@ -154,20 +154,6 @@ _WRONG_HOST: Final = (
     "The request's Host is no name of this machine: on loopback {} answers to localhost, to an IP address "
     "and to the machine's own name, because a web page can bind any other name to it"
 )
-
-
-class StatusEndpoints(HttpServer):
-    """`http.listen`: read-only routes by path; each is called with nothing and must not block."""
-
-    def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
-        def answer(request: Request) -> Response:
-            route = routes.get(request.path)
-            if route is not None:
-                return route()
-            known = ", ".join(routes)
-            return Response.of_text(f"No such page. There are: {known}\n", HTTPStatus.NOT_FOUND)
-
-        super().__init__(host, port, answer, option="http.listen", methods=frozenset({"GET", "HEAD"}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

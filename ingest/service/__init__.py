@@ -1,17 +1,16 @@
 """The service: one thread decides, all others post to its inbox. Begin with `composition`, then `event_loop`.
 
-    composition       one run, from its settings to its exit code: what lives as long as the process
+    composition       one run, from its settings to its exit code, and the connector in it
     startup           what has to be there before that: topics, the ledger's topic, the bucket
-    process_parts     what every leadership of the process uses, and what is remembered between two
-    lead_wait         a process that does not lead: how it waits, and what it shows
-    leadership_phase  one leadership: joins, takes the ledger over, leads, ends; nothing is carried over
+    leadership_phase  waits for the lead; then one leadership: joins, takes the ledger over, leads, ends
+    source_start      what a source's leadership begins with: catalogue, planner, first inventory
     source_leader     what the source does with the lead: catalogue, planner, listeners
     event_loop        takes one event after the other; receive, plan, run, settle
-    inbox, service_events   what reaches the service's thread
+    service_events    what our own threads report to the service's
     slot_supervisor, slot_states   slots started, given batches, voided and recovered
     apply_effects     what was decided, handed to the component that does it
-    ledger_writes     the driver's own records, committed by a thread next to
-    recovery          void, fence, read, for slots that did not report cleanly
+    ledger_writes     the driver's own records, committed by a thread next to; void, fence, read, for slots
+                      that did not report cleanly
     lifecycle         pause, stop, resume and other offsets, as the REST interface asks for them
     idle              when `--until-idle` is over
     statistics        what happened, counted and logged

@@ -1,14 +1,25 @@
-"""What the catalogue and the planner decide, carried out: ledger writes, settled messages, HEADs, counts."""
+"""What catalogue and planner decide, carried out: ledger writes, settled messages, HEADs, post actions.
 
+`post.action` has threads next to the service's: it is done after the commit, and repeated until it succeeds.
+"""
+
+import queue
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
 from headrace.model.clock import Clock
-from headrace.model.objects import ObjectId, OwedAction
+from headrace.model.errors import HeadraceError
+from headrace.model.objects import ObjectId, OwedAction, PostAction, PostActionKind
+from headrace.options.settings import S3Settings
 from headrace.process.log_levels import is_debug
+from headrace.process.threads import start_thread
+from headrace.s3.post_action_calls import PostActionCalls, new_post_action_calls
 from ingest.service.ledger_writes import LedgerWrites
+from ingest.service.service_events import ActionsDone, ComponentProblem, OwnEvent
 from ingest.service.statistics import Statistics
 from ingest.source.catalogue import Effects
 from listeners.listeners import Listeners
@@ -105,3 +116,151 @@ def _explain(decisions: Iterable[tuple[str, str, str | None]]) -> None:
             _log.debug("object_pending", bucket=bucket, key=key)
         else:
             _log.debug("object_ignored", bucket=bucket, key=key, reason=reason, detail=_DETAILS.get(reason))
+
+
+PROBLEM: Final = "post_action"
+"""Its name among the problems of `/status`."""
+
+# Each is one to three requests of a few milliseconds.
+_THREADS: Final = 4
+# What does not fit stays owed in the ledger, and the next listing names it again.
+_MAX_OWED: Final = 100_000
+_AGAIN_SECONDS: Final = 5.0
+
+
+class PostActions:
+    """Nothing here blocks but `run`'s threads; `count` is called with `done`, `replaced` or `failed`.
+
+    `ActionsDone` is posted for what needs no more action: it was done, or other content (or none) has the
+    object's key by now. What fails is tried again while the lead lasts, and named in `/status`.
+    """
+
+    def __init__(
+        self,
+        settings: S3Settings,
+        action: PostAction,
+        post: Callable[[OwnEvent], None],
+        *,
+        count: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._action = action
+        # Of another kind than a move it is not looked at.
+        self._target_bucket, self._target_prefix = action.moves_to
+        self._post = post
+        self._count = count
+        self._lock = threading.Lock()
+        self._owed: set[ObjectId] = set()
+        self._failing: set[ObjectId] = set()
+        self._is_closed = threading.Event()
+        self._requests: queue.SimpleQueue[OwedAction | None] = queue.SimpleQueue()
+        for number in range(_THREADS):
+            start_thread(self._run, name=f"post-action-{number}")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is owed that was asked for."""
+        with self._lock:
+            return not self._owed
+
+    def request(self, owed: OwedAction) -> None:
+        """Have it done, unless it is asked for already. Does not block."""
+        with self._lock:
+            if owed.id in self._owed or len(self._owed) >= _MAX_OWED:
+                return
+            self._owed.add(owed.id)
+        self._requests.put(owed)
+
+    def withdraw(self, object_id: ObjectId) -> None:
+        """Begin it no more: the object is read again, or an operator has set its end. Does not block."""
+        with self._lock:
+            self._owed.discard(object_id)
+            is_well_again = object_id in self._failing and len(self._failing) == 1
+            self._failing.discard(object_id)
+        if is_well_again:
+            self._post(ComponentProblem(PROBLEM, None))
+
+    def close(self) -> None:
+        """Begin no more; what is left stays owed in the ledger."""
+        self._is_closed.set()
+        for _ in range(_THREADS):
+            self._requests.put(None)
+
+    def _run(self) -> None:
+        calls: dict[str, PostActionCalls] = {}
+        while (owed := self._requests.get()) is not None and not self._is_closed.is_set():
+            if not self._is_owed(owed.id):
+                continue
+            try:
+                is_done = self._carried_out(self._calls_of(owed.id.bucket, calls), owed)
+            except HeadraceError as error:
+                self._failed(owed, error)
+            else:
+                self._succeeded(owed, is_done=is_done)
+
+    def _calls_of(self, bucket: str, known: dict[str, PostActionCalls]) -> PostActionCalls:
+        """The calls of a bucket, among those that the thread has made, or new ones."""
+        if bucket not in known:
+            known[bucket] = new_post_action_calls(
+                replace(self._settings, bucket=bucket),
+                is_unconditional=self._action.is_unconditional,
+                target_bucket=self._target_bucket,
+            )
+        return known[bucket]
+
+    def _is_owed(self, object_id: ObjectId) -> bool:
+        with self._lock:
+            return object_id in self._owed
+
+    def _carried_out(self, calls: PostActionCalls, owed: OwedAction) -> bool:
+        """Whether the object itself was acted on, the last after those it was read with."""
+        is_done = False
+        for key, etag, _ in owed.contents:
+            match self._action.kind:
+                case PostActionKind.DELETE:
+                    is_done = calls.delete(key, etag)
+                case PostActionKind.MOVE:
+                    is_done = calls.move(key, etag, self._target_prefix + key[len(self._settings.prefix) :])
+                case PostActionKind.TAG:
+                    name, _, value = self._action.target.partition("=")
+                    is_done = calls.tag(key, etag, name, value)
+        return is_done
+
+    def _succeeded(self, owed: OwedAction, *, is_done: bool) -> None:
+        with self._lock:
+            self._owed.discard(owed.id)
+            has_failed = owed.id in self._failing
+            self._failing.discard(owed.id)
+            is_well_again = has_failed and not self._failing
+        self._count("done" if is_done else "replaced")
+        _log.debug(
+            "post_action_done",
+            bucket=owed.id.bucket,
+            key=owed.id.key,
+            action=self._action.text,
+            replaced=not is_done,
+        )
+        self._post(ActionsDone((owed.id,)))
+        if is_well_again:
+            self._post(ComponentProblem(PROBLEM, None))
+
+    def _failed(self, owed: OwedAction, error: HeadraceError) -> None:
+        with self._lock:
+            if owed.id not in self._owed:
+                return
+            is_news = owed.id not in self._failing
+            self._failing.add(owed.id)
+        sentence = f"post.action = {self._action.text}: {error}"
+        if is_news:
+            self._count("failed")
+            _log.warning(
+                "post_action_failed",
+                bucket=owed.id.bucket,
+                key=owed.id.key,
+                error=sentence,
+                detail="it is tried again until it is done",
+            )
+        self._post(ComponentProblem(PROBLEM, sentence))
+        # One thread waits for the object that failed; while many fail, all of them do.
+        self._is_closed.wait(_AGAIN_SECONDS)
+        self._requests.put(owed)

@@ -1,6 +1,6 @@
-"""What the endpoints show of the service, and how a snapshot of it is taken.
+"""What the endpoints show of the service: how a snapshot of it is taken, and what fails at present.
 
-What fails at present, told once in the log when it begins and once when it is over.
+A failure is logged once when it begins and once when it is over.
 """
 
 import re
@@ -15,10 +15,9 @@ import structlog
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import State
 from headrace.model.text_formatting import printable
-from ingest.http.http_server import Response, Route
-from ingest.http.metrics import Metrics
+from ingest.http.http_server import HttpServer, Request, Response, Route
+from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.page import PAGE_HEADERS, status_page
-from ingest.http.process_metrics import ProcessMetrics
 from ingest.http.quarantined import EntriesByState
 from ingest.http.snapshot import ReadingObject, Snapshot, SnapshotHolder
 from ingest.service.slot_states import SlotState, SlotStates
@@ -175,3 +174,17 @@ class ProblemLog:
                 continue
             self._sentences[one], self._told[one] = sentence, now
             _log.warning("problem_found", problem=sentence, ready=ready)
+
+
+class StatusEndpoints(HttpServer):
+    """`http.listen`: read-only routes by path; each is called with nothing and must not block."""
+
+    def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
+        def answer(request: Request) -> Response:
+            route = routes.get(request.path)
+            if route is not None:
+                return route()
+            known = ", ".join(routes)
+            return Response.of_text(f"No such page. There are: {known}\n", HTTPStatus.NOT_FOUND)
+
+        super().__init__(host, port, answer, option="http.listen", methods=frozenset({"GET", "HEAD"}))

@@ -1,7 +1,13 @@
-"""The service's thread: takes one event after the other and decides; it alone knows catalogue and planner."""
+"""The service's thread: takes one event after the other and decides; it alone knows catalogue and planner.
 
-from collections.abc import Callable, Sequence
+Events are in the inbox in the order in which any thread put them there. Messages of the queue are among them:
+they are read, and settled or left when they are not about objects of ours.
+"""
+
+import queue
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import structlog
 
@@ -10,20 +16,19 @@ from headrace.model import clock
 from headrace.model.errors import HeadraceError, ObjectForbidden, Unavailable
 from headrace.model.ledger_entry import ControlKey, LedgerEntry
 from headrace.model.objects import ListingPage, S3Object
+from headrace.process.log_levels import is_debug
 from headrace.process.threads import ThreadFailures
 from ingest.service import tombstone_search
-from ingest.service.apply_effects import EffectsApplier
+from ingest.service.apply_effects import PROBLEM, EffectsApplier, PostActions
 from ingest.service.idle import UntilIdle
-from ingest.service.inbox import Event, Inbox
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.lifecycle import Lifecycle
-from ingest.service.message_reader import MessageReader
-from ingest.service.post_actions import PROBLEM, PostActions
 from ingest.service.service_events import (
     ActionsDone,
     ComponentProblem,
     Fatal,
     LedgerEndBlocked,
+    OwnEvent,
     Recovered,
     RunInServiceThread,
     TopicAnswered,
@@ -37,6 +42,14 @@ from ingest.service.turns import Turns
 from ingest.source.catalogue import Catalogue
 from ingest.source.catalogue.tombstones import FolderPlaces
 from ingest.source.command_queue import CommandQueue
+from ingest.source.notification import (
+    Ignored,
+    ObjectEvent,
+    ObjectEvents,
+    TestEvent,
+    Unreadable,
+    parse_notification,
+)
 from ingest.source.planner import Planner
 from listeners.discovery_events import (
     HeadAnswer,
@@ -45,14 +58,92 @@ from listeners.discovery_events import (
     ListingBegun,
     ListingFailed,
     ListingKind,
+    Message,
     Mode,
     ModeChanged,
     Received,
 )
 from listeners.listeners import Listeners
-from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady, SlotRecalled
+from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady, SlotRecalled
+
+AppliedBatch = tuple[Applied, ...]
+Event = (
+    OwnEvent
+    | AppliedBatch
+    | FolderPlaces
+    | Received
+    | HeldFull
+    | ListingBegun
+    | ListingPage
+    | ListingFailed
+    | InventoryWaits
+    | ModeChanged
+    | HeadAnswer
+    | SlotEvent
+)
+Inbox = queue.SimpleQueue[Event]
+
 
 _log = structlog.get_logger(__name__)
+
+# A hostile sender can invent any number of message shapes; one WARN each, up to here.
+_MAX_SHAPES: Final = 100
+# Of messages that were left, so many are known again.
+_MAX_LEFT: Final = 10_000
+
+
+class MessageReader:
+    """Reads messages about the buckets of one source."""
+
+    def __init__(self, buckets: Collection[str], listeners: Listeners, statistics: Statistics) -> None:
+        self._buckets = frozenset(buckets)
+        self._listeners = listeners
+        self._statistics = statistics
+        self._shapes: set[str] = set()
+        self._left: set[str] = set()
+
+    def is_news(self, message: Message) -> bool:
+        """False for a message that was left on the queue before: it comes again and again."""
+        return message.id not in self._left
+
+    def read(self, message: Message) -> Sequence[ObjectEvent] | None:
+        """The events that it tells of; None when it told of none, and has been settled or left."""
+        match parse_notification(message.body):
+            case ObjectEvents(events=events):
+                if is_debug(__name__):
+                    told = [f"{event.name} {event.key}" for event in events]
+                    _log.debug("message_parsed", message_id=message.id, events=told)
+                foreign = {event.bucket for event in events} - self._buckets
+                if not foreign:
+                    return events
+                self._leave(message, f"bucket {min(foreign)}", "it names an object of another bucket")
+            case TestEvent():
+                _log.debug("message_ignored", message_id=message.id, reason="test_event")
+                self._statistics.ignored("test_event")
+                self._listeners.settle([message.id])
+            case Ignored(reason=reason):
+                _log.debug("message_ignored", message_id=message.id, reason=reason)
+                self._statistics.ignored(reason)
+                self._listeners.settle([message.id])
+            case Unreadable(shape=shape, reason=reason):
+                self._leave(message, shape, reason)
+        return None
+
+    def _leave(self, message: Message, shape: str, reason: str) -> None:
+        """Leave a message to the queue's own redrive policy, with one WARN for each shape."""
+        self._statistics.left_on_queue()
+        self._listeners.abandon(message.id)
+        if len(self._left) < _MAX_LEFT:
+            self._left.add(message.id)
+        if shape not in self._shapes and len(self._shapes) < _MAX_SHAPES:
+            self._shapes.add(shape)
+            _log.warning(
+                "message_left_on_queue",
+                message_id=message.id,
+                shape=shape,
+                reason=reason,
+                detail="messages like it are left to the queue's redrive policy",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,17 @@
-"""When `run --until-idle` is over (docs/commands.md).
+"""When `run --until-idle` is over, a source's and a sink's, and how long it bears what others can change.
 
-How long `run --until-idle` bears what only others can change.
+A sink's is over when everything is read, then closed, committed and completed (docs/commands.md).
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
+
+import structlog
 
 from headrace.options.settings import Settings
+from ingest.sink import SinkEffects
+from ingest.sink.partitions import PartitionCondition, PartitionStatus
 
 
 class Patience:
@@ -77,3 +82,118 @@ class UntilIdle:
         """True when everything there was has come to its end."""
         asked = not self.has_queue or self._empty_answers >= _EMPTY_ANSWERS
         return is_idle and self.has_listed and asked
+
+
+_log = structlog.get_logger(__name__)
+
+_QUIET_SECONDS: Final = 1.0
+
+
+class AskedArchive(Protocol):
+    """What of `archive.Archive` decides."""
+
+    @property
+    def is_idle(self) -> bool:
+        """See `Archive.is_idle`."""
+
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        """See `Archive.partitions`."""
+
+    def pause(self) -> SinkEffects:
+        """See `Archive.pause`."""
+
+    def resume(self) -> SinkEffects:
+        """See `Archive.resume`."""
+
+
+class UntilArchived:
+    """Asked a few times a second; `closes_on_stop`: what is open is written when slots end."""
+
+    def __init__(self, archive: AskedArchive, *, closes_on_stop: bool) -> None:
+        self._archive = archive
+        self._closes_on_stop = closes_on_stop
+        self._surveys = 0
+        self._knows_topics = False
+        self._read_since: float | None = None
+        self._ends: Mapping[tuple[str, int], int] | None = None
+        self.is_over = False
+        """True once all that was there is in visible objects, or stays unwritten by configuration."""
+
+    def surveyed(self, missing: Collection[str]) -> None:
+        """The topics were described, and these were not there.
+
+        A broker that has just become the controller may not know one for a moment: it is asked twice.
+        """
+        self._surveys += 1
+        self._knows_topics = self._surveys > 1 or not missing
+
+    def advance(self, now: float) -> SinkEffects | None:
+        """What is to be done next, at a monotonic time; nothing before the topics are known."""
+        if not self._knows_topics:
+            return None
+        if self._ends is not None:
+            return self._closing()
+        if not self._has_read_all():
+            self._read_since = None
+        elif self._read_since is None:
+            self._read_since = now
+        elif now - self._read_since >= _QUIET_SECONDS:
+            self._ends = {(one.topic, one.partition): one.end or 0 for one in self._archive.partitions()}
+            # However long it takes to send and complete it: nothing more is granted meanwhile.
+            return self._archive.pause()
+        return None
+
+    def _closing(self) -> SinkEffects | None:
+        assert self._ends is not None
+        if not self._archive.is_idle:
+            return None
+        unwritten = self._unwritten(self._ends)
+        if not unwritten or not self._closes_on_stop:
+            self.is_over = True
+            if unwritten:
+                _log.warning(
+                    "tail_unwritten",
+                    records=unwritten,
+                    detail="rotate.on.stop=false, and no other trigger has closed the objects that these "
+                    "records are in: they are in no object, and are read again by the next run. Markers of "
+                    "transactions are counted among them.",
+                )
+            return None
+        # A slot was lost, or an upload failed on the way: what it had is read again.
+        self._ends = self._read_since = None
+        return self._archive.resume()
+
+    def _unwritten(self, ends: Mapping[tuple[str, int], int]) -> int:
+        """How many offsets lie between what is committed and these ends."""
+        return sum(
+            max(0, ends.get((one.topic, one.partition), 0) - (one.offset or 0))
+            for one in self._archive.partitions()
+        )
+
+    def _has_read_all(self) -> bool:
+        """Whether every partition is read to its end, or was archived to it before.
+
+        Of what only the ledger knows, a topic that is gone or not asked for any more, nothing is to come.
+        One that a broker does not know for the moment is waited for.
+        """
+        return all(
+            (one.condition is PartitionCondition.MISSING and one.is_gone)
+            or (one.end is not None and max(one.position or 0, one.offset or 0) >= one.end)
+            for one in self._archive.partitions()
+        )
+
+    def held_back(self) -> str | None:
+        """What is read as far as it can be and not to its end, for want of a transaction's end."""
+        if self._ends is not None:
+            return None
+        sentences = [
+            f"{one.topic}-{one.partition} is read up to offset {one.position} of {one.end}, and nothing more "
+            "comes: an open transaction there holds back what is after it. End its producer, or abort "
+            "it (kafka-transactions.sh find-hanging shows it)"
+            for one in self._archive.partitions()
+            if one.condition is PartitionCondition.GRANTED
+            and one.end is not None
+            and one.position is not None
+            and max(one.position, one.offset or 0) < one.end
+        ]
+        return "; ".join(sentences) or None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from headrace.model.repeats import Repeats
+from headrace.model.error_policy import Repeats
 
 # A slot that has worked for so long since it died does not die at what it has in hand.
 _ALIVE_SECONDS: Final = 300.0

@@ -12,7 +12,7 @@ from headrace.model.ledger_entry import LedgerKey, SplitKey
 from headrace.model.objects import ObjectId, Route
 from headrace.model.slot_protocol import Batch, BatchOutcome, Finished
 from headrace.process.log_levels import is_debug
-from ingest.service.recovery import Recovery
+from ingest.service.ledger_writes import Recovery
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.service.statistics import Statistics
 from ingest.source.catalogue import Effects

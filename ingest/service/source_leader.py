@@ -13,10 +13,9 @@ import structlog
 
 from headrace.formats.inventory_manifest import Manifest
 from headrace.kafka import control_records
-from headrace.kafka.cache_view import CacheLedgerView
 from headrace.kafka.control_records import FirstStart
 from headrace.kafka.driver_ledger import DriverLedger
-from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.tokens import login_problem
 from headrace.model import clock
 from headrace.model.errors import Exit, LeadershipLost
@@ -24,33 +23,28 @@ from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId, OwedAction, Route
 from headrace.options import Settings
 from headrace.options.choices import RestoreTombstones
-from headrace.options.transforms.routing import known_topics
+from headrace.options.transforms.read_chain import known_topics
 from headrace.process.threads import start_thread
-from ingest.service.apply_effects import EffectsApplier
-from ingest.service.deciders import deciders
+from ingest.service.apply_effects import EffectsApplier, PostActions
 from ingest.service.endpoints import ProblemLog, build_snapshot
-from ingest.service.event_loop import EventLoop, LoopParts
+from ingest.service.event_loop import EventLoop, Inbox, LoopParts
 from ingest.service.idle import Patience, UntilIdle, listening
-from ingest.service.inbox import Inbox
-from ingest.service.initial_inventory import (
+from ingest.service.leadership_phase import TakenLead, show_standby
+from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites, Recovery
+from ingest.service.lifecycle import Lifecycle
+from ingest.service.slot_states import SlotStates
+from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
+from ingest.service.source_adapter import SourceAdapter, SourceLeadership
+from ingest.service.source_start import (
     InventoriesFound,
+    deciders,
     inventories_over,
     inventories_to_read,
     require_inventories,
     with_inventories,
 )
-from ingest.service.lead_wait import show_standby
-from ingest.service.leadership_phase import TakenLead
-from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
-from ingest.service.lifecycle import Lifecycle
-from ingest.service.post_actions import PostActions
-from ingest.service.recovery import Recovery
-from ingest.service.slot_states import SlotStates
-from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
-from ingest.service.source_adapter import SourceAdapter, SourceLeadership
-from ingest.service.startup import output_topics
+from ingest.service.startup import TopicCreator, output_topics
 from ingest.service.tombstone_search import TombstoneSearch
-from ingest.service.topic_creation import TopicCreator
 from ingest.source.catalogue import Catalogue
 from ingest.source.command_queue import CommandQueue
 from ingest.source.object_selection import (

@@ -12,11 +12,9 @@ from headrace.options.settings import SparkSettings
 from headrace.process.threads import start_thread
 from spark.jvm import Jvm
 from spark.session import build_context
-from spark.sink.slot_work import SinkWork
-from spark.sink.task_settings import sink_task_settings
+from spark.sink.sink_work import SinkWork, sink_task_settings
 from spark.slots import ContextJobs, JobFailed, Jobs, SlotEvent, SlotPool
-from spark.source.slot_work import SourceWork
-from spark.source.task_settings import task_settings
+from spark.source.source_work import SourceWork, task_settings
 from spark.spark_conf import is_local
 from spark.task.entry import SlotWork
 

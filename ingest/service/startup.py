@@ -1,5 +1,9 @@
-"""What has to be there before a process joins its group: output topics, the ledger's topic, the bucket."""
+"""What has to be there before a process joins its group: topics, ledger, bucket; and topics made later.
 
+A task finds a topic missing that a key names, and the driver creates it.
+"""
+
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -12,10 +16,10 @@ import structlog
 
 from headrace.formats.inventory_manifest import Manifest
 from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.data_topics import OutputTopics, TopicCreation
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.kafka_clients import ClientProperties, Properties
 from headrace.kafka.ledger_topic import LedgerIdentity
-from headrace.kafka.output_topics import OutputTopics, TopicCreation
 from headrace.model.errors import (
     AccessDenied,
     HeadraceError,
@@ -27,10 +31,11 @@ from headrace.model.errors import (
 )
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
-from headrace.options.transforms.routing import known_topics
+from headrace.options.transforms.read_chain import known_topics
 from headrace.process.threads import ThreadFailures, start_thread
 from headrace.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 from ingest.http.snapshot import SnapshotHolder
+from ingest.service.service_events import OwnEvent, TopicAnswered
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.sink import active_members
@@ -270,7 +275,7 @@ class Startup:
         if not urls:
             return ()
         # Without the option it has no use.
-        from headrace.s3.inventory import read_manifests
+        from headrace.s3.inventory_manifests import read_manifests
 
         try:
             return read_manifests(new_s3_calls(self._settings.s3), urls, buckets=self._settings.buckets)
@@ -310,3 +315,62 @@ def newest(begun_ms: dict[str, int]) -> dict[str, int]:
             break
         kept[key] = at_ms
     return kept
+
+
+# A template can name any number of topics; what does not fit is asked for by its next failed attempt.
+_MAX_WAITING: Final = 100
+# Rights and replicas do not change from one attempt to the next.
+_AGAIN_SECONDS: Final = 10.0
+
+
+class TopicCreator:
+    """Creates topics, one after the other, in a thread next to the service's.
+
+    `TopicAnswered` follows for each: without a sentence once it is there, also where another client made it.
+    """
+
+    def __init__(self, topics: OutputTopics, post: Callable[[OwnEvent], None]) -> None:
+        self._topics = topics
+        self._post = post
+        self._lock = threading.Lock()
+        self._waiting: set[str] = set()
+        self._refused_at: dict[str, float] = {}
+        self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        start_thread(self._run, name="topic-creation")
+
+    def request(self, topic: str) -> None:
+        """Have the topic created, unless that is under way or was refused just now. Does not block."""
+        with self._lock:
+            refused_at = self._refused_at.get(topic)
+            is_too_soon = refused_at is not None and time.monotonic() - refused_at < _AGAIN_SECONDS
+            if topic in self._waiting or is_too_soon or len(self._waiting) >= _MAX_WAITING:
+                return
+            self._waiting.add(topic)
+        self._requests.put(topic)
+
+    def close(self) -> None:
+        """Create no more; a creation under way ends by its own timeout."""
+        self._requests.put(None)
+
+    def _run(self) -> None:
+        while (topic := self._requests.get()) is not None:
+            self._create(topic)
+
+    def _create(self, topic: str) -> None:
+        refusal: str | None = None
+        try:
+            self._topics.forget(topic)
+            self._topics.get(topic)
+        except HeadraceError as error:
+            refusal = str(error)
+            _log.warning("topic_not_created", topic=topic, error=refusal, detail="it is tried again")
+        with self._lock:
+            self._waiting.discard(topic)
+            self._refused_at = {
+                name: at
+                for name, at in self._refused_at.items()
+                if name != topic and time.monotonic() - at < _AGAIN_SECONDS
+            }
+            if refusal is not None:
+                self._refused_at[topic] = time.monotonic()
+        self._post(TopicAnswered(topic, refusal))

@@ -1,6 +1,6 @@
 """What happened, counted once for metrics, `/status` and log: an event is its line and its metric.
 
-From event to commit, as people want to see it: percentiles over the last objects.
+From event to commit there are percentiles over the last objects.
 """
 
 import math
@@ -21,7 +21,7 @@ from headrace.process.logs import buffered_lines
 from ingest.http.metrics import Metrics
 from ingest.http.quarantined import EntriesByState, newest_quarantined
 from ingest.http.snapshot import EventToCommit, QuarantinedObject, RecentObject
-from ingest.http.traces.source_traces import SourceTraces
+from ingest.http.traces.object_traces import SourceTraces
 from ingest.service.slot_states import SlotDeaths
 from ingest.source.catalogue import FinishedObject
 

@@ -1,15 +1,15 @@
 """Records to objects, as the leader decides it: partitions to slots, sealed objects, completion. Pure.
 
 archive      `Archive`, begin here
-partitions, entries    what the ledger says
-archived, starting     the rules, as functions of it
+partitions, entries    what the ledger says, and what is shown of it
+starting     where reading begins, as functions of it
 starts       brings a free partition to where it may be granted, and orders what the leader completes
 dealing      which slot gets what
 """
 
-from ingest.sink.archive import Archive, ArchiveOptions
-from ingest.sink.condition import ArchiveCounts, PartitionStatus, active_members
-from ingest.sink.effects import (
+from ingest.sink.archive import Archive
+from ingest.sink.partitions import ArchiveCounts, PartitionCondition, PartitionStatus, active_members
+from ingest.sink.sink_effects import (
     EarlierArchive,
     FoundLives,
     FoundPartition,
@@ -20,8 +20,8 @@ from ingest.sink.effects import (
     SinkWrite,
     TopicLife,
 )
-from ingest.sink.partitions import PartitionCondition
 from ingest.sink.starting import Refused
+from ingest.sink.starts import ArchiveOptions
 
 __all__ = [
     "Archive",

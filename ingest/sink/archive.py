@@ -1,7 +1,7 @@
 """The front door of the sink's decisions: events of Kafka, slots and ledger in, what has to be done out."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from headrace.model.ledger_entry import ControlKey
@@ -21,31 +21,30 @@ from headrace.model.sink_protocol import (
     SinkCompleted,
     SinkProgress,
 )
-from ingest.sink.archived import grant_of
-from ingest.sink.condition import ArchiveCounts, PartitionStatus, counts_of, problems_of, status_of
-from ingest.sink.dealing import Candidate, SlotBatch, SlotBatches, deal, slots_to_end
-from ingest.sink.effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
+from ingest.sink.dealing import Candidate, SlotBatch, SlotBatches, ask_to_end, deal, slots_to_end
 from ingest.sink.entries import LedgerEntries, ObjectEnd
-from ingest.sink.partitions import PartitionState
-from ingest.sink.rewinding import refused_rewind, rewound
-from ingest.sink.starting import Refused
-from ingest.sink.starts import LeaderCompletions, PartitionStarts, StartOptions
+from ingest.sink.partitions import (
+    ArchiveCounts,
+    PartitionState,
+    PartitionStatus,
+    counts_of,
+    problems_of,
+    status_of,
+)
+from ingest.sink.sink_effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
+from ingest.sink.starting import Refused, grant_of
+from ingest.sink.starts import (
+    ArchiveOptions,
+    LeaderCompletions,
+    PartitionStarts,
+    refused_rewind,
+    rewound,
+)
 
 # A group without members loses an offset a week after its last commit.
 _RENEWAL_MS: Final = 24 * 3600 * 1000
 # Of the partitions that a slot has in hand, in a sentence.
 _SHOWN: Final = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveOptions(StartOptions):
-    """What the decisions depend on; `max_pending` and `max_pending_age_ms` are what readiness bears."""
-
-    slots: int
-    grants_idle: bool = True
-    """False: a partition without anything to read is not granted, so that its slot is free for others."""
-    max_pending: int = 1000
-    max_pending_age_ms: int = 60 * 1000
 
 
 class Archive:
@@ -214,7 +213,7 @@ class Archive:
         batch.partitions -= {partition}
         self._states[partition].release(self._request)
         if not batch.partitions:
-            _ask_to_end(effects, batch)
+            ask_to_end(effects, batch)
         return self._advance(effects)
 
     def on_completed(self, completed: SinkCompleted) -> SinkEffects:
@@ -324,7 +323,7 @@ class Archive:
         for state in list(self._states) if partition is None else [self._states[partition]]:
             batch = None if state.stopped is None or state.batch is None else self._batches.live(state.batch)
             if batch is not None:
-                _ask_to_end(effects, batch)
+                ask_to_end(effects, batch)
             state.stopped = None
         return self._advance(effects)
 
@@ -381,7 +380,7 @@ class Archive:
                 # What it has in hand may be of both lives: nothing of that is committed.
                 effects.slots_to_revoke.append(batch.slot)
             elif self.is_paused or self._members:
-                _ask_to_end(effects, batch)
+                ask_to_end(effects, batch)
         self._rebalance(effects)
         return effects.effects()
 
@@ -392,7 +391,7 @@ class Archive:
         for slot in slots_to_end(waiting, held=self._held(), ending=ending, slots=slots, absent=absent):
             batch = self._batches.of_slot(slot)
             assert batch is not None, "only a slot that holds partitions is asked to end"
-            _ask_to_end(effects, batch)
+            ask_to_end(effects, batch)
 
     def _deal(self, slot: int) -> tuple[TopicPartition, ...]:
         held, absent = self._held(), self._absent
@@ -445,10 +444,3 @@ class Archive:
         for end in ends:
             self._completions.remove(end.id)
         self._entries.end_objects(effects, ends)
-
-
-def _ask_to_end(effects: SinkEffectsBuilder, batch: SlotBatch) -> None:
-    """Once: the slot closes, commits and completes what it has, which takes its time."""
-    if not batch.is_ending:
-        batch.is_ending = True
-        effects.slots_to_end.append(batch.slot)

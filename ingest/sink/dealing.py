@@ -1,12 +1,13 @@
 """Which free partitions a slot is granted, and which slots have to give theirs up: few moves, even lag.
 
-The batches that slots hold: which partitions, and what was asked of them.
+The batches that slots hold have their partitions, and what was asked of them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.model.sink_entries import TopicPartition
+from ingest.sink.sink_effects import SinkEffectsBuilder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,3 +140,10 @@ class SlotBatches:
     def remove(self, number: int) -> None:
         """The batch is over."""
         self._batches.pop(number, None)
+
+
+def ask_to_end(effects: SinkEffectsBuilder, batch: SlotBatch) -> None:
+    """Once: the slot closes, commits and completes what it has, which takes its time."""
+    if not batch.is_ending:
+        batch.is_ending = True
+        effects.slots_to_end.append(batch.slot)

@@ -14,9 +14,9 @@ from headrace.model.sink_entries import (
     key_of,
     partition_key,
 )
-from ingest.sink.archived import removable
-from ingest.sink.effects import SinkEffectsBuilder, SinkWrite
 from ingest.sink.partitions import PartitionState, PartitionStates, sink_entries
+from ingest.sink.sink_effects import SinkEffectsBuilder, SinkWrite
+from ingest.sink.starting import removable
 
 
 class ObjectEnd(NamedTuple):

@@ -1,6 +1,7 @@
 """What a partition that no slot holds needs before it may be granted: completions, a checkpoint, a slot.
 
-Which sealed objects the leader completes, in what order: a name's objects one after the other.
+Sealed objects of one name are completed one after the other. A partition that is to be archived again from
+another offset is judged here: whether it can be, and what it becomes.
 """
 
 import hashlib
@@ -18,9 +19,9 @@ from headrace.model.sink_entries import (
     offset_mark,
 )
 from headrace.options.choices import OffsetReset
-from ingest.sink.effects import GroupOffset, SinkEffectsBuilder
 from ingest.sink.entries import LedgerEntries
 from ingest.sink.partitions import PartitionState
+from ingest.sink.sink_effects import GroupOffset, SinkEffectsBuilder
 from ingest.sink.starting import Refused, Start, start_of
 
 _Names = frozenset[tuple[str, str]]
@@ -207,3 +208,61 @@ class PartitionStarts:
             "version and configuration of before with rotate.on.stop=true until it has caught up, stop it "
             "cleanly, which closes all objects, and change them then.",
         )
+
+
+def refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refused | None:
+    """Why the partition cannot continue elsewhere now; None when it can."""
+    if partition not in entries.states:
+        return Refused(reason="unknown_partition", sentence=f"{partition} is no partition of this sink.")
+    state = entries.states[partition]
+    in_use = not state.is_free or state.pending or entries.is_unwritten(state.key)
+    if not in_use and state.found is not None:
+        return None
+    return Refused(
+        reason="partition_in_use",
+        sentence=f"{partition} is {state.condition}: pause the connector, and rewind it once nothing "
+        "of the partition is open or pending.",
+    )
+
+
+def rewound(
+    entries: LedgerEntries,
+    effects: SinkEffectsBuilder,
+    partition: TopicPartition,
+    offset: int | None,
+    reset: OffsetReset,
+) -> PartitionCheckpoint:
+    """Where the partition continues, written; what the ledger has of its objects is removed.
+
+    None: where a partition begins that was never read. Only for what `refused_rewind` lets pass.
+    """
+    state = entries.states[partition]
+    assert state.found is not None, "only what Kafka has is rewound"
+    if offset is None:
+        offset = state.found.end if reset is OffsetReset.LATEST else state.found.begin
+    for sealed in list(state.objects.values()):
+        entries.remove(effects, sealed)
+    state.stopped = None
+    topic, number = partition
+    before = state.checkpoint
+    start = PartitionCheckpoint(
+        topic=topic,
+        partition=number,
+        topic_id=state.found.topic_id,
+        offset=offset,
+        # Names of an earlier topic of this name stay taken, wherever reading goes on.
+        is_made_again=before is not None and (before.is_made_again or state.is_made_again),
+    )
+    entries.write(effects, start)
+    return start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveOptions(StartOptions):
+    """What the decisions depend on; `max_pending` and `max_pending_age_ms` are what readiness bears."""
+
+    slots: int
+    grants_idle: bool = True
+    """False: a partition without anything to read is not granted, so that its slot is free for others."""
+    max_pending: int = 1000
+    max_pending_age_ms: int = 60 * 1000

@@ -1,6 +1,6 @@
-"""What is taken in, and where to: for `run`, and for the commands that say what it would do.
+"""What is taken in, and to which topic and partition: for `run`, and for commands that foretell it.
 
-Where the records of a key go: the file name template or the archive's layout, and `topic`, applied.
+A key is routed by the file name template or the archive's layout, and by `topic`.
 """
 
 from collections.abc import Callable, Mapping

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from headrace.model.columns import Column
-from spark.frames.options import Evolution
-from spark.frames.schema import RESERVED, Unfit, finished, fitted, type_of_json
+from spark.frames.column_types import RESERVED, Unfit, finished, fitted, type_of_json
+from spark.frames.frame_options import Evolution
 
 _BRACE: Final = ord("{")
 _RAW_ROW: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])

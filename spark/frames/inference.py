@@ -20,17 +20,16 @@ from pyspark.sql.types import (
 
 from headrace.formats import DecodeOptions, detected, parquet
 from headrace.formats.packed.members import decoder_of, packing_of
-from headrace.formats.parquet_int96 import Int96Type
-from headrace.model.byte_source import ByteSource
+from headrace.formats.parquet_types import Int96Type
 from headrace.model.errors import FrameRefused, HeadraceError, InvalidObject
-from headrace.model.objects import S3Object
+from headrace.model.objects import ByteSource, S3Object
 from headrace.options.choices import InputFormat
 from headrace.options.settings import FormatSettings
 from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
+from spark.frames.column_types import METADATA, RESERVED, columns_of_rows, finished, merged_schema
+from spark.frames.frame_options import FramesSettings
 from spark.frames.log_store import LogStore
-from spark.frames.options import FramesSettings
-from spark.frames.schema import METADATA, RESERVED, columns_of_rows, finished, merged_schema
 
 _SCHEMA: Final = "schema.json"
 _ROWS: Final = 1000

@@ -13,9 +13,8 @@ from botocore.exceptions import ClientError
 
 from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
 from headrace.options.settings import S3Settings
-from headrace.s3.client import attempted, new_s3_client
-from headrace.s3.errors import BOTOCORES, answer_of, translate_s3
-from spark.frames.options import S3_SCHEMES
+from headrace.s3.client import BOTOCORES, answer_of, attempted, new_s3_client, translate_s3
+from spark.frames.frame_options import S3_SCHEMES
 
 _TAKEN: Final = 412
 _CONFLICT: Final = 409

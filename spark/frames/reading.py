@@ -14,8 +14,8 @@ import structlog
 
 from headrace.formats import DecodeOptions, parquet
 from headrace.formats.packed.members import packing_of
-from headrace.formats.parquet_int96 import Int96Type, int96_microseconds
-from headrace.kafka.output_topics import OutputTopic
+from headrace.formats.parquet_types import Int96Type, int96_microseconds
+from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.errors import (
     FrameRefused,
@@ -33,14 +33,14 @@ from headrace.options.choices import InputFormat, Tolerance
 from headrace.options.settings import S3Settings
 from headrace.s3 import S3Calls, new_s3_calls
 from headrace.s3.reader import Prefetch, RateLimiter, S3Source
+from spark.frames.batch_splits import FramePartition, Shipped
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
+from spark.frames.column_types import METADATA, RESCUED
+from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, Rows
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of
 from spark.frames.log_entries import identity
 from spark.frames.log_store import LogStore, log_store
-from spark.frames.options import Evolution, FramesSettings, OnSuperseded, Rows
-from spark.frames.partitions import FramePartition, Shipped
 from spark.frames.record_rows import constant, metadata_array, position_texts, record_batch, topic_of
-from spark.frames.schema import METADATA, RESCUED
 from spark.source.decoding import Decoding
 
 _LOG = structlog.get_logger(__name__)

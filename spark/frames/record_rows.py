@@ -14,7 +14,7 @@ from headrace.model.objects import Route
 from headrace.model.positions import BytePosition, position_as_dict
 from headrace.model.rows import RecordTarget, RowBatch
 from headrace.model.slot_protocol import Split
-from spark.frames.options import NO_TOPIC
+from spark.frames.frame_options import NO_TOPIC
 
 # Offsets of Arrow's binary arrays are 32 bits wide.
 _MOST_BYTES: Final = 1024 * 1024 * 1024

@@ -11,12 +11,12 @@ from headrace.s3 import S3Calls
 from ingest.source.catalogue import Baseline
 from ingest.source.object_selection import key_readers, object_filter_of
 from spark.frames.admission import NO_LIMITS, ReadLimits
-from spark.frames.discovery import Discovery
+from spark.frames.batch_splits import FramePartition, cuts_of, partitioned, splits_of
 from spark.frames.discovery_log import DiscoveryLog
+from spark.frames.frame_options import FramesSettings
 from spark.frames.log_entries import LoggedObject, logged
 from spark.frames.log_store import log_store
-from spark.frames.options import FramesSettings
-from spark.frames.partitions import FramePartition, cuts_of, partitioned, splits_of
+from spark.frames.new_objects import Discovery
 from spark.frames.reading import s3_calls
 
 # Spark asks some eighty times a second; news ends the wait.

@@ -25,9 +25,13 @@ from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.objects import S3Object
 from headrace.options.choices import Tolerance
 from ingest.source.catalogue import Baseline
-from ingest.source.catalogue.object_filter import ExclusionReason
+from ingest.source.catalogue.listing_merge import ExclusionReason
 from ingest.source.object_selection import object_filter_of
 from spark.frames.admission import NO_LIMITS
+from spark.frames.batch_splits import FramePartition, cuts_of, partitioned, splits_of
+from spark.frames.column_types import METADATA, RESCUED
+from spark.frames.frame_options import METADATA as METADATA_OPTION
+from spark.frames.frame_options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
 from spark.frames.inference import (
     METADATA_FIELD,
     PARTITION_COLUMNS,
@@ -38,11 +42,7 @@ from spark.frames.inference import (
     kept_schema,
 )
 from spark.frames.log_store import log_store
-from spark.frames.options import METADATA as METADATA_OPTION
-from spark.frames.options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
-from spark.frames.partitions import FramePartition, cuts_of, partitioned, splits_of
 from spark.frames.reading import ReadTask, s3_calls
-from spark.frames.schema import METADATA, RESCUED
 
 if TYPE_CHECKING:
     from spark.frames.running_stream import RunningStream

@@ -26,11 +26,11 @@ from headrace.options import OPTIONS
 from headrace.options.declarations.option import Group
 from headrace.s3.completion import CompletionState
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
+from spark.frames.batch_splits import Shipped
+from spark.frames.frame_options import STATE_PATH, loaded, split_options
 from spark.frames.log_store import LogStore, log_store
-from spark.frames.options import STATE_PATH, loaded, split_options
-from spark.frames.partitions import Shipped
 from spark.sink.frame_writer import FrameWriter, records_of
-from spark.sink.task_settings import SinkTaskSettings, sink_task_settings
+from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
 _LOG = structlog.get_logger(__name__)
 

@@ -21,12 +21,12 @@ from headrace.model.sink_entries import SealedObject, TopicPartition
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import SinkSettings
 from headrace.s3.upload_calls import new_upload_calls
-from spark.sink.dead_letters import DeadLetter, DeadLetters
-from spark.sink.names import RecurringNames
+from spark.sink.bad_records import DeadLetter, DeadLetters
+from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork
 from spark.sink.routed_tools import RoutedTools
+from spark.sink.sink_work import SinkTaskSettings
 from spark.sink.slot_uploads import SlotUploads
-from spark.sink.task_settings import SinkTaskSettings
 
 RESULT_SCHEMA: Final = "error string, records bigint, objects bigint"
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")

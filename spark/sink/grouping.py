@@ -1,9 +1,8 @@
 """Records to the groups that objects are made of: by what their names show of the data. Pure.
 
-Each variable of the template gives a code for each record and a text for each code; codes of several
-variables are combined, so Python sees values and groups, but no record where names show times or nothing.
-
-The text that a value has in a name: of escaped values, and of plain ones as Kafka Connect writes them.
+Each variable of the template gives a code for each record and a text for each code: of escaped values, and of
+plain ones as Kafka Connect writes them. Codes of several variables are combined, so Python sees values and
+groups, but no record where names show times or nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,7 @@ from headrace.model.columns import Numbers
 from headrace.names.date_fields import LAST_DATE_MS, is_date
 from headrace.names.name_template import NameField, NameVariable
 from headrace.options.sink_settings import NameTimeSource
-from spark.sink.names import NameProblem, ObjectNames
+from spark.sink.object_keys import NameProblem, ObjectNames
 
 Text = str | bytes | None
 

@@ -1,6 +1,4 @@
-"""What the objects of a partition are like and are called: their shape and name, by their group.
-
-Groups of a partition whose records transforms sent to several topics: each topic has groups of its own.
+"""What the objects of a partition are like and are called, by their group and their routed topic.
 
 The ledger, offsets and dead letters know the partition by the topic that it is of; names and rows have the
 topic that the record goes to.
@@ -10,7 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from headrace.model.sink_protocol import PartitionGrant
-from spark.sink.names import ObjectFacts, ObjectNames
+from spark.sink.object_keys import ObjectFacts, ObjectNames
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_group import OpenGroup
 from spark.sink.routed_tools import SlotTools

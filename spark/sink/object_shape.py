@@ -13,7 +13,7 @@ from headrace.formats.encoding import RowSchema, schema_of, schema_without_value
 from headrace.formats.encoding.encoder import LearningEncoder, ObjectEncoder
 from headrace.options.sink_settings import NameSettings, OutputSettings, SideRole, SinkSettings
 from spark.sink.grouping import Grouping, GroupRows, Groups
-from spark.sink.names import ObjectNames
+from spark.sink.object_keys import ObjectNames
 
 # No group of values begins so: texts in names are never empty.
 _TOMBSTONES: Final = "|tombstones|"

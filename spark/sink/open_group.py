@@ -1,11 +1,9 @@
-"""One open object of a partition, and one that is closed and waits to be committed.
+"""An open object of a partition, its columns and uploads, and closed ones until a transaction has them.
 
-The columns of an open object, and which of the next records come into it.
-
-The uploads of one open object: side objects', if it has any, and the main one, which is the last.
+An object is one upload, or more where it has side objects; the main one is the last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -16,17 +14,22 @@ import pyarrow as pa
 from headrace.conversion.writable_runs import is_projection_unfit, unfit_value
 from headrace.formats.converted_records import ConvertedRecords, InferredValues
 from headrace.formats.converters.inferred_column import schema_of_kind
+from headrace.formats.converters.json_inference import settled
 from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema
 from headrace.formats.encoding.encoder import LEARNED, LearningEncoder
-from headrace.formats.encoding.kinds import settled
 from headrace.formats.encoding.row_schema import PartSchema
+from headrace.model.clock import wall_ms
 from headrace.model.columns import NO_TIMESTAMP
-from headrace.model.sink_entries import Upload
+from headrace.model.sink_entries import ObjectState, SealedObject, Upload
+from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
 from headrace.options.sink_settings import OutputSettings
-from headrace.s3.completion import Completion
+from headrace.s3.client import UploadEnded
+from headrace.s3.completion import Completion, CompletionState
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_object import OpenObject
+from spark.sink.partition_offsets import PartitionOffsets
 from spark.sink.rotation import OpenFacts
+from spark.sink.routed_tools import SlotTools
 
 _NULL: Final = schema_of_kind(pa.null())
 
@@ -255,3 +258,105 @@ class ClosedGroup:
     def has_all_parts(self) -> bool:
         """True once S3 has them."""
         return self.uploads is not None and self.uploads.has_all
+
+
+class ClosedObjects:
+    """Used by the slot's thread only. Times are ms since 1970."""
+
+    def __init__(self, grant: PartitionGrant, tools: SlotTools, offsets: PartitionOffsets) -> None:
+        self._grant = grant
+        self._tools = tools
+        self._offsets = offsets
+        self._closed: list[ClosedGroup] = []
+
+    def __len__(self) -> int:
+        return len(self._closed)
+
+    def __iter__(self) -> Iterator[OpenGroup]:
+        return (closed.open for closed in self._closed)
+
+    def add(self, one: OpenGroup, name: str | None) -> None:
+        """Take this one; `name` is None where it had its key when it was opened."""
+        closed = ClosedGroup(open=one, name=name, closed_ms=wall_ms())
+        self._closed.append(closed)
+        if not self._tools.shapes.values.names.overwrites:
+            self._seal(closed)
+
+    def note_sealed(self, now_ms: int) -> None:
+        """Pick up which of them have all of their parts at S3, and start those that may be now.
+
+        At least once they have to be visible too.
+        """
+        for closed in self._closed:
+            if closed.uploads is None and closed.name is not None:
+                if self._tools.recurring.hold(closed.name, closed.open.id):
+                    self._seal(closed)
+            elif not closed.is_sealed and closed.has_all_parts and self._is_visible(closed, now_ms):
+                closed.is_sealed = True
+                self._offsets.seal(closed.open.id, closed.open.last_offset)
+
+    def entries(self, ids: tuple[str, ...], now_ms: int) -> tuple[SealedObject, ...]:
+        """The ledger's entries of these sealed objects."""
+        by_id = {closed.open.id: closed for closed in self._closed}
+        return tuple(self._entry(by_id[one], now_ms) for one in ids)
+
+    def times(self, ids: tuple[str, ...]) -> dict[str, ObjectTimes]:
+        """When each of these was opened and closed."""
+        by_id = {closed.open.id: closed for closed in self._closed}
+        return {one: ObjectTimes(by_id[one].open.opened_ms, by_id[one].closed_ms) for one in ids}
+
+    def committed(self, ids: tuple[str, ...]) -> None:
+        """A transaction has these objects."""
+        gone = set(ids)
+        self._closed = [one for one in self._closed if one.open.id not in gone]
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._closed.clear()
+
+    def _seal(self, closed: ClosedGroup) -> None:
+        one, tags = closed.open, None
+        if self._tools.settings.sink.upload.offset_tags:
+            tags = {
+                "startOffset": str(one.first_offset),
+                "endOffset": str(one.last_offset),
+                "recordCount": str(one.records),
+            }
+        closed.uploads = one.object.seal(name=closed.name, tags=tags)
+
+    def _is_visible(self, closed: ClosedGroup, now_ms: int) -> bool:
+        """True for an object that may be committed: where it has to be visible first, once it is."""
+        if not self._tools.uploads.is_direct:
+            return True
+        if closed.completion is None:
+            closed.completion = self._tools.uploads.complete(self._entry(closed, now_ms))
+        if not closed.completion.done():
+            return False
+        state = closed.completion.result().state
+        if state is not CompletionState.COMPLETED:
+            closed.open.object.fail(UploadEnded(f"{closed.open.id} cannot be completed: {state}."))
+            return False
+        self._tools.recurring.release(closed.open.id)
+        return True
+
+    def _entry(self, closed: ClosedGroup, now_ms: int) -> SealedObject:
+        one, settings, is_direct = closed.open, self._tools.settings, self._tools.uploads.is_direct
+        assert closed.uploads is not None, "only what is sealed is committed"
+        return SealedObject(
+            id=one.id,
+            topic=self._grant.topic,
+            partition=self._grant.partition,
+            topic_id=self._grant.topic_id,
+            group=one.group,
+            first_offset=one.first_offset,
+            last_offset=one.last_offset,
+            records=one.records,
+            bytes=one.object.total_size,
+            uploads=closed.uploads.result(),
+            options=settings.options,
+            sealed_ms=now_ms,
+            bucket=settings.s3.bucket,
+            state=ObjectState.COMPLETE if is_direct else ObjectState.PENDING,
+            # Written again after a crash it has the same name.
+            overwrites=is_direct or self._tools.shapes.values.names.overwrites,
+        )

@@ -15,12 +15,10 @@ from headrace.model.clock import wall_ms
 from headrace.model.columns import Numbers
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import AgeFrom, RotateTogether
-from spark.sink.batch_rotation import BatchFacts, OpenBatch, WaitingRows
-from spark.sink.closed_objects import ClosedObjects
 from spark.sink.object_naming import ObjectNaming
-from spark.sink.open_group import ObjectColumns, ObjectParts, OpenGroup
+from spark.sink.open_group import ClosedObjects, ObjectColumns, ObjectParts, OpenGroup
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
-from spark.sink.rotation import RotateReason
+from spark.sink.rotation import BatchFacts, OpenBatch, RotateReason, WaitingRows
 from spark.sink.routed_tools import SlotTools
 
 _log: Final = structlog.get_logger(__name__)

@@ -13,9 +13,8 @@ from headrace.model.errors import InvalidObject
 from headrace.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
 from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
 from headrace.options.choices import Tolerance
-from spark.sink.dead_letters import DeadLetter
+from spark.sink.bad_records import REASON, DeadLetter, Isolation
 from spark.sink.grouping import GroupRows
-from spark.sink.isolation import REASON, Isolation
 from spark.sink.object_naming import routed_group
 from spark.sink.partition_objects import PartitionObjects
 from spark.sink.partition_offsets import PartitionCommit, PartitionOffsets

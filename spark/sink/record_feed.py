@@ -6,7 +6,7 @@ partitions that can continue. A partition whose checkpoint has no room for more 
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
 import structlog
@@ -169,3 +169,21 @@ def safely(work: PartitionWork, act: Callable[[], T]) -> T | None:
     except Exception as error:  # noqa: BLE001  # as above
         work.isolation.failed(error)
         return None
+
+
+def close_oldest(works: Collection[PartitionWork], limit: int) -> None:
+    """Close what is open for the longest time where more objects are open than `limit`."""
+    excess = _open_count(works) - limit
+    while excess > 0:
+        oldest = min(
+            (work for work in works if work.objects.oldest_open_ms is not None),
+            key=lambda work: work.objects.oldest_open_ms or 0,
+        )
+        opened = _open_count(works)
+        safely(oldest, oldest.objects.close_oldest)
+        # Where objects close together, one takes others along; one that fails is given up soon.
+        excess -= max(opened - _open_count(works), 1)
+
+
+def _open_count(works: Collection[PartitionWork]) -> int:
+    return sum(work.objects.open_count for work in works)

@@ -1,6 +1,6 @@
 """The tools of each topic of a slot: those of a route share theirs, all share uploads and dead letters.
 
-Notices that objects are small, and says which option makes them larger. Pure.
+A notice that objects are small says which option makes them larger.
 """
 
 from collections import Counter
@@ -14,13 +14,12 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import bytes_text
 from headrace.names.name_template import read_path
 from headrace.options.sink_settings import NameTimeSource, NameValues, SinkSettings
-from spark.sink.batch_rotation import BatchRotation
-from spark.sink.dead_letters import DeadLetters
-from spark.sink.names import RecurringNames
+from spark.sink.bad_records import DeadLetters
+from spark.sink.object_keys import RecurringNames
 from spark.sink.object_shape import ObjectShapes
-from spark.sink.rotation import RotateReason, Rotation
+from spark.sink.rotation import BatchRotation, RotateReason, Rotation
+from spark.sink.sink_work import SinkTaskSettings, for_topic, grouping_for_topic, route_name
 from spark.sink.slot_uploads import SlotUploads
-from spark.sink.task_settings import SinkTaskSettings, for_topic, grouping_for_topic, route_name
 
 # S3 and what reads it pay for each object; below this, requests cost more than bytes.
 _SMALL_BYTES: Final = 1_048_576

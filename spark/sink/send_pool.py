@@ -1,7 +1,4 @@
-"""A few threads next to the slot's that call S3, and continue calling where waiting helps.
-
-How many bytes of parts are on their way to S3, for threads that have to wait until there are fewer.
-"""
+"""A few threads next to the slot's that call S3 and try again, within a limit of bytes on their way."""
 
 import heapq
 import itertools
@@ -16,7 +13,7 @@ import structlog
 
 from headrace.model.errors import HeadraceError
 from headrace.process.threads import start_thread
-from headrace.s3.errors import UploadEnded
+from headrace.s3.client import UploadEnded
 from spark.sink.spill import SpillLost
 
 _log = structlog.get_logger(__name__)

@@ -9,15 +9,15 @@ from typing import Final
 import structlog
 
 from headrace.formats.content_digest import has_content
+from headrace.kafka.consumer.message_columns import FaultReason, LostOffsets, PartitionFault
 from headrace.kafka.consumer.partition_reader import PartitionReader
-from headrace.kafka.consumer.reader_events import FaultReason, LostOffsets, PartitionFault
 from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.kafka.producer.topic_limits import topic_limits
 from headrace.model.clock import wall_ms
 from headrace.model.columns import KafkaRecords
+from headrace.model.error_policy import LEAST, Repeats
 from headrace.model.errors import Fenced, HeadraceError
-from headrace.model.repeats import LEAST, Repeats
 from headrace.model.sink_entries import ObjectState, SealedObject, TopicPartition
 from headrace.model.sink_protocol import (
     PartitionGrant,
@@ -30,14 +30,14 @@ from headrace.model.sink_protocol import (
 from headrace.model.slot_protocol import BatchOutcome, Finished
 from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.upload_calls import new_upload_calls
-from spark.sink.dead_letters import DeadLetters
-from spark.sink.names import RecurringNames
+from spark.sink.bad_records import DeadLetters
+from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop, Transaction
-from spark.sink.record_feed import RecordFeed, safely
+from spark.sink.record_feed import RecordFeed, close_oldest, safely
 from spark.sink.routed_tools import RoutedTools
 from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
+from spark.sink.sink_work import SinkTaskSettings, can_group_by, for_topic, grouping_changed
 from spark.sink.slot_uploads import SlotUploads
-from spark.sink.task_settings import SinkTaskSettings, can_group_by, for_topic, grouping_changed
 from spark.task.driver_connection import DriverConnection
 
 _log = structlog.get_logger(__name__)
@@ -175,7 +175,7 @@ class SinkRun:
         for work in self._work.values():
             self._note_stop(work)
             safely(work, partial(work.objects.close_due, now_ms))
-        self._close_oldest()
+        close_oldest(self._work.values(), self._settings.sink.buffer.max_open_objects)
         self._uploads.balance()
         self._commit(now_ms)
         self._collect()
@@ -236,22 +236,6 @@ class SinkRun:
                 message=work.stop.message,
             )
         )
-
-    def _close_oldest(self) -> None:
-        """Close what is open for the longest time where more objects are open than may be."""
-        excess = self._open_count() - self._settings.sink.buffer.max_open_objects
-        while excess > 0:
-            oldest = min(
-                (work for work in self._work.values() if work.objects.oldest_open_ms is not None),
-                key=lambda work: work.objects.oldest_open_ms or 0,
-            )
-            opened = self._open_count()
-            safely(oldest, oldest.objects.close_oldest)
-            # Where objects close together, one takes others along; one that fails is given up soon.
-            excess -= max(opened - self._open_count(), 1)
-
-    def _open_count(self) -> int:
-        return sum(work.objects.open_count for work in self._work.values())
 
     # -- what is committed, and completed --------------------------------------------------------------------
 

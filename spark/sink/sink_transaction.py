@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaException, TopicPartition
 
-from headrace.kafka.group_metadata import memberless_metadata
+from headrace.kafka.fencing import memberless_metadata
 from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.model.errors import Fenced, HeadraceError, RecordRefused
@@ -24,8 +24,8 @@ from headrace.model.sink_entries import (
 )
 from headrace.model.sink_entries import TopicPartition as SinkPartition
 from headrace.model.sink_protocol import SinkBatch, SinkCommitted
-from spark.sink.dead_letters import STEPS, DeadLetter
-from spark.sink.task_settings import SinkTaskSettings
+from spark.sink.bad_records import STEPS, DeadLetter
+from spark.sink.sink_work import SinkTaskSettings
 from spark.task.driver_connection import DriverConnection
 
 _log = structlog.get_logger(__name__)

@@ -1,6 +1,6 @@
-"""Bytes of open objects that wait on disk: in a private folder of one slot, which goes with its process.
+"""The bytes of one open object on their way into parts: in memory, on disk, and cut at the parts' sizes.
 
-The bytes of one object on their way into parts: in memory, spilled, and cut at the parts' sizes.
+The disk is a private folder of one slot, which goes with its process.
 """
 
 import contextlib

@@ -23,9 +23,8 @@ from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.process.threads import start_thread
 from spark.session import build_code_archive
 from spark.slots.jobs import JobFailed, cause_of
-from spark.spark_conf import REQUIRED, is_local
+from spark.spark_conf import REQUIRED, is_local, require_server
 from spark.task.entry import SlotFunction
-from spark.versions import require_server
 
 if TYPE_CHECKING:
     import pyarrow as pa

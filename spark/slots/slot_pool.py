@@ -23,21 +23,20 @@ from headrace.model.slot_protocol import (
     Working,
 )
 from headrace.process.threads import start_thread
-from spark.slots.core_sharing import SlotHolding, holding_of
-from spark.slots.deadlines import SILENT_SECONDS, Deadlines
 from spark.slots.jobs import WARM_SECONDS, JobFailed, Jobs, Warmth, check_way, warm_workers
-from spark.slots.slot_attempt import AttemptState, SlotAttempt
+from spark.slots.slot_attempt import AttemptState, SlotAttempt, SlotHolding, holding_of
 from spark.slots.slot_events import (
+    SILENT_SECONDS,
     BatchCommitted,
     BatchFinished,
+    Deadlines,
     SlotEnded,
     SlotEvent,
     SlotReady,
     SlotRecalled,
     SlotReported,
 )
-from spark.slots.task_listener import TaskListener
-from spark.socket_protocol import AuthenticatedSocket, Disconnected
+from spark.socket_protocol import AuthenticatedSocket, Disconnected, TaskListener
 from spark.task.entry import SlotWork, TaskCredentials, slot_function
 
 log = structlog.get_logger(__name__)

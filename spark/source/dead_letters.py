@@ -10,7 +10,7 @@ import structlog
 from headrace.model.positions import Position, position_as_dict
 from headrace.model.rows import BadRow, Header, RowBatch
 from headrace.model.slot_protocol import Split
-from spark.source.task_settings import TaskSettings
+from spark.source.source_work import TaskSettings
 
 log = structlog.get_logger(__name__)
 

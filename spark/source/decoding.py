@@ -19,15 +19,14 @@ from headrace.formats.records.key_headers_timestamp import (
 )
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.kafka.producer.topic_limits import TopicLimits
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject
-from headrace.model.objects import SideObject
+from headrace.model.objects import ByteSource, SideObject
 from headrace.model.positions import JoinedPosition
 from headrace.model.rows import Column, RecordTarget, RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.names.archive_names import NamePart
 from headrace.options.choices import InputFormat, RestorePartition
-from headrace.options.registry_settings import GlueWriting
+from headrace.options.schema_settings import GlueWriting
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 from headrace.s3.reader import S3Source

@@ -1,9 +1,8 @@
-"""Decoding in a thread of its own, a few batches of rows ahead of producing.
+"""Decoding in a thread of its own, a few batches of rows ahead of producing; a decoder that hangs is noticed.
 
-So that reading, decoding and producing overlap, and so that the producing thread never waits for S3 longer
-than its transaction's interval allows.
-
-Notices a decoder that hangs: the task is connected and its loop turns, but nothing comes any more.
+So reading, decoding and producing overlap, and the producing thread never waits for S3 longer than its
+transaction's interval allows. Of a decoder that hangs the task is connected and its loop turns, but nothing
+comes any more.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ from headrace.model.slot_protocol import Split
 from headrace.process.threads import start_thread
 from headrace.s3.reader import Prefetch, S3Source
 from headrace.s3.reader.resumable_get import CHUNK_BYTES
-from spark.source.task_settings import TaskSettings
+from spark.source.source_work import TaskSettings
 from spark.task.driver_connection import DriverConnection
 
 # Decoded and not yet produced; each is rows of about 1 MiB, or the steps of some small objects.

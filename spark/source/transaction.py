@@ -1,15 +1,182 @@
-"""The open transaction of a batch: what it holds so far, and when it has to close."""
+"""The open transaction of a batch: what it holds, when it closes, and how far each object of the batch is.
+
+Of each object it is known what was sent, what is committed, and how it ended. A record that the broker
+refuses is found by sending less and less after each refusal.
+"""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from headrace.kafka.producer import SlotProducer, SlotRevoked
+from headrace.model.clock import wall_ms
+from headrace.model.errors import HeadraceError, InvalidObject
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed
 from headrace.model.objects import ObjectId
-from headrace.model.slot_protocol import Batch, Committed
-from spark.source.split_progress import SplitProgress
-from spark.source.task_settings import TaskSettings
+from headrace.model.positions import Position
+from headrace.model.slot_protocol import Batch, Checkpoint, Committed, Failure, Split
+from spark.source.source_work import TaskSettings
 from spark.task.driver_connection import DriverConnection
+
+
+class CheckpointState(NamedTuple):
+    """What a checkpoint of a work would say. `state` stays PARTIAL until the work has an end."""
+
+    records: int
+    bad: int
+    position: Position | None
+    state: State = State.PARTIAL
+    reason: str | None = None
+    error: str | None = None
+
+
+class SplitProgress:
+    """One work of a batch. `now` runs ahead of `committed` by what the open transaction holds."""
+
+    __slots__ = ("committed", "error", "is_answered", "is_left", "now", "split")
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        self.now = CheckpointState(records=split.records, bad=split.bad, position=split.start)
+        self.committed = self.now
+        self.error: HeadraceError | None = None
+        self.is_left = False
+        self.is_answered = False
+        """What was asked of the work needed no records: where its object can be cut."""
+
+    @property
+    def is_finished(self) -> bool:
+        """True when nothing more is to be sent for this work in this batch."""
+        return (
+            self.error is not None or self.is_left or self.is_answered or self.now.state is not State.PARTIAL
+        )
+
+    @property
+    def remaining(self) -> Split:
+        """The work as it continues from what is committed."""
+        committed = self.committed
+        if committed.position == self.split.start:
+            return replace(self.split, records=committed.records, bad=committed.bad)
+        # What this task committed has the meaning that its own settings give it.
+        return replace(
+            self.split,
+            start=committed.position,
+            options=None,
+            records=committed.records,
+            bad=committed.bad,
+        )
+
+    def advance(self, position: Position, *, records: int = 0, bad: int = 0) -> None:
+        """Everything before `position` is sent, with so many records and bad rows more."""
+        now = self.now
+        self.now = now._replace(position=position, records=now.records + records, bad=now.bad + bad)
+
+    def finish(self, state: State, *, reason: str | None = None, error: str | None = None) -> None:
+        """The work's end in the ledger, once it is committed."""
+        self.now = self.now._replace(state=state, reason=reason, error=error)
+
+    def fail(self, error: HeadraceError) -> None:
+        """The work stops without an end in the ledger: the driver decides what becomes of it."""
+        self.error = error
+
+    def hand_back(self) -> None:
+        """The work goes back untouched from here on."""
+        self.is_left = True
+
+    def roll_back(self) -> None:
+        """Forget what was not committed, an end or an error met after it included."""
+        self.now, self.error = self.committed, None
+
+    def failure(self) -> Failure:
+        """The report of a split that failed, which continues from what is committed."""
+        return Failure(
+            work=self.remaining,
+            kind=type(self.error).__name__,
+            message=str(self.error),
+            reason=self.error.reason if isinstance(self.error, InvalidObject) else None,
+        )
+
+    def checkpoint(self, options: str, post_action: str | None = None) -> Checkpoint:
+        """The ledger record of where the work is now; at a good end `post_action` is owed."""
+        split, now = self.split, self.now
+        key: LedgerKey = split.object.id
+        is_whole = split.begin is None or split.end is None
+        if split.begin is not None and split.end is not None:
+            key = SplitKey(split.object.id, split.begin, split.end)
+        entry = LedgerEntry(
+            state=now.state,
+            reason=now.reason,
+            records=now.records,
+            bad=now.bad,
+            position=now.position,
+            options=None if now.position is None else options,
+            topic=split.route.topic,
+            partition=split.route.partition,
+            attempts=split.attempts,
+            error=now.error,
+            size=split.object.size,
+            version_id=split.object.version_id,
+            last_modified_ms=split.object.last_modified_ms,
+            updated_ms=wall_ms(),
+            sides=split.sides,
+            tombstones=split.tombstones,
+            action=post_action if is_whole and not split.is_kept and is_owed(now.state, now.bad) else None,
+            is_kept=split.is_kept,
+        )
+        return Checkpoint(key=key, entry=entry)
+
+
+DeadLetterOf = tuple[SplitProgress, Position]
+
+
+class RefusedRecords:
+    """What was sent last, and which records and dead letters were refused when they were sent alone.
+
+    The sender says so before; after a refusal `narrow` knows the one that was sent alone. Rows are
+    known by their split's number within the batch and the position they begin at.
+    """
+
+    def __init__(self) -> None:
+        # At most one of these two: the record last sent, or whose copy the dead letter last sent is.
+        self._last_row: tuple[int, Position] | None = None
+        self._last_dead_letter: DeadLetterOf | None = None
+        self._rows: set[tuple[int, Position]] = set()
+        self._dead_letters: set[DeadLetterOf] = set()
+
+    def sends_row(self, index: int, position: Position) -> None:
+        """A row of split `index` is about to be sent."""
+        self._last_row = (index, position)
+
+    def sends_dead_letter(self, progress: SplitProgress, position: Position) -> None:
+        """The dead letter of the row at `position` is about to be sent."""
+        self._last_row, self._last_dead_letter = None, (progress, position)
+
+    def holds_row(self, index: int, position: Callable[[], Position]) -> bool:
+        """True for a row that was refused alone: a bad one. `position` is asked only where any was."""
+        return bool(self._rows) and (index, position()) in self._rows
+
+    def holds_dead_letter(self, progress: SplitProgress, position: Position) -> bool:
+        """True for a dead letter that was refused alone: it goes once more, without its value."""
+        return (progress, position) in self._dead_letters
+
+    def narrow(self, *, sent: int, touched: Collection[SplitProgress]) -> Collection[SplitProgress]:
+        """Remember what was refused alone, the transaction having held `sent` <= 1 records.
+
+        Returns the splits that fail: nothing of theirs is left to try.
+        """
+        if self._last_row is not None and self._last_row not in self._rows:
+            self._rows.add(self._last_row)
+            return ()
+        copy = self._last_dead_letter
+        if not sent or copy is None or copy[0] not in touched:
+            return touched  # nothing but checkpoints: there is no smaller step
+        if copy in self._dead_letters:
+            return (copy[0],)
+        # Its topic's limit may be lower now than when it was asked for.
+        self._dead_letters.add(copy)
+        return ()
 
 
 class SlotTransaction:

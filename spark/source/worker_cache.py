@@ -10,7 +10,7 @@ from headrace.kafka.producer.window import DEFAULTS
 from headrace.options.settings import S3Settings
 from headrace.s3 import S3Calls, new_s3_calls
 from headrace.s3.reader import RateLimiter
-from spark.source.task_settings import TaskSettings
+from spark.source.source_work import TaskSettings
 
 # What stands before the records of a batch, which librdkafka does not count.
 _BATCH_HEAD_BYTES: Final = 128

@@ -1,7 +1,4 @@
-"""The function that a slot's job hands to Spark, and what it gives back.
-
-How tasks log: as the process that starts them does, and saying whose tasks they are.
-"""
+"""The function that a slot's job hands to Spark, what it gives back, and how tasks log."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

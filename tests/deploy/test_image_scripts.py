@@ -16,7 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ingest.cli.app import app
-from ingest.http.http_server import Response, StatusEndpoints
+from ingest.http.http_server import Response
+from ingest.service.endpoints import StatusEndpoints
 from localstack.ports import free_port
 
 TOP = Path(__file__).parents[2]

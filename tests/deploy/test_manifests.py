@@ -12,8 +12,7 @@ from compose_spec import PyCompose
 from headrace.options import Settings
 from headrace.vendors.load import load
 from ingest.connect.worker_settings import read_worker
-from ingest.http.metrics import Metrics
-from ingest.http.process_metrics import ProcessMetrics
+from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.snapshot import Snapshot, SnapshotHolder
 from ingest.service.endpoints import endpoints
 

@@ -18,7 +18,7 @@ from headrace.vendors.lenses.options import PROPERTIES
 from headrace.vendors.lenses.source_translation import SOURCE_PROPERTIES
 from ingest.cli.app import app
 from ingest.connect.worker_settings import WORKER_OPTIONS
-from spark.frames.options import OWN as OF_FRAMES
+from spark.frames.frame_options import OWN as OF_FRAMES
 from tests.docs.pages import PAGES, ROOT, Found, anchors, commands, links, spans
 
 # The reference of options is generated, and tested where it is generated.

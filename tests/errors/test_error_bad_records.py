@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.model.ledger_entry import State
 from headrace.model.positions import BlockPosition, BytePosition, Position, RowPosition
 from tests.errors.harness import RECORD_MAX, SECRET, Stand, json_lines, stand

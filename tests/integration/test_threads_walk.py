@@ -18,8 +18,7 @@ import pytest
 from headrace.model.errors import Exit
 from headrace.options import Settings
 from headrace.vendors.load import load
-from ingest.service.composition import Service
-from ingest.service.connector import RunOptions
+from ingest.service.composition import RunOptions, Service
 from ingest.service.stop import Stop
 from localstack.ports import free_port
 from tests.faults import processes

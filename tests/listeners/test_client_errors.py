@@ -16,7 +16,7 @@ from headrace.model.errors import (
     ResourceMissing,
     SourceUnavailable,
 )
-from listeners.failures import is_lasting, translated_errors
+from listeners.discovery_events import is_lasting, translated_errors
 from tests.support.listening import service_error
 
 URL = "http://endpoint"

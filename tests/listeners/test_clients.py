@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.options.settings import Settings
 from headrace.s3.client import new_s3_client
-from ingest.checks.probes.aws_clients import aws_clients
+from ingest.checks.probes.bucket_keys import aws_clients
 from listeners.async_clients import _timestamp, s3_client
 from tests.support.configuration import settings_for
 

@@ -14,8 +14,7 @@ from headrace.formats.inventory_manifest import Manifest
 from headrace.model.objects import ListingPage
 from headrace.options import Settings
 from listeners.discovery import DiscoveryMonitor
-from listeners.discovery_events import Event, InventoryWaits, ListingBegun, ListingKind
-from listeners.failures import Backoff
+from listeners.discovery_events import Backoff, Event, InventoryWaits, ListingBegun, ListingKind
 from listeners.inventory import InventoryReader
 from listeners.listing import PAGES_IN_FLIGHT, Bucket, Lister
 from tests.headrace.options.loading import load_with

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.model.errors import AccessDenied, SourceUnavailable
 from headrace.model.objects import ListingPage, ObjectId, S3Object
-from listeners.discovery_events import Event, ListingBegun, ListingFailed, ListingKind
-from listeners.failures import Backoff
+from listeners.discovery_events import Backoff, Event, ListingBegun, ListingFailed, ListingKind
 from listeners.listing import PAGES_IN_FLIGHT, Bucket, Listed, Lister
 from tests.support.fake_bucket import FakeBucket
 from tests.support.listening import Inbox, service_error

@@ -6,8 +6,7 @@ from typing import Any
 from headrace.model.errors import SourceUnavailable
 from headrace.model.objects import ListingPage
 from listeners.discovery import DiscoveryMonitor
-from listeners.discovery_events import Event, ListingFailed, Mode, ModeChanged
-from listeners.failures import Backoff
+from listeners.discovery_events import Backoff, Event, ListingFailed, Mode, ModeChanged
 from listeners.listing import Bucket, Lister
 from tests.headrace.options.loading import load_with
 from tests.support.fake_bucket import FakeBucket

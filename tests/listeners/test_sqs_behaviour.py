@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from listeners.queue_calls import QueueClient
 from listeners.sqs import QueueOptions
+from listeners.visibility import QueueClient
 from tests.support import aws
 from tests.support.listening import QUICK, FakeQueue, Inbox, listening
 from tests.support.until import until

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from headrace.formats.row_content import RowFormat
-from headrace.options.restoring import RestoreOptions
+from headrace.formats.content_kind import RowFormat
+from headrace.options.record_sources import RestoreOptions
 from tests.headrace.vendors.archive import Archive
 from tests.headrace.vendors.restoring import KCQL_COLUMNS, options_of, wanted_format
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from headrace.formats.row_content import RowFormat, row_format
+from headrace.formats.content_kind import RowFormat, row_format
 from headrace.names.archive_names import ArchiveName, ObjectKind
 from tests.headrace.vendors.archive import NAMES, Archive
 from tests.headrace.vendors.decoding import plain

@@ -12,11 +12,11 @@ from headrace.formats.json_batches import are_all_json, are_all_rows
 from headrace.formats.lines import line_block
 from headrace.formats.record_columns import LineReader, RecordColumns
 from headrace.model.columns import Column
-from headrace.options.restoring import RestoreOptions
-from headrace.vendors.aiven.json_rows import EnvelopeRows
-from headrace.vendors.headrace.json_rows import EnvelopeRows as HeadraceRows
-from headrace.vendors.lenses.json_rows import EnvelopeRows as LensesRows
-from headrace.vendors.own_place import OwnPlace
+from headrace.options.record_sources import RestoreOptions
+from headrace.vendors.aiven.rows import EnvelopeRows
+from headrace.vendors.archive_rows import OwnPlace
+from headrace.vendors.headrace.rows import EnvelopeRows as HeadraceRows
+from headrace.vendors.lenses.rows import EnvelopeRows as LensesRows
 from headrace.vendors.quix.rows import JsonRows
 
 _GOOD: Final = (

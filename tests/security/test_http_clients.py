@@ -9,7 +9,8 @@ from http import HTTPStatus
 
 import pytest
 
-from ingest.http.http_server import MAX_CONNECTIONS, Response, StatusEndpoints
+from ingest.http.http_server import MAX_CONNECTIONS, Response
+from ingest.service.endpoints import StatusEndpoints
 
 READY = b"ready: leader\n"
 

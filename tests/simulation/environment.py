@@ -20,7 +20,7 @@ from headrace.options import Settings
 from headrace.process.threads import ThreadFailures, collecting_own
 from headrace.s3 import client as s3_client
 from headrace.vendors.load import load
-from ingest.service.connector import Connector, RunOptions
+from ingest.service.composition import Connector, RunOptions
 from ingest.service.spark_startup import slot_work
 from ingest.service.startup import Stopped
 from ingest.service.stop import Stop

@@ -11,8 +11,8 @@ _LOG: Final = "spark/frames/discovery_log.py"
 _ENTRIES: Final = "spark/frames/log_entries.py"
 _STORE: Final = "spark/frames/log_store.py"
 _STREAM: Final = "spark/frames/running_stream.py"
-_DISCOVERY: Final = "spark/frames/discovery.py"
-_ENDPOINT: Final = "headrace/s3/endpoint.py"
+_DISCOVERY: Final = "spark/frames/new_objects.py"
+_ENDPOINT: Final = "headrace/s3/connections.py"
 
 MUTATIONS: Final = {
     "a name is taken once": Mutation(

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.kafka.group_metadata import parse_group_metadata
+from headrace.kafka.fencing import parse_group_metadata
 from tests.simulation.broker import Record, refusal
 from tests.simulation.kernel import EPOCH_MS
 from tests.simulation.network import CALL_SECONDS, TIMED_OUT, Client, Network

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import spark.sink.sink_run  # which takes them by name
 import spark.source.batch
-import spark.source.slot_work  # noqa: F401  # as above
+import spark.source.source_work  # noqa: F401  # as above
 from headrace.formats.records import registry
 from headrace.kafka.producer import topic_limits
 from spark.source import dead_letters, worker_cache

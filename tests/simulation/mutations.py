@@ -88,7 +88,7 @@ MUTATIONS: Final = {
     "a commit in doubt is not aborted": Mutation(
         "sink",
         "what a commit without an answer came to is read from the ledger",
-        "headrace/kafka/producer/transactional.py",
+        "headrace/kafka/producer/slot_producers.py",
         "                if is_unanswered(error):\n                    if self.is_void():",
         "                if is_unanswered(error):\n"
         "                    self._commit_is_sent = False\n"
@@ -98,21 +98,21 @@ MUTATIONS: Final = {
     "checkpoints in the transaction": Mutation(
         "source",
         "an object's checkpoint is in the transaction of its rows",
-        "headrace/kafka/producer/transactional.py",
+        "headrace/kafka/producer/slot_producers.py",
         "self._ordinary.produce(self._ledger_topic, value, key, 0, {})\n        seconds",
         "del key, value\n        seconds",
     ),
     "the content that was announced": Mutation(
         "source",
         "every read has If-Match",
-        "headrace/s3/endpoint.py",
+        "headrace/s3/connections.py",
         """, "IfMatch": f'"{self.etag}"'}""",
         "}",
     ),
     "the content that was announced, twice": Mutation(
         "source",
         "every read has If-Match, and the ETag of its answer is compared",
-        "headrace/s3/endpoint.py",
+        "headrace/s3/connections.py",
         """, "IfMatch": f'"{self.etag}"'}""",
         "}",
         (
@@ -133,7 +133,7 @@ MUTATIONS: Final = {
     "group commit": Mutation(
         "source",
         "a transaction begins with the leader's group commit",
-        "headrace/kafka/producer/transactional.py",
+        "headrace/kafka/producer/slot_producers.py",
         '        self._send_offsets(group_offsets(self._ledger_topic), group, "the group commit")\n',
         "        del group\n",
     ),
@@ -205,7 +205,7 @@ MUTATIONS: Final = {
     "messages that come again": Mutation(
         "source",
         "--until-idle ends beside messages that are left on the queue",
-        "ingest/service/message_reader.py",
+        "ingest/service/event_loop.py",
         "return message.id not in self._left",
         "return True",
     ),

@@ -10,9 +10,14 @@ from headrace.kafka.control_records import TargetState
 from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import TopicPartition
 from headrace.options import Settings
-from ingest.checks.probes.ledger_reader import LedgerReader, open_ledger_reader
-from ingest.cli.object_command import CommandRequest, commands_for
-from ingest.cli.selection import SelectedObject, objects_to_mark, objects_to_replay
+from ingest.checks.probes.status_reader import LedgerReader, open_ledger_reader
+from ingest.cli.object_command import (
+    CommandRequest,
+    SelectedObject,
+    commands_for,
+    objects_to_mark,
+    objects_to_replay,
+)
 from ingest.cli.submit import submit
 from ingest.source.catalogue import Selection
 from ingest.source.command_queue import Action

@@ -4,10 +4,9 @@ from dataclasses import dataclass, field, replace
 
 from structlog.testing import capture_logs
 
-from ingest.service.sink.until_archived import UntilArchived
+from ingest.service.idle import UntilArchived
 from ingest.sink import SinkEffects
-from ingest.sink.condition import PartitionStatus
-from ingest.sink.partitions import PartitionCondition
+from ingest.sink.partitions import PartitionCondition, PartitionStatus
 
 
 @dataclass

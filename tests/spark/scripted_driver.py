@@ -15,8 +15,7 @@ from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Batch, Finished, Split
 from headrace.vendors.load import load
 from spark.slots import BatchCommitted, BatchFinished, Jobs, SlotEnded, SlotEvent, SlotPool, SlotReady
-from spark.source.slot_work import SourceWork
-from spark.source.task_settings import task_settings
+from spark.source.source_work import SourceWork, task_settings
 from tests.support import aws
 from tests.support.kafka import Record, read_committed
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spark.class_archive import ClassArchive, archive_settings, fitting_archive, options_for
 from spark.dump_classes import main
-from spark.spark_conf import spark_conf
+from spark.spark_conf import ClassArchive, archive_settings, fitting_archive, options_for, spark_conf
 
 ROOT = Path(__file__).parents[2]
 JAVA = "spark.driver.extraJavaOptions"

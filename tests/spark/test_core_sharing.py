@@ -4,8 +4,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark.slots.core_sharing import CoreSharing, SlotHolding, holding_of, to_recall
-from spark.slots.slot_attempt import AttemptState, SlotAttempt
+from spark.slots.slot_attempt import (
+    AttemptState,
+    CoreSharing,
+    SlotAttempt,
+    SlotHolding,
+    holding_of,
+    to_recall,
+)
 
 NOW = 1000.0
 

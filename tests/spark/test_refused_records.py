@@ -5,7 +5,7 @@ import pytest
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import Split
-from spark.source.split_progress import RefusedRecords, SplitProgress
+from spark.source.transaction import RefusedRecords, SplitProgress
 
 AT = BytePosition(40)
 """Where the row begins that is refused."""

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark.slots.task_listener import TaskListener
-from spark.socket_protocol import AuthenticatedSocket, Disconnected, connect
+from spark.socket_protocol import AuthenticatedSocket, Disconnected, TaskListener, connect
 from tests.support.until import until_sync
 
 START = secrets.token_bytes(16)

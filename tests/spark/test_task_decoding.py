@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.kafka.output_topics import OutputTopic
+from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Split

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.kafka.output_topics import OutputTopic
+from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.errors import AccessDenied, TopicMissing, Unavailable
 

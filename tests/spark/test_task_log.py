@@ -11,8 +11,8 @@ from headrace.options import Settings
 from headrace.process.log_levels import LEVELS, ROOT
 from headrace.vendors.load import load
 from ingest.service.spark_startup import slot_work
-from spark.sink.slot_work import SinkWork
-from spark.source.slot_work import SourceWork
+from spark.sink.sink_work import SinkWork
+from spark.source.source_work import SourceWork
 from spark.task.entry import TaskLog, log_of_this_process
 
 _COMMON: Final = {

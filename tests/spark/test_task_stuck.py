@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spark.slots import SlotEnded
-from spark.source.slot_work import SourceWork
-from spark.source.task_settings import task_settings
+from spark.source.source_work import SourceWork, task_settings
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.proxy import Proxy, Request, Silent, Slow
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.variant_utils import VariantUtils
 
-from headrace.formats.parquet_maps import RowFaultError
-from headrace.formats.variant import variant_text
+from headrace.formats.parquet_types import RowFaultError
+from headrace.formats.variants import variant_text
 from headrace.options.choices import InputFormat, JsonFormat
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all

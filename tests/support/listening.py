@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from headrace.model.errors import HeadraceError
-from listeners.discovery_events import Counters, Event, Message, Received
-from listeners.failures import Backoff
-from listeners.queue_calls import Queue, QueueClient
+from listeners.discovery_events import Backoff, Counters, Event, Message, Received
 from listeners.sqs import QueueOptions, SqsListener
+from listeners.visibility import Queue, QueueClient
 
 E = TypeVar("E")
 

@@ -22,12 +22,12 @@ from headrace.model.sink_protocol import PartitionGrant
 from headrace.options import Settings
 from headrace.s3.completion import CompletionState
 from headrace.vendors.load import load
-from spark.sink.dead_letters import DeadLetter, DeadLetters
-from spark.sink.names import RecurringNames
+from spark.sink.bad_records import DeadLetter, DeadLetters
+from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.routed_tools import RoutedTools
+from spark.sink.sink_work import sink_task_settings
 from spark.sink.slot_uploads import SlotUploads
-from spark.sink.task_settings import sink_task_settings
 from tests.headrace.vendors.archive import Record
 from tests.support.memory_s3 import MemoryS3, StoredObject
 from tests.support.until import until_sync

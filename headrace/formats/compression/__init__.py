@@ -1,13 +1,14 @@
 """The plain bytes of an object, whatever it is compressed with.
 
-magic        which compression the first bytes belong to, and what is recognised and cannot be read
+magic        which compression the first bytes belong to, what is recognised and cannot be read, and a
+             stream that gives those bytes first
 codecs       one function a compression: compressed chunks in, plain chunks of a bounded size out
-frames       where blocks and frames end, and frames of xz; peekable_stream reads for them
+block_ends   where blocks and frames end, and frames of xz
 plain        the plain stream of a source from any byte on
 """
 
+from headrace.formats.compression.block_ends import refuse_zstd
 from headrace.formats.compression.codecs import decompressed, xz_unsupported
-from headrace.formats.compression.frames import refuse_zstd
 from headrace.formats.compression.magic import Codec, UnsupportedError, sniff
 from headrace.formats.compression.plain import plain_stream, refuse_unsupported, regrouped, stored_codec
 

@@ -13,9 +13,8 @@ from typing import Any, Final, Protocol
 import cramjam
 from isal import igzip_lib
 
-from headrace.formats.compression.frames import WALKS, proven
-from headrace.formats.compression.magic import Codec, UnsupportedError
-from headrace.formats.compression.peekable_stream import Member
+from headrace.formats.compression.block_ends import WALKS, proven
+from headrace.formats.compression.magic import Codec, Member, UnsupportedError
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
 
 # What one step gives out at most. What a failing step had made is lost with it.

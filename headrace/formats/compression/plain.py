@@ -1,8 +1,7 @@
 """The plain stream of a source from any byte on, in chunks of a useful size.
 
-Compression of blocks that stand for themselves: gzip members, and frames of zstd, snappy and lz4.
-
-Blocks side by side are one stream for every reader, and no state is kept from one to the next.
+Gzip members and frames of zstd, snappy and lz4 are complete in themselves: side by side they are one stream
+for every reader, and no state is kept from one to the next.
 """
 
 import zlib
@@ -24,8 +23,8 @@ from headrace.formats.compression.magic import (
     sniff,
     unsupported,
 )
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectError
+from headrace.model.objects import ByteSource
 from headrace.options.choices import Compression
 
 # Large enough that the work of a chunk outweighs its overhead, small enough that many fit in memory.

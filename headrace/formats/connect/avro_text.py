@@ -1,19 +1,18 @@
-"""An Avro schema as text, exactly as Avro's Java library writes it.
+"""Avro schemas as text, exactly as Avro's Java library writes them, with Connect's names and records.
 
-A tree is JSON in which every named type is in full wherever it is used, with its `namespace` (absent
-for none); the text has a definition where a name is first, and names after it.
-
-Names of Connect in Avro, where only letters, digits and underscores are allowed.
-
-The options of Confluent's AvroData, and the names that it puts into schemas.
+A tree is JSON in which every named type is in full wherever it is used, with its `namespace` (absent for
+none); the text has a definition where a name is first, and names after it. Avro allows letters, digits and
+underscores in names: what Connect puts there otherwise is what Confluent's AvroData makes of it.
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote_plus
 
 from headrace.formats.connect.jackson import jackson_text
-from headrace.formats.connect.schema import InvalidSchema
+from headrace.formats.connect.schema import ConnectSchema, InvalidSchema, Type, plain, struct
 
 _VALID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _INVALID: Final = re.compile(r"[^A-Za-z0-9_]")
@@ -162,3 +161,55 @@ FIELD_DEFAULT: Final = f"{NAMESPACE}.field.default"
 FIXED_SIZE: Final = "connect.fixed.size"
 INTERNAL_TYPE: Final = "connect.internal.type"
 DEFAULT_PRECISION: Final = 64
+
+
+AIVEN_AVRO: Final = "io.aiven.avro.output.schema"
+AIVEN_PARQUET: Final = "io.aiven.parquet.output.schema"
+
+_TEXT: Final = plain(Type.STRING)
+_LONG: Final = plain(Type.INT64)
+
+CONFLUENT_HEADERS: Final = struct(
+    ("headers", ConnectSchema(type=Type.ARRAY, items=struct(("key", _TEXT), ("value", _TEXT)))),
+    name="RecordHeaders",
+)
+"""Headers next to the values, in Confluent's Parquet and JSON. Avro has the array alone."""
+
+LENSES_METADATA: Final = struct(
+    ("timestamp", _LONG), ("topic", _TEXT), ("partition", plain(Type.INT32)), ("offset", _LONG), optional=True
+)
+
+
+def confluent_key(key: ConnectSchema) -> ConnectSchema:
+    """Keys next to the values, in Confluent's Parquet."""
+    return struct(("key", key), name="RecordKey")
+
+
+def lenses_envelope(
+    key: ConnectSchema | None,
+    value: ConnectSchema | None,
+    headers: Sequence[tuple[str, ConnectSchema]] = (),
+    *,
+    has_metadata: bool = True,
+) -> ConnectSchema:
+    """Lenses' envelope; a part without a schema has no field. `headers` are sorted by name by the caller.
+
+    The structs of key and value lose their names, versions and documentation; those inside of them do not.
+    """
+    fields = [(name, _unnamed(part)) for name, part in (("key", key), ("value", value)) if part is not None]
+    if headers:
+        fields.append(("headers", struct(*((name, part.as_optional()) for name, part in headers))))
+    if has_metadata:
+        fields.append(("metadata", LENSES_METADATA))
+    return struct(*fields)
+
+
+def _unnamed(schema: ConnectSchema) -> ConnectSchema:
+    if schema.type is not Type.STRUCT:
+        return schema.as_optional()
+    return replace(schema, optional=True, name=None, version=None, doc=None, parameters=(), default=None)
+
+
+def aiven_record(fields: Sequence[tuple[str, Tree]], namespace: str = AIVEN_AVRO) -> Tree:
+    """Aiven's envelope of Avro and Parquet around the trees of its fields, none of which has a default."""
+    return record("connector_records", namespace, [{"name": name, "type": tree} for name, tree in fields])

@@ -32,7 +32,7 @@ from headrace.formats.connect.schema import (
     Type,
 )
 from headrace.formats.connect.to_avro import connect_default
-from headrace.options.connect_writing import CONVERTER, AvroOptions
+from headrace.options.schema_settings import CONVERTER, AvroOptions
 
 _ANYTHING: Final = f"{NAMESPACE}.Anything"
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})

@@ -1,13 +1,9 @@
-"""JSON text as the Java library Jackson writes it: compact, numbers in Java's spelling.
+"""JSON text as the Java library Jackson writes it, of values and of JSON without a schema.
 
-Numbers as Java writes them: the text of `Double.toString` and `Float.toString` since JDK 19.
-
-Older JDKs sometimes write more digits than are needed; what they write is the same number.
-
-JSON without a schema as it comes out of JsonConverter and Jackson again: numbers in Java's spelling.
-
-Theirs writes members in the order of a hash table; ours keeps the record's order. Whole numbers beyond 64
-bits stay as they are here, where JsonConverter cuts them to 64 bits.
+Numbers are the text of `Double.toString` and `Float.toString` since JDK 19; older JDKs sometimes write more
+digits than are needed, of the same number. JsonConverter and Jackson write members in the order of a hash
+table; ours keeps the record's order. Whole numbers beyond 64 bits stay as they are, where JsonConverter cuts
+them to 64 bits.
 """
 
 import json
@@ -17,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from headrace.model.columns import Column, column_of
-from headrace.options.connect_writing import Astral
+from headrace.options.schema_settings import Astral
 
 # Java writes numbers from 0.001 to below 10,000,000 without an exponent.
 _PLAIN_FROM: Final = -3

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import Pieces, escaped, gathered, joined, map_lists, string_octets
-from headrace.formats.connect.casts import as_connect
 from headrace.formats.connect.jackson import jackson_string, jackson_text, java_double, java_float, quoted
+from headrace.formats.connect.payloads import as_connect
 from headrace.formats.connect.schema import DECIMAL, ConnectSchema, Type, decimal_scale
-from headrace.options.connect_writing import STYLE, Astral, DecimalFormat, JsonStyle
+from headrace.options.schema_settings import STYLE, Astral, DecimalFormat, JsonStyle
 
 # Numbers of this size are written without an exponent by Java, and by Arrow.
 _PLAIN_FROM: Final = 1e-3

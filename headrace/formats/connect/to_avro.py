@@ -36,7 +36,7 @@ from headrace.formats.connect.schema import (
     decimal_precision,
     decimal_scale,
 )
-from headrace.options.connect_writing import CONVERTER, AvroOptions
+from headrace.options.schema_settings import CONVERTER, AvroOptions
 
 # -- Default values of schemas: in the JSON of Connect, and in the JSON that Avro has for them ---------------
 

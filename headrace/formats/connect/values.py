@@ -1,7 +1,4 @@
-"""Single values with their schemas, as headers are: their JSON, and their text as Connect spells it.
-
-Single values of JsonConverter's payloads, and of JSON without a schema.
-"""
+"""Single values with their schemas, as headers and payloads are: their JSON, and Connect's text."""
 
 import base64
 import binascii
@@ -25,7 +22,7 @@ from headrace.formats.connect.schema import (
     decimal_scale,
     plain,
 )
-from headrace.options.connect_writing import STYLE, DecimalFormat, JsonStyle
+from headrace.options.schema_settings import STYLE, DecimalFormat, JsonStyle
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86_400_000

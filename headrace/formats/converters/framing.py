@@ -13,7 +13,7 @@ from uuid import UUID
 
 import numpy as np
 
-from headrace.formats.converters.segments import RowFaults
+from headrace.formats.converters.typed_columns import RowFaults
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of
 
 NO_SCHEMA: Final = -1

@@ -15,13 +15,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.formats.converted_records import ColumnSchema, Fit, Form, InferredValues, Rows
-from headrace.formats.converters.arrow_avro import avro_schema
-from headrace.formats.converters.json_inference import NoKind, at_once, deep_rows, read
-from headrace.formats.converters.segments import RowFaults
-from headrace.formats.converters.typed_columns import json_fields
-from headrace.formats.encoding.kinds import NotExact, TypesConflict, covers, merged, settled, written
+from headrace.formats.converters.json_inference import (
+    NoKind,
+    NotExact,
+    TypesConflict,
+    at_once,
+    covers,
+    deep_rows,
+    merged,
+    read,
+    settled,
+    written,
+)
+from headrace.formats.converters.typed_columns import RowFaults, json_fields
+from headrace.formats.encoding.encoder import gathered
 from headrace.formats.encoding.row_schema import projected
-from headrace.formats.encoding.row_texts import gathered
+from headrace.formats.parquet_avro import avro_schema
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, owned, picked
 
 _P = TypeVar("_P")

@@ -11,11 +11,9 @@ import pyarrow as pa
 
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.converted_records import ColumnSchema, Form
-from headrace.formats.converters.arrow_avro import avro_schema
 from headrace.formats.converters.inferred_column import inferred_column
 from headrace.formats.converters.plain_converters import segment
-from headrace.formats.converters.segments import RowFaults, Segment
-from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
 from headrace.formats.encoding.json_members import (
     JsonKind,
     compacted,
@@ -24,6 +22,7 @@ from headrace.formats.encoding.json_members import (
     null_texts,
     nulled,
 )
+from headrace.formats.parquet_avro import avro_schema
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from headrace.options.choices import JsonFormat
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.from_json_schema import ONE_OF
 from headrace.formats.connect.schema import DECIMAL, TIME, decimal_of, decimal_scale
+from headrace.formats.connect.schema_documents import ONE_OF
 from headrace.formats.converted_records import ColumnSchema
-from headrace.formats.converters.arrow_avro import avro_schema
 from headrace.formats.converters.object_arrays import ListPart, MapPart, Part, ScalarPart, StructPart
-from headrace.formats.converters.segments import RowFaults
+from headrace.formats.converters.typed_columns import RowFaults
+from headrace.formats.parquet_avro import avro_schema
 from headrace.model.columns import Column, Numbers
 
 _DAY_MS: Final = 86_400_000

@@ -1,7 +1,4 @@
-"""Keys and values that are bytes or text.
-
-The values of headers: bytes as they are, or checked to be text, JSON or numbers.
-"""
+"""Keys and values that are bytes or text, and headers: as they are, or checked to be what they claim."""
 
 import codecs
 from collections.abc import Callable
@@ -12,14 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.formats.connect import Type, plain
-from headrace.formats.converted_records import ColumnSchema, Form
-from headrace.formats.converters.arrow_avro import avro_schema
-from headrace.formats.converters.plain_columns import PlainColumn
-from headrace.formats.converters.segments import RowFaults, Segment
-from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.converted_records import ColumnSchema, Form, HeaderReader, header_reader
+from headrace.formats.converters.typed_columns import PlainColumn, RowFaults, Segment, TypedColumn
 from headrace.formats.encoding.json_members import as_strings, utf8_rows
-from headrace.formats.header_values import HeaderReader, header_reader
 from headrace.formats.json_batches import fault
+from headrace.formats.parquet_avro import avro_schema
 from headrace.model.columns import NULL_LENGTH, Column, Headers, KafkaRecords, Numbers, column_of, picked
 from headrace.options.sink_settings import NUMBER_KINDS, ConverterKind, ConverterSettings
 

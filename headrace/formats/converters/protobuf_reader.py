@@ -13,10 +13,10 @@ from headrace.formats.connect import ConnectSchema, InvalidSchema
 from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.connect.schema import decimal_scale
 from headrace.formats.converted_records import ColumnSchema
-from headrace.formats.converters.arrow_avro import avro_schema
 from headrace.formats.converters.object_arrays import ListPart, MapPart, Part, ScalarPart, StructPart
 from headrace.formats.converters.protobuf_columns import Unread, message_reader, symbols
-from headrace.formats.converters.segments import RowFaults
+from headrace.formats.converters.typed_columns import RowFaults
+from headrace.formats.parquet_avro import avro_schema
 from headrace.formats.records.protobuf_schemas import (
     connect_schema,
     is_map,

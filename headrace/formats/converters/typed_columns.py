@@ -1,11 +1,13 @@
-"""Columns of values that have a schema: as Arrow, as JSON, and as the Avro data that they were.
+"""What a converter makes of one column: segments of one schema each, and rows that are bad.
 
-Members of JSON texts by their path, without reading the rest of a text.
+Their values are columns as Arrow, as JSON, as the Avro data that they were, or as the records' own bytes.
+Segments of keys and of values come together as runs: records of one key schema and one value schema.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -13,10 +15,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import column_of_arrow
+from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.arrow_rows import json_values
-from headrace.formats.converted_records import MISSING, ColumnSchema, ConvertedColumn, Form, Rows
-from headrace.model.columns import NULL_LENGTH, Column, Numbers, owned
+from headrace.formats.converted_records import (
+    MISSING,
+    ColumnSchema,
+    ConvertedColumn,
+    ConvertedRecords,
+    Form,
+    Rows,
+)
+from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, owned
 from headrace.options.choices import JsonFormat
 
 
@@ -167,3 +176,119 @@ def _part(column: Column | None, rows: Rows) -> Column | None:
     if column is None:
         return None
     return Column(buffer=column.buffer, starts=column.starts[rows], lengths=column.lengths[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The values of these rows, which rise, of one schema."""
+
+    rows: Numbers
+    column: ConvertedColumn
+
+
+@dataclass(slots=True)
+class RowFaults:
+    """Rows that give no record, with reason and sentence; the first of a row is kept."""
+
+    found: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def add(self, row: int, reason: str, message: str) -> None:
+        """Notes that the row gives no record."""
+        self.found.setdefault(row, (reason, message))
+
+
+class ColumnConverter(Protocol):
+    """Understands keys or values."""
+
+    def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
+        """All rows of the column but the faulty ones, each in one segment."""
+
+
+def runs(
+    records: KafkaRecords, keys: list[Segment], values: list[Segment], good: Numbers
+) -> tuple[ConvertedRecords, ...]:
+    """The records of the rows `good`, which rise, in as few runs as the order of offsets allows."""
+    if not len(good):
+        return ()
+    if len(keys) == len(values) == 1 and len(good) == len(records):
+        # A good record has a key and a value.
+        return (ConvertedRecords(records=records, key=keys[0].column, value=values[0].column),)
+    key_segment, key_place = _places(keys, len(records))
+    value_segment, value_place = _places(values, len(records))
+    pair = key_segment[good] * (len(values) + 1) + value_segment[good]
+    ends = [*(np.flatnonzero(np.diff(pair)) + 1).tolist(), len(good)]
+    found, first = [], 0
+    for end in ends:
+        rows = good[first:end]
+        key, value = keys[key_segment[rows[0]]], values[value_segment[rows[0]]]
+        is_all = len(rows) == len(records)
+        found.append(
+            ConvertedRecords(
+                records=records if is_all else records.take(rows),
+                key=key.column if is_all else key.column.take(key_place[rows]),
+                value=value.column if is_all else value.column.take(value_place[rows]),
+            )
+        )
+        first = end
+    return tuple(found)
+
+
+def _places(segments: list[Segment], count: int) -> tuple[Numbers, Numbers]:
+    """For each row the number of its segment, and its place in it."""
+    number, place = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+    for index, each in enumerate(segments):
+        number[each.rows] = index
+        place[each.rows] = np.arange(len(each.rows))
+    return number, place
+
+
+class PlainColumn(ConvertedColumn):
+    """Bytes, UTF-8 text or JSON texts that fit in a line, as `form` says."""
+
+    def __init__(self, column: Column, form: Form) -> None:
+        self._column = column
+        self.form = form
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def take(self, rows: Rows) -> "PlainColumn":
+        """The values of these row numbers."""
+        column = self._column
+        part = Column(buffer=column.buffer, starts=column.starts[rows], lengths=column.lengths[rows])
+        return PlainColumn(part, self.form)
+
+    def owned(self) -> "PlainColumn":
+        """The same values in memory of their own."""
+        return PlainColumn(owned(self._column), self.form)
+
+    def nulls(self) -> npt.NDArray[np.bool_]:
+        """True for each null."""
+        return np.equal(self._column.lengths, NULL_LENGTH)
+
+    def texts(self) -> Column:
+        """The bytes of each value."""
+        return self._column
+
+    def arrow(self) -> Any:
+        """Binary for bytes, else strings."""
+        values = arrow_binary(self._column)
+        return values if self.form is Form.BYTES else values.cast(pa.string())
+
+    def data(self) -> Column | None:
+        """None."""
+        return None
+
+    def field(self, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each value."""
+        values = (self._column.get(row) for row in range(len(self)))
+        if path or self.form is Form.JSON:
+            return json_fields(values, path)
+        return [None if value is None else _shown(value) for value in values]
+
+
+def _shown(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

@@ -1,14 +1,13 @@
 """Encodes the records of one object: the other direction of the decoders next to it.
 
 row_schema       the schema of an object, and what a change of it means
-encoder          what every encoder is; one whose columns are found in the object's first records, of which
-                 kinds has the types
+encoder          what every encoder is; one whose columns are found in the object's first records; pieces of
+                 text side by side
 text_encoder     JSON Lines, JSON, CSV, text and bytes, compressed
-json_rows        records as rows of JSON, of which json_members writes key, value and headers
-csv_rows         records as rows of CSV; text_encoder: one field and a separator
+json_members     key, value and headers in rows of JSON, which text_encoder writes
+csv_encoder      records as rows of CSV; text_encoder: one field and a separator
 avro_encoder     Avro, of which avro_pieces encodes the columns
 parquet_encoder  Parquet, and values as Parquet can hold them
-row_texts        pieces of text side by side
 
 `headrace.conversion.encoders` chooses among them, and the vendors' own.
 """

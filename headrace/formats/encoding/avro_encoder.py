@@ -7,11 +7,11 @@ from headrace.formats.arrow import arrow_binary
 from headrace.formats.avro_schema import PRIMITIVES, Node, parse_schema
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded, with_nulls
+from headrace.formats.encoding.encoder import Pieces, gathered, joined, text_of
 from headrace.formats.encoding.parquet_encoder import field_arrays, part_array
 from headrace.formats.encoding.row_schema import PartSchema, RowSchema, schema_of
-from headrace.formats.encoding.row_texts import Pieces, gathered, joined, text_of
 from headrace.formats.encoding.text_encoder import steps
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.options.sink_settings import OutputField, OutputSettings
 
 # -- The Avro schema of an object's rows, with the schemas of keys and values in it --------------------------

@@ -19,9 +19,9 @@ from headrace.formats.arrow import column_of_arrow
 from headrace.formats.avro_container import MAGIC, SYNC_BYTES
 from headrace.formats.avro_schema import Node
 from headrace.formats.content_digest import AvroDigest
+from headrace.formats.encoding.encoder import joined, scattered
 from headrace.formats.encoding.row_schema import as_lists, list_offsets, map_entries
-from headrace.formats.encoding.row_texts import joined, scattered
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.model.columns import Numbers
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression

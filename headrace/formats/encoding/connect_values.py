@@ -1,7 +1,4 @@
-"""What a sink of Kafka Connect would be given with keys and values: their schema, and their columns by it.
-
-Whether values of a schema can be rows of Confluent's Avro and Parquet.
-"""
+"""Keys and values as a sink of Kafka Connect would get them: schema, columns, and what they fit into."""
 
 import json
 from collections.abc import Callable
@@ -14,20 +11,20 @@ from headrace.formats.arrow import arrow_binary
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, plain
 from headrace.formats.connect.arrow_types import schema_of_arrow
-from headrace.formats.connect.casts import as_connect, with_defaults
+from headrace.formats.connect.avro_text import CONFLUENT_HEADERS, confluent_key
 from headrace.formats.connect.jackson import jackson_column
 from headrace.formats.connect.json_text import connect_json
-from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet, parquet_schema
-from headrace.formats.connect.records import CONFLUENT_HEADERS, confluent_key
+from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
+from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
+from headrace.formats.encoding.encoder import Pieces, binary, joined, text_of
 from headrace.formats.encoding.json_members import copied
 from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array
 from headrace.formats.encoding.row_schema import PartSchema
-from headrace.formats.encoding.row_texts import Pieces, binary, joined, text_of
 from headrace.formats.encoding.text_encoder import steps
-from headrace.options.connect_writing import AvroOptions, JsonStyle
+from headrace.options.schema_settings import AvroOptions, JsonStyle
 from headrace.options.sink_settings import OutputFormat, OutputSettings
 
 ColumnOf = Callable[[ConvertedRecords], ConvertedColumn]

@@ -1,6 +1,6 @@
 """The members of Headrace's own JSON rows, each for all records at once (docs/layouts.md has the form).
 
-Values copied out of a large buffer as lines side by side, all of them in one pass of Arrow's.
+Values are copied out of a large buffer as lines side by side, all of them in one pass of Arrow's.
 """
 
 from enum import IntEnum
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow, escaped
 from headrace.formats.converted_records import ConvertedColumn, Form
-from headrace.formats.encoding.row_texts import Pieces, binary, joined, scattered
+from headrace.formats.encoding.encoder import Pieces, binary, joined, scattered
 from headrace.formats.json_batches import are_all_json, fault
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers, column_of, picked
 

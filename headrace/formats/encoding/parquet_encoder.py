@@ -1,8 +1,7 @@
-"""Objects in Parquet: records as Arrow columns.
+"""Objects in Parquet: records as Arrow columns, of values as Parquet can hold them.
 
-Values as Parquet can hold them: of no known type as text, empty records as `{}`, members always nullable.
-
-The members of a record that is null are null themselves, whatever its schema says.
+What has no known type is text, empty records are `{}`, and members are always nullable: those of a record
+that is null are null themselves, whatever its schema says.
 """
 
 import io

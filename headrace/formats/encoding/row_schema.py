@@ -1,7 +1,4 @@
-"""The schema of an object's rows, and what a record of another one means for an open object.
-
-Headers as columns, a name each: as they are in Lenses' envelope with a schema.
-"""
+"""The schema of an object's rows, headers included, and what a record of another one means for it."""
 
 import json
 from collections.abc import Sequence
@@ -16,8 +13,13 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import map_lists
 from headrace.formats.connect import ConnectSchema, Type, plain
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.header_values import header_reader
+from headrace.formats.converted_records import (
+    ColumnSchema,
+    ConvertedColumn,
+    ConvertedRecords,
+    Form,
+    header_reader,
+)
 from headrace.model.columns import Headers
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import (

@@ -9,15 +9,12 @@ from typing import Final, Protocol
 from headrace.formats.compression import Codec, plain_stream, sniff, stored_codec
 from headrace.formats.compression.magic import HEAD_BYTES, unsupported
 from headrace.formats.detected import DECODERS, SPLITTERS, Decoder, detected
-from headrace.formats.packed.member_source import MemberSource, dropped
-from headrace.formats.packed.rules import ArchiveRules
-from headrace.formats.packed.tar import tar_members
-from headrace.formats.packed.tar_headers import is_tar
-from headrace.formats.packed.zip_directory import is_zip
-from headrace.formats.packed.zips import zip_members
+from headrace.formats.packed.member_source import ArchiveRules, MemberSource, dropped
+from headrace.formats.packed.tar import is_tar, tar_members
+from headrace.formats.packed.zips import is_zip, zip_members
 from headrace.formats.records.decode_options import DecodeOptions, PackedMember
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import InvalidObject, ObjectCorrupt
+from headrace.model.objects import ByteSource
 from headrace.model.positions import MemberPosition, PlainPosition, Position
 from headrace.model.rows import RowBatch
 from headrace.options.choices import Compression, InputFormat, Packing

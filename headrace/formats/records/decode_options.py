@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from headrace.formats.content_kind import RowFormat
 from headrace.formats.record_columns import ArrowReader, RowShape, TextReader, ToJson
-from headrace.formats.row_content import RowFormat
 from headrace.model.columns import Column
 from headrace.model.positions import MemberPosition, PlainPosition, Position
 from headrace.names.archive_names import ArchiveName
-from headrace.options.restoring import RestoreOptions
+from headrace.options.record_sources import RestoreOptions
 from headrace.options.settings import FormatSettings
 
 

@@ -18,8 +18,8 @@ from headrace.options.record_sources import (
     TemplateHeaders,
     TemplateSource,
     TemplateTime,
+    TimestampFrom,
 )
-from headrace.options.restoring import TimestampFrom
 from headrace.options.settings import FormatSettings
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -1,6 +1,7 @@
 """The schema registry's framing of Avro values and keys: a zero byte, the schema's id, the datum.
 
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+Avro's variable-length integers are here, too.
 """
 
 import json
@@ -12,11 +13,26 @@ from typing import Any, Final
 from uuid import UUID
 
 from headrace.formats.records.decode_options import DecodeOptions, GlueVersions
-from headrace.formats.records.varint import varint
 from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable
 from headrace.options.choices import SubjectNameStrategy, ValueFormat
-from headrace.options.registry_settings import RegistrySettings
+from headrace.options.schema_settings import RegistrySettings
 from headrace.options.settings import FormatSettings
+
+
+def varint(number: int) -> bytes:
+    """A number as Avro writes it: zigzag, seven bits a byte, the least first."""
+    return unsigned_varint(number << 1 if number >= 0 else ~(number << 1))
+
+
+def unsigned_varint(number: int) -> bytes:
+    """A number that is not negative as Protobuf writes it: seven bits a byte, the least first."""
+    out = bytearray()
+    while number > 0x7F:  # noqa: PLR2004  # seven bits
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
 
 KeyFraming = Callable[[bytes | None], bytes | None]
 

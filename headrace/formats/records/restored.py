@@ -1,6 +1,6 @@
 """Rows of an archive as the records that were in Kafka: what a layout's reader gives, put into batches.
 
-Rows as the Aiven sink writes them, with key, value, offset, timestamp and headers, back into records.
+Aiven's envelope has key, value, offset, timestamp and headers.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,7 @@ from headrace.formats.records.row_fields import (
 from headrace.model.rows import RowBatch
 from headrace.names.archive_names import ArchiveName, NamePart
 from headrace.options.choices import EnvelopeField, ValueFormat
-from headrace.options.record_sources import ObjectHeaders
-from headrace.options.restoring import TimestampFrom
+from headrace.options.record_sources import ObjectHeaders, TimestampFrom
 from headrace.options.settings import FormatSettings
 
 SOURCE_TOPIC = "headrace.source.topic"

@@ -15,7 +15,7 @@ import msgspec
 
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.from_avro import schema_of_avro
-from headrace.formats.connect.to_schemas import json_schema_of, protobuf_of
+from headrace.formats.connect.schema_documents import json_schema_of, protobuf_of
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.protobuf_schemas import ProtobufSchema, field_parameters, is_map
 from headrace.formats.records.registry import (
@@ -26,13 +26,13 @@ from headrace.formats.records.registry import (
     head,
     latest,
     subject_of,
+    unsigned_varint,
 )
-from headrace.formats.records.varint import unsigned_varint
 from headrace.model.columns import column_of
 from headrace.model.errors import InvalidObject
 from headrace.model.rows import Column
 from headrace.options.choices import ValueFormat
-from headrace.options.registry_settings import GlueWriting, RegistrySettings
+from headrace.options.schema_settings import GlueWriting, RegistrySettings
 
 Faults = dict[int, tuple[str, str]]
 _KINDS: Final = {ValueFormat.JSON_SCHEMA: "JSON", ValueFormat.PROTOBUF: "PROTOBUF"}

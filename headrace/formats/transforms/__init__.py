@@ -3,8 +3,8 @@
 record_chain     the chain: conditions, steps, and what comes of each run
 header_topic_steps, field_steps, value_steps, time_steps, timestamp_steps,
                  change_event_steps   the steps by what they change
-json_objects, struct_objects   keys and values as objects, without a schema and with one
-java_values      numbers, texts and times as Java writes and reads them
+step_values, struct_objects   keys and values as objects, without a schema and with one; numbers, texts and
+                 times as Java writes and reads them
 
 `headrace.conversion.sink_records` and `headrace.conversion.source_records` apply it in each direction.
 """

@@ -10,9 +10,14 @@ import pyarrow as pa
 from headrace.formats.converted_records import ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms.header_topic_steps import header_bytes, headers_of, to_topic, with_headers
-from headrace.formats.transforms.opening import column_of_part, opened, with_column
-from headrace.formats.transforms.refused_rows import Refused, RefusedRows
-from headrace.formats.transforms.struct_objects import StructField, StructObjects
+from headrace.formats.transforms.step_values import Refused, RefusedRows
+from headrace.formats.transforms.struct_objects import (
+    StructField,
+    StructObjects,
+    column_of_part,
+    opened,
+    with_column,
+)
 from headrace.options.transforms.chain import (
     ByLogicalTableRouter,
     DeleteMode,
@@ -21,7 +26,7 @@ from headrace.options.transforms.chain import (
     NameAdjustment,
     RecordPart,
 )
-from headrace.options.transforms.routing import replaced
+from headrace.options.transforms.read_chain import replaced
 
 _ENVELOPE: Final = ".Envelope"
 _BEFORE: Final = "before"

@@ -10,18 +10,26 @@ from headrace.formats.connect import struct
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms.json_flattening import Flattening
-from headrace.formats.transforms.json_objects import JsonObjects, json_column, loosened, members_of
-from headrace.formats.transforms.opening import (
+from headrace.formats.transforms.step_values import (
+    JsonObjects,
+    Refused,
+    RefusedRows,
+    json_column,
+    loosened,
+    members_of,
+)
+from headrace.formats.transforms.struct_objects import (
     NO_OBJECT,
     Objects,
+    StructField,
+    StructObjects,
     column_of_part,
     is_json,
     opened,
     refuse_objects,
+    typed_column,
     with_column,
 )
-from headrace.formats.transforms.refused_rows import Refused, RefusedRows
-from headrace.formats.transforms.struct_objects import StructField, StructObjects, typed_column
 from headrace.options.choices import JsonFormat
 from headrace.options.transforms.chain import (
     ExtractField,

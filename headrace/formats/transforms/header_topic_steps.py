@@ -1,10 +1,7 @@
-"""Steps that change headers, and those that change the topic.
+"""Steps that change headers (insert, drop, copy and move fields), and those that change the topic.
 
-Steps that change headers: insert, drop, and copy or move fields into them.
-
-A header's value is bytes here: what Connect's SimpleHeaderConverter writes of it.
-
-Steps that change the topic: by a regular expression, or by the record's time.
+A header's value is bytes here: what Connect's SimpleHeaderConverter writes of it. The topic is changed by a
+regular expression, or by the record's time.
 """
 
 import re
@@ -19,11 +16,9 @@ import pyarrow as pa
 from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.transforms import java_values
-from headrace.formats.transforms.json_objects import loosened
-from headrace.formats.transforms.opening import opened, with_column
-from headrace.formats.transforms.refused_rows import RefusedRows
-from headrace.formats.transforms.struct_objects import StructObjects
+from headrace.formats.transforms import step_values
+from headrace.formats.transforms.step_values import RefusedRows, loosened
+from headrace.formats.transforms.struct_objects import StructObjects, opened, with_column
 from headrace.model.columns import Column, Headers
 from headrace.options.transforms.chain import (
     DropHeaders,
@@ -32,7 +27,7 @@ from headrace.options.transforms.chain import (
     RegexRouter,
     TimestampRouter,
 )
-from headrace.options.transforms.routing import replaced
+from headrace.options.transforms.read_chain import replaced
 
 NONE: Headers = ()
 _MOMENTS: Final[tuple[Callable[[Any], bool], ...]] = (
@@ -111,7 +106,7 @@ def header_bytes(column: ConvertedColumn) -> list[bytes | None]:
     """
     kind = column.arrow().type if isinstance(column, TypedColumn) and column.has_array else None
     if kind is not None and any(is_kind(kind) for is_kind in _MOMENTS):
-        day_ms = java_values.DAY_MS if pa.types.is_date32(kind) else 1
+        day_ms = step_values.DAY_MS if pa.types.is_date32(kind) else 1
         numbers = column.arrow().cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32()).to_pylist()
         return [None if each is None else time_text(each * day_ms).encode() for each in numbers]
     texts: Column = column.texts()

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headrace.formats.transforms.json_objects import Members, members_of
-from headrace.formats.transforms.refused_rows import Refused
+from headrace.formats.transforms.step_values import Members, Refused, members_of
 
 # The values of a chunk stay in a core's cache; a shape is not worth its classes for fewer rows.
 _CHUNK: Final = 256

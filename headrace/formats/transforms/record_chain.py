@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, RecordFault
-from headrace.formats.converters.plain_columns import PlainColumn
-from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
 from headrace.formats.transforms.change_event_steps import by_logical_table_router, extract_new_record_state
 from headrace.formats.transforms.field_steps import (
     extract_field,
@@ -33,7 +32,7 @@ from headrace.formats.transforms.header_topic_steps import (
     regex_router,
     timestamp_router,
 )
-from headrace.formats.transforms.refused_rows import RefusedRows
+from headrace.formats.transforms.step_values import RefusedRows
 from headrace.formats.transforms.time_steps import field_time, wall_clock
 from headrace.formats.transforms.timestamp_steps import convert_time
 from headrace.formats.transforms.value_steps import cast, mask_field

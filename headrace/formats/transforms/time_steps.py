@@ -10,12 +10,10 @@ import pyarrow as pa
 from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.transforms import java_values
+from headrace.formats.transforms import step_values
 from headrace.formats.transforms.header_topic_steps import headers_of, with_headers
-from headrace.formats.transforms.json_objects import Members, members_of, value_of
-from headrace.formats.transforms.opening import column_of_part
-from headrace.formats.transforms.refused_rows import Refused, RefusedRows
-from headrace.formats.transforms.struct_objects import StructObjects
+from headrace.formats.transforms.step_values import Members, Refused, RefusedRows, members_of, value_of
+from headrace.formats.transforms.struct_objects import StructObjects, column_of_part
 from headrace.names.date_pattern import DatePattern
 from headrace.options.transforms.chain import FieldTime, TimeTarget, WallClock
 
@@ -158,7 +156,7 @@ def time_reader(kind: Any) -> Callable[[Any], list[Time]] | None:
         ]
     if pa.types.is_date32(kind):
         return lambda array: [
-            None if each is None else each * java_values.DAY_MS for each in array.cast(pa.int32()).to_pylist()
+            None if each is None else each * step_values.DAY_MS for each in array.cast(pa.int32()).to_pylist()
         ]
     if pa.types.is_time32(kind):
         return lambda array: array.cast(pa.int32()).to_pylist()
@@ -199,7 +197,7 @@ def _windowed(moment: int, window_ms: int) -> int:
     if not window_ms:
         return moment
     if window_ms % _HOUR_MS == 0:
-        above = java_values.DAY_MS
+        above = step_values.DAY_MS
     else:
         above = _HOUR_MS if window_ms % _MINUTE_MS == 0 else _MINUTE_MS
     begun = moment // above * above
@@ -247,6 +245,6 @@ def _part_of_day(step: FieldTime, moment: int, zone: ZoneInfo) -> int:
         raise Refused("the time is beyond the year 9999") from None
     days = (local.date() - date(1970, 1, 1)).days
     if step.target is TimeTarget.DATE:
-        return days * java_values.DAY_MS
+        return days * step_values.DAY_MS
     seconds = local.hour * 3600 + local.minute * 60 + local.second
     return seconds * 1000 + local.microsecond // 1000

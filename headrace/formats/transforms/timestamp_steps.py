@@ -9,13 +9,23 @@ import pyarrow as pa
 
 from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.converters.plain_columns import PlainColumn
-from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.transforms import java_values
-from headrace.formats.transforms.json_objects import NULL, JsonObjects, json_column, value_of
-from headrace.formats.transforms.opening import column_of_part, opened, with_column
-from headrace.formats.transforms.refused_rows import Refused, RefusedRows
-from headrace.formats.transforms.struct_objects import StructObjects, typed_column
+from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
+from headrace.formats.transforms import step_values
+from headrace.formats.transforms.step_values import (
+    NULL,
+    JsonObjects,
+    Refused,
+    RefusedRows,
+    json_column,
+    value_of,
+)
+from headrace.formats.transforms.struct_objects import (
+    StructObjects,
+    column_of_part,
+    opened,
+    typed_column,
+    with_column,
+)
 from headrace.formats.transforms.time_steps import Time, time_reader, towards_zero
 from headrace.model.columns import column_of
 from headrace.names.lenient_dates import julian_text, lenient_moment_ms
@@ -193,11 +203,11 @@ def _of_type(step: ConvertTime, moment: int) -> Any:
             unit = step.precision
             return _bounded(towards_zero(moment, -unit) if unit < 0 else moment * unit)
         case TimeTarget.DATE:
-            days = moment // java_values.DAY_MS
+            days = moment // step_values.DAY_MS
             if days not in _DAYS:
                 raise Refused("the day is beyond 32 bits")
             return days
         case TimeTarget.TIME:
-            return moment % java_values.DAY_MS
+            return moment % step_values.DAY_MS
         case _:
             return moment

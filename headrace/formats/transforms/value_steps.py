@@ -13,13 +13,18 @@ from headrace.formats.connect import Default
 from headrace.formats.connect.payloads import PayloadSchema
 from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.converters.plain_columns import PlainColumn
-from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.transforms import java_values
-from headrace.formats.transforms.json_objects import NULL, json_column, value_of
-from headrace.formats.transforms.opening import column_of_part, opened, refuse_objects, with_column
-from headrace.formats.transforms.refused_rows import Refused, RefusedRows
-from headrace.formats.transforms.struct_objects import StructField, StructObjects, typed_column
+from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
+from headrace.formats.transforms import step_values
+from headrace.formats.transforms.step_values import NULL, Refused, RefusedRows, json_column, value_of
+from headrace.formats.transforms.struct_objects import (
+    StructField,
+    StructObjects,
+    column_of_part,
+    opened,
+    refuse_objects,
+    typed_column,
+    with_column,
+)
 from headrace.model.columns import column_of
 from headrace.options.choices import JsonFormat
 from headrace.options.transforms.chain import Cast, CastType, MaskField
@@ -73,7 +78,7 @@ def masked_json(value: Any, replacement: str | None) -> Any:
         case int():
             return int(_decimal(replacement))
         case _:
-            return java_values.floating(replacement)
+            return step_values.floating(replacement)
 
 
 def _decimal(text: str) -> Decimal:
@@ -136,7 +141,7 @@ def _replacement_of(kind: Any, replacement: str, *, is_number: bool) -> Any:
         raise Refused("a field that is neither number nor text cannot have a replacement")
     number = _decimal(replacement)
     if pa.types.is_integer(kind):
-        return java_values.integer(int(number), kind.bit_width)
+        return step_values.integer(int(number), kind.bit_width)
     return float(number) if pa.types.is_floating(kind) else number
 
 
@@ -210,7 +215,7 @@ def cast_json(value: Any, target: CastType) -> Any:
         raise Refused("a list, an object, or a number beyond 64 bits cannot be cast")
     found = cast_value(value, target)
     if target is CastType.FLOAT32 and isinstance(found, float):
-        return msgspec.Raw(_json_float(java_values.text(found, is_single=True)))
+        return msgspec.Raw(_json_float(step_values.text(found, is_single=True)))
     return found
 
 
@@ -221,12 +226,12 @@ def _json_float(text: str) -> bytes:
 def cast_value(value: Any, target: CastType, *, is_single: bool = False) -> Any:
     """A number, flag or text as another type, as Java's classes do it."""
     if target in _BITS:
-        return java_values.integer(value, _BITS[target])
+        return step_values.integer(value, _BITS[target])
     if target in {CastType.FLOAT32, CastType.FLOAT64}:
-        return java_values.floating(value)
+        return step_values.floating(value)
     if target is CastType.BOOLEAN:
-        return java_values.boolean(value)
-    return java_values.text(value, is_single=is_single)
+        return step_values.boolean(value)
+    return step_values.text(value, is_single=is_single)
 
 
 def _cast_array(array: Any, target: CastType, records: ConvertedRecords, refused: RefusedRows) -> Any:
@@ -261,7 +266,7 @@ def _change(kind: Any, target: CastType) -> Change:
         return _base64 if target is CastType.STRING else _refuse_bytes
     if target is CastType.STRING:
         if pa.types.is_date32(kind):
-            return lambda days: time_text(days * java_values.DAY_MS)
+            return lambda days: time_text(days * step_values.DAY_MS)
         if pa.types.is_time32(kind) or (pa.types.is_timestamp(kind) and kind.unit == "ms"):
             return time_text
     is_single = pa.types.is_float32(kind)

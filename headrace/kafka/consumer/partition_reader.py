@@ -10,7 +10,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.kafka.consumer.batch_fetch import NewFetch, PartitionNews, best_fetch
-from headrace.kafka.consumer.reader_events import (
+from headrace.kafka.consumer.message_columns import (
     OFFSET_CODES,
     FaultReason,
     LostOffsets,

@@ -1,6 +1,6 @@
 """The buffer path: a whole batch of rows in one call of librdkafka, without a Python object for each row.
 
-The partition of an object's constant key, asked of librdkafka once instead of for each row.
+The partition of an object's constant key is asked of librdkafka once.
 """
 
 import ctypes

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from headrace.kafka.output_topics import OutputTopic, OutputTopics
+from headrace.kafka.data_topics import OutputTopic, OutputTopics
 from headrace.model.errors import AccessDenied, InvalidObject, TopicMissing, Unavailable
 from headrace.options.settings import KafkaSettings
 
@@ -19,7 +19,7 @@ _PATIENCE_SECONDS: Final = 30.0
 
 
 class TopicLookup(Protocol):
-    """Who knows the topics: `headrace.kafka.output_topics.OutputTopics`."""
+    """Who knows the topics: `headrace.kafka.data_topics.OutputTopics`."""
 
     def get(self, name: str, /) -> OutputTopic:
         """The topic; TopicMissing, Unavailable or AccessDenied. May block."""

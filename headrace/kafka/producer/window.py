@@ -2,11 +2,8 @@
 
 A batch that is full and has to wait, because as many requests as allowed are under way, makes librdkafka's
 thread look at its socket again and again without a pause: where the broker is the slower one, that was a
-quarter of our CPU. So what goes to one partition waits on our side instead.
-
-What a producer knows of the topics it writes to.
-
-librdkafka's properties for a slot's producer: ours under what the configuration says.
+quarter of our CPU. So what goes to one partition waits on our side instead. A slot's producer has its
+properties and what it knows of topics from here, too.
 """
 
 import time

@@ -1,8 +1,8 @@
 """The options, declared once: parsing, error texts, `docs/options.md` and the REST interface come from here.
 
 `connection` holds what Headrace is and talks to, `reading` how objects are found and read, `records` what
-becomes of them, `restore` what an archive is, `transform` what is done to each record, `sink` what a sink
-writes; `foreign` the names of other tools that are accepted without a meaning.
+becomes of them, `schema` where their schemas are, `restore` what an archive is, `named` transforms and
+routes, `sink` what a sink writes; `foreign` the names of other tools that are accepted without a meaning.
 """
 
 from types import ModuleType
@@ -12,13 +12,12 @@ from headrace.options.declarations import (
     connection_options,
     format_options,
     layout_options,
+    named_options,
     reading_options,
     record_options,
     restore_options,
-    route_options,
-    sidecar_options,
+    schema_options,
     sink_options,
-    transform_options,
 )
 from headrace.options.declarations.option import Family, Option
 
@@ -31,17 +30,18 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(connection_options),
     *_declared(reading_options),
     *_declared(record_options),
+    *_declared(schema_options),
     *_declared(format_options),
     *_declared(restore_options),
-    *_declared(transform_options),
+    *_declared(named_options),
     *_declared(sink_options),
     *_declared(layout_options),
-    *_declared(sidecar_options),
+    *_declared(layout_options),
 )
 FAMILIES: Final[tuple[Family, ...]] = (
     *connection_options.FAMILIES,
-    *transform_options.FAMILIES,
-    *route_options.FAMILIES,
+    *named_options.FAMILIES,
+    *named_options.ROUTE_FAMILIES,
 )
 BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}
 CANONICAL: Final[dict[str, str]] = {

@@ -5,8 +5,8 @@ from typing import Final
 
 from headrace.options.choices import ExactlyOnce, Partitioner, TracesExporter
 from headrace.options.declarations.option import Family, Group, option, optional, required
-from headrace.options.direction_forms import CONNECTOR
 from headrace.options.value_types import LISTEN, SERVERS, TEXT, TOPIC, URL, choice, integer, matching
+from headrace.options.vendor import CONNECTOR
 
 # Names and ids end up in transactional ids, group and topic names, and as a folder.
 _WORD: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]"

@@ -1,7 +1,4 @@
-"""One option: its name and everything that is said about it, once.
-
-Names of other tools that are accepted without a meaning here, and names that are close to ours.
-"""
+"""One option: its name and everything that is said about it, once; names of other tools are accepted."""
 
 from dataclasses import dataclass
 from enum import StrEnum

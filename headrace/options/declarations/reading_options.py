@@ -3,7 +3,7 @@
 from headrace.options.aws_forms import PROVIDER, PROXY_URL
 from headrace.options.choices import PollListing
 from headrace.options.declarations.option import Group, option, optional, required
-from headrace.options.source_forms import POST_ACTION_FORM
+from headrace.options.record_forms import POST_ACTION_FORM
 from headrace.options.value_types import (
     BOOLEAN,
     BUCKETS,

@@ -2,7 +2,7 @@
 
 from headrace.options.choices import InputLayout, RestorePartition, RestoreSidecars, RestoreTombstones
 from headrace.options.declarations.option import Group, option, optional
-from headrace.options.restoring import CsvEncoding, Enveloped, Form, TimestampFrom
+from headrace.options.record_sources import CsvEncoding, Enveloped, Form, TimestampFrom
 from headrace.options.value_types import BOOLEAN, CHARACTERS, GLOBS, TEXT, TOPIC_MAP, choice, integer
 
 LAYOUT = option(

@@ -1,7 +1,7 @@
 """The options of a sink alone: which topics, and what their records become in the bucket."""
 
-from headrace.options.converter_forms import HEADER_CONVERTER
 from headrace.options.declarations.option import Group, option, optional
+from headrace.options.record_forms import HEADER_CONVERTER
 from headrace.options.sink_forms import (
     ACL,
     CUSTOMER_ALGORITHM,

@@ -1,6 +1,6 @@
 """The options of one transform or predicate, under its alias, read one by one; every problem is noted.
 
-Paths of fields in Kafka's second syntax: names with dots between, in backticks where they hold dots.
+Paths of fields have Kafka's second syntax: names with dots between, in backticks where they hold dots.
 """
 
 from collections.abc import Callable, Collection, Mapping

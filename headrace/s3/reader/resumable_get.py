@@ -1,7 +1,4 @@
-"""One GET of an object's bytes, whose cut connections are resumed by range.
-
-The limit on bytes a second (`max.bytes.per.second`).
-"""
+"""One GET of an object's bytes, whose cut connections are resumed by range, within `max.bytes.per.second`."""
 
 import threading
 import time
@@ -16,8 +13,8 @@ from urllib3.exceptions import HTTPError
 
 from headrace.model.errors import ObjectForbidden, ObjectSuperseded, SourceUnavailable
 from headrace.model.objects import S3Object
-from headrace.s3.endpoint import Body, GetAnswer
-from headrace.s3.errors import translate_s3
+from headrace.s3.client import translate_s3
+from headrace.s3.connections import Body, GetAnswer
 from headrace.s3.s3_calls import S3Calls
 
 

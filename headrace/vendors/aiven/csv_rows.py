@@ -1,6 +1,6 @@
-"""Lines of Aiven's csv: no quotes, fields in configured order, joined by newlines without one at the end.
+"""Rows of Aiven's csv, read and written: fields in configured order, no quotes, base64 around what is binary.
 
-Records as rows of Aiven's csv: fields in configured order, no quotes, base64 around what is binary.
+Lines are joined by newlines without one at the end.
 """
 
 import base64
@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords
+from headrace.formats.encoding.encoder import Pieces, decimal_texts, filled, joined, text_of
 from headrace.formats.encoding.json_members import base64_texts
-from headrace.formats.encoding.row_texts import Pieces, decimal_texts, filled, joined, text_of
 from headrace.formats.encodings import from_base64, nulled_where_empty, numbers
 from headrace.formats.record_columns import NO_OFFSET, Faults, RecordColumns, RowUnfit
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, Numbers, null_column
-from headrace.options.restoring import CsvEncoding, Form, RestoreOptions
+from headrace.options.record_sources import CsvEncoding, Form, RestoreOptions
 from headrace.options.sink_settings import OutputField, OutputSettings
 from headrace.vendors.aiven.written_rows import csv_headers, known_texts
-from headrace.vendors.own_place import ANYWHERE, OwnPlace
+from headrace.vendors.archive_rows import ANYWHERE, OwnPlace
 
 Mask = npt.NDArray[np.bool_]
 

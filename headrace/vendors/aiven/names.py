@@ -1,6 +1,7 @@
-"""Keys of Aiven's sink: its default and prefix regimes by pattern, its templates by the template."""
+"""Keys of Aiven's sink, by its two regimes and its template, and its names as templates of ours."""
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from headrace.names import KeyTemplate
@@ -15,7 +16,8 @@ from headrace.names.archive_names import (
     read_partition,
     without_prefix,
 )
-from headrace.options.restoring import NameOptions
+from headrace.options.record_sources import NameOptions
+from headrace.options.vendor_translation import Translation
 
 # What `format.output.fields` may name.
 FIELDS: Final = frozenset({"key", "value", "offset", "timestamp", "headers"})
@@ -112,3 +114,178 @@ class TemplateNames:
             stem=key,
             inexact=tuple(inexact),
         )
+
+
+_VARIABLE: Final = re.compile(r"\{\{\s*(\w+)\s*(?::\s*(\w+)\s*=\s*(\w+)\s*)?\}\}")
+_UNITS: Final = {"yyyy": "yyyy", "YYYY": "yyyy", "MM": "MM", "dd": "dd", "HH": "HH"}
+_PADDED: Final = frozenset({"partition", "start_offset"})
+_IN_TEMPLATES: Final = ("topic", "partition", "start_offset", "timestamp", "key")
+_IN_PREFIXES: Final = ("topic", "partition", "start_offset", "timestamp", "utc_date", "local_date")
+_CHANGELOG: Final = frozenset({"topic", "partition", "start_offset"})
+_REFUSED_START: Final = ".well-known/acme-challenge"
+_DEFAULT: Final = "{{topic}}-{{partition}}-{{start_offset}}"
+_BEHIND_PREFIX: Final = "{{topic}}-{{partition}}-{{start_offset:padding=20}}"
+_TEMPLATE: Final = "file.name.template"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTemplate:
+    """A template in our words, and the names of its variables."""
+
+    text: str
+    variables: frozenset[str]
+
+    @property
+    def has_time(self) -> bool:
+        """Whether it shows times."""
+        return "timestamp" in self.variables
+
+    @property
+    def is_of_keys(self) -> bool:
+        """Whether a later object of a key replaces the earlier one."""
+        return "key" in self.variables and "start_offset" not in self.variables
+
+
+class _InvalidTemplate(ValueError):
+    """The template is not one of Aiven's; the message is its problem."""
+
+
+def translate_names(given: Translation, extension: str, compression_suffix: str) -> None:
+    """Write names, their times, and what closes objects with them.
+
+    `extension` is after default names, `compression_suffix` after those with a prefix; a template has
+    its own.
+    """
+    given.own("file.name.values", "plain")
+    prefix = next((name for name in ("aws.s3.prefix", "aws_s3_prefix") if given.is_given(name)), None)
+    for name in ("aws.s3.prefix", "aws_s3_prefix"):
+        given.exact_text(name)
+    try:
+        template = _read(given.text(_TEMPLATE), _IN_TEMPLATES) if given.is_given(_TEMPLATE) else None
+        if template is not None:
+            _check_regime(template)
+    except _InvalidTemplate as problem:
+        given.refuse(_TEMPLATE, str(problem))
+        return
+    if prefix is not None:
+        _behind_prefix(given, prefix, template, compression_suffix)
+    elif template is not None:
+        _by_template(given, template)
+    else:
+        given.own(_TEMPLATE, _DEFAULT + extension)
+    if prefix is None:
+        given.exact_text("timestamp.source")
+        given.exact_text("timestamp.timezone")
+
+
+def max_records(given: Translation) -> int:
+    """How many records an object takes, 0 for any number; names of keys alone take one."""
+    records = given.integer("file.max.records", 0, low=0, high=2**31 - 1)
+    try:
+        is_of_keys = given.is_given(_TEMPLATE) and _read(given.text(_TEMPLATE), _IN_TEMPLATES).is_of_keys
+    except _InvalidTemplate:
+        return records
+    if is_of_keys and records > 1:
+        given.refuse(
+            "file.max.records",
+            f"must be 0 or 1 with {_TEMPLATE}={given.text(_TEMPLATE)}, whose objects have one record",
+        )
+    return 0 if is_of_keys else records
+
+
+def _read(text: str, allowed: tuple[str, ...]) -> ReadTemplate:
+    variables = set()
+
+    def ours(found: re.Match[str]) -> str:
+        name, parameter, value = found.groups()
+        if name not in allowed:
+            raise _InvalidTemplate(f"has {{{{{name}}}}}, which is not one of {', '.join(allowed)}")
+        variables.add(name)
+        if name == "timestamp":
+            if parameter != "unit" or value not in _UNITS:
+                raise _InvalidTemplate(
+                    "has {{timestamp}} without a unit: write {{timestamp:unit=yyyy}}, MM, dd or HH"
+                )
+            return f"{{{{timestamp:unit={_UNITS[value]}}}}}"
+        if parameter is None:
+            return f"{{{{{name}}}}}"
+        if name not in _PADDED or parameter != "padding" or value not in ("true", "false"):
+            raise _InvalidTemplate(
+                f"has {{{{{name}:{parameter}={value}}}}}: partition and start_offset take padding=true or "
+                "false, other variables nothing"
+            )
+        return f"{{{{{name}:padding=true}}}}" if value == "true" else f"{{{{{name}}}}}"
+
+    return ReadTemplate(text=_VARIABLE.sub(ours, text), variables=frozenset(variables))
+
+
+def _check_regime(template: ReadTemplate) -> None:
+    """Raise where Aiven's sink has no grouping for these variables."""
+    if template.text.startswith(_REFUSED_START):
+        raise _InvalidTemplate(f"begins with {_REFUSED_START}, which Aiven's sink refuses")
+    variables = template.variables
+    grouped = variables - {"timestamp", "key"}
+    if "start_offset" not in variables and "key" in variables and not template.has_time:
+        return
+    if not grouped >= _CHANGELOG:
+        raise _InvalidTemplate(
+            "has variables by which Aiven's sink does not group: write topic, partition and start_offset, "
+            "with key or timestamp or both, or key with topic or partition or neither"
+        )
+
+
+def _by_template(given: Translation, template: ReadTemplate) -> None:
+    text, source = template.text, _source(given, "file.name.timestamp.source")
+    if template.has_time:
+        given.own("file.name.timestamp.source", source, by="file.name.timestamp.source")
+        if source != "wallclock" and "key" not in template.variables:
+            given.own("rotate.together", "first")
+            if max_records(given):
+                # There a record of another hour than the one before it begins an object of its own offset.
+                given.own("rotate.on.group.change", "true")
+            else:
+                text = text.replace("{{start_offset", "{{batch_offset")
+    given.own(_TEMPLATE, text, by=_TEMPLATE)
+    given.rename("file.name.timestamp.timezone", "file.name.timestamp.timezone")
+
+
+def _behind_prefix(given: Translation, prefix: str, template: ReadTemplate | None, suffix: str) -> None:
+    if template is not None and template.variables - _CHANGELOG:
+        given.refuse(
+            _TEMPLATE,
+            f"groups records by key or time while {prefix} names their objects, which would overwrite one "
+            "another; keep one of the two",
+        )
+    try:
+        read = _read(given.exact_text(prefix), _IN_PREFIXES)
+    except _InvalidTemplate as problem:
+        given.refuse(prefix, str(problem))
+        return
+    behind = _BEHIND_PREFIX + suffix
+    if read.variables:
+        given.own(_TEMPLATE, read.text + behind, by=prefix)
+    else:
+        given.own("aws.s3.prefix", read.text, by=prefix)
+        given.own(_TEMPLATE, behind)
+    source = _source(given, "timestamp.source")
+    if read.has_time:
+        given.own(
+            "file.name.timestamp.source", "first" if source == "event" else source, by="timestamp.source"
+        )
+    given.rename("timestamp.timezone", "file.name.timestamp.timezone")
+    given.text("file.name.timestamp.source")
+    given.text("file.name.timestamp.timezone")
+
+
+def _source(given: Translation, option: str) -> str:
+    """Where times in names come from, in our words."""
+    text = given.text(option, "WALLCLOCK")
+    kind, _, path = text.partition(":")
+    match kind.strip().upper():
+        case "WALLCLOCK" | "EVENT" if not path:
+            return kind.strip().lower()
+        case "SIMPLE_DATA" if path and not path.startswith("."):
+            return f"value:{path}"
+        case _:
+            given.refuse(option, "expected WALLCLOCK, EVENT, or SIMPLE_DATA: with the path of a field")
+            return "wallclock"

@@ -9,7 +9,7 @@ from typing import Final
 from headrace.names.archive_names import LayoutName
 from headrace.options.vendor import Fate, Vendor, VendorOption
 from headrace.options.vendor_translation import Translation
-from headrace.vendors.aiven.translated_names import max_records, translate_names
+from headrace.vendors.aiven.names import max_records, translate_names
 from headrace.vendors.connect.options import CONNECT_OPTIONS, translate_connect
 
 # -- The options of Aiven's S3 sink, and what becomes of each ------------------------------------------------

@@ -1,17 +1,42 @@
-"""Parts of rows as Aiven's sink writes them: what `csv_rows` and `json_rows` read."""
+"""Records as Aiven's sink writes them, as JSON, Avro and Parquet: configured fields, or one bare."""
 
 import base64
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.formats.avro_schema import parse_schema
+from headrace.formats.connect import ConnectSchema, Type, plain
+from headrace.formats.connect.arrow_types import schema_of_arrow
+from headrace.formats.connect.avro_text import (
+    AIVEN_AVRO,
+    AIVEN_PARQUET,
+    Tree,
+    aiven_record,
+    avro_text,
+    printed,
+)
+from headrace.formats.connect.json_text import connect_json
+from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
+from headrace.formats.connect.payloads import as_connect, with_defaults
+from headrace.formats.connect.to_avro import avro_tree
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, header_json
+from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
+from headrace.formats.encoding.encoder import Pieces, binary, decimal_texts, joined, text_of
+from headrace.formats.encoding.json_members import NULL, base64_texts, copied, quoted
+from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array
+from headrace.formats.encoding.row_schema import PartSchema, RowSchema
+from headrace.formats.encoding.text_encoder import TextBlocks, steps
 from headrace.formats.encodings import CYCLE_MS, CYCLE_YEARS
 from headrace.formats.record_columns import RowUnfit
 from headrace.model.columns import NO_TIMESTAMP, Headers, Numbers
+from headrace.options.sink_settings import ConverterKind, OutputField, OutputSettings
 
 MEMBERS: Final = ("headers", "offset", "value", "key", "timestamp")
 """The members of its JSON in their order, which is that of a Java hash table of these names."""
@@ -96,3 +121,206 @@ def unfit_headers(rows: Sequence[Headers]) -> list[int]:
     """The rows with a header that csv cannot hold."""
     bad = [any(value is None for _, value in headers) for headers in rows]
     return np.flatnonzero(np.array(bad, np.bool_)).tolist() if bad else []
+
+
+_HEADER_TEXTS: Final[dict[ConverterKind, HeaderText]] = {
+    ConverterKind.BYTES: base64_json,
+    ConverterKind.STRING: text_json,
+    ConverterKind.JSON: bytes.decode,
+}
+
+
+class AivenJsonRows:
+    """Writes the rows of one object, each with `ending` after it."""
+
+    def __init__(self, output: OutputSettings, ending: bytes) -> None:
+        self._fields = output.fields if not output.envelope else _in_order(output.fields)
+        self._has_envelope = output.envelope
+        self._ending = ending
+        kind = output.rows.headers
+        header = _HEADER_TEXTS[kind] if kind in _HEADER_TEXTS else header_json(kind)
+        self._headers = partial(json_headers, text=header)
+
+    def text(self, records: ConvertedRecords) -> bytes:
+        """The rows of these records, one after the other."""
+        pieces: Pieces = []
+        for field in self._fields:
+            before = b"," if pieces else b"{"
+            label = before + b'"' + field.encode() + b'":' if self._has_envelope else b""
+            pieces += [label, *self._pieces(field, records)]
+        end = b"}" if self._has_envelope else b""
+        return text_of(joined([*pieces, end + self._ending], len(records)))
+
+    def _pieces(self, field: OutputField, records: ConvertedRecords) -> Pieces:
+        kafka = records.records
+        match field:
+            case OutputField.KEY:
+                return value_pieces(records.key)
+            case OutputField.VALUE:
+                return value_pieces(records.value)
+            case OutputField.OFFSET:
+                return [decimal_texts(kafka.offsets)]
+            case OutputField.TIMESTAMP:
+                times = binary(iso_instants(kafka.timestamps_ms))
+                return [pc.fill_null(joined([b'"', times, b'"'], len(kafka)), NULL)]
+            case _:
+                if kafka.headers is None:
+                    return [b"[]"]
+                return [pa.array(known_texts(list(kafka.headers), self._headers), pa.binary())]
+
+
+def value_pieces(column: ConvertedColumn) -> Pieces:
+    """Each key or value as JSON: bytes as base64, text as a string, JSON as it is, typed ones by schema."""
+    if column.form is Form.TYPED and column.has_array and column.connect is not None:
+        return [binary(connect_json(column.arrow(), column.connect))]
+    texts = column.texts()
+    if column.form is Form.TEXT:
+        return quoted(texts)
+    if column.form is not Form.BYTES:
+        return [copied(texts)]
+    encoded: Any = joined([b'"', base64_texts(texts), b'"'], len(texts))
+    return [pc.fill_null(encoded, NULL)]
+
+
+def _in_order(fields: tuple[OutputField, ...]) -> tuple[OutputField, ...]:
+    return tuple(OutputField(name) for name in MEMBERS if name in fields)
+
+
+_PLAIN: Final = {
+    Form.BYTES: plain(Type.BYTES, optional=True),
+    Form.TEXT: plain(Type.STRING, optional=True),
+    Form.JSON: plain(Type.STRING, optional=True),
+}
+_BYTES_HEADERS: Final = pa.map_(pa.string(), pa.binary())
+_TEXT_HEADERS: Final = pa.map_(pa.string(), pa.string())
+
+
+class AivenColumns:
+    """The tree of a row's Avro schema, and an array for each of its fields; for `is_bare` ones, one of all.
+
+    Headers are always there, and empty where a record has none: the sink itself leaves them out of an object
+    whose first record has none, and so loses those of the others.
+    """
+
+    def __init__(self, output: OutputSettings, schema: RowSchema, namespace: str) -> None:
+        self._fields = output.fields
+        self._parts = {OutputField.KEY: schema.key, OutputField.VALUE: schema.value}
+        self._has_bytes = output.rows.headers is ConverterKind.BYTES
+        self._schemas = {
+            field: connect_schema(part) for field, part in self._parts.items() if part is not None
+        }
+        trees = [(str(field), self._tree(field)) for field in output.fields]
+        only = trees[0][1]
+        self.is_bare = not output.envelope and isinstance(only, dict) and only.get("type") == "record"
+        self.tree: Tree = only if self.is_bare else aiven_record(trees, namespace)
+
+    def arrays(self, records: ConvertedRecords) -> list[Any]:
+        """The values of each field."""
+        return [self._array(field, records) for field in self._fields]
+
+    def _tree(self, field: OutputField) -> Tree:
+        if field in self._schemas:
+            return avro_tree(self._schemas[field])
+        if field is OutputField.HEADERS:
+            return {"type": "map", "values": ["null", "bytes" if self._has_bytes else "string"]}
+        return "long"
+
+    def _array(self, field: OutputField, records: ConvertedRecords) -> Any:
+        kafka = records.records
+        match field:
+            case OutputField.KEY:
+                return self._part(field, records.key)
+            case OutputField.VALUE:
+                return self._part(field, records.value)
+            case OutputField.OFFSET:
+                return pa.array(kafka.offsets, pa.int64())
+            case OutputField.TIMESTAMP:
+                return pa.array(np.maximum(kafka.timestamps_ms, NO_TIMESTAMP), pa.int64())
+            case _:
+                return self._headers([()] * len(kafka) if kafka.headers is None else kafka.headers)
+
+    def _part(self, field: OutputField, column: ConvertedColumn) -> Any:
+        part = self._parts[field]
+        assert part is not None, "the schema is that of an object with this part"
+        schema = self._schemas[field]
+        return with_defaults(as_connect(part_array(column, part), schema), schema)
+
+    def _headers(self, headers: Sequence[Headers]) -> Any:
+        flat = [header for each in headers for header in each]
+        ends = np.cumsum(np.fromiter((len(each) for each in headers), np.int64, len(headers)))
+        values = pa.array([value for _, value in flat], pa.binary())
+        kind = _BYTES_HEADERS if self._has_bytes else _TEXT_HEADERS
+        return pa.MapArray.from_arrays(
+            pa.array(np.append(0, ends), pa.int32()),
+            pa.array([name for name, _ in flat], pa.string()),
+            values if self._has_bytes else values.cast(pa.string()),
+            type=kind,
+        )
+
+
+def connect_schema(part: PartSchema) -> ConnectSchema:
+    """The schema that Kafka Connect's converter gives to keys or values; one that is inferred elsewhere."""
+    if part.schema is None:
+        return _PLAIN[part.form]
+    return part.schema.connect or schema_of_arrow(part.schema.arrow)
+
+
+# -- Objects in Aiven's Avro and Parquet ---------------------------------------------------------------------
+
+
+class AivenAvroEncoder:
+    """One object container file with a codec inside, and the whole compressed again."""
+
+    def __init__(self, output: OutputSettings, schema: RowSchema) -> None:
+        self._columns = AivenColumns(output, schema, AIVEN_AVRO)
+        self._node = parse_schema(avro_text(self._columns.tree))
+        inside = replace(output, compression=output.rows.avro_codec, compression_level=None)
+        self._blocks = AvroBlocks(inside, printed(self._columns.tree))
+        self._around = TextBlocks(output)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held in memory."""
+        return self._blocks.buffered + self._around.buffered
+
+    def add(self, records: ConvertedRecords) -> None:
+        """Appends the data of records."""
+        for part in steps(records):
+            self._blocks.append(text_of(self._data(part)), len(part))
+        self._around.append(self._blocks.drain(end_block=False))
+
+    def drain(self, *, end_block: bool = False) -> bytes:
+        """The compressed blocks that are closed."""
+        if end_block:
+            self._around.append(self._blocks.drain(end_block=True))
+        return self._around.drain(end_block=end_block)
+
+    @property
+    def content(self) -> str:
+        """The digest of what the object says."""
+        return self._blocks.content
+
+    def finish(self) -> bytes:
+        """The rest of the object."""
+        return self.drain(end_block=True)
+
+    def _data(self, records: ConvertedRecords) -> Any:
+        arrays = self._columns.arrays(records)
+        if self._columns.is_bare:
+            return encoded(arrays[0], self._node)
+        below = [encoded(array, node) for array, (_, node) in zip(arrays, self._node.fields, strict=True)]
+        return joined(below, len(records))
+
+
+def aiven_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:
+    """The encoder of one Parquet file."""
+    columns = AivenColumns(output, schema, AIVEN_PARQUET)
+    file = parquet_schema(columns.tree)
+
+    def arrays(records: ConvertedRecords) -> list[Any]:
+        found = columns.arrays(records)
+        if columns.is_bare:
+            found = found[0].flatten()
+        return [as_parquet(array, field) for array, field in zip(found, file, strict=True)]
+
+    return ParquetTables(output, file, arrays, WRITER_OPTIONS)

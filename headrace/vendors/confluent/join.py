@@ -1,6 +1,6 @@
 """Batches of a value object joined, row by row, with those of its key and header objects.
 
-Rows of Confluent's side objects: keys and headers, one row for each row of the value object.
+A side object has one row for each row of the value object.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,12 +10,20 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headrace.formats.arrow_members import as_column, headers_column, member, structs_of
-from headrace.formats.json_members import NULL, as_bytes, decoded_rows, with_nulls
 from headrace.formats.record_columns import Faults, RecordColumns, ToJson
+from headrace.formats.row_members import (
+    NULL,
+    as_bytes,
+    as_column,
+    decoded_rows,
+    headers_column,
+    member,
+    structs_of,
+    with_nulls,
+)
 from headrace.model.columns import Column, Headers, column_of, null_column
-from headrace.options.restoring import RestoreOptions
-from headrace.vendors.row_lines import header_rows
+from headrace.options.record_sources import RestoreOptions
+from headrace.vendors.archive_rows import header_rows
 
 
 class RowsDiffer(ValueError):

@@ -4,11 +4,10 @@ import re
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.direction_forms import CONFLUENT_SOURCE, SOURCE_CLASS
-from headrace.options.vendor import Fate, Vendor, VendorOption, option_row
+from headrace.options.vendor import CONFLUENT_SOURCE, SOURCE_CLASS, Fate, Vendor, VendorOption, option_row
 from headrace.options.vendor_translation import Translation
-from headrace.vendors.confluent.options import CONFLUENT_OPTIONS
-from headrace.vendors.confluent.storage import (
+from headrace.vendors.confluent.options import (
+    CONFLUENT_OPTIONS,
     FORMATS,
     class_of,
     translate_calls,
@@ -16,7 +15,7 @@ from headrace.vendors.confluent.storage import (
     translate_endpoint,
     translate_proxy,
 )
-from headrace.vendors.connect.source_options import (
+from headrace.vendors.connect.options import (
     ONE_BUCKET,
     SOURCE_CONNECT_OPTIONS,
     translate_source_converters,

@@ -9,8 +9,13 @@ from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern
 from headrace.options.vendor import Vendor
 from headrace.options.vendor_translation import Translation
-from headrace.vendors.confluent.options import CONFLUENT_OPTIONS
-from headrace.vendors.confluent.storage import FORMATS, HEADER_FORMATS, class_of, translate_storage
+from headrace.vendors.confluent.options import (
+    CONFLUENT_OPTIONS,
+    FORMATS,
+    HEADER_FORMATS,
+    class_of,
+    translate_storage,
+)
 from headrace.vendors.connect.options import translate_connect
 
 # -- Confluent's partitioners as a template of names, and its rotation of all objects of a topic-partition ---

@@ -8,16 +8,15 @@ import pyarrow as pa
 
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema
-from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet, parquet_schema
-from headrace.formats.connect.records import lenses_envelope
+from headrace.formats.connect.avro_text import lenses_envelope
+from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
 from headrace.formats.encoding.connect_values import connect_array, connect_schema
-from headrace.formats.encoding.encoder import ObjectEncoder
+from headrace.formats.encoding.encoder import ObjectEncoder, joined, text_of
 from headrace.formats.encoding.parquet_encoder import ParquetTables
 from headrace.formats.encoding.row_schema import RowSchema, header_array
-from headrace.formats.encoding.row_texts import joined, text_of
 from headrace.formats.encoding.text_encoder import steps
 from headrace.model.columns import NO_TIMESTAMP, KafkaRecords
 from headrace.options.sink_settings import OutputField, OutputFormat, OutputSettings

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.direction_forms import LENSES_SOURCE, SOURCE_CLASS
-from headrace.options.vendor import Fate, Vendor, VendorOption, option_row
+from headrace.options.vendor import LENSES_SOURCE, SOURCE_CLASS, Fate, Vendor, VendorOption, option_row
 from headrace.options.vendor_translation import Translation
-from headrace.vendors.connect.source_options import (
+from headrace.vendors.connect.options import (
     ONE_BUCKET,
     SOURCE_CONNECT_OPTIONS,
     translate_source_converters,

@@ -1,9 +1,4 @@
-"""Rows of Quix Streams' file sink: JSON lines of timestamp, key and value; Parquet of flattened values.
-
-Records as Quix's lines of JSON: time, key and value.
-
-Records as Quix's Parquet: time, key, and the members of the value as columns.
-"""
+"""Rows of Quix Streams' file sink, read and written: JSON lines, and Parquet of flattened values."""
 
 import re
 from typing import Any, Final
@@ -12,8 +7,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headrace.formats.arrow_members import as_column, int_column, json_column, member, structs_of
 from headrace.formats.converted_records import ConvertedRecords
+from headrace.formats.encoding.encoder import decimal_texts, joined, text_of
 from headrace.formats.encoding.parquet_encoder import (
     ParquetTables,
     part_array,
@@ -22,15 +17,22 @@ from headrace.formats.encoding.parquet_encoder import (
     stored_type,
 )
 from headrace.formats.encoding.row_schema import RowSchema
-from headrace.formats.encoding.row_texts import decimal_texts, joined, text_of
 from headrace.formats.encodings import from_base64, numbers
-from headrace.formats.json_members import NULL, as_bytes
 from headrace.formats.record_columns import OWN_MARK, Faults, RecordColumns, RowShape, ToJson
+from headrace.formats.row_members import (
+    NULL,
+    as_bytes,
+    as_column,
+    int_column,
+    json_column,
+    member,
+    structs_of,
+)
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column
-from headrace.options.restoring import Form, RestoreOptions
+from headrace.options.record_sources import Form, RestoreOptions
 from headrace.options.sink_settings import OutputSettings
-from headrace.vendors.aiven.json_lines import value_pieces
-from headrace.vendors.row_lines import RowLines, Wanted
+from headrace.vendors.aiven.written_rows import value_pieces
+from headrace.vendors.archive_rows import RowLines, Wanted
 
 # What the sink writes for a key that is no bytes: the text of an object, and not even the same one twice.
 _DUMP: Final = re.compile(rb"<quixstreams\.[A-Za-z0-9_.]+ object at 0x[0-9a-fA-F]+>")

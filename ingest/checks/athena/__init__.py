@@ -1,15 +1,13 @@
 """External tables of Athena over what a sink writes: columns, partitions, DDL. Pure.
 
-columns     the types of columns, from Arrow's and Avro's schemas and from JSON
-partitions  the directories of a name template as partition columns, with their projection
-files       what of formats and compressions Athena reads, and by which SerDe
-table       a table: its DDL, and the JSON that Glue takes
+table_columns      the types of columns, from Arrow's and Avro's schemas and from JSON
+partition_columns  the directories of a name template as partition columns, with their projection
+table              a table: what Athena reads, by which SerDe, the DDL, and the JSON that Glue takes
 """
 
-from ingest.checks.athena.columns import Column, NotQueryable
-from ingest.checks.athena.files import SampleObject, file_form
-from ingest.checks.athena.partitions import Partitions, partitions_of
-from ingest.checks.athena.table import Table, crawler_input, ddl, table_input
+from ingest.checks.athena.partition_columns import Partitions, partitions_of
+from ingest.checks.athena.table import SampleObject, Table, crawler_input, ddl, file_form, table_input
+from ingest.checks.athena.table_columns import Column, NotQueryable
 
 __all__ = [
     "Column",

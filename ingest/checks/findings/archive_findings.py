@@ -1,14 +1,11 @@
-"""Findings about an archive: whose it is by its keys, and what of its records will not come back.
-
-Findings about what objects hold: whether `input.format` reads them.
-"""
+"""Findings about an archive: whose it is, what will not come back, whether `input.format` reads it."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.formats.content_hints import Content
+from headrace.formats.content_kind import Content
 from headrace.model.text_formatting import counted, printable
 from headrace.names.archive_names import LayoutName, is_index
 from headrace.options.choices import InputFormat

@@ -1,12 +1,8 @@
-"""The bucket's own rules: those that end unfinished uploads, and those that move objects to colder storage.
+"""The bucket's own rules: those that end unfinished uploads, those that move objects. Pure.
 
-The bucket's rules that end unfinished uploads: what they do to a sink's, and ours next to them. Pure.
-
-A sink that is killed leaves uploads that are never completed; their parts cost as objects do, until a rule
-of the bucket's lifecycle ends them. One that is too short ends uploads that are still wanted: those that
-wait for their completion, and those of objects that stay open for long.
-
-The bucket's rules that move objects to colder storage classes: what is asked for, and ours. Pure.
+A sink that is killed leaves uploads that are never completed; their parts cost as objects do, until a rule of
+the bucket's lifecycle ends them. One that is too short ends uploads that are still wanted: those that wait
+for their completion, and those of objects that stay open for long.
 """
 
 import itertools

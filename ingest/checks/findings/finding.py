@@ -1,6 +1,6 @@
-"""A finding: what was looked at, how it is, and what to do about it.
+"""A finding: what was looked at, how it is, and what to do about it; and those about this machine.
 
-Findings about this machine: Java, which Spark needs, and the addresses that `run` listens on.
+Spark needs Java, and `run` listens on addresses.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,18 +1,118 @@
-"""The least IAM policy of a configuration: what `run` calls, and what the commands call next to it. Pure."""
+"""The least IAM policy of a configuration: what `run` calls, and what the commands call next to it. Pure.
 
+Where Kafka is an MSK cluster that the configuration logs in to by IAM, the cluster's actions are among them.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from headrace.formats.inventory_manifest import inventory_folder
+from headrace.model.errors import InvalidConfiguration
 from headrace.model.objects import PostActionKind
+from headrace.model.text_formatting import printable
 from headrace.names.archive_names import LayoutName
 from headrace.options import Settings
-from headrace.options.registry_settings import GlueSettings
+from headrace.options.schema_settings import GlueSettings
 from headrace.options.sink_settings import Encryption, SinkSettings
+from headrace.options.token_logins import IamLogin, token_login
+from headrace.options.transforms.read_chain import known_topics
 from ingest.checks.findings.bucket_lifecycle import Rule, with_our_rule
-from ingest.checks.findings.iam_kafka import cluster_of, run_statements, setup_statements
 
 Statement = dict[str, Any]
+
+_CLUSTER: Final = re.compile(r"arn:aws[a-z-]*:kafka:[a-z0-9-]+:\d{12}:cluster/[^/\s*]+/[^/\s*]+")
+_READ: Final = ("DescribeTopic", "ReadData")
+_WRITE: Final = (*_READ, "WriteData", "DescribeTopicDynamicConfiguration")
+
+
+def cluster_of(settings: Settings, given: str | None) -> str | None:
+    """The ARN of the cluster, with words in capitals for what the configuration does not say.
+
+    None where no client logs in by IAM. InvalidConfiguration for an ARN that is not a cluster's.
+    """
+    login = _login(settings)
+    if given is None:
+        return None if login is None else f"arn:aws:kafka:{login.region}:ACCOUNT:cluster/CLUSTER/UUID"
+    if _CLUSTER.fullmatch(given) is None:
+        raise InvalidConfiguration(
+            f"--cluster-arn {printable(given)!r} is not the ARN of an MSK cluster. "
+            "`aws kafka list-clusters-v2` prints it: arn:aws:kafka:REGION:ACCOUNT:cluster/NAME/UUID."
+        )
+    if login is None:
+        raise InvalidConfiguration(
+            "--cluster-arn is for a cluster with AWS IAM, and no client of this configuration logs in by it. "
+            "Leave it out, or set sasl.mechanism=AWS_MSK_IAM."
+        )
+    return given
+
+
+def _login(settings: Settings) -> IamLogin | None:
+    """The first client's log-in by IAM; with `admin.override.*` and the like not every client has one."""
+    kafka = settings.kafka
+    logins = (token_login(kafka.client(role)) for role in ("producer", "consumer", "admin"))
+    return next((each for each in logins if isinstance(each, IamLogin)), None)
+
+
+def run_statements(settings: Settings, cluster: str) -> list[Statement]:
+    """For `run`: the table of ACLs in docs/security.md in MSK's words."""
+    name, sink = settings.name, settings.sink
+    groups = [settings.identity.group_id, *([] if sink is None else [sink.group_id])]
+    ledger = settings.kafka.ledger_topic
+    found = [
+        _allow("kafkaCluster", ["Connect", "WriteDataIdempotently"], [cluster]),
+        _allow(
+            "kafkaTransactions",
+            ["DescribeTransactionalId", "AlterTransactionalId"],
+            _named(cluster, "transactional-id", [f"{name}-*"]),
+        ),
+        _allow("kafkaGroups", ["DescribeGroup", "AlterGroup"], _named(cluster, "group", groups)),
+        _allow("kafkaLedger", [*_WRITE, "CreateTopic"], _named(cluster, "topic", [ledger])),
+    ]
+    if sink is not None:
+        read = _named(cluster, "topic", list(sink.topics.names) or ["*"])
+        found.append(_allow("kafkaRead", list(_READ), read))
+    if written := _written(settings):
+        creates = ["CreateTopic"] if settings.kafka.topic_creation is not None else []
+        found.append(_allow("kafkaWrite", [*_WRITE, *creates], _named(cluster, "topic", written)))
+    return found
+
+
+def setup_statements(settings: Settings, cluster: str) -> list[Statement]:
+    """For `setup`: to make the topics that the configuration names, and the ledger."""
+    topics = [settings.kafka.ledger_topic, *(each for each in _written(settings) if each != "*")]
+    return [
+        _allow("kafkaConnect", ["Connect"], [cluster]),
+        _allow("kafkaTopics", ["DescribeTopic", "CreateTopic"], _named(cluster, "topic", topics)),
+    ]
+
+
+def _written(settings: Settings) -> list[str]:
+    """The topics that records and dead letters go to; `*` where keys or records name them."""
+    found: dict[str, None] = {}
+    if settings.sink is None:
+        topic = settings.routing.topic
+        topics = frozenset[str]() if topic is None else known_topics(settings.transforms, topic)
+        found |= dict.fromkeys(sorted(topics) or ["*"])
+    if (dead := settings.errors.dead_letter) is not None:
+        found[dead.topic] = None
+    return ["*"] if "*" in found else list(found)
+
+
+def _named(cluster: str, kind: str, names: list[str]) -> list[str]:
+    """The ARNs of topics, groups or transactional ids, which begin as the cluster's does."""
+    return [f"{cluster.replace(':cluster/', f':{kind}/')}/{name}" for name in dict.fromkeys(names)]
+
+
+def _allow(sid: str, actions: list[str], places: list[str]) -> Statement:
+    resource = places[0] if len(places) == 1 else places
+    return {
+        "Sid": sid,
+        "Effect": "Allow",
+        "Action": [f"kafka-cluster:{each}" for each in actions],
+        "Resource": resource,
+    }
+
 
 VERSION: Final = "2012-10-17"
 # Where Lenses' sink keeps an object until its lock says that it is there.
@@ -68,7 +168,7 @@ def _sink_run(settings: Settings, sink: SinkSettings) -> list[Statement]:
     if upload.encryption in {Encryption.KMS, Encryption.KMS_DSSE}:
         key = upload.kms_key_id or ""
         found.append(
-            _allow("key", ["kms:GenerateDataKey", "kms:Decrypt"], key if key.startswith("arn:") else _ANY_KEY)
+            _grant("key", ["kms:GenerateDataKey", "kms:Decrypt"], key if key.startswith("arn:") else _ANY_KEY)
         )
     return [*found, *_glue(sink)]
 
@@ -78,7 +178,7 @@ def _glue(sink: SinkSettings) -> list[Statement]:
     parts = (sink.converters.key, sink.converters.value)
     if not any(isinstance(each.registry, GlueSettings) for each in parts):
         return []
-    return [_allow("schemas", ["glue:GetSchemaVersion"], "*")]
+    return [_grant("schemas", ["glue:GetSchemaVersion"], "*")]
 
 
 def _takeover(settings: Settings, sink: SinkSettings) -> list[Statement]:
@@ -90,8 +190,8 @@ def _takeover(settings: Settings, sink: SinkSettings) -> list[Statement]:
     copies = [f"arn:aws:s3:::{bucket}/{_LENSES_COPIES}*" for bucket in buckets]
     taken = ["s3:GetObject", "s3:GetObjectTagging", "s3:DeleteObject"]
     return [
-        _allow("takeoverLocks", ["s3:GetObject", "s3:PutObject"], _one_or_all(locks)),
-        _allow("takeoverCopies", taken, _one_or_all(copies)),
+        _grant("takeoverLocks", ["s3:GetObject", "s3:PutObject"], _one_or_all(locks)),
+        _grant("takeoverCopies", taken, _one_or_all(copies)),
         _on_objects(settings, "takeoverObjects", "s3:PutObjectTagging"),
     ]
 
@@ -108,7 +208,7 @@ def _source_run(settings: Settings) -> list[Statement]:
     found += [*_inventory(settings), *_glue_writing(settings), *_post_action(settings)]
     if settings.sqs is not None:
         actions = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"]
-        found.append(_allow("queue", [f"sqs:{action}" for action in actions], _queue(settings)))
+        found.append(_grant("queue", [f"sqs:{action}" for action in actions], _queue(settings)))
     return found
 
 
@@ -116,7 +216,7 @@ def _inventory(settings: Settings) -> list[Statement]:
     """The manifests of `initial.inventory` and the files that they name; the first start alone needs them."""
     urls = settings.discovery.initial_inventory
     folders = dict.fromkeys(f"arn:aws:s3:::{inventory_folder(url)}*" for url in urls)
-    return [_allow("inventory", ["s3:GetObject"], _one_or_all(list(folders)))] if folders else []
+    return [_grant("inventory", ["s3:GetObject"], _one_or_all(list(folders)))] if folders else []
 
 
 def _glue_writing(settings: Settings) -> list[Statement]:
@@ -129,7 +229,7 @@ def _glue_writing(settings: Settings) -> list[Statement]:
         actions += ["glue:RegisterSchemaVersion", "glue:CreateSchema"]
     place = f"arn:aws:glue:{glue.where.region}:*"
     return [
-        _allow("schemas", actions, [f"{place}:registry/{glue.registry}", f"{place}:schema/{glue.registry}/*"])
+        _grant("schemas", actions, [f"{place}:registry/{glue.registry}", f"{place}:schema/{glue.registry}/*"])
     ]
 
 
@@ -150,8 +250,8 @@ def _post_action(settings: Settings) -> list[Statement]:
     # What is at the target already is looked at, and without a listing what is not there looks forbidden.
     return [
         _on_objects(settings, "moveFrom", "s3:DeleteObject", "s3:GetObjectTagging"),
-        _allow("moveTo", put, _one_or_all([f"{each}/{prefix}*" for each in targets])),
-        _allow("moveToList", ["s3:ListBucket"], _one_or_all(targets)),
+        _grant("moveTo", put, _one_or_all([f"{each}/{prefix}*" for each in targets])),
+        _grant("moveToList", ["s3:ListBucket"], _one_or_all(targets)),
     ]
 
 
@@ -166,7 +266,7 @@ def _source_setup(settings: Settings) -> list[Statement]:
     actions = ["CreateQueue", "SetQueueAttributes", "GetQueueUrl", "GetQueueAttributes"]
     return [
         _on_bucket(settings, "setup", "s3:GetBucketNotification", "s3:PutBucketNotification"),
-        _allow("queues", [f"sqs:{action}" for action in actions], [queue, f"{queue}-dead-letters"]),
+        _grant("queues", [f"sqs:{action}" for action in actions], [queue, f"{queue}-dead-letters"]),
     ]
 
 
@@ -183,12 +283,12 @@ def _listing(settings: Settings) -> Statement:
 
 def _on_bucket(settings: Settings, sid: str, *actions: str) -> Statement:
     buckets = dict.fromkeys(f"arn:aws:s3:::{each.s3.bucket}" for each in settings.by_place())
-    return _allow(sid, actions, _one_or_all(list(buckets)))
+    return _grant(sid, actions, _one_or_all(list(buckets)))
 
 
 def _on_objects(settings: Settings, sid: str, *actions: str) -> Statement:
     places = [f"arn:aws:s3:::{each.s3.bucket}/{each.s3.prefix}*" for each in settings.by_place()]
-    return _allow(sid, actions, _one_or_all(places))
+    return _grant(sid, actions, _one_or_all(places))
 
 
 def _one_or_all(texts: list[str]) -> str | list[str]:
@@ -202,7 +302,7 @@ def _queue(settings: Settings) -> str:
     return f"arn:aws:sqs:{settings.sqs.region}:{account}:{name}"
 
 
-def _allow(sid: str, actions: Sequence[str], resource: str | list[str]) -> Statement:
+def _grant(sid: str, actions: Sequence[str], resource: str | list[str]) -> Statement:
     return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": resource}
 
 

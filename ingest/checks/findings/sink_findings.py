@@ -1,7 +1,4 @@
-"""Findings about a sink's bucket: whether it takes uploads, and what ends those that stay unfinished.
-
-What a sink would take over from Lenses' locks, as `check` says it. Pure.
-"""
+"""Findings about a sink's bucket: whether it takes uploads, what ends them, what Lenses left. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ from headrace.options.settings import S3Settings
 from headrace.vendors.exactness import ContentFacts, exactness
 from headrace.vendors.key_names import ArchiveNames, layout_of_content, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
-from listeners.failures import translated_errors
+from listeners.discovery_events import translated_errors
 
 _TAGS: Final = ("startOffset", "endOffset", "recordCount")
 

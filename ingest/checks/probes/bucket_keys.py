@@ -1,17 +1,29 @@
-"""The bucket's keys in their order, page by page."""
+"""The bucket read for a person's question: clients, its keys page by page, its inventory's manifests.
+
+Clients block, have little patience and repeat nothing.
+"""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import tenacity
+from botocore import UNSIGNED
+from botocore.config import Config
 
-from headrace.model.errors import SourceUnavailable
+from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
+from headrace.formats.inventory_manifest import InventoryRefused, Manifest
+from headrace.model.errors import HeadraceError, SourceUnavailable
 from headrace.model.objects import ObjectId, S3Object
+from headrace.options import Settings
+from headrace.options.aws_forms import proxy_config
 from headrace.options.settings import S3Settings
-from listeners.failures import translated_errors
+from headrace.s3.inventory_manifests import read_manifests, unread_files
+from headrace.s3.s3_calls import S3Calls
+from ingest.checks.findings.finding import Finding, misconfigured, ok, unusable, warn
+from listeners.discovery_events import translated_errors
 
 _PAGE_KEYS: Final = 1000
 
@@ -89,3 +101,113 @@ def _object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
         last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
         storage_class=entry.get("StorageClass"),
     )
+
+
+_CONNECT_SECONDS: Final = 5
+_READ_SECONDS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsClients:
+    """The bucket's S3 and the queue's SQS (None without `sqs.queue.url`), with the same credentials."""
+
+    s3: Any
+    sqs: Any | None
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.s3.close()
+        if self.sqs is not None:
+            self.sqs.close()
+
+
+def aws_clients(settings: Settings) -> AwsClients:
+    """New clients as the settings describe them. AccessDenied when there are no credentials."""
+    s3, sqs = settings.s3, settings.sqs
+    config = Config(
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=_READ_SECONDS,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        s3={"addressing_style": s3.addressing_style},
+        signature_version=UNSIGNED if is_anonymous(s3.credentials) else None,
+    )
+    credentials = SigningCredentials(s3.credentials, region=s3.region, ca_bundle=s3.ca_bundle)
+    if not is_anonymous(s3.credentials):
+        # Before all questions, which would each be answered by the same sentence.
+        credentials.get_frozen_credentials()
+    with usable_configuration():
+        session = session_with(credentials, region=s3.region)
+        return AwsClients(
+            s3=session.create_client(
+                "s3",
+                region_name=s3.region,
+                endpoint_url=s3.endpoint,
+                config=config.merge(Config(proxies=proxy_config(s3.proxy))),
+                verify=s3.ca_bundle,
+            ),
+            sqs=None
+            if sqs is None
+            else session.create_client(
+                "sqs", region_name=sqs.region, endpoint_url=sqs.endpoint, config=config, verify=s3.ca_bundle
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventoryFacts:
+    """One manifest, or why it, or one of its files, cannot be read."""
+
+    url: str
+    manifest: Manifest | None
+    problem: HeadraceError | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON shape."""
+        found = self.manifest
+        return {
+            "manifest": self.url,
+            "created": None if found is None else found.created,
+            "format": None if found is None else str(found.form),
+            "files": None if found is None else len(found.files),
+            "bytes": None if found is None else found.bytes,
+            "problem": None if self.problem is None else str(self.problem),
+        }
+
+    @property
+    def line(self) -> str:
+        """What people are shown."""
+        if self.problem is not None or self.manifest is None:
+            return f"problem   {self.problem}"
+        return f"the next start takes objects first from {self.manifest.summary}"
+
+
+def probe_inventories(client: Any, settings: Settings, urls: Sequence[str]) -> list[InventoryFacts]:
+    """Each manifest as the first start would read it; blocks on two GETs, and a HEAD a file."""
+    s3 = settings.s3
+    calls = S3Calls(client, backoff=s3.backoff, requester_pays=s3.requester_pays)
+    return [_probe(calls, url, settings.buckets) for url in urls]
+
+
+def inventory_findings(facts: Iterable[InventoryFacts], *, has_begun: bool) -> Iterator[Finding]:
+    """One finding each. `has_begun`: the ledger is there, so that the first start may be over."""
+    for one in facts:
+        name, error = "inventory", one.problem
+        if error is None and one.manifest is not None:
+            yield ok(name, one.manifest.summary)
+        elif not isinstance(error, InventoryRefused):
+            yield unusable(name, str(error), "Check aws.s3.endpoint, aws.s3.region and the credentials.")
+        elif has_begun:
+            fix = f"{error.fix} Once the first start is over, initial.inventory can be removed."
+            yield warn(name, error.sentence, fix)
+        else:
+            yield misconfigured(name, error.sentence, error.fix)
+
+
+def _probe(calls: S3Calls, url: str, buckets: Sequence[str]) -> InventoryFacts:
+    manifest = None
+    try:
+        (manifest,) = read_manifests(calls, [url], buckets=buckets)
+        problem: HeadraceError | None = next(unread_files(calls, manifest), None)
+    except HeadraceError as error:
+        problem = error
+    return InventoryFacts(url=url, manifest=manifest, problem=problem)

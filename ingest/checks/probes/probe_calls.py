@@ -11,11 +11,16 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # 
 from headrace.aws.aws_errors import AwsRefusal
 from headrace.formats.compression import sniff
 from headrace.formats.compression.codecs import decompressed
-from headrace.formats.content_hints import recognise
+from headrace.formats.content_kind import recognise
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.admin_connection import is_too_old, offered_versions
 from headrace.kafka.fencing import initialise
-from headrace.kafka.kafka_clients import ClientProperties, new_admin, new_transactional_producer
+from headrace.kafka.kafka_clients import (
+    ClientProperties,
+    is_too_old,
+    new_admin,
+    new_transactional_producer,
+    offered_versions,
+)
 from headrace.kafka.kafka_errors import translate
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_topic import read_remembered_ledgers, refuse_other_members
@@ -29,11 +34,10 @@ from ingest.checks.findings.bucket_findings import BucketFacts, Survey, TopicSam
 from ingest.checks.findings.finding import Cause, Refused
 from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts
 from ingest.checks.findings.queue_findings import QueueFacts
-from ingest.checks.probes.aws_clients import AwsClients
-from ingest.checks.probes.bucket_keys import answered_ms, list_pages
-from ingest.checks.probes.ledger_reader import client_properties
+from ingest.checks.probes.bucket_keys import AwsClients, answered_ms, list_pages
+from ingest.checks.probes.status_reader import client_properties
 from ingest.source.catalogue import ObjectFilter
-from listeners.failures import refusal_of, translated_errors
+from listeners.discovery_events import refusal_of, translated_errors
 
 # -- The first bytes of some objects, with small ranged GETs: what they hold, and how it is compressed -------
 

@@ -1,7 +1,4 @@
-"""An object as a sink would write it, from records of its topic or from what the registry knows of them.
-
-One record of a topic, read without a group.
-"""
+"""An object as a sink would write it, from a record of its topic, or from what the registry knows."""
 
 import csv
 import io
@@ -24,10 +21,10 @@ from headrace.model.columns import NO_TIMESTAMP, TIMESTAMP_CREATED, KafkaRecords
 from headrace.model.errors import Unavailable
 from headrace.options import Settings
 from headrace.options.choices import Compression
-from headrace.options.registry_settings import GlueSettings, RegistrySettings
+from headrace.options.schema_settings import GlueSettings, RegistrySettings
 from headrace.options.sink_settings import ConverterKind, OutputFormat, SinkSettings
 from ingest.checks.athena import NotQueryable, SampleObject
-from spark.sink.names import ObjectFacts
+from spark.sink.object_keys import ObjectFacts
 from spark.sink.object_shape import MAIN, ObjectShapes
 
 _SECONDS: Final = 20.0

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from headrace.kafka.data_topics import Survey, SurveyedPartition, TopicSurvey
 from headrace.kafka.ledger_cache import LedgerCache
-from headrace.kafka.topic_survey import Survey, SurveyedPartition, TopicSurvey
 from headrace.model.errors import AccessDenied, HeadraceError
 from headrace.model.sink_entries import (
     ObjectState,

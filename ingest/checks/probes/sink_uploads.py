@@ -11,9 +11,9 @@ from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from ingest.checks.findings.bucket_lifecycle import Rule
 from ingest.checks.findings.finding import Cause, Refused
 from ingest.checks.findings.sink_findings import UploadFacts
-from ingest.checks.probes.aws_clients import AwsClients
+from ingest.checks.probes.bucket_keys import AwsClients
 from ingest.checks.probes.probe_calls import refused
-from listeners.failures import error_code, translated_errors
+from listeners.discovery_events import error_code, translated_errors
 
 
 def probe_uploads(settings: Settings, clients: AwsClients) -> UploadFacts:

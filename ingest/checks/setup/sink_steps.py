@@ -17,7 +17,7 @@ from ingest.checks.findings.bucket_lifecycle import (
     with_our_transitions,
 )
 from ingest.checks.setup.steps import SetupError, Step
-from listeners.failures import error_code, translated_errors
+from listeners.discovery_events import error_code, translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -12,7 +12,7 @@ from headrace.aws.aws_errors import refusal
 from headrace.model.errors import HeadraceError
 from headrace.options.aws_forms import queue_region
 from headrace.options.settings import Settings, SqsSettings
-from listeners.failures import error_code, translated_errors
+from listeners.discovery_events import error_code, translated_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

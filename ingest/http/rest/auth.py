@@ -22,7 +22,7 @@ import structlog
 
 from headrace.model.errors import InvalidConfiguration
 from ingest.http.http_server import Response
-from ingest.http.rest.shapes import error_response
+from ingest.http.rest.router import error_response
 
 _log = structlog.get_logger(__name__)
 

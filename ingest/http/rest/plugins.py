@@ -11,15 +11,15 @@ from typing import Any, Final
 from headrace.model.errors import HeadraceError
 from headrace.options.declarations import BY_NAME, OPTIONS
 from headrace.options.declarations.option import Group, Option
-from headrace.options.direction_forms import (
+from headrace.options.given import Entry, SettingsError, canonical
+from headrace.options.parsed_options import is_for
+from headrace.options.vendor import (
     AIVEN_SOURCE,
     OTHER_SOURCES,
     SINK_CLASSES,
     SOURCE_CLASSES,
     Direction,
 )
-from headrace.options.directions import is_for
-from headrace.options.given import Entry, SettingsError, canonical
 from headrace.vendors.load import load
 
 _CLASSES: Final[Mapping[str, Direction]] = {

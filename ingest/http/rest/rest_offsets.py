@@ -1,12 +1,10 @@
-"""The ledger as Connect's partitions and offsets (KIP-875), to JSON and back.
+"""The ledger as Connect's partitions and offsets (KIP-875), a source's and a sink's, to JSON and back.
 
-A partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Connect requires:
+A source's partition is an object, `{"bucket","key","etag"}`. Its offset is flat, as Connect requires:
 `state`, where work continues (`byte`, `element` and `byte`, `block` and `record`, or `group` and `row`; of a
-zip or tar `entry`, `header` and `member`, too; with `options`, the hash of what gives it meaning),
-`records` and `bad` so far, `reason`, and `size` and `last_modified_ms` of the object, which let a saved
-offset be brought back to a ledger without it.
-
-Topic-partitions of a sink as Connect's offsets (KIP-875), to JSON and back.
+zip or tar `entry`, `header` and `member`, too; with `options`, the hash of what gives it meaning), `records`
+and `bad` so far, `reason`, and `size` and `last_modified_ms` of the object, which let a saved offset be
+brought back to a ledger without it. A sink's are topic-partitions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

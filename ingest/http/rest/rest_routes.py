@@ -1,21 +1,60 @@
-"""Which method of which path does what: Kafka Connect's REST interface over the connectors of a process."""
+"""Which method of which path does what: Kafka Connect's REST interface over the connectors of a process.
 
-from collections.abc import Collection, Iterator, Mapping
+The connectors are the one of `headrace run`, or those of a worker.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from headrace.kafka.control_records import TargetState
 from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import json_text
 from ingest.http.http_server import Request, Response
-from ingest.http.rest import plugins, shapes
-from ingest.http.rest.directory import ConnectorDirectory, ServedConnector
-from ingest.http.rest.loggers import Loggers
+from ingest.http.rest import plugins, router
 from ingest.http.rest.plugins import InvalidPluginConfig
-from ingest.http.rest.port import InvalidOffsets, NotLeading, NotStopped, Unanswered
-from ingest.http.rest.router import Acts, Call, Refused, Router
-from ingest.http.rest.shapes import error_response
+from ingest.http.rest.port import (
+    ConnectorPort,
+    InvalidOffsets,
+    NotLeading,
+    NotStopped,
+    OffsetsPort,
+    Unanswered,
+)
+from ingest.http.rest.router import Acts, Call, Identity, Loggers, Refused, Router, error_response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedConnector:
+    """A connector as the interface shows and steers it."""
+
+    identity: Identity
+    port: ConnectorPort
+    offsets: OffsetsPort
+
+
+class ConnectorDirectory(Protocol):
+    """Called by many threads at once; it may block."""
+
+    @property
+    def cluster_id(self) -> str | None:
+        """Id of the Kafka cluster; None while it is not known."""
+
+    @property
+    def worker_config(self) -> str:
+        """What a configuration may leave out because the worker knows it, as `.properties` text."""
+
+    def require_health(self) -> None:
+        """NotLeading from a standby, Unanswered when the service does not answer."""
+
+    def names(self) -> Sequence[str]:
+        """The connectors' names, sorted."""
+
+    def find(self, name: str) -> ServedConnector | None:
+        """The connector of this name."""
+
 
 # One transaction of the driver each; more are sent in several requests.
 MAX_OFFSETS: Final = 5_000
@@ -76,7 +115,7 @@ class RestRoutes:
         except (InvalidOffsets, InvalidPluginConfig, NotStopped) as error:
             return error_response(HTTPStatus.BAD_REQUEST, str(error))
         except NotLeading as error:
-            return shapes.conflict(str(error), passes=error.passes)
+            return router.conflict(str(error), passes=error.passes)
         except HeadraceError as error:
             return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
 
@@ -90,7 +129,7 @@ class RestRoutes:
     # -- the worker ------------------------------------------------------------------------------------------
 
     def _root(self, _call: Call) -> Response:
-        return Response.of_json(shapes.server_info(self._version, self._directory.cluster_id))
+        return Response.of_json(router.server_info(self._version, self._directory.cluster_id))
 
     def _health(self, _call: Call) -> Response:
         try:
@@ -126,18 +165,18 @@ class RestRoutes:
 
     def _status(self, call: Call) -> Response:
         one = self._find(call, "No status found for connector {}")
-        return Response.of_json(shapes.connector_status(one.identity, one.port.condition()))
+        return Response.of_json(router.connector_status(one.identity, one.port.condition()))
 
     def _tasks(self, call: Call) -> Response:
         one = self._find(call, "Connector {} not found")
-        return Response.of_json(shapes.task_infos(one.identity, one.port.condition()))
+        return Response.of_json(router.task_infos(one.identity, one.port.condition()))
 
     def _task_status(self, call: Call) -> Response:
         one = self._find(call, f"No status found for task {{}}-{call.names[1]}")
         condition = one.port.condition()
         for number, _ in condition.slots:
             if str(number) == call.names[1]:
-                return Response.of_json(shapes.task_status(one.identity, condition, number))
+                return Response.of_json(router.task_status(one.identity, condition, number))
         raise Refused(HTTPStatus.NOT_FOUND, f"No status found for task {one.identity.name}-{call.names[1]}")
 
     def _topics(self, call: Call) -> Response:
@@ -172,7 +211,7 @@ class RestRoutes:
         if one.port.revive():
             if not (include_tasks or only_failed):
                 return Response.empty(HTTPStatus.NO_CONTENT)
-            shown = shapes.connector_status(one.identity, one.port.condition(), restarting=frozenset())
+            shown = router.connector_status(one.identity, one.port.condition(), restarting=frozenset())
             return Response.of_json(shown, HTTPStatus.ACCEPTED)
         one.port.require_leading()
         condition = one.port.condition()
@@ -184,7 +223,7 @@ class RestRoutes:
             one.port.restart(restarting)
         if not (include_tasks or only_failed):
             return Response.empty(HTTPStatus.NO_CONTENT)
-        shown = shapes.connector_status(
+        shown = router.connector_status(
             one.identity, condition, restarting=None if only_failed else restarting
         )
         return Response.of_json(shown, HTTPStatus.ACCEPTED)
@@ -263,7 +302,7 @@ def info_of(one: ServedConnector) -> dict[str, Any]:
         condition = one.port.condition()
     except NotLeading:
         condition = None
-    return shapes.connector_info(one.identity, condition)
+    return router.connector_info(one.identity, condition)
 
 
 def _expanded(one: ServedConnector, wanted: Collection[str]) -> dict[str, Any]:
@@ -271,9 +310,9 @@ def _expanded(one: ServedConnector, wanted: Collection[str]) -> dict[str, Any]:
     expanded: dict[str, Any] = {}
     condition = one.port.condition()
     if "status" in wanted:
-        expanded["status"] = shapes.connector_status(one.identity, condition)
+        expanded["status"] = router.connector_status(one.identity, condition)
     if "info" in wanted:
-        expanded["info"] = shapes.connector_info(one.identity, condition)
+        expanded["info"] = router.connector_info(one.identity, condition)
     return expanded
 
 

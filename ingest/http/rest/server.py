@@ -1,25 +1,104 @@
-"""The REST interface on an address."""
+"""The REST interface on an address, and the one connector that `headrace run` shows on it.
+
+That connector's configuration is a file, so nothing here makes or changes one.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, cast
 
-from headrace.options import Settings, describe
+from headrace.options import Settings, changed_options, describe
 from headrace.options.describe import options_hash
-from headrace.options.direction_forms import Direction
 from headrace.options.value_types import HostPort
+from headrace.options.vendor import Direction
 from headrace.process.log_levels import LEVELS
 from ingest.http.http_server import RETRY, Answer, HttpServer, Request, Response
+from ingest.http.rest import plugins
 from ingest.http.rest.auth import INTERNAL, AuthFile
-from ingest.http.rest.directory import ServedConnector
-from ingest.http.rest.loggers import Loggers
-from ingest.http.rest.only_connector import OnlyConnector
 from ingest.http.rest.plugins import default_class
 from ingest.http.rest.port import OffsetsPort, SinkPort, SourcePort
 from ingest.http.rest.rest_offsets import OffsetsReader, SinkOffsets, SourceOffsets
-from ingest.http.rest.rest_routes import RestRoutes
-from ingest.http.rest.shapes import Identity, error_response
+from ingest.http.rest.rest_routes import RestRoutes, ServedConnector, info_of
+from ingest.http.rest.router import Acts, Call, Identity, Loggers, Refused, error_response, refusing
+
+_NO_CREATING: Final = (
+    "`headrace run` is one connector, made by its configuration file: start another one, or a `headrace "
+    "worker`, which runs many"
+)
+_NO_CONFIGURING: Final = (
+    "the configuration of `headrace run` is its file: change it there and restart the process; what is in "
+    "progress continues where it was"
+)
+_NO_DELETING: Final = (
+    "`headrace run` is one connector and lives as long as its process: end the process, or use PUT .../stop"
+)
+
+
+class OnlyConnector:
+    """`ingest.http.rest.rest_routes.ConnectorDirectory` of one connector."""
+
+    def __init__(self, running: Settings, served: ServedConnector) -> None:
+        self._running = running
+        self._served = served
+
+    @property
+    def cluster_id(self) -> str | None:
+        """See `ConnectorDirectory.cluster_id`."""
+        return self._served.port.cluster_id
+
+    @property
+    def worker_config(self) -> str:
+        """See `ConnectorDirectory.worker_config`."""
+        return f"bootstrap.servers={describe(self._running).get('bootstrap.servers', '')}"
+
+    def require_health(self) -> None:
+        """See `ConnectorDirectory.require_health`."""
+        self._served.port.require_leading()
+        self._served.port.condition()
+
+    def names(self) -> Sequence[str]:
+        """See `ConnectorDirectory.names`."""
+        return [self._served.identity.name]
+
+    def find(self, name: str) -> ServedConnector | None:
+        """See `ConnectorDirectory.find`."""
+        return self._served if name == self._served.identity.name else None
+
+    def refused(self) -> Mapping[str, Acts]:
+        """What is refused, and why; a configuration only unless nothing would change.
+
+        So a tool can apply a configuration again and again.
+        """
+        one = "connectors/*"
+        return {
+            "connectors": {"POST": refusing(_NO_CREATING)},
+            one: {"DELETE": refusing(_NO_DELETING)},
+            f"{one}/config": {"PUT": self._configure, "PATCH": self._configure},
+        }
+
+    def _configure(self, call: Call) -> Response:
+        name = self._served.identity.name
+        if call.names[0] != name:
+            raise Refused(HTTPStatus.NOT_FOUND, f"Connector {call.names[0]} not found")
+        # As Connect does, the name is taken from the path where the body leaves it out.
+        config = {"name": name, **plugins.given(call.json())}
+        way = Direction(self._served.identity.type)
+        named = plugins.plugin_class(str(config.get("connector.class") or plugins.default_class(way)).strip())
+        same_class = named is not None and plugins.direction_of(named) is way
+        changed = [
+            option
+            for option in changed_options(self._running, config, is_whole=call.request.method == "PUT")
+            if option != "connector.class" or not same_class
+        ]
+        if changed:
+            raise Refused(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                f"HTTP 405 Method Not Allowed: this would change {', '.join(changed)}, and "
+                f"{_NO_CONFIGURING}.",
+            )
+        return Response.of_json(info_of(self._served))
+
 
 _MAX_BODY: Final = 2 * 1024 * 1024
 # As long as Kafka Connect lets a request wait for its group.

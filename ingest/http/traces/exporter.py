@@ -18,7 +18,7 @@ import structlog
 from headrace.model.errors import InvalidConfiguration
 from headrace.options.settings import TraceSettings
 from headrace.process.threads import start_thread
-from ingest.http.traces.trace import SendTrace, Span, Trace
+from ingest.http.traces.object_traces import SendTrace, Span, Trace
 
 _log = structlog.get_logger(__name__)
 

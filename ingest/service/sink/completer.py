@@ -1,12 +1,17 @@
-"""Completes the uploads that slots have left pending, next to the thread that decides."""
+"""Completes the uploads that slots have left pending, in a thread next to the one that decides.
+
+All events that the threads of a sink's leader send to the deciding one are here.
+"""
 
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
+from headrace.kafka.ledger_follower import Applied
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import (
@@ -23,8 +28,48 @@ from headrace.model.sink_entries import (
 from headrace.process.threads import start_thread
 from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.upload_calls import UploadCalls
-from ingest.service.service_events import ComponentProblem
-from ingest.service.sink.sink_events import CompletionEnded
+from ingest.service.service_events import ComponentProblem, OwnEvent
+from ingest.sink import FoundLives, FoundTopics, SinkWrite
+from spark.slots import SlotEvent
+
+
+@dataclass(frozen=True, slots=True)
+class SinkWritten:
+    """A transaction of the leader was acknowledged, with these records."""
+
+    writes: tuple[SinkWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSurveyed:
+    """The brokers have answered; the names are those of `headrace.kafka.data_topics.Survey`."""
+
+    topics: FoundTopics
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LivesFound:
+    """The brokers have said which topics those are that slots are about to commit."""
+
+    lives: FoundLives
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionEnded:
+    """A completion of the leader's has its end."""
+
+    sealed: SealedObject
+    verdict: Verdict
+
+
+SinkEvent = (
+    OwnEvent | SlotEvent | SinkWritten | TopicsSurveyed | LivesFound | CompletionEnded | tuple[Applied, ...]
+)
+SinkInbox = queue.SimpleQueue[SinkEvent]
+
 
 _log = structlog.get_logger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Final
 import structlog
 
 from headrace.formats.content_digest import has_content
+from headrace.kafka.data_topics import TopicSurvey
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.tokens import login_problem
-from headrace.kafka.topic_survey import TopicSurvey
 from headrace.model import clock
 from headrace.model.errors import Exit, HeadraceError, LeadershipLost
 from headrace.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
@@ -19,25 +19,22 @@ from headrace.options.settings import S3Settings
 from headrace.options.sink_settings import SinkSettings
 from headrace.process.threads import start_thread
 from headrace.s3.client import new_s3_client
-from headrace.s3.lifecycle import SHORTEST_EXPIRY_MS, upload_expiry_ms
+from headrace.s3.s3_calls import SHORTEST_EXPIRY_MS, upload_expiry_ms
 from headrace.s3.upload_calls import new_upload_calls
 from ingest.service.endpoints import ProblemLog
-from ingest.service.lead_wait import show_standby
-from ingest.service.leadership_phase import TakenLead
-from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites
-from ingest.service.recovery import Recovery
-from ingest.service.sink.completer import Completer
+from ingest.service.idle import UntilArchived
+from ingest.service.leadership_phase import TakenLead, show_standby
+from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites, Recovery
+from ingest.service.sink.completer import Completer, SinkInbox
 from ingest.service.sink.earlier_archive import EarlierArchives
-from ingest.service.sink.sink_events import SinkInbox
 from ingest.service.sink.sink_lifecycle import SinkAdapter, SinkLeadership, SinkLifecycle
 from ingest.service.sink.sink_loop import SinkLoop, SinkParts
 from ingest.service.sink.sink_slots import SinkSlotParts, SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics, sink_snapshot
 from ingest.service.sink.topic_watch import MissingTopics, TopicWatch
-from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.slot_states import SlotState
 from ingest.sink import Archive, ArchiveOptions
-from spark.sink.task_settings import grouping_hash, grouping_options
+from spark.sink.sink_work import grouping_hash, grouping_options
 
 _log = structlog.get_logger(__name__)
 

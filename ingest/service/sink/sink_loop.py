@@ -9,12 +9,12 @@ import structlog
 from confluent_kafka import TopicPartition
 
 from headrace.kafka.control_records import TargetState
-from headrace.kafka.group_metadata import memberless_metadata
+from headrace.kafka.fencing import memberless_metadata
 from headrace.kafka.ledger_writer import GroupOffsets, Write
 from headrace.model import clock
 from headrace.model.errors import Unavailable
 from headrace.process.threads import ThreadFailures
-from ingest.service.idle import Patience
+from ingest.service.idle import Patience, UntilArchived
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.service_events import (
     ComponentProblem,
@@ -23,8 +23,8 @@ from ingest.service.service_events import (
     Recovered,
     RunInServiceThread,
 )
-from ingest.service.sink.completer import Completer
-from ingest.service.sink.sink_events import (
+from ingest.service.sink.completer import (
+    Completer,
     CompletionEnded,
     LivesFound,
     SinkEvent,
@@ -36,7 +36,6 @@ from ingest.service.sink.sink_lifecycle import SinkLifecycle
 from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import MissingTopics, TopicWatch
-from ingest.service.sink.until_archived import UntilArchived
 from ingest.service.stop import Stop
 from ingest.service.turns import Turns
 from ingest.sink import Archive, GroupOffset, SinkEffects

@@ -20,7 +20,7 @@ from headrace.model.sink_protocol import (
     SinkReport,
 )
 from headrace.model.slot_protocol import BatchOutcome
-from ingest.service.recovery import Recovery
+from ingest.service.ledger_writes import Recovery
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.sink import Archive, SinkEffects

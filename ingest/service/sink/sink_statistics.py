@@ -14,10 +14,10 @@ from headrace.model.slot_protocol import Finished
 from headrace.model.text_formatting import printable
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import ArchivedObject, SinkPartition, SinkStatus
-from ingest.http.traces.sink_traces import SinkTraces
+from ingest.http.traces.object_traces import SinkTraces
 from ingest.service.slot_states import SlotDeaths
 from ingest.sink import Archive
-from ingest.sink.condition import PartitionStatus
+from ingest.sink.partitions import PartitionStatus
 
 _log = structlog.get_logger(__name__)
 

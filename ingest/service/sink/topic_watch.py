@@ -8,13 +8,13 @@ from typing import Final, TypeVar
 
 import structlog
 
-from headrace.kafka.topic_survey import Survey, TopicSurvey
+from headrace.kafka.data_topics import Survey, TopicSurvey
 from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import TopicPartition
 from headrace.process.threads import start_thread
 from ingest.service.service_events import ComponentProblem
+from ingest.service.sink.completer import LivesFound, TopicsSurveyed
 from ingest.service.sink.earlier_archive import EarlierArchives
-from ingest.service.sink.sink_events import LivesFound, TopicsSurveyed
 from ingest.sink import EarlierArchive, FoundLives, FoundPartition, FoundTopics, TopicLife
 
 # -- The topics that a sink does not read: those that are not there, and those that are no data; told once ---

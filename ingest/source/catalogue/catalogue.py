@@ -7,7 +7,7 @@ from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State
 from headrace.model.objects import ListingPage, ObjectId, Route, S3Object
 from headrace.options.settings import JoiningSettings
-from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite
+from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite, Owed
 from ingest.source.catalogue.head_requests import (
     HeadRequests,
     LedgerVerdict,
@@ -18,10 +18,14 @@ from ingest.source.catalogue.head_requests import (
     verdict_of,
 )
 from ingest.source.catalogue.ledger_view import LedgerView
-from ingest.source.catalogue.listing_merge import BucketListings, Expiry, merged_with_ledger
-from ingest.source.catalogue.message_tracker import Owed
+from ingest.source.catalogue.listing_merge import (
+    BucketListings,
+    ExclusionReason,
+    Expiry,
+    ObjectFilter,
+    merged_with_ledger,
+)
 from ingest.source.catalogue.object_commands import ObjectCommand
-from ingest.source.catalogue.object_filter import ExclusionReason, ObjectFilter
 from ingest.source.catalogue.object_state import ObjectStates
 from ingest.source.catalogue.pending import PendingObject, Phase
 from ingest.source.catalogue.tombstones import FolderPlaces

@@ -1,7 +1,4 @@
-"""Events that only a HEAD can confirm, and what they and its answer come to together.
-
-What a sight of an object means, given what the ledger says of it.
-"""
+"""Events that only a HEAD can confirm, and what the sight of an object means, given its ledger entry."""
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto

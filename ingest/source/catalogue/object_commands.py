@@ -1,7 +1,4 @@
-"""`replay` and `mark`: which ledger records they ask for, as pure functions of what the ledger says.
-
-Ledger entries set from outside, as Connect's offsets are: which records that asks for.
-"""
+"""`replay`, `mark` and Connect's offsets: which ledger records they ask for. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -15,15 +15,26 @@ from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKe
 from headrace.model.objects import ObjectId, OwedAction, Route, S3Object
 from headrace.options.choices import RestoreSidecars, RestoreTombstones
 from headrace.options.settings import JoiningSettings
-from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite
+from ingest.source.catalogue.effects import (
+    Effects,
+    EffectsBuilder,
+    FinishedObject,
+    LedgerWrite,
+    MessageTracker,
+)
 from ingest.source.catalogue.ledger_view import LedgerView, Overlay
-from ingest.source.catalogue.message_tracker import MessageTracker
+from ingest.source.catalogue.listing_merge import ExclusionReason, ObjectFilter
 from ingest.source.catalogue.object_commands import ObjectCommand
-from ingest.source.catalogue.object_filter import ExclusionReason, ObjectFilter
-from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
+from ingest.source.catalogue.pending import (
+    PendingObject,
+    PendingTable,
+    Phase,
+    Suspicion,
+    concluded,
+    splits_of,
+)
 from ingest.source.catalogue.permission_check import Access
 from ingest.source.catalogue.side_objects import SideObjects, count_inexact
-from ingest.source.catalogue.splits import concluded, splits_of
 from ingest.source.catalogue.tombstones import Tombstones
 
 _RECENT = 100

@@ -12,8 +12,7 @@ understood is `Unreadable`, and stays on the queue for its own redrive policy. A
 is not understood is unreadable as a whole, for acknowledging it would lose that object.
 """
 
-from ingest.source.notification.parse import parse_notification
-from ingest.source.notification.s3 import (
+from ingest.source.notification.parse import (
     EventKind,
     Ignored,
     Notification,
@@ -21,6 +20,7 @@ from ingest.source.notification.s3 import (
     ObjectEvents,
     TestEvent,
     Unreadable,
+    parse_notification,
 )
 
 __all__ = [

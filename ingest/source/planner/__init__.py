@@ -1,6 +1,6 @@
 """Pending objects dealt to free slots: which, in what order, how many; and what their results come to.
 
-`unordered_queue` and `partition_queue` hold the two orders, `batch_limits` what fits into a batch,
+`queues` holds the two orders, `batch_limits` what fits into a batch,
 `retry_policy` who runs alone, and what failures come to after which delay; `Planner` is the front door, and
 shares the catalogue's thread. `ingest.source.catalogue` shows the order of calls.
 """

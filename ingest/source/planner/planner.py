@@ -13,14 +13,10 @@ from headrace.options.choices import Ordering
 from ingest.source.catalogue.catalogue import Catalogue
 from ingest.source.catalogue.effects import Effects, EffectsBuilder
 from ingest.source.catalogue.object_state import ObjectStates, entry_for
-from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion
-from ingest.source.catalogue.splits import options_of
+from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion, options_of
 from ingest.source.planner.batch_limits import BatchLimits, SplitKind
-from ingest.source.planner.holds import Holds
-from ingest.source.planner.partition_queue import PartitionQueue
-from ingest.source.planner.retry_policy import Backoff, PoisonSuspects, RetryPolicy
-from ingest.source.planner.unordered_queue import UnorderedQueue
-from ingest.source.planner.waiting import Waiting
+from ingest.source.planner.queues import PartitionQueue, UnorderedQueue
+from ingest.source.planner.retry_policy import Backoff, Holds, PoisonSuspects, RetryPolicy, Waiting
 
 # Some ten milliseconds of the service's thread.
 _RESUMED_IN_A_TURN: Final = 1000

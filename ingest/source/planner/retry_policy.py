@@ -1,17 +1,22 @@
-"""What follows from a failed attempt: another after a delay, or the object's end (`error_policy`).
+"""What follows from a failed attempt: another after a delay, alone if it may kill workers, or the end.
 
-Objects that may be what kills workers: they run alone, each attempt in the ledger before it begins.
+Which error ends an object is `error_policy`'s. Of a bucket that cannot be read nothing is planned for a
+while, and messages that no slot can bring forward wait for a time, or for something outside.
 """
 
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from headrace.model.clock import Instant
 from headrace.model.error_policy import WORKER_DIED, FailureScope, RetryDelay, policy_of
 from headrace.model.ledger_entry import State
+from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Failure
-from ingest.source.catalogue.effects import EffectsBuilder
+from ingest.source.catalogue.effects import EffectsBuilder, Owed
 from ingest.source.catalogue.object_state import ObjectStates, entry_for
 from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion
 from ingest.source.planner.batch_limits import BatchLimits
@@ -219,3 +224,105 @@ class PoisonSuspects:
             pending, state, now_ms=now.wall_ms, reason=WORKER_DIED, error=error, attempts=attempts
         )
         self._states.propose(pending, entry, effects)
+
+
+class Holds:
+    """Until when, in `Instant.steady_ms`; each bucket has a delay of its own, and holds up no other."""
+
+    def __init__(self, buckets: Collection[str], backoff: Backoff) -> None:
+        self._buckets = buckets
+        self._backoff = backoff
+        self._until: dict[str, int] = {}
+        self._tries: Counter[str] = Counter()
+
+    def deny(self, bucket: str, now_ms: int) -> None:
+        """A batch has met a refusal that is true of the whole bucket."""
+        self._tries[bucket] += 1
+        self._until[bucket] = now_ms + self._backoff.delay_ms(self._tries[bucket])
+
+    def end(self, bucket: str) -> None:
+        """Something of the bucket was read."""
+        self._until.pop(bucket, None)
+        self._tries.pop(bucket, None)
+
+    def tick(self, now_ms: int) -> None:
+        """Let go of what is over; how often it was tried stays."""
+        self._until = {bucket: until for bucket, until in self._until.items() if until > now_ms}
+
+    def is_held(self, bucket: str, now_ms: int) -> bool:
+        """Whether nothing of this bucket may be planned now."""
+        return self._until.get(bucket, 0) > now_ms
+
+    def first_end_ms(self, buckets: Iterable[str]) -> int | None:
+        """When the first of these may be planned again."""
+        return min((self._until.get(bucket, 0) for bucket in buckets), default=None)
+
+    @property
+    def all_until_ms(self) -> int:
+        """Until when there is no bucket of which anything may be planned; 0 where there is one."""
+        return min(self._until.values()) if len(self._until) == len(self._buckets) else 0
+
+
+# Some ten milliseconds of the service's thread; what is behind them is looked at when these have gone.
+_AT_ONCE: Final = 5000
+
+
+class Waiting:
+    """Finds them; of the planner, on its thread. `goes_before` gives what holds an object's place back."""
+
+    def __init__(
+        self,
+        states: ObjectStates,
+        holds: Holds,
+        goes_before: Callable[[PendingObject], PendingObject | None],
+    ) -> None:
+        self._states = states
+        self._holds = holds
+        self._goes_before = goes_before
+
+    def park(self, now: Instant) -> tuple[str, ...]:
+        """Messages that need not be counted among those that are worked on; each is given once.
+
+        Only as long as `max.pending.objects` is not reached: that bounds memory.
+        """
+        states = self._states
+        if len(states.table) >= states.max_pending_objects:
+            return ()
+        oldest = islice(states.messages.counted(), _AT_ONCE)
+        found = [key for key, owed in oldest if any(self._waits(item, now) for item in owed)]
+        return tuple(key for key in found if states.messages.park(key))
+
+    def _waits(self, item: Owed, now: Instant) -> bool:
+        pending = self._states.table.find(item) if isinstance(item, ObjectId) else None
+        if pending is None:
+            return False
+        if _waits_for_others(pending, now) or self._is_denied(pending, now):
+            return True
+        earlier = (self._states.table.first_of(pending.object.id.place), self._goes_before(pending))
+        return any(
+            other is not None and other is not pending and _waits_for_others(other, now) for other in earlier
+        )
+
+    def _is_denied(self, pending: PendingObject, now: Instant) -> bool:
+        """Its bucket is not read for now, and another one is; where none is, receiving has to slow down."""
+        is_denied = self._holds.is_held(pending.object.id.bucket, now.steady_ms)
+        return is_denied and now.steady_ms >= self._holds.all_until_ms
+
+
+def _waits_for_others(pending: PendingObject, now: Instant) -> bool:
+    """It waits for a time, or for what it is read together with."""
+    is_joining = pending.phase in {Phase.JOINING, Phase.BESIDE}
+    return is_joining or _is_failing(pending) or _is_young(pending, now)
+
+
+def _is_failing(pending: PendingObject) -> bool:
+    """The ledger says `failed`, of the object or of a split of it: it is tried again, with delays."""
+    return any(
+        part.phase is not Phase.GONE and part.entry is not None and part.entry.state is State.FAILED
+        for part in (pending, *pending.splits)
+    )
+
+
+def _is_young(pending: PendingObject, now: Instant) -> bool:
+    """It waits for `object.min.age.ms`."""
+    return pending.phase is Phase.WAITING and pending.trouble is None and pending.due_ms > now.steady_ms

@@ -12,7 +12,7 @@ import cramjam
 import fastavro
 import zstandard
 
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 
 SYNC = bytes(range(16))
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from headrace.formats import DecodeOptions
 from headrace.formats.packed.members import decoder_of
-from headrace.model.byte_source import ByteSource
 from headrace.model.errors import HeadraceError
+from headrace.model.objects import ByteSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.formats import DECODERS, SPLITTERS
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.positions import BlockPosition, BytePosition
 from headrace.options.choices import InputFormat, ValueFormat

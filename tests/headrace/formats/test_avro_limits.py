@@ -16,7 +16,7 @@ from headrace.formats import DECODERS
 from headrace.formats.avro_columns import ColumnReader
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.avro_skip import DatumError, datum_end
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat, ValueFormat
 from tests.headrace.formats.avro_files import container, datum

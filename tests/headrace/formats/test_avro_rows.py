@@ -12,7 +12,7 @@ from headrace.formats.avro_columns import ColumnReader
 from headrace.formats.avro_data import DatumReader
 from headrace.formats.avro_rows import column_texts, value_texts
 from headrace.formats.avro_schema import SchemaError, is_guarded, parse_schema
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.options.choices import InputFormat, JsonFormat
 from tests.headrace.formats.avro_files import container, datum
 from tests.headrace.formats.decode_options import decode_options

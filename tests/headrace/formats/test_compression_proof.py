@@ -15,7 +15,7 @@ import zstandard
 
 from headrace.formats import SPLITTERS
 from headrace.formats.compression import Codec, plain_stream, stored_codec
-from headrace.formats.compression.frames import HOLD_BYTES
+from headrace.formats.compression.block_ends import HOLD_BYTES
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.options.choices import InputFormat
 from tests.headrace.formats.avro_files import file_of

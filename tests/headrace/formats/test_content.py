@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.formats.content_hints import recognise
+from headrace.formats.content_kind import recognise
 from headrace.options.choices import InputFormat
 
 

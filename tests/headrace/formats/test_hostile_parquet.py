@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.formats.parquet_chunk import read_page_header
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat
 from tests.headrace.formats.decode_options import decode_options

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.formats import parquet
-from headrace.formats.parquet_footer import Footer
+from headrace.formats.parquet_footer import Footer, RangedFile
 from headrace.formats.parquet_weights import ColumnWeights
-from headrace.formats.ranged_file import RangedFile
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat
 from tests.headrace.formats.decode_options import decode_options

@@ -14,9 +14,9 @@ import pytest
 
 from headrace.formats import SPLITTERS
 from headrace.formats.parquet_avro import AvroRows
+from headrace.formats.parquet_footer import RangedFile
 from headrace.formats.parquet_groups import RowGroups
 from headrace.formats.parquet_thrift import I32, Struct
-from headrace.formats.ranged_file import RangedFile
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat, JsonFormat
 from tests.headrace.formats.decode_options import decode_options

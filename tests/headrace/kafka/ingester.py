@@ -12,8 +12,7 @@ from confluent_kafka import KafkaException, Producer
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
-from headrace.kafka.fencing import slot_id
-from headrace.kafka.group_metadata import group_offsets
+from headrace.kafka.fencing import group_offsets, slot_id
 from headrace.kafka.kafka_clients import ClientProperties, new_transactional_producer
 from headrace.kafka.leadership import Leadership
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State, encode_entry, encode_key

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.admin_connection import AdminConnection, shared_admin
+from headrace.kafka.kafka_clients import AdminConnection, shared_admin
 
 # Nobody listens there.
 HERE = {"bootstrap.servers": "127.0.0.1:1"}

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from headrace.kafka import admin_connection
-from headrace.kafka.admin_connection import is_too_old, offered_versions, require_brokers
-from headrace.kafka.kafka_clients import new_admin
+from headrace.kafka import kafka_clients
+from headrace.kafka.kafka_clients import is_too_old, new_admin, offered_versions, require_brokers
 from headrace.model.errors import InvalidConfiguration
 from tests.support.mock_brokers import mock_brokers
 
@@ -73,7 +72,7 @@ def test_the_client_is_kept_until_it_is_answered(monkeypatch: pytest.MonkeyPatch
         answers.append(type(client).describe_cluster(client, **asked))
         return answers[-1]
 
-    monkeypatch.setattr(admin_connection, "new_admin", noting)
+    monkeypatch.setattr(kafka_clients, "new_admin", noting)
     with mock_brokers({2: 7}, answers_after_ms=300) as bootstrap:
         assert offered_versions({"bootstrap.servers": bootstrap}, timeout=10)
         assert [answer.done() for answer in answers] == [True]

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.kafka.cache_directory import CacheDirectory, find_cache_directory
-from headrace.kafka.cache_sql import UNFINISHED
+from headrace.kafka.cache_files import (
+    UNFINISHED,
+    CacheDirectory,
+    LedgerRows,
+    collect_rows,
+    find_cache_directory,
+)
 from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache, found_identity, open_cache
-from headrace.kafka.ledger_rows import LedgerRows, collect_rows
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import (

@@ -1,5 +1,6 @@
 import pytest
 
+from headrace.kafka.cache_files import CONTROL_BEGINS, collect_rows
 from headrace.kafka.control_records import (
     CREATION,
     FIRST_START,
@@ -22,7 +23,6 @@ from headrace.kafka.control_records import (
     first_start_key,
     is_command,
 )
-from headrace.kafka.ledger_rows import CONTROL_BEGINS, collect_rows
 from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import ControlKey, encode_key
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Producer
 
-from headrace.kafka.cache_directory import CacheDirectory
+from headrace.kafka.cache_files import CacheDirectory
 from headrace.kafka.kafka_errors import LedgerEndHidden
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.ledger_follower import Applied, Follower, read_uncommitted

@@ -5,8 +5,8 @@ import threading
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.kafka import group_metadata as commit_module
-from headrace.kafka.group_metadata import group_offsets, send_group_commit
+from headrace.kafka import fencing as commit_module
+from headrace.kafka.fencing import group_offsets, send_group_commit
 
 
 class Stubborn:

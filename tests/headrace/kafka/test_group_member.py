@@ -4,7 +4,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from headrace.kafka.group_member import GroupMember, MemberCallbacks
+from headrace.kafka.leadership import GroupMember, MemberCallbacks
 
 LEDGER = TopicPartition("ledger", 0)
 CHECKED = b"CGMDv2:\x02\x00\x00\x00g\x00m\x00\x01"
@@ -120,6 +120,6 @@ def test_a_member_that_waits_for_long_leaves_when_it_is_asked(monkeypatch: pytes
 
     Mutation tried: without waking it `close` gives up after its five seconds.
     """
-    monkeypatch.setattr("headrace.kafka.group_member._LONG_POLL_SECONDS", 60.0)
+    monkeypatch.setattr("headrace.kafka.leadership._LONG_POLL_SECONDS", 60.0)
     with member([]) as made:
         assert made.close(5)

@@ -1,6 +1,6 @@
 import pytest
 
-from headrace.kafka.group_metadata import GroupMetadata, assigned_topics, parse_group_metadata
+from headrace.kafka.fencing import GroupMetadata, assigned_topics, parse_group_metadata
 
 # As librdkafka 2.16 gave them on Apache Kafka 4.1.
 DYNAMIC = b"CGMDv2:\x02\x00\x00\x00headrace-a\x00rdkafka-121e1f49\x00\x01"

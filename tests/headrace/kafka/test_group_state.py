@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from headrace.kafka.group_metadata import parse_group_metadata
+from headrace.kafka.fencing import parse_group_metadata
 from tests.faults.fault_environment import open_site
 from tests.headrace.kafka.ingester import Ingester
 from tests.support.kafka import new_topic

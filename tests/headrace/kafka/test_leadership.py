@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.kafka.cache_directory import claim_cache_directory
-from headrace.kafka.group_metadata import parse_group_metadata
+from headrace.kafka.cache_files import claim_cache_directory
+from headrace.kafka.fencing import parse_group_metadata
 from headrace.kafka.leadership import Leadership, Role, group_id
 from headrace.model.errors import LeadershipLost
 from headrace.model.ledger_entry import State

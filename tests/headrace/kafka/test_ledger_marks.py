@@ -7,10 +7,9 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.kafka.control_records import OWNER, Owner, encode_control
-from headrace.kafka.ledger_marks import is_ledgers
-from headrace.kafka.output_topics import OutputTopics
+from headrace.kafka.data_topics import OutputTopics, TopicSurvey
+from headrace.kafka.ledger_topic import is_ledgers
 from headrace.kafka.producer.topic_limits import TopicLimits
-from headrace.kafka.topic_survey import TopicSurvey
 from headrace.model.connector_records import ConnectorRecord, connector_key
 from headrace.model.errors import InvalidConfiguration, InvalidObject
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key

@@ -1,7 +1,7 @@
 import pytest
 
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.output_topics import OutputTopic, OutputTopics, TopicCreation
+from headrace.kafka.data_topics import OutputTopic, OutputTopics, TopicCreation
 from headrace.model.errors import TopicMissing
 from tests.support.aws import unique
 from tests.support.kafka import TopicFactory, delete_topic, new_topic

@@ -20,11 +20,10 @@ from typing import Any, cast
 
 import pytest
 
-from headrace.kafka import cache_directory
-from headrace.kafka.cache_directory import CacheDirectory, claim_cache_directory
+from headrace.kafka import cache_files
+from headrace.kafka.cache_files import CacheDirectory, claim_cache_directory
 from ingest.service import leadership_phase
-from ingest.service.leadership_phase import LeadershipPhase
-from ingest.service.process_parts import Past, ProcessParts
+from ingest.service.leadership_phase import LeadershipPhase, Past, ProcessParts
 from ingest.service.service_events import Fatal
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 _CLAIM = """
 import sys
 from pathlib import Path
-from headrace.kafka.cache_directory import claim_cache_directory
+from headrace.kafka.cache_files import claim_cache_directory
 home = claim_cache_directory(Path(sys.argv[1]), "name")
 print(None if home is None else home.instance_id(), flush=True)
 sys.stdin.read()
@@ -80,7 +79,7 @@ def test_the_next_process_has_the_place_of_the_killed_one(tmp_path: Path) -> Non
         process.kill()
         process.wait(10)
         assert place(tmp_path) == killed
-    assert str(os.getpid()) not in first.removeprefix(cache_directory.INSTANCE_PREFIX)
+    assert str(os.getpid()) not in first.removeprefix(cache_files.INSTANCE_PREFIX)
 
 
 def test_a_frozen_process_keeps_its_place(tmp_path: Path) -> None:
@@ -153,7 +152,7 @@ def test_a_shared_folder_of_two_machines_is_two_places(
     here = place(tmp_path)
     other = tmp_path / "boot_id"
     other.write_text(f"{uuid.uuid4()}\n")
-    monkeypatch.setattr(cache_directory, "_BOOT_ID", other)
+    monkeypatch.setattr(cache_files, "_BOOT_ID", other)
     assert place(tmp_path) not in {here, None}
 
 
@@ -167,7 +166,7 @@ def test_a_kernel_that_does_not_say_which_it_is_gives_no_place(
     boot_id = tmp_path / "boot_id"
     if said is not None:
         boot_id.write_text(said, encoding="utf-8")
-    monkeypatch.setattr(cache_directory, "_BOOT_ID", boot_id)
+    monkeypatch.setattr(cache_files, "_BOOT_ID", boot_id)
     assert place(tmp_path / "state") is None
 
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.kafka import topic_survey
-from headrace.kafka.ledger_marks import Holds
-from headrace.kafka.topic_survey import TopicSurvey
+from headrace.kafka import data_topics
+from headrace.kafka.data_topics import TopicSurvey
+from headrace.kafka.ledger_topic import Holds
 
 
 class Brokers:
@@ -52,9 +52,9 @@ class Brokers:
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     """In place of real ones, with a clock."""
     found = Brokers()
-    monkeypatch.setattr(topic_survey, "KafkaAdmin", lambda _properties: found)
-    monkeypatch.setattr(topic_survey, "LedgerMarks", lambda _properties: found)
-    monkeypatch.setattr(topic_survey, "time", SimpleNamespace(monotonic=lambda: found.now))
+    monkeypatch.setattr(data_topics, "KafkaAdmin", lambda _properties: found)
+    monkeypatch.setattr(data_topics, "LedgerMarks", lambda _properties: found)
+    monkeypatch.setattr(data_topics, "time", SimpleNamespace(monotonic=lambda: found.now))
     return found
 
 

@@ -7,8 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from headrace.kafka.driver_ledger import prepare_ledger
-from headrace.kafka.fencing import driver_id
-from headrace.kafka.group_metadata import parse_group_metadata
+from headrace.kafka.fencing import driver_id, parse_group_metadata
 from headrace.kafka.kafka_clients import ClientProperties, new_transactional_producer
 from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.leadership import Leadership

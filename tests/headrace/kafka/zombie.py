@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from headrace.kafka.cache_directory import claim_cache_directory
+from headrace.kafka.cache_files import claim_cache_directory
 from headrace.kafka.leadership import Leadership
 from headrace.kafka.ledger_writer import LedgerWriter
 from headrace.model.errors import HeadraceError

@@ -1,6 +1,6 @@
 """What repeats at one place becomes a problem, until it is over."""
 
-from headrace.model.repeats import LEAST, Repeats
+from headrace.model.error_policy import LEAST, Repeats
 
 
 class _Clock:

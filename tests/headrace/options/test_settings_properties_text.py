@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.options.properties import PropertiesError, parse_properties
+from headrace.options.configuration_text import PropertiesError, parse_properties
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from headrace.model.errors import FrameRefused
 from headrace.options import SettingsError
 from headrace.vendors.load import load
-from spark.frames.options import reading_settings
+from spark.frames.frame_options import reading_settings
 from tests.headrace.options.loading import load_with
 
 TWO = {"aws.s3.bucket.name": "one-bucket, two-bucket"}

@@ -8,10 +8,10 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.options import Settings
 from headrace.options.sink_settings import OutputFormat
 from ingest.checks.findings.iam_policy import policies
-from spark.sink.task_settings import (
+from spark.sink.sink_work import (
     for_topic as task_for_topic,
 )
-from spark.sink.task_settings import (
+from spark.sink.sink_work import (
     grouping_for_topic,
     grouping_hash,
     grouping_options,

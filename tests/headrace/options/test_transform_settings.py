@@ -15,7 +15,7 @@ from headrace.options.transforms.chain import (
     RegexRouter,
     TransformChain,
 )
-from headrace.options.transforms.routing import known_topics
+from headrace.options.transforms.read_chain import known_topics
 from headrace.vendors.load import load
 
 KAFKA = "org.apache.kafka.connect.transforms."

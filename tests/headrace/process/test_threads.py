@@ -27,7 +27,7 @@ _OTHERS: Final = {
     ("headrace/kafka/driver_ledger.py", "ThreadPoolExecutor"): "its result is waited for",
     ("ingest/service/standby.py", "Timer"): "closes a copy of the ledger that nobody reads any more",
     ("listeners/async_clients.py", "to_thread"): "its result is awaited",
-    ("headrace/s3/reader/prefetch.py", "ThreadPoolExecutor"): "its results are waited for",
+    ("headrace/s3/reader/s3_source.py", "ThreadPoolExecutor"): "its results are waited for",
     ("spark/frames/writing.py", "ThreadPoolExecutor"): "its results are waited for",
 }
 _MAKERS: Final = frozenset(

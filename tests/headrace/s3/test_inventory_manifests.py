@@ -12,9 +12,9 @@ from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import SourceUnavailable
 from headrace.options.settings import BackoffSettings
 from headrace.s3 import S3Calls
-from headrace.s3.inventory import read_manifests, unread_files
+from headrace.s3.inventory_manifests import read_manifests, unread_files
 from ingest.checks.findings.finding import Finding, Verdict
-from ingest.checks.probes.inventory import InventoryFacts, inventory_findings, probe_inventories
+from ingest.checks.probes.bucket_keys import InventoryFacts, inventory_findings, probe_inventories
 from tests.ingest.checks.findings.configured import configured
 from tests.support.inventory import KEY, Inventory, InventoryRow, inventory
 from tests.support.listening import service_error

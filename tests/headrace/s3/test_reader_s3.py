@@ -20,8 +20,8 @@ from headrace.options.secret import Secret
 from headrace.options.settings import BackoffSettings, S3Settings, StaticCredentials
 from headrace.s3 import S3Calls, new_s3_calls
 from headrace.s3.reader import Prefetch, RateLimiter, S3Source
-from headrace.s3.reader.prefetch import SMALL_BYTES
 from headrace.s3.reader.resumable_get import ResumableGet
+from headrace.s3.reader.s3_source import SMALL_BYTES
 from tests.support import aws
 from tests.support.proxy import Answer, Cut, Proxy, Request, Truncate
 

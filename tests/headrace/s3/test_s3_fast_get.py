@@ -23,8 +23,7 @@ from headrace.model.errors import AccessDenied, ObjectSuperseded, SourceUnavaila
 from headrace.options.choices import CredentialsProvider
 from headrace.options.settings import ProviderCredentials
 from headrace.s3 import S3Calls
-from headrace.s3.connections import READ_SECONDS, Connections, Origin, verifying
-from headrace.s3.endpoint import GetRequest
+from headrace.s3.connections import READ_SECONDS, Connections, GetRequest, Origin, verifying
 from headrace.s3.reader import S3Source
 from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, an_object, calls_by, chunked, error, said, settings
 

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.options.settings import Settings
 from headrace.s3.client import new_s3_client
-from ingest.checks.probes.aws_clients import aws_clients
+from ingest.checks.probes.bucket_keys import aws_clients
 from listeners.async_clients import s3_client
 from tests.headrace.options.loading import load_with, problems_with
 

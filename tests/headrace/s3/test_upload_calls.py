@@ -18,8 +18,8 @@ from headrace.model.errors import (
 from headrace.model.sink_entries import Upload
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption
+from headrace.s3.client import UploadEnded
 from headrace.s3.completion import Completion, CompletionState, SentPart, accepted_parts
-from headrace.s3.errors import UploadEnded
 from headrace.s3.upload_calls import UploadCalls
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws

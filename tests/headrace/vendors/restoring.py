@@ -10,12 +10,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
+from headrace.formats.content_kind import RowFormat
 from headrace.formats.record_columns import RecordColumns
-from headrace.formats.row_content import RowFormat
 from headrace.names.archive_names import ArchiveName, NamePart, ObjectKind
-from headrace.options.restoring import CsvEncoding, Enveloped, Form, RestoreOptions
+from headrace.options.record_sources import CsvEncoding, Enveloped, Form, RestoreOptions
 from headrace.vendors.confluent.join import RowsDiffer, joined
-from headrace.vendors.confluent.tombstones import TombstoneObject, ValueObject, places
+from headrace.vendors.confluent.names import TombstoneObject, ValueObject, places
 from tests.headrace.vendors.archive import Archive, Record
 from tests.headrace.vendors.decoding import Restored, read, records
 from tests.headrace.vendors.test_archive_names import name_of

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from headrace.names.archive_names import ArchiveName, LayoutName, NamePart, ObjectKind, is_index
-from headrace.options.restoring import NameOptions
+from headrace.options.record_sources import NameOptions
 from headrace.vendors.aiven.names import TemplateNames
 from headrace.vendors.aiven.names import read_name as aiven
 from headrace.vendors.confluent.names import read_name as confluent

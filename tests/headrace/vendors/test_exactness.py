@@ -4,9 +4,9 @@ from typing import Final
 
 import pytest
 
-from headrace.formats.row_content import RowFormat, avro_members, first_row, members_of, row_format
+from headrace.formats.content_kind import RowFormat, avro_members, first_row, members_of, row_format
 from headrace.names.archive_names import ArchiveName, ObjectKind
-from headrace.options.restoring import NameOptions
+from headrace.options.record_sources import NameOptions
 from headrace.vendors.exactness import ContentFacts, Exactness, Grade, Part, exactness, worst
 from headrace.vendors.headrace.names import read_name as headrace
 from tests.headrace.vendors.archive import NAMES, Archive, archive

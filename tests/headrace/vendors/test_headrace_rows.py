@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.formats.record_columns import RowShape
 from headrace.model.columns import Headers, column_of
-from headrace.options.restoring import RestoreOptions
-from headrace.vendors.headrace import arrow_rows, json_rows
+from headrace.options.record_sources import RestoreOptions
+from headrace.vendors.headrace import rows as own_rows
 
 _BYTES = st.none() | st.binary(max_size=12) | st.text(max_size=12).map(lambda text: text.encode())
 _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)
@@ -69,7 +69,7 @@ def test_every_byte_comes_back(records: list[Record]) -> None:
     """Null and empty, text and bytes, JSON as it was written, headers twice, order and times."""
     rows = column_of([_row(offset, record) for offset, record in enumerate(records)])
 
-    found = json_rows.reader(RestoreOptions(), rows.get(0))(rows)
+    found = own_rows.reader(RestoreOptions(), rows.get(0))(rows)
 
     assert found.faults == ()
     assert found.keys is not None
@@ -99,7 +99,7 @@ def test_every_byte_comes_back_from_columns(records: list[Record]) -> None:
         }
     )
 
-    found = arrow_rows.reader(RestoreOptions(), _no_json, RowShape(frozenset(batch.schema.names)))(batch)
+    found = own_rows.arrow_reader(RestoreOptions(), _no_json, RowShape(frozenset(batch.schema.names)))(batch)
 
     assert found.keys is not None
     assert found.headers is not None
@@ -135,7 +135,7 @@ def test_a_row_that_does_not_fit_is_bad_and_the_others_are_not(row: bytes, reaso
     good = b'{"offset":0,"key":"k","value":{"a":1}}'
     rows = column_of([good, row, good])
 
-    found = json_rows.EnvelopeRows()(rows)
+    found = own_rows.EnvelopeRows()(rows)
 
     assert [(fault.row, fault.reason) for fault in found.faults] == [(1, reason)]
     assert found.rows.tolist() == [0, 2]
@@ -146,7 +146,7 @@ def test_rows_of_one_field_are_values() -> None:
     """`output.envelope=false` writes them as they are."""
     rows = column_of([b'{"id":1}', b"null", b'"text"'])
 
-    found = json_rows.reader(RestoreOptions(), rows.get(0))(rows)
+    found = own_rows.reader(RestoreOptions(), rows.get(0))(rows)
 
     assert [found.values.get(row) for row in range(3)] == [b'{"id":1}', None, b"text"]
     assert found.keys is None

@@ -13,11 +13,11 @@ from headrace.formats.cut_rows import BareRows
 from headrace.formats.encodings import iso_ms
 from headrace.formats.record_columns import RecordColumns, RowShape
 from headrace.model.columns import Column, column_of
-from headrace.options.restoring import CsvEncoding, Enveloped, Form, RestoreOptions
-from headrace.vendors.aiven import json_rows as aiven_json
+from headrace.options.record_sources import CsvEncoding, Enveloped, Form, RestoreOptions
+from headrace.vendors.aiven import rows as aiven_json
 from headrace.vendors.aiven.csv_rows import CsvRows
 from headrace.vendors.aiven.written_rows import iso_instants
-from headrace.vendors.lenses import json_rows as lenses_json
+from headrace.vendors.lenses import rows as lenses_json
 from headrace.vendors.quix.rows import JsonRows, ParquetRows
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.formats.record_columns import Faults, RecordColumns
 from headrace.model.columns import column_of
-from headrace.options.restoring import Form, RestoreOptions
+from headrace.options.record_sources import Form, RestoreOptions
 from headrace.vendors.confluent.join import JsonHeaders, JsonKeys, RowsDiffer, joined
 
 _OPTIONS = RestoreOptions(key=Form.STRING, header=Form.STRING)

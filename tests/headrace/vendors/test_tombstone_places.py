@@ -5,7 +5,7 @@ from itertools import groupby
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.vendors.confluent.tombstones import Place, TombstoneObject, ValueObject, places
+from headrace.vendors.confluent.names import Place, TombstoneObject, ValueObject, places
 
 
 def test_a_tag_proves_the_place() -> None:

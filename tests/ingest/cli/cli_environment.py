@@ -12,9 +12,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from ingest.cli.check import check
-from ingest.cli.mark import mark
 from ingest.cli.plan import plan
-from ingest.cli.replay import replay
+from ingest.cli.replay_and_mark import mark, replay
 from ingest.cli.status import status
 from tests.support import aws, kafka
 

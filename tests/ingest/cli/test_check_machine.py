@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ingest.http.http_server import Response, StatusEndpoints
+from ingest.http.http_server import Response
+from ingest.service.endpoints import StatusEndpoints
 from tests.ingest.cli.cli_environment import Scene
 
 pytestmark = pytest.mark.parts

@@ -15,29 +15,28 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import BytePosition
 from headrace.names.archive_names import LayoutName, ObjectKind
 from headrace.options.declarations.sink_options import ROTATE_RECORDS
-from headrace.options.restoring import NameOptions
+from headrace.options.record_sources import NameOptions
 from headrace.vendors.exactness import Exactness, Grade, Part
 from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.findings.archive_findings import ArchiveSample
 from ingest.checks.findings.finding import misconfigured
 from ingest.checks.findings.sink_findings import TakeoverFacts
 from ingest.checks.probes.archive_preview import ArchivePreview
-from ingest.checks.probes.inventory import InventoryFacts
+from ingest.checks.probes.bucket_keys import InventoryFacts
 from ingest.checks.probes.preview import Preview
 from ingest.checks.probes.sink_topics import Backlog
 from ingest.checks.probes.status_reader import entry_shape
 from ingest.checks.setup import Step
 from ingest.cli.explain import explained
-from ingest.cli.lint import shape_of as lint_shape_of
-from ingest.cli.object_command import CommandRequest, shape_of
+from ingest.cli.lint_and_translate import lint_shape as lint_shape_of
+from ingest.cli.lint_and_translate import translated_shape as translation_shape_of
+from ingest.cli.object_command import CommandRequest, SelectedObject, shape_of
 from ingest.cli.option_reference import shape_of as option_shape_of
 from ingest.cli.plan import shape_of as plan_shape_of
-from ingest.cli.selection import SelectedObject
 from ingest.cli.setup import shape_of as step_shape_of
+from ingest.cli.sink_check_and_plan import shape_of as sink_plan_shape_of
 from ingest.cli.sink_explain import RecordExplainer, sample_record
 from ingest.cli.sink_explain import shape_of as record_shape_of
-from ingest.cli.sink_plan import shape_of as sink_plan_shape_of
-from ingest.cli.translate import shape_of as translation_shape_of
 from ingest.http.snapshot import ReadingObject, RecentObject, Snapshot
 from ingest.source.object_selection import object_filter_of, object_filters_of
 from tests.docs.pages import ROOT

@@ -13,7 +13,7 @@ from headrace.kafka.kafka_clients import ClientProperties, new_transactional_pro
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import BytePosition
-from ingest.checks.probes.ledger_reader import LedgerReader, client_properties
+from ingest.checks.probes.status_reader import LedgerReader, client_properties
 from ingest.cli.configuration import read_settings
 from ingest.cli.submit import SubmitOutcome, write_commands
 from ingest.source.command_queue import new_commands

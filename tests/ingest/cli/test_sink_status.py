@@ -21,8 +21,7 @@ from headrace.model.sink_entries import (
     key_of,
 )
 from ingest.checks.probes.status_reader import sink_status
-from ingest.cli.mark import mark
-from ingest.cli.replay import replay
+from ingest.cli.replay_and_mark import mark, replay
 from ingest.cli.status import lines_of, status
 from ingest.http.snapshot import SinkPartition, SinkStatus, Snapshot
 

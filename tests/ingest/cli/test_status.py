@@ -6,10 +6,11 @@ from http import HTTPStatus
 import pytest
 
 from headrace.options.value_types import HostPort
-from ingest.checks.probes.running_service import NoAnswer, read_running_status
+from ingest.checks.probes.machine import NoAnswer, read_running_status
 from ingest.cli.status import lines_of
-from ingest.http.http_server import Response, StatusEndpoints
+from ingest.http.http_server import Response
 from ingest.http.snapshot import Snapshot
+from ingest.service.endpoints import StatusEndpoints
 
 SNAPSHOT = Snapshot(
     name="uploads",

@@ -25,10 +25,10 @@ from headrace.model.errors import Unavailable
 from ingest.cli.app import app
 from ingest.cli.cli_options import ledger_states, option_assignments
 from ingest.cli.progress_bar import amounts, description, progress
-from ingest.cli.status import lines_of
-from ingest.cli.status_watch import shown, sparkline, watch
-from ingest.http.http_server import Response, StatusEndpoints
+from ingest.cli.status import lines_of, shown, sparkline, watch_status
+from ingest.http.http_server import Response
 from ingest.http.snapshot import RecentObject, Snapshot
+from ingest.service.endpoints import StatusEndpoints
 
 HEADRACE = str(Path(sys.executable).with_name("headrace"))
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
@@ -182,7 +182,7 @@ def test_a_watch_outlives_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
         return shape
 
     with suppress(KeyboardInterrupt):
-        watch(ask, lines_of, 0.0, as_json=True)
+        watch_status(ask, lines_of, 0.0, as_json=True)
 
     problems = [json.loads(line)["problems"] for line in capsys.readouterr().out.splitlines()]
     asked = {"queue": "it answers 503"}
@@ -190,7 +190,7 @@ def test_a_watch_outlives_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
 
     answers = iter([Unavailable("nobody is there")])
     with pytest.raises(Unavailable):
-        watch(ask, lines_of, 0.0, as_json=True)
+        watch_status(ask, lines_of, 0.0, as_json=True)
 
 
 def test_what_a_watch_shows_beside_status() -> None:

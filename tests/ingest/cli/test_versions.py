@@ -16,7 +16,7 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.options.secret import Secret
 from headrace.options.settings import SparkSettings
 from ingest.cli.run import require_versions
-from spark.versions import SUPPORTED, require_server, require_spark, spark_at
+from spark.spark_conf import SUPPORTED, require_server, require_spark, spark_at
 
 ROOT: Final = Path(__file__).parents[3]
 LOCAL: Final = SparkSettings(master="local[*]", remote=None, properties=())

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.model.connector_records import ConnectorRecord, connector_key, encode
 from ingest.connect.changes import RecordTooLarge
-from ingest.connect.configuration_topic import ConfigurationTopic
+from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.worker_settings import read_worker
 from ingest.service.stop import Stop
 from tests.support.aws import unique

@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import pytest
 
-from ingest.connect.forwarding import WorkerSilent, forward
+from ingest.connect.other_workers import WorkerSilent, forward
 from ingest.http.http_server import Request
 from localstack.ports import free_port
 from tests.support.until import until_sync

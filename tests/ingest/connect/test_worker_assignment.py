@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.connect.membership import assign
+from ingest.connect.other_workers import assign
 
 NAMES = st.frozensets(st.sampled_from([f"c{number}" for number in range(12)]))
 WORKERS = st.frozensets(st.sampled_from(["w1", "w2", "w3", "w4"]), min_size=1)

@@ -15,11 +15,11 @@ from headrace.process.log_levels import LoggerLevels
 from headrace.vendors.load import load
 from ingest.connect.changes import ConnectorChanges, RecordTooLarge, kept_secrets, shown_config
 from ingest.connect.hosted_connector import HostedConnectors
-from ingest.connect.worker_directory import WorkerDirectory
 from ingest.connect.worker_routes import changing_acts
+from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request
-from ingest.http.rest.loggers import Loggers
 from ingest.http.rest.rest_routes import RestRoutes
+from ingest.http.rest.router import Loggers
 
 WORKER = "bootstrap.servers=127.0.0.1:9092"
 SOURCE = {

@@ -4,7 +4,7 @@ import socket
 from dataclasses import dataclass, field
 
 from headrace.model.connector_records import WorkerRecord, WorkersRecord
-from ingest.connect.membership import Liveness, refuses_connections
+from ingest.connect.other_workers import Liveness, refuses_connections
 
 SESSION = 10.0
 

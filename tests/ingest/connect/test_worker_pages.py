@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingest.connect.hosted_connector import HostedConnector
-from ingest.connect.worker_pages import WorkerPages
+from ingest.connect.worker_view import WorkerPages
 from ingest.http.http_server import Request
 
 

@@ -11,13 +11,12 @@ from headrace.model.connector_records import WorkerRecord, WorkersRecord
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.hosted_connector import HostedConnectors
-from ingest.connect.worker_directory import WorkerDirectory
 from ingest.connect.worker_routes import Membership, WorkerRoutes, changing_acts
+from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request, Response
-from ingest.http.rest.loggers import Loggers
 from ingest.http.rest.rest_routes import RestRoutes
+from ingest.http.rest.router import Loggers, conflict
 from ingest.http.rest.server import FORWARDED, patiently
-from ingest.http.rest.shapes import conflict
 from localstack.ports import free_port
 from tests.ingest.connect.test_worker_changes import SINK, WORKER, Store, load_record, none_runs
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headrace.model.errors import InvalidConfiguration, Unavailable
+from ingest.cli.run import ask_worker, worker_lines
 from ingest.cli.status import status
-from ingest.cli.worker_status import ask_worker, worker_lines
 from ingest.http.http_server import HttpServer, Request, Response
 from ingest.http.snapshot import Snapshot
 from localstack.ports import free_port

@@ -10,7 +10,8 @@ from http import HTTPStatus
 import pytest
 
 from ingest.http import http_server as endpoints
-from ingest.http.http_server import AddressTaken, HttpServer, Request, Response, StatusEndpoints
+from ingest.http.http_server import AddressTaken, HttpServer, Request, Response
+from ingest.service.endpoints import StatusEndpoints
 from tests.support.until import until_sync
 
 

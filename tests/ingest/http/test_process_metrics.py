@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from ingest.connect.hosted_connector import HostedConnector
-from ingest.connect.worker_pages import WorkerPages
+from ingest.connect.worker_view import WorkerPages
 from ingest.http.http_server import Request
-from ingest.http.metrics import Metrics
-from ingest.http.process_metrics import ProcessMetrics, commit_of
+from ingest.http.metrics import Metrics, ProcessMetrics, commit_of
 from ingest.http.snapshot import Snapshot, SnapshotHolder
 from ingest.service.endpoints import endpoints
 from tests.support.until import until_sync

@@ -11,8 +11,7 @@ from headrace.model.sink_entries import SealedObject, Upload, Verdict
 from headrace.s3.completion import Completion, CompletionState
 from ingest.http.metrics import Metrics
 from ingest.service.service_events import ComponentProblem
-from ingest.service.sink.completer import Completer
-from ingest.service.sink.sink_events import CompletionEnded
+from ingest.service.sink.completer import Completer, CompletionEnded
 from ingest.service.sink.sink_statistics import SinkStatistics
 from tests.support.until import until_sync
 

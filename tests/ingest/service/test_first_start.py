@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.kafka.cache_directory import CacheDirectory
+from headrace.kafka.cache_files import CacheDirectory, LedgerRows, collect_rows
 from headrace.kafka.control_records import (
     FIRST_START,
     FirstStart,
@@ -13,7 +13,6 @@ from headrace.kafka.control_records import (
     first_start_key,
 )
 from headrace.kafka.ledger_cache import LedgerCache
-from headrace.kafka.ledger_rows import LedgerRows, collect_rows
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId

@@ -7,13 +7,12 @@ import structlog.testing
 from msgspec.structs import replace
 
 from headrace.formats.inventory_manifest import InventoryRefused
-from headrace.kafka.cache_directory import CacheDirectory
+from headrace.kafka.cache_files import CacheDirectory, LedgerRows
 from headrace.kafka.control_records import FirstStart, encode_control, first_start_key
 from headrace.kafka.ledger_cache import LedgerCache
-from headrace.kafka.ledger_rows import LedgerRows
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.options import Settings
-from ingest.service.initial_inventory import inventories_to_read, require_inventories, with_inventories
+from ingest.service.source_start import inventories_to_read, require_inventories, with_inventories
 from ingest.source.object_selection import awaited_inventories, begun_again
 from tests.headrace.options.loading import load_with
 from tests.support.inventory import inventory

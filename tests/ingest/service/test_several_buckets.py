@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 import structlog.testing
 
-from headrace.kafka.cache_directory import CacheDirectory
-from headrace.kafka.cache_view import CacheLedgerView
+from headrace.kafka.cache_files import CacheDirectory, LedgerRows, collect_rows
 from headrace.kafka.control_records import FirstStart, encode_control, first_start_key
-from headrace.kafka.ledger_cache import LedgerCache
-from headrace.kafka.ledger_rows import LedgerRows, collect_rows
+from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import AccessDenied, HeadraceError, ResourceMissing, SourceUnavailable, Unavailable
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
@@ -22,11 +20,11 @@ from headrace.model.objects import ListingPage, ObjectId, OwedAction, PostAction
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
 from ingest.http.metrics import Metrics
-from ingest.service import post_actions, startup
-from ingest.service.deciders import deciders
+from ingest.service import apply_effects, startup
+from ingest.service.event_loop import MessageReader
 from ingest.service.idle import Patience, UntilIdle
-from ingest.service.message_reader import MessageReader
 from ingest.service.service_events import ActionsDone, OwnEvent
+from ingest.service.source_start import deciders
 from ingest.service.startup import Startup
 from ingest.service.statistics import Statistics, of_bucket
 from ingest.source.command_queue import new_commands
@@ -237,10 +235,10 @@ def test_an_action_is_carried_out_in_the_objects_own_bucket(monkeypatch: pytest.
     """Which need not be the first one of the list."""
     deleted: list[tuple[str, str]] = []
     made: Callable[..., Any] = lambda settings, **_: _Deleting(settings.bucket, deleted)  # noqa: E731 - see above
-    monkeypatch.setattr(post_actions, "new_post_action_calls", made)
+    monkeypatch.setattr(apply_effects, "new_post_action_calls", made)
     told: queue.SimpleQueue[OwnEvent] = queue.SimpleQueue()
     settings: Settings = load_with(TWO)
-    actions = post_actions.PostActions(
+    actions = apply_effects.PostActions(
         settings.s3, PostAction(PostActionKind.DELETE), told.put, count=lambda _: None
     )
     for bucket in (B, A, B):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.kafka.cache_directory import find_cache_directory
+from headrace.kafka.cache_files import collect_rows, find_cache_directory
 from headrace.kafka.control_records import (
     PAUSE,
     SLOTS,
@@ -18,7 +18,6 @@ from headrace.kafka.control_records import (
     encode_control,
 )
 from headrace.kafka.ledger_cache import LedgerCache, open_cache
-from headrace.kafka.ledger_rows import collect_rows
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State, encode_entry, encode_key

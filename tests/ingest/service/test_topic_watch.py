@@ -3,8 +3,8 @@
 import queue
 from typing import Any
 
-from headrace.kafka.topic_survey import Survey, SurveyedPartition
-from ingest.service.sink.sink_events import TopicsSurveyed
+from headrace.kafka.data_topics import Survey, SurveyedPartition
+from ingest.service.sink.completer import TopicsSurveyed
 from ingest.service.sink.topic_watch import TopicWatch
 
 

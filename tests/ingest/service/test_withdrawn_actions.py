@@ -4,7 +4,7 @@ import queue
 from typing import Final
 
 from headrace.model.objects import ObjectId, OwedAction, PostAction, PostActionKind
-from ingest.service.post_actions import PROBLEM, PostActions
+from ingest.service.apply_effects import PROBLEM, PostActions
 from ingest.service.service_events import ComponentProblem, OwnEvent
 from tests.headrace.options.loading import load_with
 

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from headrace.model.objects import ArchivePlace, Route
 from headrace.options.describe import options_hash
 from ingest.source.catalogue import ObjectFilter
-from ingest.source.catalogue.object_filter import ExclusionReason
+from ingest.source.catalogue.listing_merge import ExclusionReason
 from ingest.source.object_selection import object_filter_of
 from tests.headrace.options.loading import load_with, problems_with
 

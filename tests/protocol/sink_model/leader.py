@@ -17,9 +17,8 @@ from headrace.model.sink_entries import (
 )
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.choices import OffsetReset
-from ingest.sink.archived import grant_of, pending_of, removable
-from ingest.sink.effects import FoundPartition
-from ingest.sink.starting import Start, start_of
+from ingest.sink.sink_effects import FoundPartition
+from ingest.sink.starting import Start, grant_of, pending_of, removable, start_of
 from ingest.sink.starts import LeaderCompletions
 from tests.protocol.sink_model.bucket import completed, filled, started
 from tests.protocol.sink_model.task import ended

@@ -15,9 +15,9 @@ from headrace.model.columns import column_of
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns
+from spark.frames.column_types import columns_of_rows
+from spark.frames.frame_options import Evolution, reading_settings
 from spark.frames.inference import format_of
-from spark.frames.options import Evolution, reading_settings
-from spark.frames.schema import columns_of_rows
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource
 

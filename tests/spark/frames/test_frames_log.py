@@ -14,6 +14,7 @@ from headrace.model.objects import ObjectId
 from ingest.source.catalogue import Baseline
 from spark.frames import discovery_log, log_entries
 from spark.frames.discovery_log import DiscoveryLog, read_committed
+from spark.frames.frame_options import reading_settings
 from spark.frames.log_entries import (
     Entry,
     KnownObjects,
@@ -31,7 +32,6 @@ from spark.frames.log_entries import (
     snapshot_table,
 )
 from spark.frames.log_store import DirectoryStore, LogStore, log_store
-from spark.frames.options import reading_settings
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -24,13 +24,12 @@ from ingest.cli.app import app
 from ingest.source.catalogue import Baseline
 from spark.frames import counterparts
 from spark.frames.admission import ReadLimits
-from spark.frames.discovery_log import DiscoveryLog
+from spark.frames.batch_splits import partitioned, received, splits_of
+from spark.frames.discovery_log import DiscoveryLog, log_plan, settings_of
+from spark.frames.frame_options import NO_TOPIC, OWN, SHARED, Rows, reading_settings
 from spark.frames.inference import RECORDS
 from spark.frames.log_entries import LoggedObject
-from spark.frames.log_report import log_plan, settings_of
 from spark.frames.log_store import DirectoryStore
-from spark.frames.options import NO_TOPIC, OWN, SHARED, Rows, reading_settings
-from spark.frames.partitions import partitioned, received, splits_of
 from spark.frames.reading import ReadTask
 from spark.frames.source import HeadraceSource
 from spark.frames.writing import first_commit, record_columns, writing_settings
@@ -290,9 +289,13 @@ def test_what_tasks_get_is_the_same_there() -> None:
 def test_other_fields_are_refused_before_anything_is_read() -> None:
     """What is in the pickle would be taken for something else."""
     _, (kind, shapes, _) = task_of().__reduce__()
-    name = "spark.frames.options:FramesSettings"
+    name = "spark.frames.frame_options:FramesSettings"
 
-    for other in ({name: shapes[name][1:]}, {"spark.frames.options:Gone": ("x",)}, {"gone:Gone": ("x",)}):
+    for other in (
+        {name: shapes[name][1:]},
+        {"spark.frames.frame_options:Gone": ("x",)},
+        {"gone:Gone": ("x",)},
+    ):
         with pytest.raises(FrameRefused, match="have different versions of Headrace"):
             received(kind, shapes | other, b"no pickle")
 
@@ -307,7 +310,7 @@ def test_an_executor_with_an_older_headrace_refuses_its_task(tmp_path: Path) -> 
     with zipfile.ZipFile(build_code_archive(keeper)) as ours, zipfile.ZipFile(older, "w") as archive:
         for name in ours.namelist():
             text = ours.read(name).decode()
-            if name == "spark/frames/options.py":
+            if name == "spark/frames/frame_options.py":
                 assert field in text
                 text = text.replace(field, "").replace("on_superseded=values[ON_SUPERSEDED.name],", "")
             archive.writestr(name, text)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark.frames.schema import (
+from spark.frames.column_types import (
     Unfit,
     columns_of_rows,
     finished,

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.model.columns import TIMESTAMP_CREATED, Headers, KafkaRecords, column_of
 from headrace.options.sink_settings import SinkSettings
 from headrace.vendors.load import load
 from spark.sink.grouping import Grouping
-from spark.sink.names import ObjectFacts, ObjectNames
+from spark.sink.object_keys import ObjectFacts, ObjectNames
 
 _COMPLETE: Mapping[str, str] = {
     "name": "archive",

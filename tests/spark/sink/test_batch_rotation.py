@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from headrace.model.columns import NO_TIMESTAMP
 from headrace.options.sink_settings import RotationSettings
-from spark.sink.batch_rotation import BatchCut, BatchFacts, BatchRotation, OpenBatch, WaitingRows
-from spark.sink.rotation import OpenFacts, RotateReason, Rotation
+from spark.sink.rotation import (
+    BatchCut,
+    BatchFacts,
+    BatchRotation,
+    OpenBatch,
+    OpenFacts,
+    RotateReason,
+    Rotation,
+    WaitingRows,
+)
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL, names_of, records_of, sink_of
 from tests.support.sink_archives import written

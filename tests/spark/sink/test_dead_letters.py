@@ -9,7 +9,7 @@ from headrace.formats.converted_records import RecordFault
 from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.options.choices import Tolerance
 from headrace.options.settings import DeadLetterSettings, ErrorSettings
-from spark.sink.dead_letters import DeadLetter, DeadLetters
+from spark.sink.bad_records import DeadLetter, DeadLetters
 
 FAULT = RecordFault(offset=12, reason="not_json", message="it is no JSON")
 

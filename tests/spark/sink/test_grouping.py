@@ -3,7 +3,7 @@
 import pytest
 
 from spark.sink.grouping import Grouping, GroupRows
-from spark.sink.names import NameTooLong, ObjectFacts
+from spark.sink.object_keys import NameTooLong, ObjectFacts
 from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names
 
 _HOUR = 3_600_000

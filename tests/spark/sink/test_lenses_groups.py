@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark.sink.names import ObjectNames, lenses_group
+from spark.sink.object_keys import ObjectNames, lenses_group
 from tests.support.sink_archives import sink_settings
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from headrace.kafka.group_metadata import memberless_metadata
+from headrace.kafka.fencing import memberless_metadata
 from headrace.kafka.producer import TransactionalProducer
 from headrace.model.sink_entries import PartitionCheckpoint
 from headrace.model.sink_protocol import LeaderGroup, SinkBatch
-from spark.sink.dead_letters import DeadLetter
+from spark.sink.bad_records import DeadLetter
 from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
-from spark.sink.task_settings import sink_task_settings
+from spark.sink.sink_work import sink_task_settings
 from tests.support import aws, kafka
 from tests.support.sink_archives import sink_settings
 

@@ -15,9 +15,9 @@ from headrace.names.name_template import (
     read_name_template,
     unescape,
 )
-from headrace.options.restoring import NameOptions
+from headrace.options.record_sources import NameOptions
 from headrace.vendors.headrace.names import read_name
-from spark.sink.names import KEY_MAX_BYTES, ObjectFacts
+from spark.sink.object_keys import KEY_MAX_BYTES, ObjectFacts
 from tests.spark.sink.grouped import names_of
 from tests.support.examples import max_examples
 

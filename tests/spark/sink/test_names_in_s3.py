@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark.sink.names import ObjectFacts
+from spark.sink.object_keys import ObjectFacts
 from tests.spark.sink.grouped import TAIL, names_of
 from tests.support import aws
 

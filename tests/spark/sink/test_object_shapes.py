@@ -1,6 +1,6 @@
 """What objects consist of: keys of side objects, the order of completion, tombstones apart."""
 
-from spark.sink.names import ObjectFacts
+from spark.sink.object_keys import ObjectFacts
 from spark.sink.object_shape import ObjectShapes
 from tests.spark.sink.grouped import records_of, sink_of
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.model.columns import Numbers
 from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, Upload
 from headrace.model.sink_protocol import EarlierGroups, PartitionGrant
-from ingest.sink.archived import grant_of, removable
+from ingest.sink.starting import grant_of, removable
 from spark.sink.partition_offsets import Mask, PartitionCommit, PartitionOffsets
 from tests.support.examples import max_examples
 

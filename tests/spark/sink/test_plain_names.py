@@ -11,7 +11,7 @@ from headrace.names.date_pattern import DatePattern
 from headrace.names.name_ambiguity import is_ambiguous
 from headrace.names.name_template import Padding, read_name_template
 from spark.sink.grouping import Grouping, java_double
-from spark.sink.names import ObjectFacts
+from spark.sink.object_keys import ObjectFacts
 from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names
 from tests.support.examples import max_examples
 

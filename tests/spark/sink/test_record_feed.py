@@ -13,13 +13,13 @@ import pytest
 
 from headrace.conversion.sink_records import SinkRecords
 from headrace.formats.converted_records import Conversion
-from headrace.kafka.output_topics import OutputTopic
+from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.columns import KafkaRecords, column_of
 from headrace.model.errors import SourceUnavailable
 from headrace.model.sink_entries import TopicPartition, encode_sink_entry
 from headrace.model.sink_protocol import PartitionGrant
-from spark.sink.dead_letters import DeadLetters
+from spark.sink.bad_records import DeadLetters
 from spark.sink.partition_work import PartitionWork
 from spark.sink.record_feed import RecordFeed, safely
 from tests.headrace.vendors.archive import Record

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark.sink.names import ObjectNames
+from spark.sink.object_keys import ObjectNames
 from spark.sink.rotation import Limit, OpenFacts, RotateReason, Rotation, next_on_schedule
 from spark.sink.routed_tools import SmallFiles
 from tests.spark.sink.grouped import TAIL, names_of, sink_of

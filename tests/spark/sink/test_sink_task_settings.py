@@ -8,7 +8,7 @@ import pytest
 from headrace.model.sink_entries import GroupingOptions
 from headrace.options.sink_settings import SinkSettings
 from headrace.vendors.load import load
-from spark.sink.task_settings import can_group_by, grouping_changed, grouping_hash, grouping_options
+from spark.sink.sink_work import can_group_by, grouping_changed, grouping_hash, grouping_options
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _BY_REGION = "{{value:region}}/{{topic}}/{{partition}}/{{start_offset}}"

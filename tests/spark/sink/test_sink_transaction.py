@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition as Place
 from headrace.model.sink_entries import PartitionCheckpoint, TopicPartition
 from headrace.model.sink_protocol import LeaderGroup, SinkBatch
 from spark.sink.sink_transaction import SinkTransactions
-from spark.sink.task_settings import sink_task_settings
+from spark.sink.sink_work import sink_task_settings
 from tests.support.sink_archives import sink_settings
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from headrace.model.clock import wall_ms
 from headrace.model.sink_entries import SealedObject, Upload
+from headrace.s3.client import UploadEnded
 from headrace.s3.completion import CompletionState
-from headrace.s3.errors import UploadEnded
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.spill import SpillLost
 from tests.spark.sink.bytes_encoder import BytesEncoder, as_records

@@ -1,7 +1,4 @@
-"""What a statement of KCQL says.
-
-A mistake in KCQL, with the part of the text that it is in.
-"""
+"""What a statement of KCQL says, and a mistake in one, with the part of the text that it is in."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

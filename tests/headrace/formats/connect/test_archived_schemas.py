@@ -5,19 +5,19 @@ import json
 import pytest
 
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, plain, struct
-from headrace.formats.connect.avro_text import avro_text
-from headrace.formats.connect.from_avro import schema_of_avro
-from headrace.formats.connect.records import (
+from headrace.formats.connect.avro_text import (
     AIVEN_AVRO,
     AIVEN_PARQUET,
     CONFLUENT_HEADERS,
     aiven_record,
+    avro_text,
     confluent_key,
     lenses_envelope,
 )
+from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.schema import json_of_schema, schema_of_json
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
-from headrace.options.connect_writing import CONVERTER, S3_SINK, AvroOptions
+from headrace.options.schema_settings import CONVERTER, S3_SINK, AvroOptions
 from tests.headrace.formats.connect.archived_schemas import avro_schemas, source_schemas
 
 _TEXT = plain(Type.STRING, optional=True)

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.formats.connect import ConnectSchema, Default, Type, plain, struct
-from headrace.formats.connect.casts import with_defaults
 from headrace.formats.connect.jackson import (
     jackson_column,
     jackson_json,
@@ -20,11 +19,11 @@ from headrace.formats.connect.jackson import (
     java_float,
 )
 from headrace.formats.connect.json_text import connect_json
-from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
+from headrace.formats.connect.payloads import PayloadSchema, UnfitValue, with_defaults
 from headrace.formats.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP
-from headrace.formats.header_values import header_reader
+from headrace.formats.converted_records import header_reader
 from headrace.model.columns import column_of
-from headrace.options.connect_writing import Astral, DecimalFormat, JsonStyle
+from headrace.options.schema_settings import Astral, DecimalFormat, JsonStyle
 from headrace.options.sink_settings import ConverterKind
 from tests.headrace.vendors.archive import Archive, archive
 

@@ -15,18 +15,17 @@ from headrace.formats.arrow import column_of_arrow
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, struct
 from headrace.formats.connect.arrow_types import arrow_type, schema_of_arrow
-from headrace.formats.connect.casts import as_connect, with_defaults
 from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.json_text import connect_json
-from headrace.formats.connect.parquet import WRITER_OPTIONS, as_parquet, parquet_schema
-from headrace.formats.connect.payloads import PayloadSchema
+from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
+from headrace.formats.connect.payloads import PayloadSchema, as_connect, with_defaults
 from headrace.formats.connect.schema import DECIMAL, PRECISION, SCALE, json_of_schema, schema_of_json
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converters.avro_reader import AvroReader
-from headrace.formats.converters.segments import RowFaults
+from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.avro_pieces import encoded
 from headrace.options.choices import JsonFormat
-from headrace.options.connect_writing import CONVERTER, S3_SINK, AvroOptions, JsonStyle
+from headrace.options.schema_settings import CONVERTER, S3_SINK, AvroOptions, JsonStyle
 from tests.headrace.formats.connect.schemas import PAIRS, Pair, schemas_and_payloads
 
 _OPTIONS = pytest.mark.parametrize("options", [CONVERTER, S3_SINK], ids=["converter", "s3_sink"])

@@ -10,17 +10,16 @@ import pytest
 
 from headrace.formats.connect import ConnectSchema, Default, InvalidSchema, Type, plain, struct
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.casts import with_defaults
 from headrace.formats.connect.from_avro import schema_of_avro
-from headrace.formats.connect.parquet import (
+from headrace.formats.connect.parquet_schemas import (
     WRITER_OPTIONS,
     as_parquet,
     parquet_schema,
 )
-from headrace.formats.connect.payloads import PayloadSchema
+from headrace.formats.connect.payloads import PayloadSchema, with_defaults
 from headrace.formats.connect.schema import DECIMAL, PRECISION, SCALE, TIMESTAMP
 from headrace.formats.connect.to_avro import avro_tree
-from headrace.options.connect_writing import S3_SINK
+from headrace.options.schema_settings import S3_SINK
 from tests.headrace.vendors.archive import Archive, archives
 
 _MODEL: Final = b"parquet.avro.schema"

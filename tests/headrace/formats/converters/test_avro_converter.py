@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import MISSING, Conversion
 from headrace.model.columns import KafkaRecords
 from headrace.model.errors import AccessDenied, SourceUnavailable

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.model.errors import AccessDenied, SourceUnavailable
 from headrace.options import Settings
 from headrace.options.sink_settings import OutputFormat

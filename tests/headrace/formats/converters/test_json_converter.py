@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import MISSING, Conversion, InferredValues
+from headrace.formats.converters.json_inference import settled, written
 from headrace.formats.encoding import schema_of
-from headrace.formats.encoding.kinds import settled, written
 from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat, OutputSettings
 from tests.headrace.formats.encoding.outputs import bare, converters, fetched, output
 

@@ -6,10 +6,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.connect import Type, plain
-from headrace.formats.converted_records import Conversion
-from headrace.formats.header_values import header_json, header_reader, header_text
+from headrace.formats.converted_records import Conversion, header_json, header_reader, header_text
 from headrace.options.sink_settings import (
     NUMBER_KINDS,
     OF_REGISTRIES,

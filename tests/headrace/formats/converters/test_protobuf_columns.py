@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.converters.protobuf_columns import Unread, message_reader
 from headrace.formats.converters.protobuf_reader import ProtobufReader
-from headrace.formats.converters.segments import RowFaults
+from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.records.protobuf_schemas import ProtobufSchema, connect_schema
 from headrace.model.columns import column_of
 

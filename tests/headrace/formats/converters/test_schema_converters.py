@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 from google.protobuf import message_factory
 
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import Conversion
 from headrace.formats.converters.registry_schemas import ConfluentStore, NoSchema, SchemaKind
 from headrace.formats.records.protobuf_schemas import ProtobufSchema
-from headrace.options.registry_settings import RegistrySettings
+from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat, OutputSettings
 from tests.headrace.formats.encoding.outputs import converters, fetched, output
 from tests.headrace.formats.encoding.registry import framed, framed_as, http_registry, registry

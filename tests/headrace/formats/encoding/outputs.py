@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from headrace.conversion.encoders import new_encoder
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.encoding import schema_of
 from headrace.model.columns import TIMESTAMP_CREATED, Headers, KafkaRecords, column_of

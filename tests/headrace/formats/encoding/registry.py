@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference
 
 from headrace.formats.records.registry import frame, registry_client
 from headrace.options.choices import SubjectNameStrategy
-from headrace.options.registry_settings import RegistrySettings
+from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import ConverterKind, ConverterSettings
 
 # Status and body that the registry answers for a path: JSON, or bytes that something else answers.

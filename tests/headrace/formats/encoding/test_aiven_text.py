@@ -6,14 +6,14 @@ from typing import Any, Final
 import pytest
 
 from headrace.conversion.encoders import extension, new_encoder
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.compression.codecs import decompressed
 from headrace.formats.compression.magic import Codec
 from headrace.formats.encoding import schema_of
 from headrace.model.columns import Headers, KafkaRecords
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
-from headrace.options.restoring import CsvEncoding
+from headrace.options.record_sources import CsvEncoding
 from headrace.options.sink_settings import ConverterKind, LayoutRows, OutputField, OutputFormat
 from tests.headrace.formats.encoding.outputs import converters, encoded, fetched, output
 

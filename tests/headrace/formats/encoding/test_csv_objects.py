@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.options.choices import InputFormat
 from headrace.options.row_settings import CsvSettings
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat

@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import given
 
 from headrace.conversion.encoders import extension, new_encoder, with_texts
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.encoding import schema_of
 from headrace.formats.record_columns import RecordColumns
 from headrace.model.columns import (
@@ -26,9 +26,9 @@ from headrace.model.columns import (
     column_of,
 )
 from headrace.options.choices import Compression, InputFormat
-from headrace.options.restoring import RestoreOptions
+from headrace.options.record_sources import RestoreOptions
 from headrace.options.sink_settings import ConverterKind, NullValues, OutputField, OutputFormat
-from headrace.vendors.headrace import json_rows
+from headrace.vendors.headrace import rows as own_rows
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.encoding.outputs import bare, converted, converters, encoded, fetched, output
 from tests.headrace.formats.encoding.records import RECORDS, kafka_records, parts
@@ -43,7 +43,7 @@ def _rows(content: bytes, wanted: OutputFormat) -> Column:
 
 def _restored(content: bytes, wanted: OutputFormat) -> RecordColumns:
     rows = _rows(content, wanted)
-    return json_rows.reader(RestoreOptions(), rows.get(0))(rows)
+    return own_rows.reader(RestoreOptions(), rows.get(0))(rows)
 
 
 @pytest.mark.parametrize("wanted", [OutputFormat.JSONL, OutputFormat.JSON])

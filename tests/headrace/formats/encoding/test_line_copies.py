@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.formats.encoding.encoder import lines_of
 from headrace.formats.encoding.json_members import json_lines, lines_side_by_side
-from headrace.formats.encoding.row_texts import lines_of
 from headrace.model.columns import Column
 
 # Lengths around 12 bytes, up to which Arrow keeps a value in its view.

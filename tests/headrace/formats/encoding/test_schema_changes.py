@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.formats.converted_records import ColumnSchema, Form
+from headrace.formats.converters.json_inference import TypesConflict, merged
 from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema
-from headrace.formats.encoding.kinds import TypesConflict, merged
 from headrace.formats.encoding.row_schema import DEFAULT, PartSchema, fits, projected
 from headrace.options.sink_settings import OutputFormat, SchemaCompatibility
 from tests.headrace.formats.encoding.outputs import output

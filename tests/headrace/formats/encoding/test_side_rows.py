@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.conversion.record_converter import RecordConverter
 from headrace.conversion.side_rows import new_side_encoder, side_output
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.encoding import schema_of
 from headrace.model.columns import Headers
 from headrace.options.choices import Compression

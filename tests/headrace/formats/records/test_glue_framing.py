@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.aws.glue import glue_registry
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats import DecodeOptions
 from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable
-from headrace.options.registry_settings import GlueWriting
+from headrace.options.schema_settings import GlueWriting
 from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
 from ingest.checks.findings.iam_policy import policies
 from tests.headrace.formats.avro_files import file_of

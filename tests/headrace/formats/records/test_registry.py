@@ -24,7 +24,7 @@ from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.options.choices import InputFormat, SubjectNameStrategy, ValueFormat
 from headrace.options.record_sources import FieldSource, ObjectKeySource
-from headrace.options.registry_settings import RegistrySettings
+from headrace.options.schema_settings import RegistrySettings
 from tests.headrace.formats.avro_files import datum, file_of
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.encoding.registry import http_registry

@@ -16,11 +16,11 @@ from confluent_kafka.schema_registry import Schema
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from headrace.conversion.record_converter import RecordConverter
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.records.registry import frame, registry_client
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat, JsonFormat, ValueFormat
-from headrace.options.registry_settings import RegistrySettings
+from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.formats.connect.casts import as_connect
 from headrace.formats.connect.json_text import connect_json
+from headrace.formats.connect.payloads import as_connect
 from headrace.formats.connect.schema import json_of_schema
 from headrace.formats.converted_records import ConvertedColumn, Form
 from headrace.formats.converters.typed_columns import TypedColumn

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from headrace.formats.connect.values import time_text
-from headrace.formats.transforms.refused_rows import Refused
+from headrace.formats.transforms.step_values import Refused
 from headrace.formats.transforms.value_steps import cast_json, masked_json
 from headrace.options.transforms.chain import CastType
 from tests.headrace.formats.transforms.transformed import KAFKA, WITH_SCHEMA, chain, refusals, values

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from headrace.kafka.consumer.batch_fetch import Fetched, NewConsumer, PartitionNews, RecordFetch
+from headrace.kafka.consumer.message_columns import PartitionFault
 from headrace.kafka.consumer.partition_reader import PartitionReader
-from headrace.kafka.consumer.reader_events import PartitionFault
 from headrace.kafka.kafka_clients import OnError
 from headrace.model.columns import KafkaRecords, null_column
 from headrace.model.sink_entries import TopicPartition

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.formats.records.varint import varint
+from headrace.formats.records.registry import varint
 from headrace.kafka.consumer.message_columns import HeaderParser
 from headrace.model.columns import Headers
 

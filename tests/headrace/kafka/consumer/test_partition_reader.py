@@ -21,8 +21,8 @@ from headrace.kafka.consumer.batch_fetch import (
     RecordFetch,
     best_fetch,
 )
+from headrace.kafka.consumer.message_columns import FaultReason, LostOffsets, PartitionFault, ReaderEvent
 from headrace.kafka.consumer.partition_reader import PartitionReader
-from headrace.kafka.consumer.reader_events import FaultReason, LostOffsets, PartitionFault, ReaderEvent
 from headrace.kafka.kafka_clients import OnError
 from headrace.kafka.librdkafka import library
 from headrace.model.sink_entries import TopicPartition

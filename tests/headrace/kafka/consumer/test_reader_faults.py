@@ -18,8 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
 )
 
 from headrace.kafka.consumer.batch_fetch import NewFetch, RecordFetch, best_fetch
+from headrace.kafka.consumer.message_columns import FaultReason, PartitionFault, ReaderEvent
 from headrace.kafka.consumer.partition_reader import PartitionReader
-from headrace.kafka.consumer.reader_events import FaultReason, PartitionFault, ReaderEvent
 from headrace.model.sink_entries import TopicPartition
 from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.vendors.lenses.index_files import (
+from headrace.vendors.lenses.names import (
     CopyOperation,
     DeleteOperation,
     IndexPlace,

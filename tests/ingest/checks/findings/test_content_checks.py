@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.formats.content_hints import Content, recognise
+from headrace.formats.content_kind import Content, recognise
 from headrace.model.errors import Exit
 from headrace.options.choices import InputFormat
 from ingest.checks.findings.archive_findings import Sample, format_fits

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.checks.findings.finding import Verdict
 from ingest.checks.findings.sink_findings import TakeoverFacts, takeover_findings
-from ingest.cli.sink_plan import lines_of, shape_of
+from ingest.cli.sink_check_and_plan import lines_of, shape_of
 from tests.ingest.checks.findings.configured import configured
 
 _LOCK: Final = "s3://b/.indexes/c/.locks/Topic(t)/0.lock"

@@ -3,14 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.kafka.cache_directory import CacheDirectory
+from headrace.kafka.cache_files import CacheDirectory, collect_rows
 from headrace.kafka.ledger_cache import LedgerCache
-from headrace.kafka.ledger_rows import collect_rows
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId
-from ingest.cli.selection import chosen_buckets, moment_ms, objects_to_replay, states_of
+from ingest.cli.object_command import chosen_buckets, moment_ms, objects_to_replay, states_of
 from ingest.source.catalogue import Selection
 from tests.headrace.options.loading import load_with
 

@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ingest.http.http_server import Response, StatusEndpoints
-from ingest.http.metrics import Metrics
-from ingest.http.process_metrics import ProcessMetrics
+from ingest.http.http_server import Response
+from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.snapshot import EventToCommit, QuarantinedObject, RecentObject, Snapshot, SnapshotHolder
-from ingest.service.endpoints import endpoints
+from ingest.service.endpoints import StatusEndpoints, endpoints
 
 NOW_MS = 1_800_000_000_000
 

@@ -6,9 +6,8 @@ import json
 import re
 from http import HTTPStatus
 
-from ingest.http.metrics import Metrics
+from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.page import policy, status_page
-from ingest.http.process_metrics import ProcessMetrics
 from ingest.http.snapshot import Snapshot, SnapshotHolder
 from ingest.service.endpoints import endpoints
 

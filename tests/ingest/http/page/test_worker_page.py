@@ -11,7 +11,7 @@ import pytest
 
 from headrace.model.connector_records import ConnectorRecord
 from ingest.connect.hosted_connector import HostedConnector
-from ingest.connect.worker_pages import WorkerPages
+from ingest.connect.worker_view import WorkerPages
 from ingest.http.http_server import HttpServer, Request, Response
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import SinkStatus, Snapshot, SnapshotHolder

@@ -12,13 +12,11 @@ from headrace.options.choices import InputFormat
 from headrace.process.log_levels import LoggerLevels
 from headrace.vendors.load import load
 from ingest.http.http_server import Request, Response
-from ingest.http.rest.directory import ServedConnector
-from ingest.http.rest.loggers import Loggers
-from ingest.http.rest.only_connector import OnlyConnector
 from ingest.http.rest.port import Change, ConnectorCondition, LedgerObject, NotLeading
 from ingest.http.rest.rest_offsets import OffsetsReader, SourceOffsets
-from ingest.http.rest.rest_routes import RestRoutes
-from ingest.http.rest.shapes import Identity
+from ingest.http.rest.rest_routes import RestRoutes, ServedConnector
+from ingest.http.rest.router import Identity, Loggers
+from ingest.http.rest.server import OnlyConnector
 
 IDENTITY = Identity(
     name="uploads",

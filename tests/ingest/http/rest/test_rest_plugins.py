@@ -6,8 +6,8 @@ import pytest
 
 from headrace.options.choices import InputFormat
 from headrace.options.declarations import OPTIONS
-from headrace.options.direction_forms import Direction
-from headrace.options.directions import is_for
+from headrace.options.parsed_options import is_for
+from headrace.options.vendor import Direction
 from tests.ingest.http.rest.recording_connector import FakeConnector, ask
 
 AIVEN = "io.aiven.kafka.connect.s3.source.S3SourceConnector"

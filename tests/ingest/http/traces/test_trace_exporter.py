@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from headrace.model.errors import InvalidConfiguration
 from headrace.options.settings import TraceSettings
 from ingest.http.traces.exporter import CountSpans, TraceExporter, exporting
-from ingest.http.traces.trace import Span, Trace
+from ingest.http.traces.object_traces import Span, Trace
 from tests.support.otlp_receiver import otlp_receiver
 from tests.support.until import until_sync
 

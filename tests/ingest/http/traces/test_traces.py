@@ -8,9 +8,7 @@ from headrace.model.sink_entries import SealedObject, Upload, Verdict
 from headrace.model.sink_protocol import ObjectTimes, SinkCommitted, SinkCompleted
 from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Committed, Failure, Finished, Split
 from ingest.http.metrics import Metrics
-from ingest.http.traces.sink_traces import SinkTraces
-from ingest.http.traces.source_traces import SourceTraces
-from ingest.http.traces.trace import Trace
+from ingest.http.traces.object_traces import SinkTraces, SourceTraces, Trace
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.statistics import Statistics
 from ingest.source.catalogue import FinishedObject

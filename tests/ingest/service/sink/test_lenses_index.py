@@ -10,8 +10,8 @@ import pytest
 from headrace.model.errors import AccessDenied, InvalidConfiguration
 from headrace.options.settings import BackoffSettings
 from headrace.s3.s3_calls import S3Calls
-from headrace.vendors.lenses.index_files import IndexPlace
-from ingest.service.sink.lenses_index import IndexedOffsets, LensesIndex
+from headrace.vendors.lenses.names import IndexPlace
+from ingest.service.sink.earlier_archive import IndexedOffsets, LensesIndex
 from tests.support import aws
 from tests.support.iam_proxy import Guard
 from tests.support.proxy import Proxy

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.model.objects import ObjectId, Route, S3Object
-from ingest.source.catalogue.object_filter import Baseline, ExclusionReason, ObjectFilter
+from ingest.source.catalogue.listing_merge import Baseline, ExclusionReason, ObjectFilter
 
 ROUTE = Route(topic="topic")
 

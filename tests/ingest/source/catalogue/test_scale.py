@@ -5,10 +5,8 @@ import tracemalloc
 
 import pytest
 
-from headrace.kafka.cache_directory import CacheDirectory
-from headrace.kafka.cache_view import CacheLedgerView
-from headrace.kafka.ledger_cache import LedgerCache
-from headrace.kafka.ledger_rows import collect_rows
+from headrace.kafka.cache_files import CacheDirectory, collect_rows
+from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ListingPage, ObjectId, Route, S3Object

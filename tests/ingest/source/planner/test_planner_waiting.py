@@ -7,8 +7,7 @@ import pytest
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.options.choices import Ordering
 from ingest.source.catalogue import ObjectFilter
-from ingest.source.catalogue.effects import EffectsBuilder
-from ingest.source.catalogue.message_tracker import MAX_PARKED, MessageTracker
+from ingest.source.catalogue.effects import MAX_PARKED, EffectsBuilder, MessageTracker
 from ingest.source.planner import BatchLimits
 from tests.ingest.source.catalogue.desk import NOW, Desk, event, object_id, route
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger

@@ -1,0 +1,270 @@
+"""What an object holds: of an archive by its name, else, as a hint, by its first bytes. Pure."""
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
+from headrace.options.choices import InputFormat
+
+# So many lines are looked at, and as many of them have to agree.
+_LINES: Final = 20
+_FEW_LINES: Final = 2
+_BOM: Final = b"\xef\xbb\xbf"
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SPELLED: Final = {"\t": "\\t"}
+_CONVERT: Final = "convert it to JSON Lines, Avro or Parquet, or set input.format=bytes to bring it unread"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What bytes look like: `words` for a sentence, the input format that reads it, and what else to do.
+
+    `also` are formats that may read it as well, and `options` what the format needs next to itself.
+    `is_seen`: `input.format=auto` takes it for what it is.
+    """
+
+    words: str
+    format: InputFormat | None = None
+    otherwise: str = _CONVERT
+    also: frozenset[InputFormat] = frozenset()
+    options: str = ""
+    is_seen: bool = True
+
+    def is_read_by(self, input_format: InputFormat) -> bool:
+        """Whether objects like this are rows to this format."""
+        if input_format is InputFormat.AUTO:
+            return self.format is not None and self.is_seen
+        return input_format in {InputFormat.BYTES, self.format, *self.also}
+
+    @property
+    def remedy(self) -> str:
+        """What to do when the configured format does not read it."""
+        return self.otherwise if self.format is None else f"set input.format={self.format}{self.options}"
+
+
+_TEXT: Final = frozenset({InputFormat.TEXT})
+_JSONL: Final = Content("JSON Lines", InputFormat.JSONL, also=_TEXT)
+# An array on one line is a line of JSON, too.
+_ARRAYS: Final = replace(_JSONL, also=_TEXT | {InputFormat.JSON})
+_ARRAY: Final = Content("one JSON array over several lines", InputFormat.JSON, also=_TEXT)
+_DOCUMENT: Final = Content(
+    "a JSON document over several lines",
+    InputFormat.JSON,
+    also=_TEXT,
+    options=" (and json.path, if the rows are in an array inside it)",
+    is_seen=False,
+)
+_SEQUENCE: Final = replace(_DOCUMENT, words="JSON objects with no line ends between them", options="")
+_MAGIC: Final = (
+    (b"PAR1", Content("Parquet", InputFormat.PARQUET)),
+    (b"PARE", Content("Parquet with an encrypted footer")),
+    (b"Obj\x01", Content("an Avro object container file", InputFormat.AVRO)),
+    (b"ORC", Content("ORC")),
+    (b"\xff\xfe", Content("UTF-16 text", None, "write it as UTF-8")),
+    (b"\xfe\xff", Content("UTF-16 text", None, "write it as UTF-8")),
+    (b"PK\x03\x04", Content("a ZIP archive", None, "set input.archive=zip to read its members")),
+    (b"%PDF-", Content("PDF")),
+)
+
+
+def recognise(head: bytes) -> Content | None:
+    """What a plain (decompressed) object that begins like this looks like; None when that cannot be known."""
+    for magic, content in _MAGIC:
+        if head.startswith(magic):
+            return content
+    text = _text(head.removeprefix(_BOM))
+    if text is None:
+        return Content("binary data")
+    return Content("XML or HTML", also=_TEXT) if text.lstrip()[:1] == "<" else _of_text(text)
+
+
+def _of_text(text: str) -> Content | None:
+    # The last line may be cut off, or nothing.
+    texts = text.split("\n")
+    lines = [line for line in (texts[:-1] or texts)[:_LINES] if line.strip()]
+    if not lines:
+        return None
+    good = [_is_json(line) for line in lines]
+    first = text.lstrip()[0]
+    if all(good):
+        return _ARRAYS if first == "[" else _JSONL
+    if not good[0] and _holds_several(lines[0]):
+        return _SEQUENCE
+    if any(good[:_FEW_LINES]) or len(lines) < _FEW_LINES:
+        return None  # lines of JSON with a broken one among them, or too little to know
+    return {"[": _ARRAY, "{": _DOCUMENT}.get(first) or _of_lines(lines)
+
+
+def _text(head: bytes) -> str | None:
+    """The text, without a character that is cut off at its end; None for what is none."""
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        if len(head) - error.start > 3:  # noqa: PLR2004 - the longest beginning of a character
+            return None
+        text = head[: error.start].decode()
+    return None if "\x00" in text else text
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _holds_several(line: str) -> bool:
+    """Whether the line begins with a JSON object, and another one after it."""
+    text = line.lstrip()
+    try:
+        behind = text[json.JSONDecoder().raw_decode(text)[1] :] if text.startswith("{") else ""
+    except (ValueError, RecursionError):
+        return False
+    return behind.lstrip().startswith("{")
+
+
+def _of_lines(lines: list[str]) -> Content:
+    for separator, name in _SEPARATORS.items():
+        counts = {line.count(separator) for line in lines}
+        if len(counts) == 1 and counts != {0}:
+            needs = "" if separator == "," else f" and csv.delimiter={_SPELLED.get(separator, separator)}"
+            return Content(f"CSV (columns between {name})", InputFormat.CSV, also=_TEXT, options=needs)
+    # Of one column, or with quotes, CSV looks like this as well.
+    return Content("lines of text that are not JSON", InputFormat.TEXT, also=frozenset({InputFormat.CSV}))
+
+
+_AVRO: Final = b"Obj\x01"
+_PARQUET: Final = b"PAR1"
+# How Aiven's json begins; a value that begins so is not written by jsonl or csv.
+_ARRAY_BEGIN: Final = b"[\n"
+
+_ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class RowFormat(StrEnum):
+    """How the rows of an object are cut out.
+
+    `json` is one array, `lines` are all lines (the empty ones too), `csv` rows with quotes and columns,
+    `whole` is one row, `separated` rows that each end with a separator.
+    """
+
+    AVRO = "avro"
+    PARQUET = "parquet"
+    JSON = "json"
+    JSONL = "jsonl"
+    LINES = "lines"
+    CSV = "csv"
+    TEXT = "text"
+    WHOLE = "whole"
+    SEPARATED = "separated"
+
+
+_BY_EXTENSION: Final = {
+    ".avro": RowFormat.AVRO,
+    ".parquet": RowFormat.PARQUET,
+    ".json": RowFormat.JSONL,
+    ".jsonl": RowFormat.JSONL,
+    ".csv": RowFormat.CSV,
+    ".text": RowFormat.TEXT,
+    ".bytes": RowFormat.WHOLE,
+}
+
+
+def row_format(name: ArchiveName, head: bytes) -> RowFormat | None:
+    """The format of the object with this name whose decompressed content begins with `head`.
+
+    `head` should hold the first row; less is taken as it is. What the content shows goes before the name.
+    None where both jsonl and csv would begin so: `input.format` has to say which.
+    """
+    if head.startswith(_AVRO):
+        return RowFormat.AVRO
+    if head.startswith(_PARQUET):
+        return RowFormat.PARQUET
+    if name.layout is LayoutName.AIVEN:
+        return _aiven(head)
+    extensions = [f".{part}" for part in name.extension.split(".") if part]
+    known = [_BY_EXTENSION[part] for part in extensions if part in _BY_EXTENSION]
+    if known:
+        return RowFormat.JSON if known == [RowFormat.JSONL] and head.startswith(_ARRAY_BEGIN) else known[-1]
+    if name.layout is LayoutName.CONFLUENT and name.kind is ObjectKind.VALUES:
+        return RowFormat.SEPARATED  # ByteArray writes any extension
+    return RowFormat.JSONL  # Lenses' .gz, and extensions that Quix was given
+
+
+def _aiven(head: bytes) -> RowFormat | None:
+    """Names of this sink say nothing of the format; csv is what is no JSON."""
+    if head.startswith(_ARRAY_BEGIN):
+        return RowFormat.JSON
+    first = first_row(head)
+    if not first:
+        return RowFormat.LINES
+    try:
+        _ANYTHING.decode(first)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return RowFormat.LINES
+    return None if _is_base64(first) else RowFormat.JSONL  # 1234 and true are both
+
+
+def _is_base64(text: bytes) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return False
+    return True
+
+
+def first_row(head: bytes) -> bytes | None:
+    """The first line of the content, None where there is nothing."""
+    return head.partition(b"\n")[0] if head else None
+
+
+def members_of(row: bytes) -> frozenset[str] | None:
+    """The names of a JSON object's members, None for a row that is none."""
+    try:
+        return frozenset(_OBJECT.decode(row))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def avro_members(head: bytes) -> frozenset[str] | None:
+    """The fields of the record in the schema of an Avro container, None where the head does not show them."""
+    schema = _avro_schema(head)
+    fields = schema.get("fields") if schema else None
+    if not isinstance(fields, list):
+        return None
+    return frozenset(field["name"] for field in fields if isinstance(field, dict) and "name" in field)
+
+
+def avro_name(head: bytes) -> str | None:
+    """The full name of the record in the schema of an Avro container, None where there is none."""
+    schema = _avro_schema(head)
+    if not schema or not isinstance(schema.get("name"), str):
+        return None
+    return f"{schema.get('namespace', '')}.{schema['name']}".lstrip(".")
+
+
+def _avro_schema(head: bytes) -> dict[str, object] | None:
+    """The schema as it is in the header, whose length is before it: found by the name of its entry."""
+    at = head.find(b"avro.schema")
+    if not head.startswith(_AVRO) or at < 0:
+        return None
+    at += len(b"avro.schema")
+    size, shift = 0, 0
+    for octet in head[at : at + 5]:
+        size |= (octet & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if octet < 0x80:  # noqa: PLR2004  # the last octet of a number
+            break
+    try:
+        schema = msgspec.json.decode(head[at : at + size // 2])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return schema if isinstance(schema, dict) else None

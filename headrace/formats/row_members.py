@@ -1,0 +1,250 @@
+"""The members of an archive's rows as columns: JSON's own texts, and arrays of Avro and Parquet."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.formats.arrow import column_of_arrow
+from headrace.formats.encodings import from_base64
+from headrace.formats.record_columns import Faults, RowUnfit, ToJson
+from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers
+from headrace.options.record_sources import Form
+
+NULL: Final = msgspec.Raw(b"null")
+_TEXT: Final = msgspec.json.Decoder(str)
+_QUOTE: Final = 0x22
+_BACKSLASH: Final = 0x5C
+
+
+def decoded_rows(
+    rows: Column, decoder: msgspec.json.Decoder[Any], empty: Any, what: str, faults: Faults
+) -> list[Any]:
+    """One structure for each row; `empty` for a row that is none, which is a fault (`not_an_envelope`)."""
+    found = _all_at_once(rows, decoder)
+    if found is not None:
+        return found
+    result = []
+    view = memoryview(rows.buffer)
+    spans = zip(rows.starts.tolist(), rows.lengths.tolist(), strict=True)
+    for row, (start, length) in enumerate(spans):
+        try:
+            text = b"null" if length == NULL_LENGTH else view[start : start + length]
+            result.append(decoder.decode(text))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            faults.add(row, "not_an_envelope", f"the row is not one of {what}")
+            result.append(empty)
+    return result
+
+
+def _all_at_once(rows: Column, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
+    """The rows read as lines of one text, None where they do not be so or one of them does not fit."""
+    if not len(rows) or bool((rows.lengths <= 0).any()):
+        return None
+    ends = rows.starts + rows.lengths
+    if bool((rows.starts[1:] <= ends[:-1]).any()):
+        return None
+    first, last = int(rows.starts[0]), int(ends[-1])
+    whole = first == 0 and last == len(rows.buffer)
+    lines = rows.buffer if whole else memoryview(rows.buffer)[first:last]
+    try:
+        found = decoder.decode_lines(lines)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    # What stands between the rows is blank, unless there are more lines than rows.
+    return found if len(found) == len(rows) else None
+
+
+def joined(texts: Sequence[msgspec.Raw]) -> Column:
+    """JSON texts side by side in one new buffer; `null` is a null."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    ends = np.cumsum(lengths)
+    buffer = b"".join(texts)
+    return with_nulls(Column(buffer=buffer, starts=ends - lengths, lengths=lengths))
+
+
+def with_nulls(texts: Column) -> Column:
+    """The column with a null where the JSON is `null`."""
+    octets = np.frombuffer(texts.buffer, np.uint8)
+    maybe = np.flatnonzero(texts.lengths == 4)  # noqa: PLR2004  # the length of null
+    # No other JSON begins with n.
+    nulls = maybe[octets[texts.starts[maybe]] == ord("n")]
+    if not len(nulls):
+        return texts
+    lengths = texts.lengths.copy()
+    lengths[nulls] = NULL_LENGTH
+    return Column(buffer=texts.buffer, starts=texts.starts, lengths=lengths)
+
+
+def as_bytes(texts: Column, form: Form, what: str, faults: Faults) -> Column:
+    """What each JSON text becomes. `auto` and `string` take the quotes off strings and keep other JSON."""
+    if form is Form.JSON or not len(texts):
+        return texts
+    quoted = _is_quoted(texts)
+    plain = _unquoted(texts, quoted, what, faults)
+    if form is not Form.BASE64:
+        return plain
+    for row in np.flatnonzero(~quoted & (texts.lengths != NULL_LENGTH)).tolist():
+        faults.add(row, "not_base64", f"the {what} is not base64: it is no text")
+        plain.lengths[row] = NULL_LENGTH
+    return from_base64(plain, what, faults)
+
+
+def _is_quoted(texts: Column) -> Any:
+    octets = np.frombuffer(texts.buffer, np.uint8)
+    quoted = texts.lengths > 1
+    quoted[quoted] = octets[texts.starts[quoted]] == _QUOTE
+    return quoted
+
+
+def _unquoted(texts: Column, quoted: Any, what: str, faults: Faults) -> Column:
+    """The column with the text of strings in place of their JSON; other rows stay as they are."""
+    starts = texts.starts + quoted
+    lengths = texts.lengths - 2 * quoted
+    extra: list[bytes] = []
+    end = len(texts.buffer)
+    for row in _escaped(texts, quoted).tolist():
+        start, length = int(texts.starts[row]), int(texts.lengths[row])
+        try:
+            text = _TEXT.decode(memoryview(texts.buffer)[start : start + length]).encode()
+        except (msgspec.DecodeError, UnicodeError):
+            faults.add(row, "not_utf8", f"the {what} is a text that is no Unicode")
+            text = b""
+        extra.append(text)
+        starts[row], lengths[row] = end, len(text)
+        end += len(text)
+    buffer = b"".join([texts.buffer, *extra]) if extra else texts.buffer
+    return Column(buffer=buffer, starts=starts, lengths=lengths)
+
+
+def _escaped(texts: Column, quoted: Any) -> Numbers:
+    """The rows whose strings have a backslash, and so are not their own text."""
+    backslashes = np.flatnonzero(np.frombuffer(texts.buffer, np.uint8) == _BACKSLASH)
+    if not len(backslashes):
+        return np.zeros(0, np.int64)
+    before = np.searchsorted(backslashes, texts.starts)
+    behind = np.searchsorted(backslashes, texts.starts + np.maximum(texts.lengths, 0))
+    return np.flatnonzero(quoted & (behind > before))
+
+
+def bytes_of(text: msgspec.Raw, form: Form, what: str) -> bytes | None:
+    """What one JSON text becomes, as `as_bytes` makes it of many; RowUnfit where it cannot."""
+    octets = bytes(text)
+    if octets == b"null":
+        return None
+    if form is Form.JSON:
+        return octets
+    if octets[:1] != b'"':
+        if form is Form.BASE64:
+            raise RowUnfit(f"the {what} is not base64: it is no text", reason="not_base64")
+        return octets
+    try:
+        plain = _TEXT.decode(octets).encode()
+        return base64.b64decode(plain, validate=True) if form is Form.BASE64 else plain
+    except binascii.Error:
+        raise RowUnfit(f"the {what} is not base64", reason="not_base64") from None
+    except (msgspec.DecodeError, UnicodeError):
+        raise RowUnfit(f"the {what} is a text that is no Unicode", reason="not_utf8") from None
+
+
+_STRINGS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_BINARY: Final = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_binary_view,
+)
+
+
+def structs_of(rows: Any) -> Any:
+    """A RecordBatch or an array of structs as one array of structs."""
+    return rows.to_struct_array() if isinstance(rows, pa.RecordBatch) else rows
+
+
+def member(structs: Any, name: str) -> Any:
+    """The array of one member with the nulls of the structs, or None where there is no such member."""
+    index = structs.type.get_field_index(name)
+    return None if index < 0 else pc.struct_field(structs, [index])
+
+
+def as_column(array: Any, form: Form, to_json: ToJson, what: str, faults: Faults) -> Column:
+    """What each value becomes: bytes stay bytes; `auto` and `string` keep texts, of the rest JSON."""
+    kind = array.type
+    if any(is_binary(kind) for is_binary in _BINARY):
+        # Avro and Parquet know bytes from text: base64 is what JSON and csv write them as.
+        return json_column(array, to_json) if form is Form.JSON else column_of_arrow(array)
+    if form is not Form.JSON and any(is_string(kind) for is_string in _STRINGS):
+        texts = column_of_arrow(array)
+        return from_base64(texts, what, faults) if form is Form.BASE64 else texts
+    return as_bytes(json_column(array, to_json), form, what, faults)
+
+
+def json_column(array: Any, to_json: ToJson) -> Column:
+    """The JSON of each value; a null is a null."""
+    return with_nulls(column_of_arrow(to_json(array)))
+
+
+def int_column(array: Any, *, missing: int) -> Numbers:
+    """The numbers of an array, timestamps as milliseconds since 1970; `missing` for a null."""
+    if pa.types.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("ms", array.type.tz), safe=False)
+    return np.asarray(array.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False), np.int64)
+
+
+def headers_column(array: Any, form: Form, to_json: ToJson, rows: int, faults: Faults) -> list[Headers]:
+    """The headers of each row: of a map, a list of key and value, or a struct whose members are headers.
+
+    A member of a struct that is null was no header of the row.
+    """
+    if array is None or pa.types.is_null(array.type):
+        return [()] * rows
+    if pa.types.is_struct(array.type):
+        return _of_struct(array, form, to_json, faults)
+    lists = array if not pa.types.is_map(array.type) else _entries(array)
+    if pa.types.is_struct(lists.type) or not _is_list(lists.type):
+        return _refused(array, faults)
+    counts = pc.list_value_length(lists).fill_null(0).to_pylist()
+    flat = lists.flatten()
+    if not pa.types.is_struct(flat.type) or flat.type.num_fields != 2:  # noqa: PLR2004  # a name and a value
+        return _refused(array, faults)
+    names = pc.struct_field(flat, [0]).to_pylist()
+    # A fault of one header is one of its row.
+    own = Faults()
+    column = as_column(pc.struct_field(flat, [1]), form, to_json, "header", own)
+    result, at = [], 0
+    for row, count in enumerate(counts):
+        result.append(tuple((names[each], column.get(each)) for each in range(at, at + count)))
+        own.move(range(at, at + count), row, faults)
+        at += count
+    return result
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _entries(array: Any) -> Any:
+    kind = array.type
+    return array.cast(pa.list_(pa.struct([pa.field("k", kind.key_type), pa.field("v", kind.item_type)])))
+
+
+def _of_struct(array: Any, form: Form, to_json: ToJson, faults: Faults) -> list[Headers]:
+    found: list[list[tuple[str, bytes | None]]] = [[] for _ in range(len(array))]
+    for index in range(array.type.num_fields):
+        name = array.type.field(index).name
+        column = as_column(pc.struct_field(array, [index]), form, to_json, "header", faults)
+        for row in range(len(array)):
+            if (value := column.get(row)) is not None:
+                found[row].append((name, value))
+    return [tuple(headers) for headers in found]
+
+
+def _refused(array: Any, faults: Faults) -> list[Headers]:
+    for row in range(len(array)):
+        faults.add(row, "not_an_envelope", f"the headers are of the type {array.type}, which holds none")
+    return [()] * len(array)

@@ -1,0 +1,211 @@
+"""What transforms work on: objects without a schema, Java's numbers, texts and times, refused records.
+
+Members are copied where nothing changes them. A record that a step refuses is noted by its offset, with a
+sentence, and the others continue.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.converters.typed_columns import PlainColumn
+from headrace.model.columns import Numbers, column_of
+
+
+class Refused(ValueError):
+    """A value cannot be transformed; the text says why and never holds the value."""
+
+
+@dataclass(slots=True)
+class RefusedRows:
+    """Collects them; the first sentence of a record is kept."""
+
+    found: dict[int, str] = field(default_factory=dict)
+
+    def add(self, offset: int, message: str) -> None:
+        """Notes that the record is refused."""
+        self.found.setdefault(int(offset), message)
+
+    def add_all(self, records: ConvertedRecords, message: str) -> None:
+        """Notes it of each of these records."""
+        for offset in records.records.offsets.tolist():
+            self.add(offset, message)
+
+    def without(self, records: ConvertedRecords) -> ConvertedRecords:
+        """Those of the records that are not refused."""
+        if not self.found:
+            return records
+        offsets = records.records.offsets
+        good = ~np.isin(offsets, np.fromiter(self.found, np.int64, len(self.found)))
+        return records if good.all() else records.take(np.flatnonzero(good))
+
+
+NULL: Final = msgspec.Raw(b"null")
+Members = dict[str, msgspec.Raw]
+
+_MEMBERS: Final = msgspec.json.Decoder(Members)
+_NO_OBJECT: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def members_of(text: bytes | msgspec.Raw) -> Members:
+    """The members of a JSON object; Refused for any other JSON."""
+    try:
+        return _MEMBERS.decode(text)
+    except _NO_OBJECT:
+        raise Refused("it is no JSON object") from None
+
+
+class JsonObjects:
+    """One object for each row, None for a null."""
+
+    def __init__(self, rows: list[Members | None]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def renamed(self, name_of: Callable[[str], str | None]) -> "JsonObjects":
+        """The members under other names; those for which the name is None are left out."""
+        names: dict[str, str | None] = {}
+        found: list[Members | None] = []
+        for row in self.rows:
+            if row is None:
+                found.append(None)
+                continue
+            members: Members = {}
+            for name, member in row.items():
+                if name not in names:
+                    names[name] = name_of(name)
+                new = names[name]
+                if new is not None:
+                    members[new] = member
+            found.append(members)
+        return JsonObjects(found)
+
+    def put(self, name: str, texts: Sequence[bytes | None]) -> None:
+        """Give each object a member of this JSON; None leaves the object as it is."""
+        for row, text in zip(self.rows, texts, strict=True):
+            if row is not None and text is not None:
+                row[name] = msgspec.Raw(text)
+
+    def members(self, name: str) -> list[bytes | None]:
+        """The JSON of a member of each object; None where it is null or missing, and for a null."""
+        found = (None if row is None else row.get(name) for row in self.rows)
+        return [None if member is None or bytes(member) == b"null" else bytes(member) for member in found]
+
+    def column(self) -> PlainColumn:
+        """The objects as JSON texts."""
+        return json_column([None if row is None else msgspec.json.encode(row) for row in self.rows])
+
+
+def json_column(texts: Sequence[bytes | None]) -> PlainColumn:
+    """A column of JSON texts."""
+    return PlainColumn(column_of(texts), Form.JSON)
+
+
+def value_of(text: bytes) -> Any:
+    """The value of a JSON text, a number with a fraction or exponent as a float."""
+    return msgspec.json.decode(text)
+
+
+def loosened(texts: Sequence[bytes | None]) -> list[tuple[Numbers, ConvertedColumn]]:
+    """JSON texts as columns with the rows of each: JSON strings are text from here on, others stay JSON."""
+    strings = np.array([text is not None and text[:1] == b'"' for text in texts], np.bool_)
+    nulls = np.array([text is None for text in texts], np.bool_)
+    if strings.any():
+        strings |= nulls
+    parts: list[tuple[Numbers, ConvertedColumn]] = []
+    for chosen, form in ((strings, Form.TEXT), (~strings, Form.JSON)):
+        rows = np.flatnonzero(chosen)
+        if len(rows):
+            found = [texts[row] for row in rows.tolist()]
+            if form is Form.TEXT:
+                found = [
+                    None if text is None else msgspec.json.decode(text, type=str).encode() for text in found
+                ]
+            parts.append((rows, PlainColumn(column_of(found), form)))
+    return parts
+
+
+DAY_MS: Final = 86_400_000
+_PLAIN_FROM: Final = 1e-3
+_PLAIN_TO: Final = 1e7
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_FLOAT: Final = re.compile(
+    r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
+)
+_INT_BITS: Final = 32
+_LONG_BITS: Final = 64
+
+
+def integer(value: Any, bits: int) -> int:
+    """A number, flag or text as an integer of so many bits; Refused for a text of another width."""
+    if isinstance(value, str):
+        if _INTEGER.fullmatch(value) is None or not -(1 << bits - 1) <= int(value) < 1 << bits - 1:
+            raise Refused(f"a text is no integer of {bits} bits")
+        return int(value)
+    if isinstance(value, float):
+        # From floating point Java goes by way of int or long, which hold the nearest they can.
+        by_way_of = _LONG_BITS if bits == _LONG_BITS else _INT_BITS
+        low, high = -(1 << by_way_of - 1), (1 << by_way_of - 1) - 1
+        value = 0 if math.isnan(value) else low if value <= low else high if value >= high else int(value)
+    wrapped = int(value) & (1 << bits) - 1
+    return wrapped - (1 << bits) if wrapped >> bits - 1 else wrapped
+
+
+def floating(value: Any) -> float:
+    """A number, flag or text as a double; Refused for a text that is no number."""
+    if not isinstance(value, str):
+        return _double(value)
+    text = value.strip(" \t\n\r\x0b\f")
+    if _FLOAT.fullmatch(text) is None:
+        raise Refused("a text is no number")
+    return float(text if text[-1] in "NnyY" else text.rstrip("fFdD"))
+
+
+def _double(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def boolean(value: Any) -> bool:
+    """A number other than 0 (its fraction left out), or the text `true`."""
+    if isinstance(value, str):
+        return value.lower() == "true"
+    return value if isinstance(value, bool) else integer(value, _LONG_BITS) != 0
+
+
+def text(value: Any, *, is_single: bool = False) -> str:
+    """A number, flag or text as Java writes it; `is_single`: a float of 32 bits."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float_text(value, is_single=is_single)
+    if isinstance(value, Decimal):
+        return str(value)
+    return str(value)
+
+
+def _float_text(value: float, *, is_single: bool) -> str:
+    if math.isnan(value) or math.isinf(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    shortest = np.format_float_scientific(np.float32(value) if is_single else np.float64(value), trim="0")
+    mantissa, _, exponent = shortest.partition("e")
+    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO:
+        plain = format(Decimal(mantissa).scaleb(int(exponent)), "f")
+        return _with_point(plain)
+    return f"{_with_point(mantissa)}E{int(exponent)}"
+
+
+def _with_point(digits: str) -> str:
+    whole, point, fraction = digits.partition(".")
+    return f"{whole}.{fraction.rstrip('0') or '0'}" if point else f"{whole}.0"

@@ -1,0 +1,286 @@
+"""The topics of records: those that a sink reads, with offsets and group, and a source's, with limits."""
+
+import re
+import threading
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.kafka_clients import Properties
+from headrace.kafka.ledger_topic import Holds, LedgerMarks
+from headrace.model.errors import AccessDenied, InvalidConfiguration, TopicMissing
+
+# What Kafka keeps for itself is no data of anybody's.
+_INTERNAL = re.compile(r"__.*")
+
+# How long what the group has committed is believed where nothing depends on it. Asking takes a client of its
+# own each time (see KafkaAdmin.committed).
+_COMMITTED_SECONDS: Final = 30.0
+
+_Place = tuple[str, int]
+_Committed = dict[_Place, tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyedPartition:
+    """One partition: the first offset that is there, the high watermark, and what the group has committed."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    begin: int
+    end: int
+    group_offset: int | None
+    group_mark: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """All partitions of the topics that are there, and the active members of the group.
+
+    `missing` are the names that were given and are no topic's. `left_out` are topics that are no data:
+    ledgers and configurations of connectors. `empty` hold nothing so far, so that they may become one.
+    """
+
+    partitions: tuple[SurveyedPartition, ...]
+    members: tuple[str, ...]
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+
+
+class TopicSurvey:
+    """Asks about topics by `names`, or all that `pattern` (Python's, the whole name) matches."""
+
+    def __init__(
+        self,
+        properties: Properties,
+        *,
+        group: str,
+        names: tuple[str, ...],
+        pattern: str | None,
+        ignored: frozenset[str],
+    ) -> None:
+        self._admin = KafkaAdmin(properties)
+        self._marks = LedgerMarks(properties)
+        self._group = group
+        self._names = names
+        self._pattern = None if pattern is None else re.compile(pattern)
+        self._ignored = ignored
+        self._committed: tuple[float, frozenset[_Place], _Committed] = (0.0, frozenset(), {})
+
+    def topics(self) -> set[str]:
+        """The names of the topics that are meant, there or not; by the pattern those that are there."""
+        if self._pattern is None:
+            return set(self._names)
+        return {
+            name
+            for name in self._admin.topics()
+            if self._pattern.fullmatch(name) and not _INTERNAL.fullmatch(name) and name not in self._ignored
+        }
+
+    def lives(self, names: Collection[str]) -> dict[str, tuple[str, int]]:
+        """The ids and numbers of partitions of these topics, by one request; absent ones are left out.
+
+        Blocks; Unavailable, AccessDenied.
+        """
+        return self._admin.describe_topics(names)
+
+    def ask(self, *, is_settled: bool = False) -> Survey:
+        """The present state. Blocks; Unavailable, AccessDenied.
+
+        `is_settled`: what the group has committed decides nothing now, and may be half a minute old.
+
+        Topics are described first: offsets and commits are of those lives, or of later ones. Members are
+        asked for before offsets: what a group without members has committed is its last word.
+        """
+        there = self._admin.describe_topics(self.topics())
+        ranges = self._admin.offset_ranges(
+            [(topic, number) for topic, (_, count) in there.items() for number in range(count)]
+        )
+        holds = self._marks.holds(there, ranges)
+        # A topic that somebody has named is data until it is seen not to be.
+        no_data = {Holds.LEDGER} if self._pattern is None else {Holds.LEDGER, Holds.NOTHING}
+        described = {name: found for name, found in there.items() if holds[name] not in no_data}
+        places = [(topic, number) for topic, (_, count) in described.items() for number in range(count)]
+        members = tuple(sorted(self._admin.members(self._group)))
+        committed = self._known_commits(places, is_settled=is_settled)
+        nothing: tuple[int | None, str] = (None, "")
+        return Survey(
+            partitions=tuple(
+                SurveyedPartition(
+                    topic=topic,
+                    partition=number,
+                    topic_id=described[topic][0],
+                    begin=ranges[topic, number][0],
+                    end=ranges[topic, number][1],
+                    group_offset=committed.get((topic, number), nothing)[0],
+                    group_mark=committed.get((topic, number), nothing)[1],
+                )
+                for topic, number in places
+            ),
+            members=members,
+            missing=tuple(sorted(name for name in self._names if name not in there)),
+            left_out=tuple(sorted(name for name in there if holds[name] is Holds.LEDGER)),
+            empty=tuple(sorted(name for name in there if holds[name] is Holds.NOTHING)),
+        )
+
+    def _known_commits(self, places: Sequence[_Place], *, is_settled: bool) -> _Committed:
+        """The group's commits: of a moment ago, or those of before that will do."""
+        asked_at, asked, known = self._committed
+        now = time.monotonic()
+        if is_settled and asked == frozenset(places) and now - asked_at < _COMMITTED_SECONDS:
+            return known
+        found = self._admin.committed(self._group, places)
+        self._committed = (now, frozenset(places), found)
+        return found
+
+
+_log = structlog.get_logger(__name__)
+
+_FRESH_SECONDS: Final = 30.0
+# A missing topic may be made at any moment; a template can name many that are not there.
+_MISSING_FRESH_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputTopic:
+    """An output topic as the brokers describe it. `max_record_bytes` bounds a batch of one record.
+
+    `is_ledger`: it holds what Headrace or Kafka Connect keep of connectors; nothing may be written into it.
+    """
+
+    name: str
+    partitions: int
+    max_record_bytes: int
+    is_ledger: bool = False
+
+    @property
+    def ledger_sentence(self) -> str:
+        """What to say where it is a ledger."""
+        return (
+            f"The topic {self.name!r} holds what Headrace or Kafka Connect keep of their connectors: records "
+            "written into it would be taken for theirs. Name another topic, or map it with restore.topic.map."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreation:
+    """`topic.creation.default.*`: how missing topics are made."""
+
+    partitions: int
+    replication_factor: int
+
+
+class OutputTopics:
+    """What is known of the output topics, for half a minute each. Thread-safe; every question may block.
+
+    With `creation` a missing topic is made when it is first asked for; without, it is TopicMissing, with the
+    options that would have it made where they are for the connector (`may_create`).
+    """
+
+    def __init__(
+        self, properties: Properties, *, creation: TopicCreation | None = None, may_create: bool = True
+    ) -> None:
+        self._may_create = may_create
+        self._admin = KafkaAdmin(properties)
+        self._marks = LedgerMarks(properties)
+        self._creation = creation
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[float, OutputTopic | TopicMissing]] = {}
+
+    def get(self, name: str) -> OutputTopic:
+        """The topic; TopicMissing when it is not there, Unavailable and AccessDenied from the brokers."""
+        with self._lock:
+            until, found = self._known.get(name, (0.0, None))
+            if found is None or time.monotonic() > until:
+                found = self._asked(name)
+                fresh = _MISSING_FRESH_SECONDS if isinstance(found, TopicMissing) else _FRESH_SECONDS
+                self._known[name] = (time.monotonic() + fresh, found)
+        if isinstance(found, TopicMissing):
+            raise TopicMissing(str(found))
+        return found
+
+    def require(self, names: Iterable[str]) -> list[OutputTopic]:
+        """All of these topics, at start; one TopicMissing that names every missing one."""
+        found, missing = [], []
+        for name in names:
+            try:
+                found.append(self.get(name))
+            except TopicMissing:
+                missing.append(name)
+        if missing:
+            raise TopicMissing(_sentence(missing, may_create=self._may_create))
+        for topic in found:
+            if topic.is_ledger:
+                raise InvalidConfiguration(topic.ledger_sentence)
+        return found
+
+    def forget(self, name: str) -> None:
+        """Ask again at the next question: a task has found that the topic is not there."""
+        with self._lock:
+            self._known.pop(name, None)
+
+    def _asked(self, name: str) -> OutputTopic | TopicMissing:
+        try:
+            return self._described(name)
+        except TopicMissing:
+            if self._creation is None:
+                return TopicMissing(_sentence([name], may_create=self._may_create))
+        made = self._admin.create_topic(
+            name,
+            partitions=self._creation.partitions,
+            replication_factor=self._creation.replication_factor,
+        )
+        if made:
+            _log.info("topic_created", topic=name, partitions=self._creation.partitions)
+        # The controller has made the topic before every broker knows it.
+        settled: Retrying = Retrying(
+            retry=retry_if_exception_type(TopicMissing),
+            stop=stop_after_delay(10),
+            wait=wait_fixed(0.1),
+            reraise=True,
+        )
+        return settled(self._described, name)
+
+    def _described(self, name: str) -> OutputTopic:
+        partitions = self._admin.partition_count(name)
+        configuration = self._admin.topic_configuration(name)
+        # In force, so that it is the brokers' message.max.bytes where the topic sets none.
+        return OutputTopic(
+            name=name,
+            partitions=partitions,
+            max_record_bytes=int(configuration["max.message.bytes"]),
+            is_ledger="compact" in configuration["cleanup.policy"] and self._holds_ledger(name, partitions),
+        )
+
+    def _holds_ledger(self, name: str, partitions: int) -> bool:
+        if partitions != 1:
+            return False
+        try:
+            ranges = self._admin.offset_ranges([(name, 0)])
+            found = self._marks.holds({name: (self._admin.topic_id(name), 1)}, ranges)
+        except AccessDenied:
+            # It may be written and not be read.
+            return False
+        return found[name] is Holds.LEDGER
+
+
+def _sentence(names: list[str], *, may_create: bool) -> str:
+    quoted = ", ".join(repr(name) for name in sorted(names))
+    if len(names) == 1:
+        what, object_ = f"Topic {quoted} does not exist.", "it"
+    else:
+        what, object_ = f"Topics {quoted} do not exist.", "them"
+    by_option = (
+        ", or set topic.creation.default.partitions and topic.creation.default.replication.factor"
+        if may_create
+        else ""
+    )
+    setup = "`headrace setup CONFIG` makes those that the configuration names"
+    return f"{what} Create {object_} ({setup}){by_option}."

@@ -1,0 +1,188 @@
+"""Rows of Headrace's own layout, of JSON, Avro and Parquet: every byte of a record comes back.
+
+In Avro and Parquet key, value and header values are bytes, so nothing has to be marked.
+"""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from headrace.formats.cut_rows import BareArrowRows, BareRows
+from headrace.formats.encodings import from_base64
+from headrace.formats.record_columns import (
+    NO_OFFSET,
+    ArrowReader,
+    Faults,
+    RecordColumns,
+    RowShape,
+    RowUnfit,
+    TextReader,
+    ToJson,
+)
+from headrace.formats.row_members import (
+    NULL,
+    as_bytes,
+    as_column,
+    headers_column,
+    int_column,
+    joined,
+    member,
+    structs_of,
+)
+from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, null_column
+from headrace.options.record_sources import Enveloped, Form, RestoreOptions
+from headrace.vendors.archive_rows import ANYWHERE, Int64, OwnPlace, RowLines, Wanted, read_headers
+from headrace.vendors.headrace.names import MEMBERS
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    key: str
+    value: str | None = None
+    value_base64: bytes | None = None
+
+
+class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    topic: msgspec.Raw = NULL
+    partition: msgspec.Raw = NULL
+    offset: Int64 = NO_OFFSET
+    timestamp: Int64 = NO_TIMESTAMP
+    timestamp_type: msgspec.Raw = NULL
+    key: msgspec.Raw = NULL
+    key_base64: msgspec.Raw = NULL
+    value: msgspec.Raw = NULL
+    value_base64: msgspec.Raw = NULL
+    headers: msgspec.Raw = NULL
+
+
+_ROW: Final = msgspec.json.Decoder(_Row)
+_EMPTY: Final = _Row()
+_WANTED: Final = Wanted(
+    texts=("key", "value"),
+    numbers={name: attrgetter(name) for name in ("offset", "timestamp")},
+    raws={name: attrgetter(name) for name in ("topic", "partition", "key_base64", "value_base64", "headers")},
+)
+_HEADERS: Final = msgspec.json.Decoder(list[_Header] | None)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
+    """The reader for an object of that place whose first row is `first` (None: it has none)."""
+    return EnvelopeRows(place) if is_enveloped(options, first) else BareRows(options)
+
+
+def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
+    """True when the object's rows are envelopes: as told, else when its first row looks like one."""
+    if options.envelope is not Enveloped.AUTO or first is None:
+        return options.envelope is not Enveloped.NO
+    try:
+        members = _OBJECT.decode(first).keys()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return bool(members) and members <= MEMBERS
+
+
+class EnvelopeRows:
+    """Rows that say of each part how it is written, so no option changes what comes back."""
+
+    def __init__(self, place: OwnPlace = ANYWHERE) -> None:
+        self._place = place
+        self._lines = RowLines(_ROW, _EMPTY, "Headrace's envelope", _WANTED)
+
+    def fit(self, lines: Column, /) -> bool:
+        """As a LineReader has it."""
+        return self._lines.fit(lines)
+
+    def __call__(self, rows: Column, /) -> RecordColumns:
+        """The records of a batch of rows."""
+        faults = Faults()
+        found = self._lines.read(rows, faults)
+        raws = found.raws
+        keys = as_bytes(_strings(found.texts["key"], "key", faults), Form.STRING, "key", faults)
+        self._place.check_texts(raws["topic"], raws["partition"], faults)
+        return faults.records(
+            _with_base64(found.texts["value"], raws["value_base64"], "value", faults),
+            keys=_with_base64(keys, raws["key_base64"], "key", faults),
+            headers=read_headers(raws["headers"], _header_list, faults),
+            timestamps_ms=found.numbers["timestamp"],
+            offsets=self._place.checked_offsets(found.numbers["offset"], faults),
+        )
+
+
+def _strings(texts: Column, what: str, faults: Faults) -> Column:
+    """The texts, each of which has to be a string or null."""
+    octets = np.frombuffer(texts.buffer, np.uint8)
+    present = np.flatnonzero(texts.lengths != NULL_LENGTH)
+    for row in present[octets[texts.starts[present]] != ord('"')].tolist():
+        faults.add(row, "not_an_envelope", f"the {what} is no text")
+    return texts
+
+
+def _with_base64(plain: Column, texts: Sequence[msgspec.Raw], what: str, faults: Faults) -> Column:
+    """The column with the bytes after base64 in the rows that have such a member."""
+    if texts.count(NULL) == len(texts):
+        return plain
+    rows = np.array([row for row, text in enumerate(texts) if text is not NULL], np.int64)
+    own = Faults()
+    marked = _strings(joined([texts[row] for row in rows.tolist()]), what, own)
+    decoded = from_base64(as_bytes(marked, Form.STRING, what, own), what, own)
+    for index, row in enumerate(rows.tolist()):
+        own.move(range(index, index + 1), row, faults)
+        if plain.lengths[row] != NULL_LENGTH:
+            faults.add(row, "not_an_envelope", f"the {what} is there twice, as itself and as base64")
+    starts, lengths = plain.starts.copy(), plain.lengths.copy()
+    starts[rows], lengths[rows] = decoded.starts + len(plain.buffer), decoded.lengths
+    return Column(buffer=b"".join([plain.buffer, decoded.buffer]), starts=starts, lengths=lengths)
+
+
+def _header_list(text: bytes) -> Headers:
+    try:
+        entries = _HEADERS.decode(text) or ()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise RowUnfit("the headers are no list of key and value", reason="not_an_envelope") from None
+    return tuple((entry.key, _header_value(entry)) for entry in entries)
+
+
+def _header_value(entry: _Header) -> bytes | None:
+    if entry.value is None:
+        return entry.value_base64
+    if entry.value_base64 is not None:
+        raise RowUnfit("a header's value is there twice, as text and as base64", reason="not_an_envelope")
+    return entry.value.encode()
+
+
+def arrow_reader(
+    options: RestoreOptions, to_json: ToJson, shape: RowShape, place: OwnPlace = ANYWHERE
+) -> ArrowReader:
+    """The reader for an object of that place whose rows have this shape."""
+    enveloped = options.envelope is Enveloped.YES
+    if options.envelope is Enveloped.AUTO:
+        enveloped = bool(shape.members) and shape.members <= MEMBERS
+    return ArrowEnvelopeRows(to_json, place) if enveloped else BareArrowRows(options, to_json)
+
+
+class ArrowEnvelopeRows:
+    """Rows of topic, partition, offset, timestamp, key, value and headers, or of some of them."""
+
+    def __init__(self, to_json: ToJson, place: OwnPlace) -> None:
+        self._to_json = to_json
+        self._place = place
+
+    def __call__(self, rows: Any, /) -> RecordColumns:
+        """The records of a batch of rows."""
+        to_json, faults = self._to_json, Faults()
+        structs = structs_of(rows)
+        count = len(structs)
+        key, value = member(structs, "key"), member(structs, "value")
+        offset, timestamp = member(structs, "offset"), member(structs, "timestamp")
+        self._place.check_arrays(member(structs, "topic"), member(structs, "partition"), faults)
+        offsets = None if offset is None else int_column(offset, missing=NO_OFFSET)
+        return faults.records(
+            null_column(count) if value is None else as_column(value, Form.AUTO, to_json, "value", faults),
+            keys=null_column(count) if key is None else as_column(key, Form.AUTO, to_json, "key", faults),
+            headers=headers_column(member(structs, "headers"), Form.AUTO, to_json, count, faults),
+            timestamps_ms=None if timestamp is None else int_column(timestamp, missing=NO_TIMESTAMP),
+            offsets=self._place.checked_offsets(offsets, faults),
+        )

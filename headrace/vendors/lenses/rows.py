@@ -1,0 +1,196 @@
+"""Rows of Lenses' sink, of JSON, Avro and Parquet: its envelope, or a bare value."""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from headrace.formats.cut_rows import BareArrowRows, BareRows
+from headrace.formats.encodings import from_base64
+from headrace.formats.record_columns import (
+    NO_OFFSET,
+    ArrowReader,
+    Faults,
+    RecordColumns,
+    RowShape,
+    TextReader,
+    ToJson,
+)
+from headrace.formats.row_members import (
+    NULL,
+    as_bytes,
+    as_column,
+    headers_column,
+    int_column,
+    member,
+    structs_of,
+)
+from headrace.model.columns import NO_TIMESTAMP, Column, null_column, picked
+from headrace.options.record_sources import Enveloped, Form, RestoreOptions
+from headrace.vendors.archive_rows import ANYWHERE, Int64, OwnPlace, RowLines, Wanted, header_rows
+from headrace.vendors.lenses.names import MEMBERS, TELLING
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    timestamp: Int64 | None = None
+    topic: msgspec.Raw = NULL
+    partition: msgspec.Raw = NULL
+    offset: Int64 | None = None
+
+
+class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    key: msgspec.Raw = NULL
+    value: msgspec.Raw = NULL
+    headers: msgspec.Raw = NULL
+    metadata: _Metadata | None = None
+    # Marks: whatever stands there, it counts that something does.
+    key_is_bytes: msgspec.Raw = msgspec.field(name="keyIsArray", default=NULL)
+    value_is_bytes: msgspec.Raw = msgspec.field(name="valueIsArray", default=NULL)
+
+
+_ROW: Final = msgspec.json.Decoder(_Row)
+_EMPTY: Final = _Row()
+_NO_METADATA: Final = _Metadata()
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _metadata(row: _Row) -> _Metadata:
+    return row.metadata or _NO_METADATA
+
+
+def _timestamp(row: _Row) -> int:
+    timestamp = _metadata(row).timestamp
+    return NO_TIMESTAMP if timestamp is None else timestamp
+
+
+def _offset(row: _Row) -> int:
+    offset = _metadata(row).offset
+    return NO_OFFSET if offset is None else offset
+
+
+_WANTED: Final = Wanted(
+    texts=("key", "value"),
+    numbers={"timestamp": _timestamp, "offset": _offset},
+    raws={
+        "topic": lambda row: _metadata(row).topic,
+        "partition": lambda row: _metadata(row).partition,
+        "headers": attrgetter("headers"),
+        "key_is_bytes": lambda row: row.key_is_bytes,
+        "value_is_bytes": lambda row: row.value_is_bytes,
+    },
+)
+
+
+def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
+    """The reader for an object of that place whose first row is `first` (None: it has none)."""
+    return EnvelopeRows(options, place) if is_enveloped(options, first) else BareRows(options)
+
+
+def is_undecided(members: AbstractSet[str]) -> bool:
+    """True where rows may be envelopes of key and value alone as well as values with such members."""
+    return bool(members) and members <= MEMBERS and TELLING.isdisjoint(members)
+
+
+def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
+    """True when the object's rows are envelopes: as told, else when its first row looks like one.
+
+    An envelope with metadata and marks switched off does not look like one; `restore.envelope` decides then.
+    """
+    if options.envelope is not Enveloped.AUTO or first is None:
+        return options.envelope is Enveloped.YES
+    try:
+        members = _OBJECT.decode(first).keys()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return members <= MEMBERS and not TELLING.isdisjoint(members)
+
+
+class EnvelopeRows:
+    """Rows of `store.envelope=true`. `keyIsArray` and `valueIsArray`, by being there, say base64."""
+
+    def __init__(self, options: RestoreOptions, place: OwnPlace) -> None:
+        self._options = options
+        self._place = place
+        self._lines = RowLines(_ROW, _EMPTY, "Lenses' envelope", _WANTED)
+
+    def fit(self, lines: Column, /) -> bool:
+        """As a LineReader has it."""
+        return self._lines.fit(lines)
+
+    def __call__(self, rows: Column, /) -> RecordColumns:
+        """The records of a batch of rows."""
+        options, faults = self._options, Faults()
+        found = self._lines.read(rows, faults)
+        raws = found.raws
+        self._place.check_texts(raws["topic"], raws["partition"], faults)
+        return faults.records(
+            _marked(found.texts["value"], raws["value_is_bytes"], options.value, "value", faults),
+            keys=_marked(found.texts["key"], raws["key_is_bytes"], options.key, "key", faults),
+            headers=header_rows(raws["headers"], options.header, faults),
+            timestamps_ms=np.maximum(found.numbers["timestamp"], NO_TIMESTAMP),
+            offsets=self._place.checked_offsets(found.numbers["offset"], faults),
+        )
+
+
+def _marked(texts: Column, marks: Sequence[msgspec.Raw], form: Form, what: str, faults: Faults) -> Column:
+    """What the texts become; with `auto` those that the layout marks are base64."""
+    plain = as_bytes(texts, form, what, faults)
+    if form is not Form.AUTO:
+        return plain
+    marked = np.array([mark is not NULL for mark in marks], bool)
+    return _replaced(plain, marked, what, faults) if marked.any() else plain
+
+
+def _replaced(plain: Column, marked: np.ndarray, what: str, faults: Faults) -> Column:
+    """The column with the bytes after base64 in the marked rows."""
+    rows = np.flatnonzero(marked)
+    own = Faults()
+    decoded = from_base64(picked(plain, rows), what, own)
+    for index, row in enumerate(rows.tolist()):
+        own.move(range(index, index + 1), row, faults)
+    starts, lengths = plain.starts.copy(), plain.lengths.copy()
+    starts[rows], lengths[rows] = decoded.starts + len(plain.buffer), decoded.lengths
+    return Column(buffer=b"".join([plain.buffer, decoded.buffer]), starts=starts, lengths=lengths)
+
+
+def arrow_reader(
+    options: RestoreOptions, to_json: ToJson, shape: RowShape, place: OwnPlace = ANYWHERE
+) -> ArrowReader:
+    """The reader for an object of that place whose rows have this shape."""
+    enveloped = options.envelope is Enveloped.YES
+    if options.envelope is Enveloped.AUTO:
+        enveloped = shape.members <= MEMBERS and not TELLING.isdisjoint(shape.members)
+    return ArrowEnvelopeRows(options, to_json, place) if enveloped else BareArrowRows(options, to_json)
+
+
+class ArrowEnvelopeRows:
+    """Rows of key, value, headers and metadata. An object of tombstones has no value in its schema at all."""
+
+    def __init__(self, options: RestoreOptions, to_json: ToJson, place: OwnPlace) -> None:
+        self._options = options
+        self._to_json = to_json
+        self._place = place
+
+    def __call__(self, rows: Any, /) -> RecordColumns:
+        """The records of a batch of rows."""
+        options, to_json, faults = self._options, self._to_json, Faults()
+        structs = structs_of(rows)
+        count = len(structs)
+        key, value, metadata = (member(structs, name) for name in ("key", "value", "metadata"))
+        timestamp = None if metadata is None else member(metadata, "timestamp")
+        offset = None if metadata is None else member(metadata, "offset")
+        if metadata is not None:
+            self._place.check_arrays(member(metadata, "topic"), member(metadata, "partition"), faults)
+        offsets = None if offset is None else int_column(offset, missing=NO_OFFSET)
+        return faults.records(
+            null_column(count)
+            if value is None
+            else as_column(value, options.value, to_json, "value", faults),
+            keys=null_column(count) if key is None else as_column(key, options.key, to_json, "key", faults),
+            headers=headers_column(member(structs, "headers"), options.header, to_json, count, faults),
+            timestamps_ms=None if timestamp is None else int_column(timestamp, missing=NO_TIMESTAMP),
+            offsets=self._place.checked_offsets(offsets, faults),
+        )

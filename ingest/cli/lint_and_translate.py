@@ -1,0 +1,106 @@
+"""`headrace lint` and `headrace translate`: a configuration checked, or printed in our own options."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.text_formatting import counted, json_text, printable
+from headrace.options import Settings, describe
+from headrace.options.secret import MASK
+from headrace.options.vendor import Direction
+from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
+from ingest.cli.configuration import read_settings
+
+Strict = Annotated[bool, typer.Option("--strict", help="A warning is a problem: exit code 1.")]
+
+
+def lint(
+    config: Config,
+    as_json: AsJson = False,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+    *,
+    strict: Strict = False,
+) -> None:
+    """Read a configuration and name all problems and warnings at once. Contacts nothing.
+
+    References to the environment and to files are replaced as `run` would. What only bucket and broker can
+    tell is `headrace check`'s.
+    """
+    found = lint_shape(read_settings(config, sets=sets or (), worker_config=worker_config))
+    Report(found, lines_of(found)).show(as_json=as_json)
+    if strict and found["warnings"]:
+        raise typer.Exit(1)
+
+
+def lint_shape(settings: Settings) -> dict[str, Any]:
+    """What the command prints as JSON for a configuration without problems."""
+    return {
+        "name": settings.name,
+        "direction": str(Direction.SOURCE if settings.sink is None else Direction.SINK),
+        "options": len(settings.given),
+        "warnings": list(settings.warnings),
+    }
+
+
+def lines_of(found: dict[str, Any]) -> Iterator[str]:
+    """What people are shown."""
+    for warning in found["warnings"]:
+        yield printable(f"warning: {warning}", limit=10_000)
+    yield f"{found['name']}: a {found['direction']}, {counted(found['options'], 'option')}, no problem" + (
+        f", {counted(len(found['warnings']), 'warning')}" if found["warnings"] else ""
+    )
+
+
+def translate(
+    config: Config,
+    as_json: AsJson = False,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+) -> None:
+    """Print a configuration of another vendor's connector in Headrace's own options, and what became of each.
+
+    A sink's printed name is that of the Connect connector's group, in which its offsets are: a sink of this
+    name continues there. Contacts nothing.
+    """
+    found = translated_shape(read_settings(config, sets=sets or (), worker_config=worker_config))
+    Report(found, _lines(found)).show(as_json=as_json)
+
+
+def translated_shape(settings: Settings) -> dict[str, Any]:
+    """What the command prints as JSON; InvalidConfiguration where there is nothing to translate."""
+    translated = settings.translated
+    if translated is None:
+        raise InvalidConfiguration(
+            f"{settings.name!r} is in Headrace's own options already: connector.class names no other "
+            "vendor's connector."
+        )
+    shown = describe(settings)
+    config = {name: shown[name] for name in sorted(settings.given)}
+    if settings.sink is not None:
+        config["name"] = settings.sink.group_id
+    return {
+        "config": config,
+        "hidden": [name for name, text in config.items() if text == MASK],
+        "options": [
+            {"option": line.option, "fate": str(line.fate), "note": line.note} for line in translated.lines
+        ],
+        "warnings": list(settings.warnings),
+    }
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    yield json_text(found["config"], indent=2)
+    yield from (printable(line, limit=10_000) for line in _notes(found))
+
+
+def _notes(found: dict[str, Any]) -> Iterator[str]:
+    if found["hidden"]:
+        yield f"{', '.join(found['hidden'])}: not shown; write ${{env:NAME}} or ${{file:PATH:KEY}} there."
+    width = max((len(each["option"]) for each in found["options"]), default=0)
+    for each in found["options"]:
+        yield f"{each['option']:<{width}}  {each['fate']:<8}  {each['note']}"
+    for warning in found["warnings"]:
+        yield f"warning: {warning}"

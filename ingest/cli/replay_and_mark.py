@@ -1,0 +1,208 @@
+"""`headrace replay` ingests objects again; `headrace mark` counts them as done without reading them."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Annotated
+
+import typer
+
+from headrace.kafka.driver_ledger import prepare_ledger
+from headrace.model.errors import InvalidConfiguration
+from headrace.model.ledger_entry import State
+from headrace.options import Settings
+from headrace.process import logs
+from ingest.checks.probes.bucket_keys import aws_clients
+from ingest.checks.probes.status_reader import LedgerReader, client_properties, open_ledger_reader
+from ingest.cli.cli_options import (
+    AsJson,
+    Config,
+    Format,
+    Level,
+    LogFormat,
+    LogLevel,
+    Sets,
+    StartupTimeout,
+    WorkerConfig,
+)
+from ingest.cli.configuration import read_settings, refuse_sink
+from ingest.cli.object_command import (
+    ByKey,
+    ByPrefix,
+    CommandRequest,
+    DryRun,
+    OfBucket,
+    SelectedObject,
+    Since,
+    Until,
+    Yes,
+    carry_out,
+    chosen_buckets,
+    moment_ms,
+    objects_to_mark,
+    objects_to_replay,
+    states_of,
+)
+from ingest.source.catalogue import Selection
+
+InStates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help="In this state; may be repeated. Without it: quarantined and failed, with --from-start any.",
+    ),
+]
+FromStart = Annotated[
+    bool,
+    typer.Option(
+        "--from-start",
+        help="Produce the objects whole again. Records that are in Kafka already come a second time.",
+    ),
+]
+
+
+def replay(
+    config: Config,
+    *,
+    key: ByKey = None,
+    bucket: OfBucket = None,
+    prefix: ByPrefix = "",
+    since: Since = None,
+    until: Until = None,
+    state: InStates = None,
+    from_start: FromStart = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    startup_timeout: StartupTimeout = 60.0,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+    log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.CONSOLE,
+) -> None:
+    """Ingest objects again: those in quarantine continue from where they stopped, and nothing is repeated.
+
+    Shows the objects and asks. Repair the cause first: set errors.tolerance=all, say, and replay the
+    quarantined objects; each then continues after its last good record. Objects that are done need
+    --from-start, which repeats their records. Works next to a running service, which applies it in its own
+    transaction, and without one.
+    """
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    refuse_sink(settings, "this command is about the objects that a source reads")
+    logs.configure(level=log_level.value, style=log_format.value)
+    selection = Selection(
+        key=key,
+        prefix=prefix,
+        since_ms=None if since is None else moment_ms(since, "--since"),
+        until_ms=None if until is None else moment_ms(until, "--until", is_end=True),
+        states=states_of(state or ()),
+    )
+    first, last = selection.since_ms, selection.until_ms
+    if first is not None and last is not None and first > last:
+        raise InvalidConfiguration(f"--since {since} is later than --until {until}: no object fits.")
+    if from_start and selection == Selection() and bucket is None:
+        raise InvalidConfiguration(
+            "--from-start repeats records: say of which objects, by --key, --prefix, --since, --until, "
+            "--state or --bucket."
+        )
+    if State.DONE in selection.states and not from_start:
+        raise InvalidConfiguration(
+            "--state done needs --from-start: such an object has been produced whole, and doing it again "
+            "repeats its records."
+        )
+    opened = open_ledger_reader(settings, timeout=startup_timeout)
+    if opened is None:
+        raise InvalidConfiguration(
+            f"There is no ledger {settings.kafka.ledger_topic!r}, so nothing was ingested under the name "
+            f"{settings.name!r} yet. Check name, bootstrap.servers and offsets.storage.topic."
+        )
+    with opened as reading:
+        buckets = [place.s3.bucket for place in chosen_buckets(settings, bucket)]
+        chosen = list(objects_to_replay(reading.cache, buckets, selection, from_start=from_start))
+        carry_out(
+            CommandRequest(
+                settings=settings,
+                action="replay",
+                chosen=chosen,
+                from_start=from_start,
+                dry_run=dry_run,
+                yes=yes,
+                as_json=as_json,
+                timeout=startup_timeout,
+            ),
+            reading,
+        )
+
+
+def mark(
+    config: Config,
+    *,
+    key: ByKey = None,
+    bucket: OfBucket = None,
+    prefix: ByPrefix = "",
+    until: Until = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    startup_timeout: StartupTimeout = 60.0,
+    sets: Sets = None,
+    worker_config: WorkerConfig = None,
+    log_level: Level = LogLevel.WARNING,
+    log_format: Format = LogFormat.CONSOLE,
+) -> None:
+    """Mark objects as done without reading them, when Headrace replaces another tool.
+
+    Lists the bucket, shows the objects that are not done yet, and asks. Before the first start: stop the
+    other tool, mark what it has brought to Kafka (--until its last object's time, say), then `headrace run`
+    picks up the rest. `headrace replay --from-start` undoes it. Works next to a running service too.
+    """
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    refuse_sink(settings, "this command is about the objects that a source reads")
+    logs.configure(level=log_level.value, style=log_format.value)
+    selection = Selection(
+        key=key,
+        prefix=prefix,
+        until_ms=None if until is None else moment_ms(until, "--until", is_end=True),
+    )
+    places = chosen_buckets(settings, bucket)
+    reading = _reading(settings, startup_timeout, creates=not dry_run)
+    try:
+        request = CommandRequest(
+            settings=settings,
+            action="mark",
+            chosen=_chosen(places, reading, selection),
+            from_start=False,
+            dry_run=dry_run,
+            yes=yes,
+            as_json=as_json,
+            timeout=startup_timeout,
+        )
+        carry_out(request, reading)
+    finally:
+        if reading is not None:
+            reading.close()
+
+
+def _chosen(
+    places: Sequence[Settings], reading: LedgerReader | None, selection: Selection
+) -> list[SelectedObject]:
+    clients = aws_clients(places[0])
+    try:
+        cache = None if reading is None else reading.cache
+        each = (objects_to_mark(clients.s3, cache, place, selection) for place in places)
+        return list(chain.from_iterable(each))
+    finally:
+        clients.close()
+
+
+def _reading(settings: Settings, timeout: float, *, creates: bool) -> LedgerReader | None:
+    """The ledger; before the first start it is made, unless for a dry run, which gets None."""
+    if creates:
+        creation = settings.kafka.topic_creation
+        prepare_ledger(
+            client_properties(settings),
+            name=settings.name,
+            topic=settings.kafka.ledger_topic,
+            replication_factor=None if creation is None else creation.replication_factor,
+        )
+    return open_ledger_reader(settings, timeout=timeout)

@@ -1,0 +1,230 @@
+"""`headrace check` and `headrace plan` for a sink: bucket, topics and group, and what is not archived yet."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from headrace.kafka.data_topics import SurveyedPartition
+from headrace.model.errors import HeadraceError
+from headrace.model.ledger_entry import ControlKey
+from headrace.model.sink_entries import TopicPartition
+from headrace.options import Settings
+from ingest.checks.findings.finding import Finding, unusable
+from ingest.checks.findings.sink_findings import (
+    TakeoverFacts,
+    takeover_findings,
+    topics_findings,
+    upload_findings,
+)
+from ingest.checks.probes.bucket_keys import aws_clients
+from ingest.checks.probes.sink_topics import Backlog, backlog_of, survey_topics, topics_facts
+from ingest.checks.probes.sink_uploads import probe_uploads
+from ingest.checks.probes.status_reader import open_ledger_reader
+from ingest.cli.cli_options import Report
+from ingest.service.sink.earlier_archive import EarlierArchives, Foreseen, LensesIndex, new_lenses_index
+from ingest.sink import EarlierArchive
+
+
+def takeover_facts(
+    settings: Settings, partitions: Iterable[SurveyedPartition], known: Collection[ControlKey]
+) -> list[TakeoverFacts]:
+    """What the locks of each partition say that is new to the ledger, whose keys are `known`. Blocks."""
+    indexes: dict[str, LensesIndex] = {}
+
+    def index(bucket: str) -> LensesIndex:
+        return indexes.setdefault(bucket, new_lenses_index(settings.s3, bucket, is_preview=True))
+
+    earlier = EarlierArchives(settings, lambda: known, new_index=index)
+    facts: list[TakeoverFacts] = []
+    for one in sorted(partitions, key=lambda one: (one.topic, one.partition)):
+        found = earlier.of([one]).get(TopicPartition(one.topic, one.partition))
+        foreseen = [each for made in indexes.values() for each in made.foreseen]
+        for made in indexes.values():
+            made.foreseen.clear()
+        if found is not None and (found != EarlierArchive() or foreseen):
+            facts.append(_facts(one, found, foreseen))
+    return facts
+
+
+def probe_takeover(settings: Settings, *, timeout: float) -> list[TakeoverFacts]:
+    """The same from scratch, for `check`; nothing where brokers or ledger do not answer, which it says."""
+    if settings.sink is None or settings.sink.takeover_indexes is None:
+        return []
+    try:
+        reading = open_ledger_reader(settings, timeout=timeout)
+        try:
+            known = () if reading is None else reading.cache.controls()
+            return takeover_facts(settings, survey_topics(settings).partitions, known)
+        finally:
+            if reading is not None:
+                reading.close()
+    except HeadraceError:
+        return []
+
+
+def _facts(one: SurveyedPartition, found: EarlierArchive, foreseen: list[Foreseen]) -> TakeoverFacts:
+    return TakeoverFacts(
+        topic=one.topic,
+        partition=one.partition,
+        offset=found.offset,
+        group_offset=one.group_offset,
+        groups=len(found.done),
+        finished=tuple(each.lock for each in foreseen if each.is_finished),
+        dropped=tuple(each.lock for each in foreseen if not each.is_finished),
+        problem=found.problem,
+    )
+
+
+_LEDGER_SECONDS: Final = 30.0
+
+
+def sink_findings(settings: Settings) -> Iterator[Finding]:
+    """The findings about bucket and topics. Blocks."""
+    try:
+        clients = aws_clients(settings)
+    except HeadraceError as error:
+        yield unusable("bucket", str(error), "Give credentials: see aws.credentials.provider.")
+    else:
+        try:
+            for each in settings.by_place():
+                yield from upload_findings(each, probe_uploads(each, clients))
+        finally:
+            clients.close()
+    yield from topics_findings(settings, topics_facts(settings))
+    root = None if settings.sink is None else settings.sink.takeover_indexes
+    if root is not None:
+        yield from takeover_findings(root, probe_takeover(settings, timeout=_LEDGER_SECONDS))
+
+
+_MAX_PLACES: Final = 40
+_HEADINGS: Final = ("topic", "partition", "archived to", "end", "lag", "pending", "quarantined")
+
+
+def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> None:
+    """Print what `run` would read. Blocks; reads the ledger if there is one, and no record."""
+    reading = open_ledger_reader(settings, timeout=startup_timeout)
+    try:
+        cache = None if reading is None else reading.cache
+        survey = survey_topics(settings)
+        taken = takeover_facts(settings, survey.partitions, () if cache is None else cache.controls())
+        earlier = {
+            TopicPartition(each.topic, each.partition): each.offset
+            for each in taken
+            if each.offset is not None
+        }
+        backlog = backlog_of(survey, cache, earlier=earlier)
+    finally:
+        if reading is not None:
+            reading.close()
+    has_ledger = reading is not None
+    Report(
+        shape_of(settings, backlog, taken, has_ledger=has_ledger, missing=survey.missing),
+        chain(
+            lines_of(settings, backlog, taken, has_ledger=has_ledger),
+            _missing(settings, survey.missing, has_some=bool(survey.partitions)),
+        ),
+    ).show(as_json=as_json)
+
+
+def shape_of(
+    settings: Settings,
+    backlog: Sequence[Backlog],
+    taken: Sequence[TakeoverFacts] = (),
+    *,
+    has_ledger: bool,
+    missing: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The JSON shape (docs/commands.md)."""
+    return {
+        "bucket": settings.s3.bucket,
+        "prefix": settings.s3.prefix,
+        "group": "" if settings.sink is None else settings.sink.group_id,
+        "ledger": settings.kafka.ledger_topic if has_ledger else None,
+        "lag": sum(part.lag for part in backlog),
+        "missing_topics": list(missing),
+        "partitions": [
+            {
+                "topic": part.topic,
+                "partition": part.partition,
+                "begin": part.begin,
+                "archived": part.archived,
+                "end": part.end,
+                "lag": part.lag,
+                "pending": part.pending,
+                "quarantined": part.quarantined,
+            }
+            for part in backlog
+        ],
+        "takeover": [_taken_shape(each) for each in taken],
+    }
+
+
+def _taken_shape(each: TakeoverFacts) -> dict[str, Any]:
+    return {
+        "topic": each.topic,
+        "partition": each.partition,
+        "lock": each.offset,
+        "group": each.group_offset,
+        "begin": None if each.problem is not None else each.begin,
+        "values": each.groups,
+        "to_finish": list(each.finished),
+        "to_drop": list(each.dropped),
+        "problem": each.problem,
+    }
+
+
+def lines_of(
+    settings: Settings, backlog: Sequence[Backlog], taken: Sequence[TakeoverFacts] = (), *, has_ledger: bool
+) -> Iterator[str]:
+    """What people are shown."""
+    yield (
+        f"ledger {settings.kafka.ledger_topic}: "
+        + ("read" if has_ledger else "not there yet, so all that the topics hold is to be archived")
+    )
+    yield ""
+    rows: list[tuple[str, ...]] = [_HEADINGS, *map(_row, backlog[:_MAX_PLACES]), _total(backlog)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    if len(backlog) > _MAX_PLACES:
+        yield f".. {len(backlog) - _MAX_PLACES} more partitions are in the total; --json shows all"
+    if taken:
+        yield ""
+        yield "taken over by the locks of Lenses' sink, at the first start; nothing was changed now:"
+        yield from (f"  {each.sentence}" for each in taken[:_MAX_PLACES])
+    if len(taken) > _MAX_PLACES:
+        yield f"  .. and {len(taken) - _MAX_PLACES} more; --json shows all"
+
+
+def _missing(settings: Settings, missing: Sequence[str], *, has_some: bool) -> Iterator[str]:
+    """What people are shown of topics that are not there, which is not the same as nothing to do."""
+    if missing:
+        yield ""
+        yield f"topics that are not there: {', '.join(missing)}; create them, or correct topics"
+    elif not has_some and settings.sink is not None and settings.sink.topics.pattern is not None:
+        yield ""
+        yield "no topic matches topics.regex; create one, or correct it"
+
+
+def _row(part: Backlog) -> tuple[str, ...]:
+    archived = "-" if part.archived is None else f"{part.archived:,}"
+    return (
+        part.topic,
+        str(part.partition),
+        archived,
+        f"{part.end:,}",
+        *map(_number, (part.lag, part.pending, part.quarantined)),
+    )
+
+
+def _total(backlog: Sequence[Backlog]) -> tuple[str, ...]:
+    sums = (
+        sum(part.lag for part in backlog),
+        sum(part.pending for part in backlog),
+        sum(part.quarantined for part in backlog),
+    )
+    return ("total", "", "", "", *map(_number, sums))
+
+
+def _number(number: int) -> str:
+    return f"{number:,}" if number else "-"

@@ -1,0 +1,336 @@
+"""Where connectors' configurations are: in the configuration topic, or in a folder with a file for each.
+
+The topic is a ledger of its own, read by every worker and written by the one that leads. That worker holds
+the topic's partition in the workers' group, and every write is a transaction that carries its group metadata,
+as a connector's own ledger writes do: a worker that lost the lead unnoticed is refused by the broker, so two
+can never write over each other (docs/decisions/0080). Files are read as they are added, changed and removed.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
+from headrace.kafka.leadership import Leadership
+from headrace.model.connector_records import ConnectorRecord, by_name
+from headrace.model.errors import (
+    HeadraceError,
+    InvalidConfiguration,
+    InvalidLedger,
+    LeadershipLost,
+    Unavailable,
+)
+from headrace.model.ledger_entry import ControlKey, encode_key
+from headrace.options.configuration_text import FileKind, read_text
+from headrace.options.given import Problems, SettingsError
+from headrace.process.threads import start_thread
+from ingest.checks.probes.status_reader import LedgerReader, client_properties
+from ingest.connect.changes import RecordTooLarge
+from ingest.connect.worker_settings import WorkerSettings
+from ingest.http.rest.port import NotLeading
+from ingest.service.stop import Stop
+
+_log = structlog.get_logger(__name__)
+
+_LOOK_SECONDS: Final = 0.2
+_PAUSE_SECONDS: Final = 1.0
+_CALL_SECONDS: Final = 30.0
+_CHECK_SECONDS: Final = 60.0
+# What a record takes besides key and value: its batch's head, and its lengths.
+_RECORD_OVERHEAD: Final = 128
+# No broker and no topic is set to take less.
+_ALWAYS_TAKEN: Final = 1_000
+# librdkafka's, where nothing is set.
+_CLIENT_LIMIT: Final = 1_000_000
+
+Changes = Sequence[tuple[ControlKey, bytes | None]]
+
+
+class ConfigurationTopic:
+    """Joins the workers' group in a thread of its own; everybody may read, who leads may write."""
+
+    def __init__(self, settings: WorkerSettings, stop: Stop) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._clients = client_properties(settings.frame)
+        self._lock = threading.RLock()
+        self._led: DriverLedger | None = None
+        self._reader: LedgerReader | None = None
+        self._problem: str | None = None
+        self._thread: threading.Thread | None = None
+        self.cluster_id: str | None = None
+
+    def open(self) -> None:
+        """Make the topic where it is missing, and read it. Blocks; InvalidConfiguration, Unavailable."""
+        settings = self._settings
+        try:
+            found = prepare_ledger(
+                self._clients,
+                name=settings.name,
+                topic=settings.topic,
+                replication_factor=settings.replication_factor,
+            )
+            self.cluster_id = found.identity.cluster_id
+            self._read()
+        except InvalidLedger as error:
+            raise InvalidConfiguration(
+                f"config.storage.topic = {settings.topic!r} cannot hold this group's configurations: {error} "
+                "Headrace's workers need a topic of their own; one that is missing is created."
+            ) from error
+        self._thread = start_thread(self._run, name="worker-lead")
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this worker leads."""
+        return self._led is not None
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps the topic from being read or led, in a sentence."""
+        return self._problem
+
+    def controls(self) -> Mapping[ControlKey, bytes]:
+        """What is committed, as this worker has read it. Unavailable while it cannot be read."""
+        led = self._led
+        if led is not None:
+            return led.cache.controls()
+        with self._lock:
+            reader = self._reader
+            try:
+                if reader is None:
+                    reader = self._read()
+                reader.wait_for(lambda: True, 0.0)
+            except HeadraceError as error:
+                self._end_reading()
+                raise Unavailable(f"config.storage.topic cannot be read: {error}") from error
+            return reader.cache.controls()
+
+    def write(self, changes: Changes) -> None:
+        """Commit all of these or none; return when this worker reads them.
+
+        NotLeading, RecordTooLarge, Unavailable.
+        """
+        with self._lock:
+            led = self._led
+            if led is None:
+                raise NotLeading(
+                    "Cannot complete request momentarily: this worker does not lead its group (any more)",
+                    passes=True,
+                )
+            self._require_room(changes)
+            try:
+                led.commit(list(changes), timeout=_CALL_SECONDS)
+            except LeadershipLost as error:
+                raise NotLeading(f"Cannot complete request momentarily: {error}") from error
+            deadline = time.monotonic() + _CALL_SECONDS
+            while any(led.cache.controls().get(key) != raw for key, raw in changes):
+                if time.monotonic() > deadline:
+                    raise Unavailable("The change is written, but cannot be read back yet: is Kafka up?")
+                time.sleep(0.01)
+
+    def close(self) -> None:
+        """Leave the group, so that another worker leads at once; `stop` has been asked for."""
+        if self._thread is not None:
+            self._thread.join(10.0)
+        with self._lock:
+            self._end_reading()
+
+    def _require_room(self, changes: Changes) -> None:
+        """RecordTooLarge for a record that the brokers would refuse: they would do it again and again."""
+        size = max(len(encode_key(key)) + len(raw or b"") for key, raw in changes) + _RECORD_OVERHEAD
+        if size < _ALWAYS_TAKEN:
+            return
+        topic = self._settings.topic
+        limits = {
+            "max.request.size (producer.max.request.size in the worker's file)": int(
+                self._clients.producer.get("message.max.bytes", _CLIENT_LIMIT)
+            )
+        }
+        # Who may not ask learns it by the attempt.
+        with suppress(HeadraceError):
+            found = KafkaAdmin(self._clients.admin, timeout=_CALL_SECONDS).topic_configuration(topic)
+            limits[f"max.message.bytes of topic {topic!r}"] = int(found["max.message.bytes"])
+        name, limit = min(limits.items(), key=lambda one: one[1])
+        if size > limit:
+            raise RecordTooLarge(size=size, limit=limit, name=name)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def _read(self) -> LedgerReader:
+        settings = self._settings
+        self._reader = LedgerReader(
+            self._clients, name=settings.name, topic=settings.topic, timeout=_CALL_SECONDS
+        )
+        return self._reader
+
+    def _end_reading(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    # -- leading ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.asked.is_set():
+            try:
+                self._lead()
+            except InvalidLedger as error:
+                self._problem = str(error)
+                _log.error("worker_lead_refused", error=str(error))  # the sentence says it
+            except HeadraceError as error:
+                self._problem = str(error)
+                _log.warning("worker_lead_lost", error=str(error), detail="it is tried again")
+            self._stop.asked.wait(_PAUSE_SECONDS)
+
+    def _lead(self) -> None:
+        """Wait for the lead and keep it until it is lost or the worker stops."""
+        settings, lost = self._settings, threading.Event()
+        failures: list[HeadraceError] = []
+        with ExitStack() as closing:
+            leadership = Leadership(
+                self._clients.consumer,
+                name=settings.name,
+                ledger_topic=settings.topic,
+                session_timeout_ms=settings.session_timeout_ms,
+                on_lost=lambda _reason: lost.set(),
+            )
+            closing.callback(leadership.close)
+            leadership.join()
+            while not leadership.wait_for_lead(_LOOK_SECONDS, self._stop.asked):
+                self._problem = leadership.problem
+                if self._stop.asked.is_set():
+                    return
+            ledger = DriverLedger(
+                self._clients,
+                name=settings.name,
+                topic=settings.topic,
+                lead=leadership,
+                state_dir=None,
+                on_failed=failures.append,
+                is_given_up=self._stop.at_once.is_set,
+            )
+            closing.callback(ledger.close)
+            ledger.take_over(timeout=_CALL_SECONDS)
+            closing.callback(self._set_led, None)
+            self._set_led(ledger)
+            self._problem = None
+            _log.info("worker_leads", group=settings.group, topic=settings.topic)
+            self._keep(ledger, lost, failures)
+
+    def _keep(self, ledger: DriverLedger, lost: threading.Event, failures: Sequence[HeadraceError]) -> None:
+        checked = time.monotonic()
+        while not lost.wait(_LOOK_SECONDS) and not self._stop.asked.is_set():
+            if failures:
+                raise failures[0]
+            if time.monotonic() - checked > _CHECK_SECONDS:
+                checked = time.monotonic()
+                with suppress(Unavailable):
+                    ledger.check()
+        if lost.is_set():
+            raise LeadershipLost("another worker leads, or the brokers have not heard of this one in time.")
+
+    def _set_led(self, ledger: DriverLedger | None) -> None:
+        with self._lock:
+            self._led = ledger
+
+
+_KINDS: Final[dict[str, FileKind]] = {".json": "json", ".properties": "properties"}
+
+# Name, size, time of change and identity: what tells that a file is another.
+_Mark = tuple[str, int, int, int]
+
+
+class ConnectorFiles:
+    """The connectors of a folder. Not thread-safe."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._marks: tuple[_Mark, ...] | None = None
+        self._records: dict[str, ConnectorRecord] = {}
+        self._of_file: dict[str, ConnectorRecord] = {}
+        self._warned = ""
+
+    def records(self) -> dict[str, ConnectorRecord]:
+        """All connectors by name; one whose file cannot be read has the reason as its problem.
+
+        A folder or a file that cannot be read for a moment changes nothing: it is read when it can be.
+        """
+        try:
+            found = sorted(path for path in self.folder.iterdir() if path.suffix in _KINDS)
+            marks = tuple(_mark(path) for path in found)
+        except OSError as error:
+            self._warn(str(error))
+            return self._records
+        if marks != self._marks:
+            read = {path.name: self._record(path) for path in found}
+            unreadable = [name for name, record in read.items() if record is None]
+            # Rights may come back without a trace in what tells one version of a file from another.
+            self._marks = None if unreadable else marks
+            self._of_file = {name: record or self._kept(name) for name, record in read.items()}
+            records = by_name(self._unique(list(self._of_file.values())))
+            if records != self._records:
+                _log.info("connectors_read", folder=str(self.folder), connectors=len(records))
+            self._records = records
+            if not unreadable:
+                self._warned = ""
+        return self._records
+
+    def _record(self, path: Path) -> ConnectorRecord | None:
+        """What the file has; None when it cannot be read."""
+        try:
+            return _read(path)
+        except OSError as error:
+            self._warn(str(error))
+            return None
+
+    def _kept(self, name: str) -> ConnectorRecord:
+        """What a file that cannot be read had before, or that it cannot be read."""
+        return self._of_file.get(name) or _unread(self.folder / name, self._warned)
+
+    def _warn(self, error: str) -> None:
+        if error != self._warned:
+            self._warned = error
+            _log.warning("connectors_not_read", folder=str(self.folder), error=error)
+
+    def _unique(self, records: list[ConnectorRecord]) -> list[ConnectorRecord]:
+        """Two files of one name are a problem of that connector: neither may win by its place."""
+        names = [record.name for record in records]
+        twice = {name for name in names if names.count(name) > 1}
+        kept = [record for record in records if record.name not in twice]
+        return kept + [
+            ConnectorRecord(
+                name=name,
+                config={"name": name},
+                at_ms=0,
+                problem=f"several files in {self.folder} are of a connector {name!r}; keep one of them",
+            )
+            for name in sorted(twice)
+        ]
+
+
+def _mark(path: Path) -> _Mark:
+    about = path.stat()
+    return path.name, about.st_size, about.st_mtime_ns, about.st_ino
+
+
+def _read(path: Path) -> ConnectorRecord:
+    """What a file has, or that it is no configuration. OSError."""
+    try:
+        problems = Problems()
+        config = read_text(path.read_text(encoding="utf-8"), _KINDS[path.suffix], problems)
+        problems.raise_if_any()
+    except (UnicodeDecodeError, SettingsError) as error:
+        return _unread(path, str(error))
+    name = config.get("name", "").strip() or path.stem
+    return ConnectorRecord(name=name, config={**config, "name": name}, at_ms=0)
+
+
+def _unread(path: Path, why: str) -> ConnectorRecord:
+    name = path.stem
+    return ConnectorRecord(name=name, config={"name": name}, at_ms=0, problem=f"{path} cannot be read: {why}")

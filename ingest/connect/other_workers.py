@@ -1,0 +1,272 @@
+"""The other workers of a group: which live, which of them runs which connector, and requests passed on to it.
+
+A worker lives that was heard of lately, unless its process is seen to be gone before. Connectors are spread
+evenly, and moved as little as possible.
+"""
+
+import http.client
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from email.message import Message
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from headrace.model.connector_records import WorkersRecord
+from ingest.http.http_server import Request, Response
+from ingest.http.rest.server import FORWARDED
+
+
+def assign(
+    connectors: Collection[str], workers: Collection[str], before: Mapping[str, Collection[str]]
+) -> dict[str, tuple[str, ...]]:
+    """The connectors of each worker, sorted: each connector once, no worker with two more than another.
+
+    A connector stays where it was `before` unless its worker is gone, or has more than its share.
+    """
+    if not workers:
+        return {}
+    least, more = divmod(len(connectors), len(workers))
+    kept: dict[str, list[str]] = {}
+    taken: set[str] = set()
+    # Who has most may keep one more than the others, so that nothing moves for the rest's sake.
+    for worker in sorted(workers, key=lambda one: (-len(before.get(one, ())), one)):
+        room = least + (1 if more > 0 else 0)
+        mine = [one for one in sorted(before.get(worker, ())) if one in connectors and one not in taken][
+            :room
+        ]
+        if len(mine) > least:
+            more -= 1
+        kept[worker] = mine
+        taken.update(mine)
+    for connector in sorted(set(connectors) - taken):
+        worker = min(kept, key=lambda one: (len(kept[one]), one))
+        kept[worker].append(connector)
+    return {worker: tuple(sorted(kept[worker])) for worker in sorted(kept)}
+
+
+# Who led before is gone, or is heard of within this time.
+_FORMER_LEADER_SECONDS: Final = 3.0
+# Heartbeats come every second: one that is late is asked after.
+_LATE_SECONDS: Final = 1.5
+_PROBE_SECONDS: Final = 1.0
+
+
+class Liveness:
+    """Thread-safe. A worker is alive until it leaves, is silent for a session, or its address refuses us.
+
+    Only a refused connection counts: then the machine says that nothing listens there. An address that does
+    not answer may be one that we alone do not reach, so such a worker keeps its session.
+    """
+
+    def __init__(
+        self,
+        own_id: str,
+        *,
+        session_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        refuses: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._own_id = own_id
+        self._session_seconds = session_seconds
+        self._clock = clock
+        self._refuses = refuses or refuses_connections
+        self._lock = threading.Lock()
+        self._heard: dict[str, tuple[float, str | None]] = {}
+        self._gone: set[str] = set()
+
+    def on_heartbeat(self, name: str, url: str | None) -> None:
+        """A worker says that it lives; the one that had its address before does not."""
+        with self._lock:
+            former = [one for one, (_, known) in self._heard.items() if url and known == url]
+            for one in former:
+                del self._heard[one]
+            self._heard[name] = (self._clock(), url)
+
+    def on_leaving(self, name: str) -> None:
+        """A worker says that it ends."""
+        with self._lock:
+            self._heard.pop(name, None)
+
+    def on_refused(self, name: str) -> None:
+        """Nothing listens at the worker's address any more."""
+        with self._lock:
+            self._gone.add(name)
+            self._heard.pop(name, None)
+
+    def on_answered(self, name: str) -> None:
+        """The worker has answered us: it was not gone."""
+        with self._lock:
+            self._gone.discard(name)
+
+    def expect(self, before: WorkersRecord | None) -> None:
+        """Wait for the workers of before as if they had just been heard of; shortly for who led."""
+        if before is None:
+            return
+        now, session = self._clock(), self._session_seconds
+        with self._lock:
+            for name, worker in before.workers.items():
+                grace = _FORMER_LEADER_SECONDS if name == before.leader else session
+                if name != self._own_id and name not in self._gone:
+                    self._heard.setdefault(name, (now - session + min(grace, session), worker.url))
+
+    def others(self) -> dict[str, str | None]:
+        """The addresses of the other workers that live, for who leads them."""
+        with self._lock:
+            now = self._clock()
+            self._heard = {
+                name: one for name, one in self._heard.items() if now - one[0] < self._session_seconds
+            }
+            return {name: url for name, (_, url) in self._heard.items() if name != self._own_id}
+
+    def probe(self) -> None:
+        """Ask after the workers whose heartbeats are late. Blocks for a second each at most."""
+        with self._lock:
+            now = self._clock()
+            late = [(name, url) for name, (at, url) in self._heard.items() if now - at > _LATE_SECONDS]
+        for name, url in late:
+            if url is not None and self._refuses(url):
+                self.on_refused(name)
+
+    def adopted(self, workers: WorkersRecord | None, connectors: set[str]) -> tuple[str, ...]:
+        """The connectors of this worker once the leader of `workers`, which is gone, is replaced.
+
+        Before there is a new leader each worker joins for those that will be its own: their leaderships
+        still wait for the end of the dead worker's sessions, and are taken up the moment these are over. Two
+        workers that disagree harm nothing: a connector's own group gives its lead to one of them.
+        """
+        with self._lock:
+            if workers is None or workers.leader not in self._gone or self._own_id not in workers.workers:
+                return ()
+            living = {name for name in workers.workers if name not in self._gone}
+        had = {name: one.connectors for name, one in workers.workers.items()}
+        return assign(connectors, living, had)[self._own_id]
+
+
+def refuses_connections(url: str) -> bool:
+    """Whether the machine of this address says that nothing listens there."""
+    where = urlsplit(url)
+    with suppress(OSError):
+        try:
+            socket.create_connection((where.hostname or "", where.port or 80), timeout=_PROBE_SECONDS).close()
+        except ConnectionRefusedError:
+            return True
+    return False
+
+
+# What a change or a large ledger may take, as long as the worker answers others meanwhile.
+ANSWER_SECONDS: Final = 100.0
+# After this long without an answer the worker is asked whether it answers at all.
+_SILENT_SECONDS: Final = 10.0
+_FORWARDING_PROBE_SECONDS: Final = 2.0
+_PASSED_ON: Final = ("Content-Type", "Authorization", "Accept")
+_PASSED_BACK: Final = ("Location", "Allow", "Retry-After")
+
+
+class WorkerSilent(OSError):
+    """The worker accepts connections, or its machine does, and nothing comes back."""
+
+
+def forward_as_worker(
+    url: str, request: Request, authorizations: Sequence[str], *, seconds: float
+) -> Response:
+    """Another worker's answer to this request, sent in this worker's own name where no other's is accepted.
+
+    Its sender was admitted here, and files with passwords are not replaced on all machines at once.
+    Blocks and raises as `forward`.
+    """
+    given = request.headers.get("Authorization")
+    answer = None
+    for authorization in ([] if given is None else [str(given)]) + list(authorizations):
+        headers = Message()
+        for name, value in request.headers.items():
+            if name.lower() != "authorization":
+                headers[name] = value
+        headers["Authorization"] = authorization
+        answer = forward(url, replace(request, headers=headers), seconds=seconds)
+        if answer.status is not HTTPStatus.UNAUTHORIZED:
+            return answer
+    return answer or forward(url, request, seconds=seconds)
+
+
+def forward(
+    url: str,
+    request: Request,
+    *,
+    seconds: float = ANSWER_SECONDS,
+    silent_seconds: float = _SILENT_SECONDS,
+) -> Response:
+    """Another worker's answer to this request. Blocks for `seconds` at most.
+
+    WorkerSilent when nothing comes for `silent_seconds`, to a plain question either: its process is stopped
+    or hangs, or its machine is cut off. OSError when it does not answer for another reason.
+    """
+    headers = {name: str(request.headers[name]) for name in _PASSED_ON if request.headers[name] is not None}
+    path = f"{request.path}?{request.query}" if request.query else request.path
+    began, connection = time.monotonic(), _connection(url, min(seconds, silent_seconds))
+    try:
+        connection.request(request.method, path, body=request.body, headers=headers | {FORWARDED: "1"})
+        _await_answer(connection, url, headers, seconds=seconds, silent_seconds=silent_seconds)
+        answer = connection.getresponse()
+        body = answer.read()
+        found = [(name, answer.getheader(name)) for name in _PASSED_BACK]
+        return Response(
+            _status(answer.status),
+            answer.getheader("Content-Type"),
+            body,
+            headers=tuple((name, value) for name, value in found if value is not None),
+        )
+    except http.client.HTTPException as error:
+        raise OSError(f"it answered {error!r}") from error
+    except TimeoutError as error:
+        raise WorkerSilent(f"it has not answered for {time.monotonic() - began:.0f} s") from error
+    finally:
+        connection.close()
+
+
+def _status(code: int) -> HTTPStatus:
+    """The status of an answer. OSError for one that no worker gives: a proxy answers in its place."""
+    try:
+        return HTTPStatus(code)
+    except ValueError as error:
+        raise OSError(f"a proxy answers in its place, with the status {code}") from error
+
+
+def _await_answer(
+    connection: http.client.HTTPConnection,
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    seconds: float,
+    silent_seconds: float,
+) -> None:
+    """Return when the answer begins. TimeoutError when the worker is silent, or `seconds` are over."""
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.sock, selectors.EVENT_READ)
+        while not selector.select(max(0.0, min(silent_seconds, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline or not _answers(url, headers):
+                raise TimeoutError
+
+
+def _answers(url: str, headers: Mapping[str, str]) -> bool:
+    """Whether the worker answers a plain question, whatever it says: one that does is only slow."""
+    connection = _connection(url, _FORWARDING_PROBE_SECONDS)
+    try:
+        connection.request("GET", "/", headers={**headers, FORWARDED: "1"})
+        connection.getresponse().read()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _connection(url: str, seconds: float) -> http.client.HTTPConnection:
+    where = urlsplit(url)
+    return http.client.HTTPConnection(where.hostname or "", where.port, timeout=seconds)

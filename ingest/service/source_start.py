@@ -1,0 +1,102 @@
+"""What a source's leadership begins with: its catalogue and planner, and the first inventory.
+
+`initial.inventory` is read at the first start, until the full listing after it was complete. The ledger's
+record of the first start remembers which inventories it read, and whether that is over. A process that ends
+in the middle leaves it open, and the next one reads them again: the ledger knows what is done.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from headrace.formats import SPLITTERS
+from headrace.formats.inventory_manifest import Manifest
+from headrace.kafka import control_records
+from headrace.kafka.control_records import FirstStart
+from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
+from headrace.model.errors import InvalidConfiguration
+from headrace.options import Settings
+from ingest.service.ledger_writes import LedgerWrites
+from ingest.service.service_events import Written
+from ingest.source.catalogue import Baseline, Catalogue
+from ingest.source.object_selection import is_first_start, object_filters_of
+from ingest.source.planner import Backoff, BatchLimits, Planner
+
+
+def deciders(
+    settings: Settings, view: CacheLedgerView, baselines: Mapping[str, Baseline], *, slots: int
+) -> tuple[Catalogue, Planner]:
+    """The catalogue over what the ledger knows, and the planner for so many slots; a baseline a bucket."""
+    catalogue = Catalogue(
+        view=view,
+        filters=object_filters_of(settings, baselines),
+        max_pending_objects=settings.discovery.max_pending_objects,
+        retention_ms=settings.ledger.retention_ms,
+        joining=settings.joining,
+        post_action=None if settings.post_action is None else settings.post_action.text,
+    )
+    limits = BatchLimits(
+        slots=slots,
+        max_objects=settings.jobs.max_objects,
+        max_bytes=settings.jobs.max_bytes,
+        ordering=settings.routing.ordering,
+        can_cut=settings.format.input_format in SPLITTERS,
+        max_attempts=settings.errors.max_attempts,
+    )
+    backoff = Backoff(first_ms=settings.errors.retry_delay_ms, longest_ms=settings.errors.retry_delay_max_ms)
+    return catalogue, Planner(catalogue, limits=limits, backoff=backoff)
+
+
+_log = structlog.get_logger(__name__)
+
+InventoriesFound = tuple[Manifest, ...] | InvalidConfiguration
+"""The manifests of the option, or why they cannot be read."""
+
+
+def require_inventories(found: InventoriesFound, settings: Settings, cache: LedgerCache) -> None:
+    """InvalidConfiguration where this would be the first start and its inventories cannot be read.
+
+    Nothing has begun then; a later start has begun, and goes without.
+    """
+    if isinstance(found, InvalidConfiguration) and is_first_start(settings, cache):
+        raise found
+
+
+def with_inventories(first: FirstStart, settings: Settings, *, is_new: bool) -> FirstStart:
+    """The record of the first start with the inventories that it reads; they may be corrected until then."""
+    wanted = settings.discovery.initial_inventory
+    if is_new or first.owes_inventory:
+        return replace(first, inventory=wanted or msgspec.UNSET)
+    if wanted and wanted != first.inventories:
+        _log.warning(
+            "inventory_not_taken",
+            initial_inventory=wanted,
+            detail="initial.inventory counts at the first start with a bucket and a prefix, which was "
+            "before; listings find what it names",
+        )
+    return first
+
+
+def inventories_to_read(found: InventoriesFound, first: FirstStart, bucket: str) -> tuple[Manifest, ...]:
+    """What of a bucket is to be read before its first listing of this leadership."""
+    if not first.owes_inventory:
+        return ()
+    if isinstance(found, InvalidConfiguration):
+        _log.warning("inventory_not_read", error=str(found), detail="the bucket is listed instead")
+        return ()
+    return tuple(manifest for manifest in found if manifest.source == bucket)
+
+
+def inventories_over(firsts: Mapping[str, FirstStart], writes: LedgerWrites) -> Callable[[str], None]:
+    """What notes that the first full listing of a bucket is complete, and its inventory of no more use."""
+
+    def note(bucket: str) -> None:
+        first = firsts[bucket]
+        if first.owes_inventory:
+            raw = control_records.encode_control(replace(first, is_inventory_over=True))
+            record = (control_records.first_start_key(bucket), raw)
+            writes.submit_records([record], Written((), is_command=False))
+
+    return note

@@ -1,0 +1,403 @@
+"""Waiting objects in the order in which slots get them: in any, or in the order of each topic-partition."""
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+
+from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Place, Suspicion
+from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
+from ingest.source.planner.retry_policy import Holds
+
+
+class LazyQueue:
+    """A queue in which places go stale: only the last place that an object was given counts."""
+
+    def __init__(self) -> None:
+        self._places: deque[tuple[PendingObject, int]] = deque()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def put(self, pending: PendingObject) -> None:
+        """Queue it at the end."""
+        self._places.append((pending, pending.ticket))
+        self.bytes += pending.size
+
+    def put_back(self, pending: PendingObject) -> None:
+        """Queue it in front."""
+        self._places.appendleft((pending, pending.ticket))
+        self.bytes += pending.size
+
+    def pop(self, table: PendingTable) -> PendingObject | None:
+        """The first that can be worked on now. The others lose their places: the table wakes them in time."""
+        while self._places:
+            pending, ticket = self._places.popleft()
+            self.bytes = max(0, self.bytes - pending.size) if self._places else 0
+            if ticket == pending.ticket and pending.phase is Phase.WAITING and table.is_clear(pending):
+                return pending
+        return None
+
+
+class UnorderedQueue:
+    """`ordering=object` and `none`: fresh events first, the backlog of listings after them with its share.
+
+    What travels alone alternates with batches of light objects when both wait.
+    """
+
+    def __init__(self, limits: BatchLimits, table: PendingTable, holds: Holds) -> None:
+        self._limits = limits
+        self._table = table
+        self._holds = holds
+        self._held: dict[str, list[tuple[PendingObject, int]]] = {}
+        self._fresh = LazyQueue()
+        self._backlog = LazyQueue()
+        self._fresh_big = LazyQueue()
+        self._backlog_big = LazyQueue()
+        self._alone = LazyQueue()
+        self._delayed: list[tuple[int, int, PendingObject, int]] = []
+        self._order = count()
+        self._was_light = False
+        self.warnings: list[str] = []
+
+    def put(self, pending: PendingObject, now_ms: int) -> None:
+        """Queue a waiting object: now, or when its delay is over. An unarmed suspect is not queued."""
+        if pending.phase is not Phase.WAITING or pending.suspicion is Suspicion.SUSPECT:
+            return
+        pending.ticket += 1
+        if pending.due_ms > now_ms:
+            heapq.heappush(self._delayed, (pending.due_ms, next(self._order), pending, pending.ticket))
+            return
+        match self._limits.kind_of(pending):
+            case SplitKind.ALONE:
+                queue = self._alone
+            case SplitKind.BIG:
+                queue = self._fresh_big if pending.is_fresh else self._backlog_big
+            case SplitKind.LIGHT:
+                queue = self._fresh if pending.is_fresh else self._backlog
+        queue.put(pending)
+
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
+        """Pending objects for one batch; none when nothing may be worked on now."""
+        self.wake(now_ms)
+        has_light = bool(self._fresh or self._backlog)
+        if self._was_light or not has_light:
+            self._was_light = False
+            lonely = self._pop_lonely(now_ms, may_take_big=may_take_big)
+            if lonely is not None:
+                return [lonely]
+        light = self._take_light(now_ms, idle_slots)
+        self._was_light = True
+        if light:
+            return light
+        lonely = self._pop_lonely(now_ms, may_take_big=may_take_big)
+        return [] if lonely is None else [lonely]
+
+    def over(self, units: list[PendingObject]) -> None:
+        """A plan is over; here nothing waits for that by itself."""
+
+    def ready(self, now_ms: int, *, big: int) -> int:
+        """How many wait for a slot, at most `big` of the big ones; stale places count until met."""
+        self.wake(now_ms)
+        big_ones = len(self._fresh_big) + len(self._backlog_big)
+        return len(self._fresh) + len(self._backlog) + len(self._alone) + min(big, big_ones)
+
+    def is_next(self, pending: PendingObject) -> bool:
+        """True when the object may be taken out of turn."""
+        return self._table.is_clear(pending)
+
+    def goes_before(self, pending: PendingObject) -> None:
+        """Nothing: here objects of different keys do not wait for each other."""
+
+    def next_due_ms(self) -> int | None:
+        """When the next delay is over, or a bucket is held no more."""
+        held_until_ms = self._holds.first_end_ms(self._held)
+        if not self._delayed:
+            return held_until_ms
+        due_ms = self._delayed[0][0]
+        return due_ms if held_until_ms is None else min(due_ms, held_until_ms)
+
+    def wake(self, now_ms: int) -> None:
+        """Queue what has waited long enough."""
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            _, _, pending, ticket = heapq.heappop(self._delayed)
+            self._requeue(pending, ticket, now_ms)
+        for bucket in [each for each in self._held if not self._holds.is_held(each, now_ms)]:
+            for pending, ticket in self._held.pop(bucket):
+                self._requeue(pending, ticket, now_ms)
+
+    def _requeue(self, pending: PendingObject, ticket: int, now_ms: int) -> None:
+        if ticket == pending.ticket and pending.phase is Phase.WAITING:
+            self.put(pending, now_ms)
+
+    def _pop(self, queue: LazyQueue, now_ms: int) -> PendingObject | None:
+        """The first whose bucket is not held; the others wait for theirs."""
+        while (pending := queue.pop(self._table)) is not None:
+            bucket = pending.object.id.bucket
+            if not self._holds.is_held(bucket, now_ms):
+                return pending
+            self._held.setdefault(bucket, []).append((pending, pending.ticket))
+        return None
+
+    def _pop_lonely(self, now_ms: int, *, may_take_big: bool) -> PendingObject | None:
+        queues = [self._alone]
+        if may_take_big:
+            queues += [self._fresh_big, self._backlog_big]
+        return next((pending for queue in queues if (pending := self._pop(queue, now_ms)) is not None), None)
+
+    def _take_light(self, now_ms: int, idle_slots: int) -> list[PendingObject]:
+        limits = self._limits
+        kept_objects = limits.backlog_objects if self._backlog else 0
+        kept_bytes = limits.backlog_bytes if self._backlog else 0
+        fresh = BatchBudget.of(
+            len(self._fresh),
+            self._fresh.bytes,
+            idle_slots=idle_slots,
+            objects=max(1, limits.max_objects - kept_objects),
+            cap_bytes=limits.max_bytes - kept_bytes,
+        ).reserve_for(limits.slots, self._fresh.bytes, least=limits.least_share_bytes)
+        taken = self._fill(self._fresh, fresh, now_ms)
+        backlog = BatchBudget.of(
+            len(self._backlog),
+            self._backlog.bytes,
+            idle_slots=idle_slots,
+            objects=min(limits.backlog_objects, limits.max_objects - len(taken)),
+            cap_bytes=limits.backlog_bytes,
+        ).reserve_for(limits.slots, self._backlog.bytes, least=limits.least_share_bytes)
+        return taken + self._fill(self._backlog, backlog, now_ms)
+
+    def _fill(self, queue: LazyQueue, budget: BatchBudget, now_ms: int) -> list[PendingObject]:
+        taken: list[PendingObject] = []
+        while budget.objects > budget.taken and (pending := self._pop(queue, now_ms)) is not None:
+            if not budget.fits(pending.size):
+                queue.put_back(pending)
+                break
+            budget.add(pending.size)
+            taken.append(pending)
+        return taken
+
+
+# Absent start offsets go first.
+_NO_OFFSET = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Partition:
+    """One topic-partition: its waiting keys by start offset, time in the key, key and bucket."""
+
+    topic: str
+    partition: int | None
+    heap: list[tuple[int, int, str, str]] = field(default_factory=list)
+    places: set[Place] = field(default_factory=set)
+    is_held: bool = False
+    is_queued: bool = False
+    highest: tuple[int, int] = (_NO_OFFSET, 0)
+    """The highest start offset, and the time with it, that has come to its end."""
+
+    def put(self, pending: PendingObject) -> None:
+        place = pending.object.id.place
+        if place not in self.places:
+            self.places.add(place)
+            heapq.heappush(self.heap, (*_place_of(pending), place[1], place[0]))
+
+    def pop(self) -> None:
+        self.places.discard(self.first)
+        heapq.heappop(self.heap)
+
+    @property
+    def first(self) -> Place:
+        """Bucket and key of what goes first."""
+        _, _, key, bucket = self.heap[0]
+        return bucket, key
+
+
+class PartitionQueue:
+    """`ordering=partition`: a topic-partition is in one slot at a time, and its first object goes first.
+
+    Whatever is not gone holds its place: an object that waits for its next attempt, for its age, or for the
+    acknowledgement of what the driver writes of it, holds back what comes after it. Where a fresh event
+    waits, the whole topic-partition goes before those that only listings filled.
+    """
+
+    def __init__(self, limits: BatchLimits, table: PendingTable, holds: Holds) -> None:
+        self._limits = limits
+        self._table = table
+        self._holds = holds
+        self._held: dict[str, list[_Partition]] = {}
+        self._partitions: dict[tuple[str, int | None], _Partition] = {}
+        self._fresh: deque[_Partition] = deque()
+        self._backlog: deque[_Partition] = deque()
+        self._delayed: list[tuple[int, int, _Partition]] = []
+        self._order = count()
+        self.warnings: list[str] = []
+
+    def put(self, pending: PendingObject, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
+        """Give a pending object its place in its topic-partition, or keep it there, in any phase."""
+        place = (pending.route.topic, pending.route.partition)
+        partition = self._partitions.get(place)
+        if partition is None:
+            partition = self._partitions[place] = _Partition(topic=place[0], partition=place[1])
+        partition.put(pending)
+        self._queue(partition, is_fresh=pending.is_fresh)
+
+    def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
+        """Objects for one batch, in order within each topic-partition; none when nothing may be done now."""
+        self.wake(now_ms)
+        fresh, backlog = (
+            (ring, sum(len(partition.heap) for partition in ring)) for ring in (self._fresh, self._backlog)
+        )
+        taken: list[PendingObject] = []
+        for ring, ready in (fresh, backlog):
+            is_fresh = ring is self._fresh
+            limits = self._limits
+            budget = BatchBudget.of(
+                ready,
+                limits.max_bytes,
+                idle_slots=idle_slots,
+                objects=(limits.max_objects if is_fresh else limits.backlog_objects) - len(taken),
+                cap_bytes=limits.max_bytes if is_fresh else limits.backlog_bytes,
+            )
+            for _ in range(len(ring)):
+                partition = ring.popleft()
+                partition.is_queued = False
+                self._pull(partition, budget, taken, now_ms, is_fresh=is_fresh, may_take_big=may_take_big)
+                if taken and self._limits.kind_of(taken[0]) is not SplitKind.LIGHT:
+                    return taken
+        return taken
+
+    def over(self, units: list[PendingObject]) -> None:
+        """A plan is over: its topic-partitions are free for any slot."""
+        for pending in units:
+            partition = self._partitions[pending.route.topic, pending.route.partition]
+            whole = pending.parent or pending
+            if whole.phase is Phase.GONE:
+                partition.highest = max(partition.highest, _place_of(whole))
+            else:
+                # Also while its failure is written and not acknowledged: the next one must not pass it.
+                partition.put(whole)
+            partition.is_held = False
+            self._queue(partition, is_fresh=pending.is_fresh)
+
+    def ready(self, now_ms: int, *, big: int) -> int:
+        """How many topic-partitions could begin, at most `big` of them with a big object."""
+        self.wake(now_ms)
+        kinds = [
+            self._limits.kind_of(pending)
+            for partition in (*self._fresh, *self._backlog)
+            if (pending := self._first_of(partition)) is not None
+            and pending.due_ms <= now_ms
+            and not self._holds.is_held(pending.object.id.bucket, now_ms)
+        ]
+        big_ones = kinds.count(SplitKind.BIG)
+        return len(kinds) - big_ones + min(big, big_ones)
+
+    def is_next(self, pending: PendingObject) -> bool:
+        """True when nothing of its topic-partition goes before this waiting object."""
+        partition = self._partitions.get((pending.route.topic, pending.route.partition))
+        return partition is not None and self._head_of(partition) is pending
+
+    def goes_before(self, pending: PendingObject) -> PendingObject | None:
+        """What is first in the object's topic-partition, itself included; None while that is read."""
+        partition = self._partitions.get((pending.route.topic, pending.route.partition))
+        return None if partition is None else self._head_of(partition)
+
+    def next_due_ms(self) -> int | None:
+        """When the next delay is over, or a bucket is held no more."""
+        held_until_ms = self._holds.first_end_ms(self._held)
+        if not self._delayed:
+            return held_until_ms
+        due_ms = self._delayed[0][0]
+        return due_ms if held_until_ms is None else min(due_ms, held_until_ms)
+
+    def wake(self, now_ms: int) -> None:
+        """Queue what has waited long enough."""
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            self._queue(heapq.heappop(self._delayed)[2], is_fresh=True)
+        for bucket in [each for each in self._held if not self._holds.is_held(each, now_ms)]:
+            for partition in self._held.pop(bucket):
+                self._queue(partition, is_fresh=True)
+
+    def _first_of(self, partition: _Partition) -> PendingObject | None:
+        """The object whose turn it is, unless a ledger record or the suspect's turn comes first."""
+        pending = self._head_of(partition)
+        is_ready = (
+            pending is not None
+            and pending.phase is Phase.WAITING
+            and pending.suspicion is not Suspicion.SUSPECT
+        )
+        return pending if is_ready else None
+
+    def _head_of(self, partition: _Partition) -> PendingObject | None:
+        """The object that holds the first place, whatever phase it is in; None when a plan holds it."""
+        while partition.heap:
+            versions = self._table.of_place(partition.first)
+            if versions:
+                pending = next((each for each in versions if self._table.is_clear(each)), None)
+                if pending is not None and pending.phase is Phase.SPLIT:
+                    # Cut under another ordering: its splits go one after the other now.
+                    pending = next((part for part in pending.splits if part.phase is not Phase.GONE), pending)
+                return pending
+            partition.pop()  # its end was written meanwhile
+        return None
+
+    def _queue(self, partition: _Partition, *, is_fresh: bool) -> None:
+        if not partition.heap or partition.is_held:
+            return
+        if not partition.is_queued:
+            partition.is_queued = True
+            (self._fresh if is_fresh else self._backlog).append(partition)
+        elif is_fresh and partition in self._backlog:
+            self._backlog.remove(partition)
+            self._fresh.append(partition)
+
+    def _pull(
+        self,
+        partition: _Partition,
+        budget: BatchBudget,
+        taken: list[PendingObject],
+        now_ms: int,
+        *,
+        is_fresh: bool,
+        may_take_big: bool,
+    ) -> None:
+        """Move objects from the head of one topic-partition into the batch; what stays is queued again."""
+        while (pending := self._first_of(partition)) is not None:
+            if pending.due_ms > now_ms:
+                heapq.heappush(self._delayed, (pending.due_ms, next(self._order), partition))
+                return
+            if self._holds.is_held(pending.object.id.bucket, now_ms):
+                self._held.setdefault(pending.object.id.bucket, []).append(partition)
+                return
+            kind = self._limits.kind_of(pending)
+            if kind is not SplitKind.LIGHT and (taken or (kind is SplitKind.BIG and not may_take_big)):
+                break
+            if not budget.fits(pending.size):
+                break
+            budget.add(pending.size)
+            partition.pop()
+            partition.is_held = True
+            self._warn_if_late(partition, pending)
+            taken.append(pending)
+            if kind is not SplitKind.LIGHT or len(self._table.of_place(pending.object.id.place)) > 1:
+                return
+        self._queue(partition, is_fresh=is_fresh)
+
+    def _warn_if_late(self, partition: _Partition, pending: PendingObject) -> None:
+        at = pending.route.archive
+        if at is not None and at.is_tombstone:
+            return  # behind values of higher offsets is its proven place, or where it was told to go
+        (offset, _), (highest, _) = place, last = _place_of(pending), partition.highest
+        if offset == _NO_OFFSET or place >= last:
+            return
+        before = f"below {highest}" if offset < highest else "and a time before that of another one"
+        self.warnings.append(
+            f"{pending.object.id.url} has the start offset {offset}, {before}, which "
+            f"{partition.topic}-{partition.partition} has already: it is produced now, out of order."
+        )
+
+
+def _place_of(pending: PendingObject) -> tuple[int, int]:
+    """Start offset, and the time in the key, which tells objects of one offset apart."""
+    offset = pending.route.start_offset
+    return (_NO_OFFSET if offset is None else offset), pending.route.timestamp_ms or 0

@@ -1,0 +1,332 @@
+"""Finds new objects: events and listings, filtered, held against the log, waiting for their batch."""
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from headrace.model.clock import wall_ms
+from headrace.model.errors import HeadraceError, ObjectMissing
+from headrace.model.objects import ListingPage, ObjectId, S3Object
+from headrace.model.text_formatting import printable
+from ingest.source.catalogue import ObjectFilter
+from ingest.source.catalogue.effects import EffectsBuilder, MessageTracker
+from ingest.source.catalogue.head_requests import HeadRequests, as_announced
+from ingest.source.catalogue.listing_merge import ExclusionReason
+from ingest.source.notification import (
+    EventKind,
+    Ignored,
+    ObjectEvent,
+    ObjectEvents,
+    TestEvent,
+    Unreadable,
+    parse_notification,
+)
+from listeners.discovery_events import (
+    Counters,
+    Event,
+    HeadAnswer,
+    HeldFull,
+    ListingFailed,
+    Message,
+    ModeChanged,
+    Received,
+    is_lasting,
+)
+from listeners.listeners import Listeners
+from spark.frames.admission import ReadLimits, WaitingObjects
+from spark.frames.frame_options import FramesSettings
+from spark.frames.log_entries import KnownObjects, identity
+
+_LOG = structlog.get_logger(__name__)
+
+_FOR_EVER_MS: Final = 2**62
+_LISTS_AGAIN_BELOW: Final = 0.9
+_STOP_SECONDS: Final = 5.0
+
+
+class Discovery:
+    """New objects of one bucket, for one log. Methods may be called from any thread.
+
+    `known` is read under the lock only, and changed by `admit`.
+    """
+
+    def __init__(
+        self,
+        given: FramesSettings,
+        *,
+        known: KnownObjects,
+        object_filter: ObjectFilter,
+    ) -> None:
+        settings = given.shared
+        self._given = given
+        self._known = known
+        self._filter = object_filter
+        self._bucket = settings.s3.bucket
+        self._waiting = WaitingObjects(min_age_ms=settings.discovery.min_age_ms)
+        self._messages = MessageTracker()
+        self._heads = HeadRequests(retention_ms=_FOR_EVER_MS)
+        # Objects of batches that Spark has not committed yet: their messages wait.
+        self._uncommitted: dict[ObjectId, int] = {}
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._problem: HeadraceError | None = None
+        self._most_waiting = settings.discovery.max_pending_objects
+        self._is_listing_paused = False
+        self._is_closing = False
+        self._full_listings = 0
+        self.mode = ""
+        self.left_out: Counter[str] = Counter()
+        """Objects that the filters left out, by why."""
+        self._listeners = Listeners(
+            settings,
+            self._post,
+            Counters(
+                messages=lambda _outcome, _count: None,
+                heartbeats=lambda _count: None,
+                list_requests=lambda _count: None,
+                inventory_rows=lambda _outcome, _count: None,
+            ),
+        )
+
+    def start(self, *, skip_through: str | None) -> None:
+        """Begin to receive and to list; returns at once."""
+        self._listeners.start(skip_through={} if skip_through is None else {self._bucket: skip_through})
+
+    def stop(self) -> None:
+        """End, and give back the messages that are held."""
+        self._listeners.stop(seconds=_STOP_SECONDS)
+
+    @property
+    def waiting(self) -> int:
+        """Objects that are in no batch yet."""
+        return len(self._waiting)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Their bytes."""
+        return self._waiting.bytes
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps listings from their end at the moment."""
+        return None if self._problem is None else str(self._problem)
+
+    def take(self, limits: ReadLimits) -> dict[bytes, S3Object]:
+        """What goes into a batch now; raises what ended the listeners, and a refusal that will last."""
+        with self._changed:
+            self._raise_if_broken()
+            return self._waiting.take(limits, wall_ms())
+
+    def wait(self, seconds: float) -> None:
+        """Block until something waits to be taken, or the time is over."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while self._error is None and (left := deadline - time.monotonic()) > 0:
+                ready = self._waiting.next_ready_ms()
+                if ready is not None:
+                    if ready <= wall_ms():
+                        return
+                    left = min(left, (ready - wall_ms()) / 1000)
+                self._changed.wait(left)
+
+    def admit(self, batch: int, admitted: Mapping[bytes, S3Object]) -> None:
+        """These objects are in a batch of the log."""
+        with self._changed:
+            self._waiting.remove(admitted)
+            self._known.add(admitted)
+            self._uncommitted |= dict.fromkeys((found.id for found in admitted.values()), batch)
+            self._balance()
+
+    def commit(self, batch: int) -> None:
+        """Spark has done everything up to this batch: messages of its objects are deleted."""
+        effects = EffectsBuilder()
+        with self._changed:
+            for found in [one for one, of_batch in self._uncommitted.items() if of_batch <= batch]:
+                del self._uncommitted[found]
+                self._messages.finish(found, effects)
+        self._listeners.settle(effects.settled)
+
+    def only_what_is_there(self, *, at_once: bool) -> None:
+        """Find what the first full listing finds and no more; `at_once`: however much that is."""
+        with self._changed:
+            self._is_closing = True
+            if at_once:
+                self._most_waiting = sys.maxsize
+            self._balance()
+
+    def wait_for_batch(self, limits: ReadLimits) -> None:
+        """Block until a batch is full, or the first full listing has ended."""
+
+        def is_enough() -> bool:
+            if self._full_listings or self._error is not None or self._is_refused():
+                return True
+            is_full = limits.max_files is not None and len(self._waiting) >= limits.max_files
+            return is_full or (limits.max_bytes is not None and self._waiting.bytes >= limits.max_bytes)
+
+        with self._changed:
+            self._changed.wait_for(is_enough)
+            self._raise_if_broken()
+
+    # -- the listeners' thread
+    # ---------------------------------------------------------------------------------
+
+    def _post(self, event: Event) -> None:
+        try:
+            with self._changed:
+                self._take_in(event)
+                self._changed.notify_all()
+        except BaseException as error:  # noqa: BLE001  # raised again where the query can show it
+            with self._changed:
+                self._error = self._error or error
+                self._changed.notify_all()
+
+    def _take_in(self, event: Event) -> None:  # noqa: C901  # one case an event
+        match event:
+            case Received(messages=messages):
+                for message in messages:
+                    self._on_message(message)
+            case ListingPage():
+                for found in event.objects:
+                    self._on_listed(found)
+                self._problem = None
+                if event.is_full and event.is_last:
+                    self._full_listings += 1
+                self._listeners.page_done(self._bucket)
+            case ListingFailed(error=error):
+                if self._problem is None:
+                    _LOG.warning("listing_failed", bucket=self._bucket, error=str(error))
+                self._problem = error
+            case HeadAnswer(token=token, answer=answer):
+                self._on_head(token, answer)
+            case ModeChanged(mode=mode):
+                self.mode = mode.value
+            case HeldFull():
+                # What is in a batch or waits for one keeps its message: the batch's commit makes room.
+                held = [message for message, _ in self._messages.counted()]
+                self._listeners.park(message for message in held if self._messages.park(message))
+            case _:
+                pass
+        self._balance()
+
+    def _balance(self) -> None:
+        """List on while few objects wait."""
+        most = self._most_waiting
+        if not self._is_listing_paused and len(self._waiting) >= most:
+            self._is_listing_paused = True
+            self._listeners.pause_listing()
+        elif self._is_listing_paused and len(self._waiting) < most * _LISTS_AGAIN_BELOW:
+            self._is_listing_paused = False
+            self._listeners.resume_listing()
+
+    def _on_listed(self, found: S3Object) -> None:
+        route = self._filter.listed_route_or_reason(found)
+        if isinstance(route, ExclusionReason):
+            self.left_out[route.value] += 1
+            return
+        self._found(found, is_fresh=False)
+
+    def _on_message(self, message: Message) -> None:
+        parsed = parse_notification(message.body)
+        match parsed:
+            case ObjectEvents(events=events) if all(event.bucket == self._bucket for event in events):
+                effects = EffectsBuilder()
+                owed = {item for event in events if (item := self._on_event(event)) is not None}
+                self._messages.hold(message.id, owed, effects)
+                self._listeners.settle(effects.settled)
+            case ObjectEvents() | Unreadable():
+                self.left_out["unreadable_message"] += 1
+                self._listeners.abandon(message.id)
+            case TestEvent() | Ignored():
+                self._listeners.settle([message.id])
+
+    def _on_event(self, event: ObjectEvent) -> ObjectId | str | None:
+        """What the event's message waits for; None for nothing."""
+        if event.kind is not EventKind.CREATED:
+            return None
+        candidates = [key for key in (event.key, event.alternate_key) if key is not None]
+        keys = [
+            key for key in candidates if not isinstance(self._filter.route_or_reason(key), ExclusionReason)
+        ]
+        if not keys:
+            self.left_out[str(self._filter.route_or_reason(event.key))] += 1
+            return None
+        if event.etag is not None and not self._heads.is_needed(event, wall_ms()):
+            return self._found(as_announced(event, ObjectId(self._bucket, event.key, event.etag), wall_ms()))
+        question = self._heads.open(event, keys)
+        self._ask(question.token, question.key, event.version_id)
+        return question.token
+
+    def _ask(self, token: str, key: str, version_id: str | None) -> None:
+        self._listeners.request_head(token, bucket=self._bucket, key=key, version_id=version_id)
+
+    def _on_head(self, token: str, answer: S3Object | HeadraceError) -> None:
+        question = self._heads.pop(token)
+        if question is None:
+            return
+        effects = EffectsBuilder()
+        found = answer if isinstance(answer, S3Object) else None
+        is_forbidden = found is None and not isinstance(answer, ObjectMissing)
+        if found is None and not is_forbidden and question.alternate_key is not None:
+            again = self._heads.ask_alternate(question)
+            self._ask(again.token, again.key, again.event.version_id)
+            return
+        if is_forbidden and (question.event.etag is None or question.event.size is None):
+            _LOG.warning("object_forbidden", key=printable(question.key), error=str(answer))
+            self._messages.abandon_all(token)
+            self._messages.finish(token, effects)
+        else:
+            seen = self._heads.confirmed_object(question, found, wall_ms(), is_forbidden=is_forbidden)
+            item = None if isinstance(seen, str) else self._found(seen)
+            if item is None:
+                self._messages.finish(token, effects)
+            else:
+                self._messages.replace(token, item, effects)
+        self._listeners.settle(effects.settled)
+        for message in effects.abandoned:
+            self._listeners.abandon(message)
+
+    def _found(self, found: S3Object, *, is_fresh: bool = True) -> ObjectId | None:
+        """Have an object wait unless the log knows it; what its message waits for, None for nothing."""
+        key = identity(found.id)
+        if found.id in self._uncommitted:
+            return found.id
+        if key in self._waiting:
+            return found.id
+        if key in self._known:
+            return None
+        if reason := self._reason(found):
+            self.left_out[reason] += 1
+            return None
+        if not (self._is_closing and self._full_listings):
+            self._waiting.add(key, found, is_fresh=is_fresh)
+        return found.id
+
+    def _reason(self, found: S3Object) -> str | None:
+        if self._given.is_state(found.id.key):
+            return "state"
+        if not self._given.is_in_time(found):
+            return "modified"
+        if found.is_archived:
+            if not self.left_out["archived"]:
+                _LOG.warning(
+                    "object_archived",
+                    key=printable(found.id.key),
+                    detail="objects like it are read once they are restored into another storage class",
+                )
+            return "archived"
+        return None
+
+    def _is_refused(self) -> bool:
+        return self._problem is not None and is_lasting(self._problem)
+
+    def _raise_if_broken(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._is_refused() and not len(self._waiting) and not self._full_listings:
+            assert self._problem is not None, "it is what refuses"
+            raise self._problem

@@ -1,0 +1,190 @@
+"""What a slot of the sink does, as its job carries it, with the settings that its tasks need.
+
+Settings are small and picklable, and secrets in them are wrapped.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, cast
+
+import msgspec
+
+from headrace.model.sink_entries import GroupingOptions
+from headrace.model.sink_protocol import SinkBatch
+from headrace.model.slot_protocol import Finished
+from headrace.names.name_template import path_text
+from headrace.options.declarations.named_options import ROUTE
+from headrace.options.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
+from headrace.options.sink_settings import SinkSettings
+from spark.task.entry import TaskLog, log_of_this_process
+
+if TYPE_CHECKING:
+    from headrace.kafka.producer import SlotProducer, TransactionalProducer
+    from spark.task.driver_connection import DriverConnection
+    from spark.task.entry import TaskCredentials
+
+
+_TRANSFORMS: Final = "transforms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkTaskSettings:
+    """`options` is the hash of what decides which group a record belongs to."""
+
+    name: str
+    kafka: KafkaSettings
+    s3: S3Settings
+    errors: ErrorSettings
+    sink: SinkSettings
+    options: str
+    log: TaskLog = field(default_factory=TaskLog)
+
+
+def for_topic(settings: SinkTaskSettings, topic: str) -> SinkTaskSettings:
+    """What is in force for a topic. `options` stays that of the whole sink."""
+    route = settings.sink.route(topic)
+    if route is None:
+        return settings
+    return replace(settings, sink=route.sink, s3=replace(settings.s3, bucket=route.bucket))
+
+
+def sink_task_settings(settings: Settings, sink: SinkSettings) -> SinkTaskSettings:
+    """The part of a sink's settings that goes to its tasks."""
+    return SinkTaskSettings(
+        name=settings.name,
+        kafka=settings.kafka,
+        s3=settings.s3,
+        errors=settings.errors,
+        sink=sink,
+        options=grouping_hash(sink),
+        log=log_of_this_process(),
+    )
+
+
+def grouping_options(sink: SinkSettings) -> dict[str, str]:
+    """What decides into which group a record comes, without secrets, as an operator would name it."""
+    found = _own_grouping(sink)
+    if sink.transforms:
+        found[_TRANSFORMS] = sink.transforms.text
+    for route in sink.routes:
+        prefix = f"{ROUTE}{route.name}."
+        found[f"{prefix}topics"] = ",".join(sorted(route.topics))
+        found |= {f"{prefix}{name}": text for name, text in _own_grouping(route.sink).items()}
+    return found
+
+
+def route_name(options: GroupingOptions, topic: str) -> str | None:
+    """The route that a topic had by these options; None where it had none."""
+    for name, topics in options.options.items():
+        if name.startswith(ROUTE) and name.endswith(".topics") and topic in topics.split(","):
+            return name.removeprefix(ROUTE).partition(".")[0]
+    return None
+
+
+def grouping_for_topic(options: GroupingOptions, topic: str) -> GroupingOptions:
+    """What decided into which group the records of a topic came; `hash` stays that of the whole sink."""
+    route = route_name(options, topic)
+    own = {name: text for name, text in options.options.items() if not name.startswith(ROUTE)}
+    if route is not None:
+        prefix = f"{ROUTE}{route}."
+        own |= {
+            name.removeprefix(prefix): text
+            for name, text in options.options.items()
+            if name.startswith(prefix)
+        }
+    return GroupingOptions(hash=options.hash, options=own)
+
+
+def _own_grouping(sink: SinkSettings) -> dict[str, str]:
+    converters, tombstones = sink.converters, sink.output.sidecars.tombstone_template
+    return {
+        "file.name.template": sink.names.template,
+        "file.name.timestamp.source": f"{sink.names.time_source}:{path_text(sink.names.value_path)}",
+        "file.name.timestamp.timezone": sink.names.timezone,
+        "file.name.timestamp.round.ms": str(sink.names.round_ms),
+        "file.name.values": sink.names.values,
+        "file.name.missing": sink.names.missing,
+        "key.converter": f"{converters.key.kind}:{converters.key.schemas_enable}",
+        "value.converter": f"{converters.value.kind}:{converters.value.schemas_enable}",
+        "header.converter": f"{converters.header.kind}",
+        # Only where it is set: the hashes of others stay what they were.
+        **({} if tombstones is None else {"sidecars.tombstones.directory": tombstones}),
+    }
+
+
+def can_group_by(earlier: GroupingOptions, sink: SinkSettings) -> bool:
+    """Whether records can be grouped now as they were by earlier options: what reads them is the same."""
+    now = grouping_options(sink)
+    readers = [*(name for name in now if name.endswith(".converter")), _TRANSFORMS]
+    return all(earlier.options.get(name) == now.get(name) for name in readers)
+
+
+def grouping_changed(sink: SinkSettings, *, behind: int) -> str:
+    """What to do about objects that were open when what reads records was changed.
+
+    Everything that is archived of the partition lies before the offset `behind`.
+    """
+    closing = "" if sink.rotation.on_stop else " and set rotate.on.stop=true"
+    return (
+        "objects were open when converters or transforms were changed, and what is archived is known by the "
+        f"old ones only: set them back{closing}, let the sink read this partition past offset {behind}, stop "
+        "it cleanly once, which closes all objects, and change them then"
+    )
+
+
+def grouping_hash(sink: SinkSettings) -> str:
+    """16 hex digits that change when a record would come into another group."""
+    meaning = msgspec.json.encode(grouping_options(sink), order="sorted")
+    return hashlib.sha256(meaning).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkWork:
+    """See `spark.task.entry.SlotWork`: Kafka to objects."""
+
+    settings: SinkTaskSettings
+
+    def run(self, credentials: "TaskCredentials") -> str | None:
+        """See `SlotWork.run`."""
+        from spark.task.slot_session import run_slot
+
+        return run_slot(credentials, SinkProgram(self.settings), log=self.settings.log)
+
+    def warm(self) -> str | None:
+        """See `SlotWork.warm`."""
+        import spark.sink.sink_run  # noqa: F401  # loading it is what takes the time
+        from spark.task.slot_session import configure_worker_logs
+
+        configure_worker_logs(self.settings.log.level)
+        return None
+
+
+class SinkProgram:
+    """See `spark.task.slot_session.SlotProgram`."""
+
+    batch_type = SinkBatch
+
+    def __init__(self, settings: SinkTaskSettings) -> None:
+        self.name = settings.name
+        self._settings = settings
+
+    def new_producer(self, slot: int, is_void: Callable[[], bool]) -> "SlotProducer":
+        """See `SlotProgram.new_producer`."""
+        from headrace.kafka.producer import TransactionalProducer
+
+        return TransactionalProducer(
+            self._settings.kafka.client("producer"),
+            name=self.name,
+            slot=slot,
+            ledger_topic=self._settings.kafka.ledger_topic,
+            is_void=is_void,
+        )
+
+    def run_batch(self, batch: SinkBatch, producer: "SlotProducer", link: "DriverConnection") -> Finished:
+        """See `SlotProgram.run_batch`."""
+        from spark.sink.sink_run import SinkRun
+
+        return SinkRun(
+            batch, producer=cast("TransactionalProducer", producer), link=link, settings=self._settings
+        ).run()
