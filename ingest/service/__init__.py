@@ -5,6 +5,7 @@
     leadership_phase  waits for the lead; then one leadership: joins, takes the ledger over, leads, ends
     source_start      what a source's leadership begins with: catalogue, planner, first inventory
     source_leader     what the source does with the lead: catalogue, planner, listeners
+    leading           how either direction leads, and how that ends
     event_loop        takes one event after the other; receive, plan, run, settle
     service_events    what our own threads report to the service's
     slot_supervisor, slot_states   slots started, given batches, voided and recovered

@@ -1,11 +1,9 @@
 """The source's leadership: catalogue, planner and listeners over the ledger that was taken over."""
 
-import gc
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -24,12 +22,12 @@ from headrace.model.objects import ObjectId, OwedAction, Route
 from headrace.options import Settings
 from headrace.options.choices import RestoreTombstones
 from headrace.options.transforms.read_chain import known_topics
-from headrace.process.threads import start_thread
 from ingest.service.apply_effects import EffectsApplier, PostActions
 from ingest.service.endpoints import ProblemLog, build_snapshot
 from ingest.service.event_loop import EventLoop, Inbox, LoopParts
 from ingest.service.idle import Patience, UntilIdle, listening
-from ingest.service.leadership_phase import TakenLead, show_standby
+from ingest.service.leadership_phase import TakenLead
+from ingest.service.leading import await_ended, close_slots, lead_until_over, void_slots
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites, Recovery
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.slot_states import SlotStates
@@ -64,9 +62,6 @@ from spark.slots import SlotPool
 
 _log = structlog.get_logger(__name__)
 
-# A clean stop commits at the next batch of rows; what is still open then is aborted (docs/commands.md).
-_CLOSE_SECONDS: Final = 20.0
-_LOOK_SECONDS: Final = 0.05
 _RELEASE_SECONDS: Final = 3.0
 
 
@@ -76,7 +71,6 @@ class _Running:
 
     loop: EventLoop
     ledger: DriverLedger
-    slot_pool: SlotPool
     catalogue: Catalogue
     planner: Planner
     lifecycle: Lifecycle
@@ -260,7 +254,6 @@ class SourceLeader:
         return _Running(
             loop=loop,
             ledger=ledger,
-            slot_pool=slot_pool,
             catalogue=catalogue,
             planner=planner,
             lifecycle=lifecycle,
@@ -368,19 +361,11 @@ class SourceLeader:
                 buckets=self._settings.buckets,
             )
         )
-        try:
-            # What is here now lives as long as this leadership: the collector need not go through it again.
-            gc.freeze()
-            running.loop.run(lambda slots: self._publish(running, slots))
-        except LeadershipLost as error:
-            self._abandon(running, error)
-            raise
-        except BaseException:
-            self._close(running)
-            raise
-        finally:
-            gc.unfreeze()
-        self._close(running)
+        lead_until_over(
+            lambda: running.loop.run(lambda slots: self._publish(running, slots)),
+            close=lambda: self._close(running),
+            abandon=lambda error: self._abandon(running, error),
+        )
         if not process.until_idle:
             return Exit.DONE
         unread = unread_problem(self._settings, running.catalogue.unread_keys)
@@ -417,13 +402,7 @@ class SourceLeader:
 
     def _close(self, running: _Running) -> None:
         """Commit at the next batch of rows, settle what that finished, release the rest."""
-        process = self._process
-        stop = process.stop
-        process.metrics.leader.set(0)
-        process.snapshot_holder.show(replace(process.snapshot_holder.snapshot, role="stopping", ready=False))
-        seconds = 0.0 if stop.at_once.is_set() else _CLOSE_SECONDS
-        ending = start_thread(partial(running.slot_pool.close, seconds), name="slots-close")
-        running.loop.drain(lambda: not ending.is_alive() or stop.at_once.is_set())
+        close_slots(self._taken, running.loop.drain)
         running.recovery.close()
         running.watch.close()
         running.writes.close(2.0)
@@ -437,21 +416,12 @@ class SourceLeader:
         What is in the inbox still is of no use: the next leader reads the ledger.
         """
         process = self._process
-        self._taken.give_up()
-        process.metrics.stand_by()
-        process.statistics.leadership_ended()
-        process.statistics.trouble("lead", str(error))
-        show_standby(process, ready=False)
-        self._connector.stand_by()
-        running.slot_pool.close(0.0)
+        void_slots(self._taken, error, adapter=self._connector, statistics=process.statistics)
         running.recovery.close()
         running.watch.close()
         running.writes.close(0.0)
         running.listeners.stop(seconds=_RELEASE_SECONDS)
-        for part in (running.recovery, running.watch, running.writes):
-            # Who is asked to end meanwhile takes none of it along into another leadership.
-            while not part.join(_LOOK_SECONDS) and not process.stop.asked.is_set():
-                pass
+        await_ended((running.recovery, running.watch, running.writes), process.stop)
 
 
 def _nothing(_owed: OwedAction | ObjectId) -> None:

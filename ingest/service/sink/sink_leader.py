@@ -1,10 +1,7 @@
 """The sink's leadership: the archive's decisions over the ledger, and what carries them out."""
 
-import gc
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final
 
 import structlog
 
@@ -17,13 +14,13 @@ from headrace.model.errors import Exit, HeadraceError, LeadershipLost
 from headrace.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
 from headrace.options.settings import S3Settings
 from headrace.options.sink_settings import SinkSettings
-from headrace.process.threads import start_thread
 from headrace.s3.client import new_s3_client
 from headrace.s3.s3_calls import SHORTEST_EXPIRY_MS, upload_expiry_ms
 from headrace.s3.upload_calls import new_upload_calls
 from ingest.service.endpoints import ProblemLog
 from ingest.service.idle import UntilArchived
-from ingest.service.leadership_phase import TakenLead, show_standby
+from ingest.service.leadership_phase import TakenLead
+from ingest.service.leading import CLOSE_SECONDS, await_ended, close_slots, lead_until_over, void_slots
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites, Recovery
 from ingest.service.sink.completer import Completer, SinkInbox
 from ingest.service.sink.earlier_archive import EarlierArchives
@@ -37,10 +34,6 @@ from ingest.sink import Archive, ArchiveOptions
 from spark.sink.sink_work import grouping_hash, grouping_options
 
 _log = structlog.get_logger(__name__)
-
-# A clean stop closes, commits and completes what is open; what S3 does not take in this time is read again.
-_CLOSE_SECONDS: Final = 20.0
-_LOOK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,18 +82,11 @@ class SinkLeader:
                 cache=self._taken.ledger.cache,
             )
         )
-        try:
-            gc.freeze()
-            running.loop.run(lambda: self._publish(running))
-        except LeadershipLost as error:
-            self._abandon(running, error)
-            raise
-        except BaseException:
-            self._close(running)
-            raise
-        finally:
-            gc.unfreeze()
-        self._close(running)
+        lead_until_over(
+            lambda: running.loop.run(lambda: self._publish(running)),
+            close=lambda: self._close(running),
+            abandon=lambda error: self._abandon(running, error),
+        )
         counts = running.archive.counts(clock.wall_ms())
         if counts.pending_objects:
             return Exit.UNUSABLE
@@ -254,13 +240,7 @@ class SinkLeader:
 
     def _close(self, running: _Running) -> None:
         """Have slots close, commit and complete what is open; release the rest."""
-        process = self._process
-        stop = process.stop
-        process.metrics.leader.set(0)
-        process.snapshot_holder.show(replace(process.snapshot_holder.snapshot, role="stopping", ready=False))
-        seconds = 0.0 if stop.at_once.is_set() else _CLOSE_SECONDS
-        ending = start_thread(partial(self._taken.slot_pool.close, seconds), name="slots-close")
-        running.loop.drain(lambda: not ending.is_alive() or stop.at_once.is_set())
+        close_slots(self._taken, running.loop.drain)
         running.topics.close()
         running.completer.close()
         running.recovery.close()
@@ -273,22 +253,14 @@ class SinkLeader:
 
     def _abandon(self, running: _Running, error: LeadershipLost) -> None:
         """Void everything at once; return when nothing of this leadership is at work in this process."""
-        process = self._process
-        self._taken.give_up()
-        process.metrics.stand_by()
-        self._statistics.leadership_ended()
-        process.statistics.trouble("lead", str(error))
-        show_standby(process, ready=False)
-        self._connector.stand_by()
-        self._taken.slot_pool.close(0.0)
+        void_slots(self._taken, error, adapter=self._connector, statistics=self._statistics)
         running.topics.close()
         running.completer.close()
         running.recovery.close()
         running.watch.close()
         running.writes.close(0.0)
-        for part in (running.recovery, running.watch, running.writes, running.topics):
-            while not part.join(_LOOK_SECONDS) and not process.stop.asked.is_set():
-                pass
+        components = (running.recovery, running.watch, running.writes, running.topics)
+        await_ended(components, self._process.stop)
 
 
 def tell_unfinished(archive: Archive, *, closed: bool) -> None:
@@ -310,7 +282,7 @@ def tell_unfinished(archive: Archive, *, closed: bool) -> None:
     if not closed:
         _log.warning(
             "stop_interrupted",
-            seconds=_CLOSE_SECONDS,
+            seconds=CLOSE_SECONDS,
             detail="slots had open objects that could not be written in time; their records are read again",
         )
 
