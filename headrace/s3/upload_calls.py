@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from typing import Any, BinaryIO, Final, Protocol
@@ -90,6 +91,14 @@ class UploadCalls:
         self._every: Given = payer | _customer_key(options)
         self._at_start: Given = self._every | _at_start(options)
         self._tags = dict(options.tags)
+        self._has_ended = threading.Event()
+
+    def end(self) -> None:
+        """Make no request any more: what is under way is answered, and not tried again (UploadEnded).
+
+        Whoever reads the records after this slot may have written an object of the same name by then.
+        """
+        self._has_ended.set()
 
     def begin(
         self,
@@ -292,6 +301,8 @@ class UploadCalls:
 
     def _retried(self, call: Callable[[], Any], what: str) -> Any:
         def translated() -> Any:
+            if self._has_ended.is_set():
+                raise UploadEnded(f"{what} was not sent before its slot ended.")
             try:
                 return self._signed_again(call)
             except BOTOCORES as error:

@@ -3,7 +3,7 @@
 A key is routed by the file name template or the archive's layout, and by `topic`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -69,7 +69,10 @@ class KeyRoutes:
 
 
 class ArchiveRoutes:
-    """`route(key)` by the names of an archive; `is_internal(key)` for what of it is no data of its own."""
+    """`route(key)` by the names of an archive; `is_internal(key)` for what of it is no data of its own.
+
+    `keyed` are folders whose records have keys, by tombstones that are left out: only here these are seen.
+    """
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class ArchiveRoutes:
         self._topic = topic
         self._topic_map = topic_map
         self._seen: set[tuple[str, str]] = set()
+        self.keyed: set[str] = set()
 
     def is_internal(self, key: str) -> bool:
         """True for index objects, and for side objects and tombstones that the options leave out."""
@@ -98,6 +102,8 @@ class ArchiveRoutes:
         option = self._left_out_by(name)
         if option is None:
             return False
+        if name.tombstones:
+            self.keyed.add(name.folder)
         if self._is_first("archive_objects_not_restored", found.pattern):
             what = "tombstones" if name.tombstones else name.kind.value
             _log.warning(
@@ -181,9 +187,6 @@ def _archive_place(name: ArchiveName) -> ArchivePlace | None:
 # Of more changes of the prefix than anybody makes the oldest are forgotten: the record has to stay small.
 _MAX_EARLIER: Final = 100
 
-ReadRoute = Callable[[str], Route | None]
-IsInternal = Callable[[str], bool]
-
 
 def object_filter_of(settings: Settings, baseline: Baseline = Baseline()) -> ObjectFilter:  # noqa: B008 - it is frozen
     """The object filter of these settings, of one bucket."""
@@ -200,12 +203,13 @@ def object_filters_of(settings: Settings, baselines: Mapping[str, Baseline]) -> 
 
 
 def _object_filter(
-    settings: Settings, baseline: Baseline, readers: tuple[ReadRoute, IsInternal | None]
+    settings: Settings, baseline: Baseline, readers: ArchiveRoutes | KeyRoutes
 ) -> ObjectFilter:
-    route, is_internal = readers
+    archive = readers if isinstance(readers, ArchiveRoutes) else None
     return ObjectFilter(
-        route=route,
-        is_internal=is_internal,
+        route=readers.route,
+        is_internal=None if archive is None else archive.is_internal,
+        keyed=frozenset() if archive is None else archive.keyed,
         prefix=settings.s3.prefix,
         include=settings.discovery.include,
         exclude=settings.discovery.exclude,
@@ -215,19 +219,18 @@ def _object_filter(
     )
 
 
-def key_readers(settings: Settings) -> tuple[ReadRoute, IsInternal | None]:
+def key_readers(settings: Settings) -> ArchiveRoutes | KeyRoutes:
     """Where a key's records go, and (of an archive) whether it is no data at all."""
     restore, routing = settings.format.restore, settings.routing
     if restore is not None:
         names = ArchiveNames(restore.layout, restore.names, restore.template)
-        archive = ArchiveRoutes(
+        return ArchiveRoutes(
             names,
             topic=routing.topic,
             topic_map=dict(restore.topic_map),
             joining=settings.joining,
         )
-        return archive.route, archive.is_internal
-    return KeyRoutes(settings.key_template(), topic=routing.topic).route, None
+    return KeyRoutes(settings.key_template(), topic=routing.topic)
 
 
 def unread_problem(settings: Settings, unread: tuple[int, str] | None) -> str | None:

@@ -162,6 +162,7 @@ class SlotUploads:
 
     def close(self) -> None:
         """End sending, cancel what waits, and remove what is on disk. Uploads that are open stay so."""
+        self._calls.end()
         self._pool.close()
         self._open.clear()
         self._open_bytes = 0

@@ -7,7 +7,7 @@ like a wrong listing.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import translate
@@ -79,6 +79,7 @@ class ObjectFilter:
     """Says where an object's records go, or why it is left out. `route` gives None for an unmatched key.
 
     `is_internal` knows the bookkeeping of the archive's layout; objects under `moved_to` were read before.
+    `keyed` are folders of which what is left out has shown that their records have keys; it may grow.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class ObjectFilter:
         *,
         route: Callable[[str], Route | None],
         is_internal: Callable[[str], bool] | None = None,
+        keyed: Container[str] = frozenset(),
         prefix: str = "",
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
@@ -95,6 +97,7 @@ class ObjectFilter:
     ) -> None:
         self.prefix = prefix
         self.min_age_ms = min_age_ms
+        self.keyed = keyed
         self._moved_to = baseline.moved_to if moved_to is None else (*baseline.moved_to, moved_to)
         self._route = route
         self._is_internal = is_internal

@@ -62,6 +62,7 @@ class ObjectStates:
             self.table,
             self.ledger,
             route=self._route_of,
+            has_keys=lambda folder: folder in next(iter(filters.values())).keyed,
             mode=RestoreSidecars.IGNORE if joining is None else joining.sidecars,
             wait_ms=0 if joining is None else joining.wait_ms,
         )

@@ -53,6 +53,7 @@ class _Open:
 class SideObjects:
     """Of the catalogue, on its thread. `route` says what a key of the ledger is.
 
+    `has_keys` says of a folder whether tombstones that are left out show that its records have keys.
     An object with rows waits, in Phase.JOINING, until the kinds of side objects that its topic has are known;
     side objects are in Phase.BESIDE, and end with the object that covers them. Which kinds a topic has is
     established by the first object that waits to the end, or that a listing shows to have no more.
@@ -64,12 +65,14 @@ class SideObjects:
         ledger: Overlay,
         *,
         route: Callable[[str], Route | None],
+        has_keys: Callable[[str], bool] = lambda _folder: False,
         mode: RestoreSidecars = RestoreSidecars.IGNORE,
         wait_ms: int = 0,
     ) -> None:
         self._table = table
         self._ledger = ledger
         self._route = route
+        self._has_keys = has_keys
         self._mode = mode
         self._wait_ms = wait_ms
         self._stems: dict[str, list[PendingObject]] = {}
@@ -207,6 +210,8 @@ class SideObjects:
         """
         is_established = place.folder in self._established
         wanted = self._shown.get(place.folder, set()) if is_established else {"keys", "headers"}
+        if self._has_keys(place.folder):
+            wanted = wanted | {"keys"}
         return wanted - {"keys"} if place.is_tombstone else wanted
 
     def _known_sides(self, pending: PendingObject, place: ArchivePlace) -> dict[str, SideObject]:

@@ -96,9 +96,10 @@ def test_events_come_in_whatever_order(order: tuple[int, ...]) -> None:
     assert desk.catalogue.is_idle
 
 
-def test_a_tombstone_shows_that_its_topic_has_keys() -> None:
+@pytest.mark.parametrize("tombstones", ["after", "ignore"])
+def test_a_tombstone_shows_that_its_topic_has_keys(tombstones: str) -> None:
     """A value whose keys do not come is restored without them, which is said, and keeps its object."""
-    desk = _desk(tombstones="after")
+    desk = _desk(tombstones=tombstones)
     _announce(desk, "topics/t/tombstone/t+0+0000000009.keys.json", _key(3))
     desk.tick()
 
