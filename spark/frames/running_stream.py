@@ -36,7 +36,7 @@ class RunningStream:
         self._discovery = discovery
         self._calls = calls
         self._first_new = log.last + 1
-        self._route, _ = key_readers(settings.shared)
+        self._route = key_readers(settings.shared).route
         self._is_available_now = False
         # The last batches, so that they are not read back.
         self._recent: dict[int, tuple[LoggedObject, ...]] = {}
