@@ -45,6 +45,9 @@ _FIXED: Final = {
     "restore": restore_generator.FIXED,
 }
 
+# Without these there is no run.
+_NEEDED: Final = ("topics", "output.format", "input.format", "path", "state.path")
+
 
 def scenario_of(direction: str, seed: int) -> Scenario:
     """The scenario of a seed."""
@@ -127,7 +130,7 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
             if begin + size <= len(scenario.records):
                 yield _without_records(scenario, begin, begin + size)
     for name in scenario.options:
-        if name not in _FIXED[scenario.direction] and name not in ("topics", "output.format", "input.format"):
+        if name not in _FIXED[scenario.direction] and name not in _NEEDED:
             dropped = {
                 key: value
                 for key, value in scenario.options.items()
