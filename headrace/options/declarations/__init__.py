@@ -36,7 +36,6 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(named_options),
     *_declared(sink_options),
     *_declared(layout_options),
-    *_declared(layout_options),
 )
 FAMILIES: Final[tuple[Family, ...]] = (
     *connection_options.FAMILIES,
