@@ -96,7 +96,7 @@ class UploadCalls:
     def end(self) -> None:
         """Make no request any more: what is under way is answered, and not tried again (UploadEnded).
 
-        Whoever reads the records after this slot may have written an object of the same name by then.
+        The slot that reads the records next may have written an object of the same name by then.
         """
         self._has_ended.set()
 
