@@ -89,10 +89,10 @@ class RunningStream:
         self._recent = {batch: objects}
         return self.offset(batch)
 
-    def only_what_is_there(self) -> None:
-        """Batches end with what the first full listing has found."""
+    def only_what_is_there(self, limits: ReadLimits) -> None:
+        """Batches, of these limits, end with what the first full listing has found."""
         self._is_available_now = True
-        self._discovery.only_what_is_there(at_once=self._settings.limits == NO_LIMITS)
+        self._discovery.only_what_is_there(at_once=limits == NO_LIMITS)
 
     def partitions(self, start: Offset, end: Offset) -> list[FramePartition]:
         """The partitions of these batches."""

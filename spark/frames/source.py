@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 Offset = dict[str, Any]
 _Given = ParamSpec("_Given")
+_ANY_NUMBER: Final = 2**31 - 1
 _Found = TypeVar("_Found")
 
 
@@ -253,22 +254,29 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._run().offset(0)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # PySpark's name
-        """The limit of the options that Spark is to ask for; the other one is held to in addition."""
+        """The limit of the options that Spark is to ask for; the other one is held to in addition.
+
+        Never all that is available: with that Spark asks for `Trigger.Once`, and in no other way.
+        """
         limits = self._settings.limits
-        if limits.max_files is not None:
-            return ReadMaxFiles(limits.max_files)
-        return ReadAllAvailable() if limits.max_bytes is None else ReadMaxBytes(limits.max_bytes)
+        if limits.max_files is None and limits.max_bytes is not None:
+            return ReadMaxBytes(limits.max_bytes)
+        return ReadMaxFiles(_ANY_NUMBER if limits.max_files is None else limits.max_files)
 
     @in_a_sentence
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802  # PySpark's name
         """A batch that is durable, `start` where there is nothing new."""
-        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._settings.limits
-        return self._run().next_offset(start, limits)
+        running = self._run()
+        if isinstance(limit, ReadAllAvailable):
+            # It asks this once, and takes no limits of the options.
+            running.only_what_is_there(NO_LIMITS)
+            return running.next_offset(start, NO_LIMITS)
+        return running.next_offset(start, self._settings.limits)
 
     @in_a_sentence
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # PySpark's name
         """From now on what the bucket has now, and no more."""
-        self._run().only_what_is_there()
+        self._run().only_what_is_there(self._settings.limits)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802  # PySpark's name
         """What the progress of the query shows: the log's last batch, what is known, and what waits."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructField, StructType
 
 from headrace.model.errors import FrameRefused
@@ -90,6 +91,20 @@ class Queries:
         finally:
             reader.stop()
 
+    def run_once(self, **options: str) -> None:
+        """The query with `Trigger.Once`: it asks one time, for all that is available."""
+        reader = self.reader(NUMBERS, **options)
+        kept = self.checkpoint
+        try:
+            assert not isinstance(reader.getDefaultReadLimit(), ReadAllAvailable), "no other trigger asks so"
+            start = kept.offsets[-1] if kept.offsets else reader.initialOffset()
+            end = reader.latestOffset(start, ReadAllAvailable())
+            if end != start:
+                kept.offsets.append(end)
+                self._batch(reader)
+        finally:
+            reader.stop()
+
     def problem(self, schema: StructType | None = NUMBERS, **options: str) -> str:
         """The sentence with which a query ends; no cause comes with it, for PySpark would show its stack."""
         with pytest.raises(FrameRefused) as raised:
@@ -153,6 +168,22 @@ def test_batches_hold_to_their_limit_and_restarts_read_nothing_twice(queries: Qu
     queries.run(maxFilesPerTrigger="2")
     assert sorted(queries.sink) == [0, 1, 2, 3]
     assert queries.rows() == list(range(60))
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"maxFilesPerTrigger": "1"}, {"maxBytesPerTrigger": "1", "max.pending.objects": "1"}]
+)
+def test_a_query_that_is_triggered_once(queries: Queries, limits: dict[str, str]) -> None:
+    """All that is there is one batch: the first listing is waited for, and limits do not hold."""
+    for number in range(3):
+        queries.put(f"{number}.jsonl", *numbered(number * 10, number * 10 + 10))
+    queries.run_once(**limits)
+    queries.run_once(**limits)
+    queries.put("3.jsonl", *numbered(30, 40))
+    queries.run_once(**limits)
+
+    assert [len(batch) for batch in queries.sink.values()] == [30, 10]
+    assert queries.rows() == list(range(40))
 
 
 def test_a_checkpoint_that_is_older_than_the_log(queries: Queries) -> None:

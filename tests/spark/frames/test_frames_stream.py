@@ -67,8 +67,8 @@ class Frames:
             reader = reader.schema(schema)
         return reader.load(f"s3://{self.bucket}/in/")
 
-    def run(self, frame: DataFrame, *, checkpoint: str = "checkpoint") -> StreamingQuery:
-        """The query over what is there; it has ended."""
+    def run(self, frame: DataFrame, *, checkpoint: str = "checkpoint", once: bool = False) -> StreamingQuery:
+        """The query over what is there; it has ended. `once`: by the trigger that asks one time."""
 
         def keep(batch: DataFrame, number: int) -> None:
             batch.write.mode("overwrite").parquet(str(self.folder / "sink" / str(number)))
@@ -76,7 +76,7 @@ class Frames:
         query: StreamingQuery = (
             frame.writeStream.foreachBatch(keep)
             .option("checkpointLocation", str(self.folder / checkpoint))
-            .trigger(availableNow=True)
+            .trigger(**({"once": True} if once else {"availableNow": True}))
             .start()
         )
         query.awaitTermination(_SECONDS)
@@ -212,6 +212,19 @@ def test_a_checkpoint_that_is_older_than_the_log(frames: Frames) -> None:
 
     assert frames.rows() == list(range(40))
     assert frames.batches() == [0, 1, 2, 3]
+
+
+@pytest.mark.long
+def test_a_query_that_is_triggered_once(frames: Frames) -> None:
+    """All pages of the listing in one batch: Spark asks once, and limits do not hold then."""
+    for number in range(1001):
+        frames.put(f"{number}.jsonl", {"n": number})
+    frames.run(frames.stream("n long", maxFilesPerTrigger="5"), once=True)
+    frames.put("late.jsonl", {"n": 1001})
+    frames.run(frames.stream("n long", maxFilesPerTrigger="5"), once=True)
+
+    assert frames.batches() == [0, 1]
+    assert frames.rows() == list(range(1002))
 
 
 def test_a_log_that_is_older_than_the_checkpoint(frames: Frames) -> None:
