@@ -1,9 +1,10 @@
 """The schema of a read without one: from the schema file at `state.path`, else from samples."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import (
@@ -23,6 +24,8 @@ from headrace.formats.packed.members import decoder_of, packing_of
 from headrace.formats.parquet_types import Int96Type
 from headrace.model.errors import FrameRefused, HeadraceError, InvalidObject
 from headrace.model.objects import ByteSource, S3Object
+from headrace.model.positions import position_as_dict
+from headrace.model.text_formatting import counted
 from headrace.options.choices import InputFormat
 from headrace.options.settings import FormatSettings
 from headrace.s3 import S3Calls
@@ -115,20 +118,18 @@ def inferred_schema(
     `left_out` are columns that come of the key.
     """
     columns: list[tuple[str, Any]] = []
-    is_any = False
+    seen = _Seen()
     for found in samples:
-        is_any = True
+        seen.objects += 1
         try:
-            columns = merged_schema(columns, _columns_of(settings, S3Source(calls, found)))
+            columns = merged_schema(columns, _columns_of(settings, S3Source(calls, found), seen))
         except HeadraceError as error:
             raise FrameRefused(f"No schema can be inferred: {error}") from error
     columns = [(name, finished(kind)) for name, kind in columns if name not in left_out | RESERVED]
     if not columns:
-        why = "no object there has columns" if is_any else "there is no object yet"
         raise FrameRefused(
-            f"No schema can be inferred from {settings.url}: {why}. Give one with .schema(..), or correct "
-            "the "
-            "prefix and the filters."
+            f"No schema can be inferred from {settings.url}: {seen.sentence()}. Give one with .schema(..), "
+            "or correct the prefix and the filters."
         )
     return from_arrow_schema(pa.schema(columns))
 
@@ -152,7 +153,28 @@ def format_of(source: ByteSource, given: FormatSettings) -> InputFormat | None:
     return found
 
 
-def _columns_of(settings: FramesSettings, source: S3Source) -> list[tuple[str, Any]]:
+@dataclass(slots=True)
+class _Seen:
+    """What was looked into: objects, rows of them, bad rows and the first of those."""
+
+    objects: int = 0
+    rows: int = 0
+    bad: int = 0
+    first_bad: str = ""
+
+    def sentence(self) -> str:
+        """Why there are no columns in it."""
+        if not self.objects:
+            return "there is no object yet"
+        looked = f"{counted(self.objects, 'object')} {'was' if self.objects == 1 else 'were'} looked into"
+        if self.rows:
+            return f"{looked}, with {counted(self.rows, 'row')} that have no columns of their own"
+        if self.bad:
+            return f"{looked}, with no rows but {counted(self.bad, 'bad one')}, the first in {self.first_bad}"
+        return f"{looked}, without any row (a header alone has no types)"
+
+
+def _columns_of(settings: FramesSettings, source: S3Source, seen: _Seen) -> list[tuple[str, Any]]:
     given = settings.shared.format
     options = DecodeOptions(format=given)
     is_packed = packing_of(source, given) is not None
@@ -162,13 +184,27 @@ def _columns_of(settings: FramesSettings, source: S3Source) -> list[tuple[str, A
     if found is InputFormat.PARQUET and not is_packed:
         schema = parquet.ArrowRows(source, options=options).schema
         return [(field.name, _spark_type(field.type)) for field in schema]
-    return columns_of_rows(islice(_rows(source, options), _ROWS))
+    return columns_of_rows(_rows(source, options, seen))
 
 
 def _spark_type(kind: Any) -> Any:
     return pa.timestamp("us", "UTC") if isinstance(kind, Int96Type) else kind
 
 
-def _rows(source: S3Source, options: DecodeOptions) -> Iterator[bytes]:
+def _rows(source: S3Source, options: DecodeOptions, seen: _Seen) -> Iterator[bytes]:
+    """The first rows of an object."""
+    left = _ROWS
     for batch in decoder_of(options.format)(source, None, options=options):
-        yield from (row for row in batch.values.each(0, len(batch)) if row is not None)
+        if batch.bad and not seen.bad:
+            first = batch.bad[0]
+            where = msgspec.json.encode(position_as_dict(first.position)).decode()
+            seen.first_bad = f"{source.name} at {where} ({first.reason})"
+        seen.bad += len(batch.bad)
+        for row in batch.values.each(0, len(batch)):
+            if row is None:
+                continue
+            seen.rows += 1
+            yield row
+            left -= 1
+            if not left:
+                return

@@ -271,6 +271,26 @@ def test_bad_rows(queries: Queries) -> None:
     ]
 
 
+def test_objects_in_which_no_schema_is_found(queries: Queries) -> None:
+    """The sentence says what was looked into, and what is wrong with it."""
+
+    def found(input_format: str, **objects: bytes) -> str:
+        for name, content in objects.items():
+            queries.put(name, content)
+        sentence = queries.problem(None, input_format=input_format)
+        assert sentence.endswith(". Give one with .schema(..), or correct the prefix and the filters.")
+        return sentence
+
+    assert "/in/: there is no object yet" in found("csv")
+    assert "1 object was looked into, without any row (a header alone has no types)" in found(
+        "csv", a=b"n,name\n"
+    )
+    sentence = found("jsonl", a=b"{", b=b"no JSON\n}")
+    assert "2 objects were looked into, with no rows but 3 bad ones, the first in s3://" in sentence
+    assert '/in/a at {"byte":0} (not_json)' in sentence
+    assert "with 3 rows that have no columns of their own" in found("jsonl", a=b"1\n2", b=b"{}")
+
+
 def test_a_new_column(queries: Queries) -> None:
     """It ends the query; `add` takes it, after a restart, and `rescue` keeps it beside."""
     queries.put("0.jsonl", *numbered(0, 3))
