@@ -360,6 +360,9 @@ def _read_as(kind: Any) -> Any | None:
         return kind if _read_as(kind.value_type) == kind.value_type else None
     if pa.types.is_map(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind):
         return None
+    if pa.types.is_temporal(kind) and not pa.types.is_timestamp(kind):
+        # It would take numbers for times.
+        return None
     return kind
 
 

@@ -244,7 +244,8 @@ def _fitted_value(value: Any, kind: Any, *, is_text: bool) -> Any:  # noqa: C901
         _if(isinstance(value, list), value)
         return [_fitted_value(each, kind.value_type, is_text=is_text) for each in value]
     if pa.types.is_map(kind):
-        _if(isinstance(value, dict), value)
+        # Members of JSON have texts for names.
+        _if(isinstance(value, dict) and pa.types.is_string(kind.key_type), value)
         return [(name, _fitted_value(each, kind.item_type, is_text=is_text)) for name, each in value.items()]
     if not isinstance(value, str):
         raise Unfit

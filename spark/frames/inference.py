@@ -10,12 +10,20 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arro
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
     IntegerType,
     LongType,
+    MapType,
+    NumericType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
+    TimeType,
     _parse_datatype_json_string,
 )
 
@@ -76,6 +84,49 @@ RECORDS: Final = StructType(
     ]
 )
 """The columns of `rows=records`."""
+
+
+_READ: Final = (
+    BinaryType,
+    BooleanType,
+    DateType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+
+def refuse_unread(schema: StructType, given: FormatSettings) -> None:
+    """FrameRefused where a column has a type that no value of the objects can have: each row would be bad."""
+    is_parquet = given.input_format is InputFormat.PARQUET and given.packing is None
+    for field in schema.fields:
+        kind = _unread(field.dataType, is_parquet=is_parquet)
+        if kind is not None:
+            is_elsewhere = _unread(kind, is_parquet=True) is None
+            why = (
+                "which Parquet alone has: set input.format=parquet, or give the column as string"
+                if is_elsewhere
+                else "which is not read: give the column as string, which has values as JSON"
+            )
+            raise FrameRefused(f"The column {field.name} of the schema has {kind.simpleString()}, {why}.")
+
+
+def _unread(kind: DataType, *, is_parquet: bool) -> DataType | None:
+    """The type, or the first within it, that has no values here; None where all have."""
+    within: list[DataType] = []
+    if isinstance(kind, StructType):
+        within = [field.dataType for field in kind.fields]
+    elif isinstance(kind, ArrayType):
+        within = [kind.elementType]
+    elif isinstance(kind, MapType):
+        if not (is_parquet or isinstance(kind.keyType, StringType)):
+            return kind
+        within = [kind.keyType, kind.valueType]
+    elif not isinstance(kind, (*_READ, *((TimeType, DayTimeIntervalType) if is_parquet else ()))):
+        return kind
+    found = (_unread(each, is_parquet=is_parquet) for each in within)
+    return next((each for each in found if each is not None), None)
 
 
 def kept_schema(store: LogStore) -> StructType | None:

@@ -40,6 +40,7 @@ from spark.frames.inference import (
     inferred_schema,
     keep_schema,
     kept_schema,
+    refuse_unread,
 )
 from spark.frames.log_store import log_store
 from spark.frames.reading import ReadTask, s3_calls
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
     from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter
 
 Offset = dict[str, Any]
-_Given = ParamSpec("_Given")
 _ANY_NUMBER: Final = 2**31 - 1
+_Given = ParamSpec("_Given")
 _Found = TypeVar("_Found")
 
 
@@ -154,10 +155,12 @@ def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) ->
                     "schema "
                     f"out, or give columns of {RECORDS.simpleString()}; rows=columns reads other columns."
                 )
-    elif not is_inferred and METADATA in names and schema[METADATA].dataType != METADATA_FIELD.dataType:
-        raise FrameRefused(
-            f"The column {METADATA} of the schema has to be {METADATA_FIELD.dataType.simpleString()}."
-        )
+    elif not is_inferred:
+        refuse_unread(schema, settings.shared.format)
+        if METADATA in names and schema[METADATA].dataType != METADATA_FIELD.dataType:
+            raise FrameRefused(
+                f"The column {METADATA} of the schema has to be {METADATA_FIELD.dataType.simpleString()}."
+            )
     if METADATA_OPTION.name in settings.given and settings.has_metadata and METADATA not in names:
         raise FrameRefused(
             f"{METADATA_OPTION.name}=true needs a column {METADATA} in the schema that is given."

@@ -153,6 +153,16 @@ def test_bad_rows_are_left_out() -> None:
     assert found.kept.tolist() == [1, 4]
 
 
+@pytest.mark.parametrize("kind", [pa.time64("ns"), pa.duration("us"), pa.map_(pa.int64(), pa.int64())])
+def test_json_has_no_values_of_types_of_parquet_alone(kind: Any) -> None:
+    """A number is no time, nor is a name: their rows are bad ones, whichever way they are read."""
+    given = reader(fields=[pa.field("at", kind)], has_rescue=False, is_inferred=False)
+    for row in ({"at": 1}, {"at": {"1": 1}}):
+        found = given.of_json(lines({"at": None}, row))
+        assert found.arrays[0].to_pylist() == [None]
+        assert [bad.row for bad in found.bad] == [1]
+
+
 def test_a_partition_column_has_the_place_of_a_member() -> None:
     """It is no new column."""
     found = reader(evolution=Evolution.FAIL, ignored=frozenset({"topic"})).of_json(

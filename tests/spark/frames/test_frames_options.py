@@ -13,7 +13,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
-from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    DayTimeIntervalType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructType,
+    TimeType,
+    VariantType,
+    YearMonthIntervalType,
+)
 from typer.testing import CliRunner
 
 from headrace.model.errors import FrameRefused
@@ -124,6 +137,43 @@ def test_what_may_be_null_is_not_taken_as_not_null(rows: str, schema: StructType
 
     with pytest.raises(FrameRefused, match=r"or a member of it, is NOT NULL, and may be null here. Give it"):
         source.reader(schema)
+
+
+_PARQUET_ALONE = "which Parquet alone has: set input.format=parquet, or give the column as string."
+_NOT_READ = "which is not read: give the column as string, which has values as JSON."
+
+
+@pytest.mark.parametrize(
+    ("given", "column", "sentence"),
+    [
+        ("auto", TimeType(), f"has time(6), {_PARQUET_ALONE}"),
+        ("csv", DayTimeIntervalType(), f"has interval day to second, {_PARQUET_ALONE}"),
+        ("jsonl", ArrayType(MapType(LongType(), StringType())), f"has map<bigint,string>, {_PARQUET_ALONE}"),
+        ("parquet", StructType().add("v", VariantType()), f"has variant, {_NOT_READ}"),
+        (
+            "parquet",
+            MapType(StringType(), YearMonthIntervalType()),
+            f"has interval year to month, {_NOT_READ}",
+        ),
+        ("auto", CalendarIntervalType(), f"has interval, {_NOT_READ}"),
+        ("auto", NullType(), f"has void, {_NOT_READ}"),
+    ],
+)
+def test_columns_of_types_that_no_value_has(given: str, column: DataType, sentence: str) -> None:
+    """They are refused by name: otherwise each row would be a bad one."""
+    options = {"path": "s3://b12/", "rows": "columns", "input.format": given}
+    schema = StructType().add("n", "long").add("c", column)
+
+    with pytest.raises(FrameRefused) as raised:
+        HeadraceSource(CaseInsensitiveDict(options)).reader(schema)
+    assert str(raised.value) == f"The column c of the schema {sentence}"
+
+
+@pytest.mark.parametrize("column", [TimeType(), DayTimeIntervalType(), MapType(LongType(), StringType())])
+def test_types_that_parquet_alone_has(column: DataType) -> None:
+    """They are taken where all objects are Parquet."""
+    options = {"path": "s3://b12/", "rows": "columns", "input.format": "parquet"}
+    HeadraceSource(CaseInsensitiveDict(options)).reader(StructType().add("c", column))
 
 
 def test_counterparts_of_options_of_others_exist() -> None:

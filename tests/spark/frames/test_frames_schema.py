@@ -150,6 +150,7 @@ def test_values_that_fit(raw: bytes, kind: Any, value: Any) -> None:
         (b'{"c":1}', pa.struct([("a", pa.int64())])),
         (b"[1]", pa.struct([("a", pa.int64())])),
         (b'["x"]', pa.list_(pa.int64())),
+        (b'{"1":1}', pa.map_(pa.int64(), pa.int64())),
     ],
 )
 def test_values_that_do_not_fit(raw: bytes, kind: Any) -> None:
