@@ -200,22 +200,35 @@ class DiscoveryLog:
         self._store.remove(files.stale)
 
     def _load(self) -> None:
-        files = self._files()
-        self._spans = files.spans
-        found: list[Identities] = []
-        for span in files.spans:
-            content = self._store.read(span.name)
-            if content is None:
-                raise FrameRefused(f"{self.where}/{span.name} is gone: another query compacts this log.")
-            found.append(snapshot_identities(content))
+        files, found = self._snapshots()
         self.known.add_sorted(found)
         for batch in files.entries:
             self.known.add(identity(ObjectId("", one.key, one.etag)) for one in self.objects(batch))
         self.last = files.last
         self._compacted = files.spans[-1].last if files.spans else 0
 
+    def _snapshots(self) -> tuple[LogFiles, list[Identities]]:
+        """The files in force, and what those of them that are snapshots know."""
+        span: Span | None = None
+        for _ in range(_READ_AGAIN):
+            files = self._files()
+            self._spans = files.spans
+            found: list[Identities] = []
+            for span in files.spans:
+                content = self._store.read(span.name)
+                if content is None:
+                    # Compacted meanwhile, by the query that this one only looks at.
+                    break
+                found.append(snapshot_identities(content))
+            else:
+                return files, found
+        assert span is not None, "one of them was gone"
+        raise FrameRefused(f"{self.where}/{span.name} is gone: another query compacts this log.")
+
     def _files(self) -> LogFiles:
-        return log_files([*self._store.names(KNOWN), *self._store.names(ENTRIES)], self.where)
+        # In this order: a snapshot is there before its entries are gone.
+        names = self._store.names(ENTRIES)
+        return log_files([*names, *self._store.names(KNOWN)], self.where)
 
     def _of_entries(self, span: Span) -> Iterator[object]:
         for batch in range(span.first, span.last + 1):

@@ -222,6 +222,45 @@ def test_a_writer_that_slept_while_its_batch_was_compacted(
     assert open_log(store).objects(1) == tuple(some(1))
 
 
+@pytest.mark.parametrize("call", range(9))
+def test_a_log_that_is_compacted_in_the_middle_of_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    """Whichever call the other query, or the query that a command looks at, comes before: all is known."""
+    for module in (log_entries, discovery_log):
+        monkeypatch.setattr(module, "FAN_IN", 3)
+    writer = open_log(DirectoryStore(tmp_path))
+    for batch in range(1, 10):
+        writer.append(some(batch))
+        if batch == 6:
+            writer.commit(batch)
+    assert len(DirectoryStore(tmp_path).names("known")) == 2
+
+    class Busy(DirectoryStore):
+        calls = -1
+
+        def read(self, name: str) -> bytes | None:
+            self.turn()
+            return super().read(name)
+
+        def names(self, folder: str) -> list[str]:
+            self.turn()
+            return super().names(folder)
+
+        def turn(self) -> None:
+            self.calls += 1
+            if self.calls == call:
+                writer.commit(9)
+                writer.append(some(10))
+
+    log = open_log(Busy(tmp_path))
+
+    assert DirectoryStore(tmp_path).names("known") == [Span(1, 9).name]
+    assert log.last in {9, 10}
+    assert len(log.known) == 2 * log.last
+    assert all(log.objects(batch) == tuple(some(batch)) for batch in range(1, 10))
+
+
 def test_an_answer_that_was_lost(tmp_path: Path) -> None:
     """The entry is there, and the call says that it is taken: it is the writer's own."""
 
