@@ -345,6 +345,15 @@ _SERVICES: Final = (
         ),
     ),
     Moved(
+        test=(
+            "integration/test_post_actions.py::test_what_was_moved_is_not_ingested_again_without_the_option"
+        ),
+        shown_by=(
+            f"{_FIRST_START}test_what_a_start_moves_to_is_in_the_ledger_before_anything_is_moved",
+            f"{_FIRST_START}test_what_was_moved_is_not_read_again_without_the_option",
+        ),
+    ),
+    Moved(
         test="integration/test_post_actions.py::test_another_bucket_is_another_first_start",
         shown_by=(
             f"{_FIRST_START}test_a_record_without_a_bucket_is_of_the_bucket_that_the_ledger_knows",

@@ -1,12 +1,16 @@
 """What the first start leaves to the past: it belongs to a bucket, and what was moved stays moved."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import structlog.testing
 
 from headrace.kafka.cache_files import CacheDirectory, LedgerRows, collect_rows
 from headrace.kafka.control_records import (
     FIRST_START,
+    ControlKey,
     FirstStart,
     decode_control,
     encode_control,
@@ -16,6 +20,8 @@ from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId
+from ingest.service.source_leader import SourceLeader
+from ingest.service.startup import BucketAtStart
 from ingest.source.catalogue import ExclusionReason
 from ingest.source.object_selection import (
     baseline_from,
@@ -72,6 +78,63 @@ def test_a_record_without_a_bucket_is_of_the_bucket_that_the_ledger_knows(
 
     assert first_start_of(cache, "one") == (_FIRST if is_ours else None)
     assert other_buckets(cache, "one") == (() if is_ours else ingested)
+
+
+class _Ledger:
+    """A driver's ledger: commits are read back by the cache, and counted."""
+
+    def __init__(self, cache: LedgerCache) -> None:
+        self.cache = cache
+        self.commits = 0
+
+    def commit(self, writes: Sequence[tuple[ControlKey, bytes]]) -> None:
+        self.commits += 1
+        for key, raw in writes:
+            self.cache.apply(LedgerRows({}, {key.name: raw}), (self.cache.position or 0) + 1)
+
+
+def _start(ledger: _Ledger, **options: str) -> FirstStart:
+    """A start of the source with these options, up to what it remembers of the first one."""
+    settings = load_with(
+        {"aws.s3.bucket.name": "one", **{key.replace("__", "."): options[key] for key in options}}
+    )
+    found = SimpleNamespace(buckets={"one": BucketAtStart(now_by_s3_ms=7, uploads=None)})
+    process = SimpleNamespace(settings=settings, found=found)
+    taken: Any = SimpleNamespace(process=process, leadership=None, closing=None, inbox=None)
+    connector: Any = None
+    ledger_of_it: Any = ledger
+    return SourceLeader(taken, connector)._first_start(ledger_of_it, settings)
+
+
+def test_what_a_start_moves_to_is_in_the_ledger_before_anything_is_moved(cache: LedgerCache) -> None:
+    """Later starts, without the option and with another one, add to it and forget none of it."""
+    ledger = _Ledger(cache)
+    moving, tagging = {"post__action": "move:in/done/"}, {"post__action": "tag:ingested=yes"}
+    for options, moved in (
+        (moving, ("in/done/",)),
+        ({}, ("in/done/",)),
+        (tagging, ("in/done/",)),
+        ({"post__action": "move:in/old/"}, ("in/done/", "in/old/")),
+        (moving, ("in/done/", "in/old/")),
+    ):
+        first = _start(ledger, aws__s3__prefix="in/", **options)
+        assert first.moved_to == moved
+        assert first_start_of(cache, "one") == first, "it is committed when the start continues"
+        assert (first.at_ms, first.prefix) == (7, "in/")
+        baseline = baseline_of(load_with({"aws.s3.bucket.name": "one", "aws.s3.prefix": "in/"}), cache, 99)
+        assert baseline.moved_to == moved
+    assert ledger.commits == 2, "what the ledger says already is not written again"
+
+
+def test_moved_objects_that_a_start_reads_again_are_spoken_of(cache: LedgerCache) -> None:
+    """The prefix lies where objects were moved to: whoever says so reads them, and it is logged."""
+    ledger = _Ledger(cache)
+    _start(ledger, aws__s3__prefix="in/", post__action="move:in/done/")
+    with structlog.testing.capture_logs() as logged:
+        first = _start(ledger, aws__s3__prefix="in/done/")
+
+    assert first.moved_to == ("in/done/",)
+    assert [(each["event"], each["prefix"]) for each in logged] == [("moved_objects_read", "in/done/")]
 
 
 # What lies in another bucket hides nothing of this one.
