@@ -26,7 +26,7 @@ from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
 from tests import long_cases
-from tests.support import aws, kafka
+from tests.support import aws, kafka, source_tree
 from tests.support.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _localstack_problem() -> str | None:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# Files whose tests share a process: one xdist worker runs them all, so that there is one of each.
+# Files whose tests share a process, or more: one xdist worker runs them all, so that there is one of each.
 _SHARING: Final = {
     "stands": ("errors/test_error_bad_records.py", "errors/test_error_broker.py",
                "errors/test_error_reading.py", "errors/test_error_topics.py"),
@@ -104,6 +104,10 @@ _SHARING: Final = {
                       "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",
                       "spark/test_task_formats.py", "spark/test_task_silent_broker.py",
                       "spark/test_task_stuck.py"),
+    # They look at the syntax of every module, which is parsed once.
+    "source_tree": ("test_import_graph.py", "test_rooms.py", "deploy/test_dependencies.py",
+                    "deploy/test_third_party.py", "docs/test_figures.py", "docs/test_maintaining_page.py",
+                    "docs/test_plain_english.py", "headrace/process/test_threads.py"),
 }  # fmt: skip
 # What is wrong in these tables; the test fails for it, as xdist swallows what a worker's collection raises.
 _PROBLEM: Final = pytest.StashKey[str]()
@@ -191,6 +195,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Close what the tests of a group share behind the last of them."""
     yield
     is_last = nextitem is None or _group(nextitem.nodeid) != _group(item.nodeid)
+    if is_last:
+        source_tree.forget()
     if is_last and (opened := item.config.stash.get(_OPEN, None)) is not None:
         opened.close()
 

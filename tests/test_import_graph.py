@@ -4,11 +4,13 @@
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests.support.source_tree import nodes
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _PACKAGES: Final = ("headrace", "ingest", "listeners", "spark")
@@ -46,9 +48,9 @@ def _room(module: str) -> str:
     return inner if inner in rooms else module.partition(".")[0]
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+def _imported(found: Iterable[ast.AST]) -> Iterator[str]:
     """Every module of ours that a module imports, wherever the import stands."""
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -66,7 +68,7 @@ def _edges() -> dict[tuple[str, str], Path]:
         for path in sorted((_ROOT / package).rglob("*.py")):
             relative = path.relative_to(_ROOT)
             room = _room(".".join(relative.with_suffix("").parts).removesuffix(".__init__"))
-            for name in _imported(ast.parse(path.read_text())):
+            for name in _imported(nodes(path)):
                 if room != (other := _room(name)):
                     edges.setdefault((room, other), relative)
     return edges

@@ -11,6 +11,8 @@ from typing import Final
 
 import pytest
 
+from tests.support.source_tree import nodes, parsed
+
 _ROOT: Final = Path(__file__).resolve().parent.parent
 
 # Rooms that decide or convert and never reach out: given values they return values, whatever is installed.
@@ -97,7 +99,7 @@ def _modules() -> dict[str, frozenset[str]]:
         for path in sorted((_ROOT / package).rglob("*.py")):
             name = ".".join(path.relative_to(_ROOT).with_suffix("").parts).removesuffix(".__init__")
             names: set[str] = set()
-            for node in _run_on_import(ast.parse(path.read_text()).body):
+            for node in _run_on_import(parsed(path).body):
                 if isinstance(node, ast.Import):
                     names.update(alias.name for alias in node.names)
                 else:
@@ -145,7 +147,7 @@ def test_a_pure_room_reaches_nowhere(room: str) -> None:
     found = []
     for path in sorted((_ROOT / room.replace(".", "/")).rglob("*.py")):
         name = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Import):
                 imported = {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -243,7 +245,7 @@ def test_a_front_door_tells_the_truth(package: str) -> None:
 
 
 def _docstrings(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield str(node.value.value)
 

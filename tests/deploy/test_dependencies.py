@@ -8,6 +8,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final
 
+from tests.support.source_tree import nodes_that_run
+
 _TOP: Final = Path(__file__).resolve().parents[2]
 _PACKAGES: Final = ("headrace", "ingest", "listeners", "spark")
 # What no line imports (protoc runs as a module), and what comes with a declared package that cannot do
@@ -34,7 +36,7 @@ def _imported() -> dict[str, str]:
     found: dict[str, str] = {}
     for package in _PACKAGES:
         for path in sorted((_TOP / package).rglob("*.py")):
-            for node in _without_types(ast.parse(path.read_text())):
+            for node in nodes_that_run(path):
                 names = []
                 if isinstance(node, ast.Import):
                     names = [alias.name for alias in node.names]
@@ -44,18 +46,6 @@ def _imported() -> dict[str, str]:
                     found.setdefault(name.partition(".")[0], str(path.relative_to(_TOP)))
     known = {*sys.stdlib_module_names, *_PACKAGES}
     return {name: place for name, place in found.items() if name not in known}
-
-
-def _without_types(tree: ast.AST) -> list[ast.AST]:
-    """Its nodes, without those that only a type checker reads."""
-    found, waiting = [], [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
-        found.append(node)
-        waiting += ast.iter_child_nodes(node)
-    return found
 
 
 def test_what_is_imported_is_declared_and_the_other_way_round() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from tests.support.source_tree import nodes_that_run
+
 TOP = Path(__file__).parents[2]
 
 
@@ -42,11 +44,7 @@ def _imported() -> Iterator[tuple[str, Path]]:
         path for room in ("headrace", "ingest", "listeners", "spark") for path in (TOP / room).rglob("*.py")
     ]
     for path in files:
-        tree = ast.parse(path.read_bytes())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                node.body = []
-        for node in ast.walk(tree):
+        for node in nodes_that_run(path):
             if isinstance(node, ast.Import):
                 yield from ((one.name.partition(".")[0], path) for one in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:

@@ -17,6 +17,7 @@ from tests.simulation.sink_run import run_sink
 from tests.simulation.source_generator import FIXED as SOURCE
 from tests.simulation.source_generator import TOPIC
 from tests.simulation.source_run import run_source
+from tests.support.source_tree import nodes
 from tests.test_import_graph import LEVELS
 
 PAGE: Final = ROOT / "docs" / "architecture.md"
@@ -32,11 +33,11 @@ def modules() -> dict[Path, list[str]]:
     }
 
 
-def _import_lines(text: str) -> int:
+def _import_lines(path: Path) -> int:
     """How many lines of a module are imports."""
     return sum(
         node.end_lineno - node.lineno + 1
-        for node in ast.walk(ast.parse(text))
+        for node in nodes(path)
         if isinstance(node, ast.Import | ast.ImportFrom) and node.end_lineno is not None
     )
 
@@ -45,7 +46,7 @@ def _tree() -> Iterator[tuple[str, int]]:
     found = modules()
     subjects = [path for path in found if path.name != _FRONT_DOORS]
     lines = sum(map(len, found.values()))
-    imports = sum(_import_lines("\n".join(each)) for each in found.values())
+    imports = sum(map(_import_lines, found))
     names = Counter(path.name for path in subjects)
     yield "lines of the product", lines
     yield "modules, front doors left out", len(subjects)

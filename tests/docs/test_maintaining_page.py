@@ -10,7 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from tests.docs.pages import PAGES, ROOT, blocks
+from tests.support.source_tree import nodes
 
 PAGE: Final = ROOT / "docs" / "maintaining.md"
 # What starts a thread, and which of its arguments names it.
@@ -46,9 +47,9 @@ def _name(node: ast.expr | None) -> str:
     return "*"
 
 
-def _threads(text: str) -> Iterator[str]:
+def _threads(found: Iterable[ast.AST]) -> Iterator[str]:
     """The names of the threads and pools that a module starts; what is not known before is a `*`."""
-    for node in ast.walk(ast.parse(text)):
+    for node in found:
         if isinstance(node, ast.ClassDef):
             bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
             if bases & {"ThreadingHTTPServer", "ThreadingMixIn", "ThreadingTCPServer"}:
@@ -66,9 +67,8 @@ def _started() -> set[tuple[str, str]]:
     found = set()
     for room in ("headrace", "ingest", "listeners", "spark"):
         for path in sorted((ROOT / room).rglob("*.py")):
-            text = path.read_text()
-            if _MAKES_THEM not in text:
-                found |= {(name, str(path.relative_to(ROOT))) for name in _threads(text)}
+            if _MAKES_THEM not in path.read_text():
+                found |= {(name, str(path.relative_to(ROOT))) for name in _threads(nodes(path))}
     return found
 
 
@@ -91,7 +91,7 @@ def test_the_table_has_each_thread_and_no_other() -> None:
 )
 def test_a_new_thread_is_found(text: str, name: str) -> None:
     """However it is started."""
-    assert list(_threads(text)) == [name]
+    assert list(_threads(ast.walk(ast.parse(text)))) == [name]
 
 
 @pytest.mark.parametrize("line", DEBUGGED, ids=["source", "sink"])

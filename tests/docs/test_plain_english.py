@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from tests.docs.pages import PAGES, ROOT
+from tests.support.source_tree import nodes
 
 # What is written instead. Decisions are left as they were made.
 BANNED: Final = {
@@ -51,7 +52,7 @@ def _faults(text: str, where: str) -> list[str]:
 
 def _docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """Each docstring of a module, without code, doctests included."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text is not None:
@@ -60,9 +61,8 @@ def _docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
     """Each text of a module that has a space, so that it is for people, without docstrings."""
-    tree = ast.parse(path.read_text())
-    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    silent = {id(node.value) for node in nodes(path) if isinstance(node, ast.Expr)}
+    for node in nodes(path):
         if not isinstance(node, ast.Constant) or id(node) in silent:
             continue
         if isinstance(node.value, str) and " " in node.value.strip():

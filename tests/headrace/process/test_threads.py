@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from headrace.process.threads import ThreadFailures, collecting, collecting_own, start_thread
+from tests.support.source_tree import nodes
 from tests.support.until import until_sync
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
@@ -37,9 +38,9 @@ _MAKERS: Final = frozenset(
 
 def made_in(path: Path) -> set[tuple[str, str]]:
     """Every maker of threads that the file calls, or makes a class of its own from."""
-    nodes = tuple(ast.walk(ast.parse(path.read_text())))
-    used = [node.func for node in nodes if isinstance(node, ast.Call)]
-    used += [base for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases]
+    all_nodes = nodes(path)
+    used = [node.func for node in all_nodes if isinstance(node, ast.Call)]
+    used += [base for node in all_nodes if isinstance(node, ast.ClassDef) for base in node.bases]
     names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in used}
     return {(str(path.relative_to(_ROOT)), name) for name in names & _MAKERS}
 

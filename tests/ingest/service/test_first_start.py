@@ -10,7 +10,6 @@ import structlog.testing
 from headrace.kafka.cache_files import CacheDirectory, LedgerRows, collect_rows
 from headrace.kafka.control_records import (
     FIRST_START,
-    ControlKey,
     FirstStart,
     decode_control,
     encode_control,
@@ -18,7 +17,7 @@ from headrace.kafka.control_records import (
 )
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
-from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
+from headrace.model.ledger_entry import ControlKey, LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId
 from ingest.service.source_leader import SourceLeader
 from ingest.service.startup import BucketAtStart
