@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.protocol.model import scenarios as small
-from tests.protocol.model.explore import search
+from tests.protocol.model.explore import follow, search, way_of
 from tests.protocol.model.protections import without
 from tests.protocol.model.world import Budget, Scenario
 
@@ -46,6 +46,21 @@ NEEDED: dict[str, Scenario] = {
     "given_back_is_not_clean": small.SOCKETLESS_TWICE,
 }
 
+# Where a search for it takes a third of a second or more: a way that breaks the promise, for `follow`.
+WAYS: dict[str, str] = {
+    "metadata_under_assignment": "0000000001222222111110430000",
+    "metadata_names_a_member": "000000000122220002020211111",
+    "end_is_uncommitted": "000000000000002111113222222222",
+    "end_after_fence": "000000000000011211110022211111",
+    "driver_spares_live_plans": "00001000000000000000000002011000000",
+    "cuts_first": "0000000000000002222222211111",
+    "done_with_tombstones": "00000000000000000000000000000000000",
+    "leads_again_with_new_sockets": "000000000000001222222311111",
+    "newest_wins": "0000000000001002210000000100",
+    "cache_rows_with_position": "0000100000000010000122222200000",
+    "cache_holds_only_reads": "00000000000000011111112333333411111",
+}
+
 # Alone, these can be missed: another covers for them, or they keep something else than the promise.
 COVERED: dict[str, Scenario] = {
     "offset_commit_first": small.TAKEOVER,
@@ -80,8 +95,12 @@ def test_every_world_of_the_larger_ones_keeps_the_promise(name: str) -> None:
 @pytest.mark.parametrize("names", NEEDED)
 def test_without_a_protection_the_promise_is_broken(names: str) -> None:
     """Some order of the same steps shows a row twice or loses it: the protection is needed."""
-    found = search(replace(NEEDED[names], on=without(*names.split())), limit=100_000)
+    broken = replace(NEEDED[names], on=without(*names.split()))
+    if names in WAYS and follow(broken, WAYS[names]) is not None:
+        return
+    found = search(broken, limit=100_000)
     assert found.wrong is not None, f"{found.worlds} worlds without {names} keep the promise"
+    assert names not in WAYS, f"its way leads elsewhere now; write {way_of(broken, found.trace)!r}"
 
 
 @pytest.mark.parametrize("name", COVERED)

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.protocol.sink_model import scenarios as small
-from tests.protocol.sink_model.explore import search, walk
+from tests.protocol.sink_model.explore import follow, search, walk, way_of
 from tests.protocol.sink_model.protections import without
 from tests.protocol.sink_model.world import Budget, Scenario
 
@@ -46,6 +46,13 @@ NEEDED: dict[str, Scenario] = {
     "start_in_ledger": small.LATEST,
 }
 
+# Where a search for it takes a third of a second or more: a way that breaks the promise, for `follow`.
+WAYS: dict[str, str] = {
+    "earlier_options": "000000001102222322222222",
+    "topics_described_before_begin": "0000000200001110110001000000",
+    "fence": "0000000001000222000100000000",
+}
+
 # Alone, these can be missed: another covers for them, or they keep something else than the promise.
 COVERED: dict[str, Scenario] = {
     # Of one name at most one object is pending while uploads are started after the completion before.
@@ -77,8 +84,12 @@ def test_every_world_of_the_larger_ones_keeps_the_promise(name: str) -> None:
 @pytest.mark.parametrize("names", NEEDED)
 def test_without_a_protection_the_promise_is_broken(names: str) -> None:
     """Some order of the same steps archives a record twice or loses it: the protection is needed."""
-    found = search(replace(NEEDED[names], on=without(*names.split())), limit=100_000)
+    broken = replace(NEEDED[names], on=without(*names.split()))
+    if names in WAYS and follow(broken, WAYS[names]) is not None:
+        return
+    found = search(broken, limit=100_000)
     assert found.wrong is not None, f"{found.worlds} worlds without {names} keep the promise"
+    assert names not in WAYS, f"its way leads elsewhere now; write {way_of(broken, found.trace)!r}"
 
 
 @pytest.mark.parametrize("name", COVERED)

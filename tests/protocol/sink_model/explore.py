@@ -1,7 +1,7 @@
 """Looking at every world that a scenario can come to, breadth first."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -84,6 +84,29 @@ def search(scenario: Scenario, *, limit: int, watch: Callable[[str], bool] | Non
                 return Found(worlds=limit, quiet=quiet, complete=False)
             waiting.append((key, after))
     return Found(worlds=len(ways.came_from), quiet=quiet, complete=True)
+
+
+def follow(scenario: Scenario, way: str) -> str | None:
+    """What is wrong at the end of this way, a digit a step: its place among those that may happen then."""
+    world = first_world(scenario)
+    for digit in way:
+        choices = list(steps(scenario, world))
+        if int(digit) >= len(choices):
+            return None
+        world = choices[int(digit)][1]
+    if next(iter(steps(scenario, world)), None) is None:
+        return broken_end(scenario, world)
+    return broken_promise(scenario, world)
+
+
+def way_of(scenario: Scenario, trace: Sequence[str]) -> str:
+    """The way that a search has found, for `follow`."""
+    world, way = first_world(scenario), ""
+    for words in trace:
+        choices = list(steps(scenario, world))
+        place = next(number for number, choice in enumerate(choices) if choice[0] == words)
+        way, world = f"{way}{place}", choices[place][1]
+    return way
 
 
 def walk(scenario: Scenario, random: Random, *, faults: int) -> Found:
