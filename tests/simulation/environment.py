@@ -41,6 +41,7 @@ from tests.simulation.sqs import AsyncS3, Queue, SimulatedSqs, opened
 
 _SLOTS: Final = 2
 _REUSE_SHARE: Final = 0.7
+FOLDER_PREFIX: Final = "headrace-simulation-"
 # Files of a run are many and small, and need no disk.
 _MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  # in a folder of its own
 
@@ -240,7 +241,7 @@ class Environment:
 @contextmanager
 def environment(seed: int) -> Iterator[Environment]:
     """An empty environment, for as long as the block lasts."""
-    folder = Path(tempfile.mkdtemp(prefix="headrace-simulation-", dir=_MEMORY))
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=_MEMORY))
     made = Environment(seed, folder)
     classes, clients = kafka_clients.CLASSES, s3_client.CLIENTS
     loop_clients = async_clients.CLIENTS

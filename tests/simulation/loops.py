@@ -48,12 +48,28 @@ class _Selector(selectors.BaseSelector):
             self._kernel.unpark(self._actor)
 
 
+class _Task(asyncio.Task[Any]):
+    """A task by its number: asyncio keeps tasks in sets, and cancels them in the order of those."""
+
+    def __init__(self, kernel: Kernel, coro: Any, **given: Any) -> None:
+        self._number = kernel.number()
+        super().__init__(coro, name=f"task-{self._number}", **given)
+
+    def __hash__(self) -> int:
+        # An address, which is the usual one, is another in each run.
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
 class SimulatedEventLoop(asyncio.SelectorEventLoop):
     """The loop of one simulated thread."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._waker = _Selector(kernel)
         super().__init__(self._waker)
+        self.set_task_factory(lambda loop, coro, **given: _Task(kernel, coro, loop=loop, **given))
 
     def _write_to_self(self) -> None:
         self._waker.wake()

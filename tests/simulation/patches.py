@@ -11,6 +11,7 @@ import queue
 import random
 import socket
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -27,6 +28,7 @@ _kernels: Final[list[Kernel]] = []
 _REAL_THREAD: Final = threading.current_thread()
 _REAL_CONNECT: Final = sqlite3.connect
 _REAL_FLOCK: Final = fcntl.flock
+_REAL_WAIT: Final = subprocess.Popen.wait
 # Threads of pools that the end of the process waits for.
 _POOLS: Final[Any] = concurrent.futures.thread._threads_queues
 
@@ -282,6 +284,14 @@ def _flock(file: Any, operation: int) -> None:
         here.files.append(file.close)
 
 
+def _wait_for_child(child: "subprocess.Popen[Any]", timeout: float | None = None) -> int:  # noqa: ARG001  # as Popen
+    """The code of a real process, when it has ended; no virtual time passes.
+
+    With a timeout `wait` looks and sleeps again and again, in virtual time, as often as the machine is slow.
+    """
+    return _REAL_WAIT(child)
+
+
 _CLOCKS: Final[Mapping[str, Callable[..., Any]]] = {
     "monotonic": lambda: kernel().read_clock(),
     "perf_counter": lambda: kernel().now,
@@ -358,6 +368,7 @@ def simulated(now: Kernel) -> Iterator[None]:
         (asyncio, "new_event_loop", lambda: SimulatedEventLoop(now)),
         (sqlite3, "connect", _connect),
         (fcntl, "flock", _flock),
+        (subprocess.Popen, "wait", _wait_for_child),
         (socket, "create_server", sockets.create_server),
         (socket, "create_connection", sockets.create_connection),
     ]

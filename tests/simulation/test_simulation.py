@@ -8,8 +8,9 @@ from typing import Final
 import pytest
 
 from tests.simulation.__main__ import main
+from tests.simulation.kernel import Kernel
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.patches import SimulatedLock, SimulatedRLock
+from tests.simulation.patches import SimulatedLock, SimulatedRLock, simulated
 from tests.simulation.scenario import UnknownScenario, dumps, loads
 from tests.simulation.sink_generator import sink_scenario
 
@@ -38,13 +39,40 @@ def test_the_first_seeds_break_no_law() -> None:
     assert " 0 failed" in done.stdout
 
 
-def test_a_seed_is_the_same_run_each_time() -> None:
-    """What failed can be run again: turns, times and names are those of before."""
-    runs = [_simulation("--seeds", "11", "--digest", "--no-shrink").stdout.splitlines() for _ in range(2)]
-    digests = [[line for line in lines if line.startswith("seed ")] for lines in runs]
+@pytest.mark.parametrize(
+    ("direction", "seed", "after_others", "count"),
+    [((), "7", "6:8", 4), (("--direction", "source"), "69", "68:70", 1)],
+)
+def test_a_seed_is_the_same_run_each_time(
+    direction: tuple[str, ...], seed: str, after_others: str, count: int
+) -> None:
+    """What failed can be run again: turns, times and names are those of before, whatever ran before it."""
+    runs = [
+        _simulation(*direction, "--seeds", seeds, "--digest", "--no-shrink").stdout
+        for seeds in (seed, after_others)
+    ]
+    digests = [[line for line in run.splitlines() if line.startswith(f"seed {seed}:")] for run in runs]
 
-    assert len(digests[0]) == 4  # of each direction
+    assert len(digests[0]) == count  # of each direction
     assert digests[0] == digests[1]
+
+
+def test_a_real_process_takes_no_virtual_time() -> None:
+    """Protobuf's compiler is one: how long it takes depends on what else the machine does."""
+    now = Kernel(1)
+    # Its pipes end before it does, so that there is an end to wait for.
+    slow = "import os; os.close(1); os.close(2); sum(range(3_000_000))"
+
+    def body() -> None:
+        subprocess.run([sys.executable, "-c", slow], capture_output=True, timeout=120, check=True)
+
+    with simulated(now):
+        now.spawn(now.process("one"), body, "main")
+        before = now.turns, now.now
+        now.run(until=float("inf"))
+
+        assert not now.failures
+        assert (now.turns - before[0], now.now) == (2, before[1])
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
