@@ -27,6 +27,7 @@ from spark.frames.log_entries import (
     Identities,
     KnownObjects,
     LogFiles,
+    LoggedBatch,
     LoggedObject,
     Span,
     compacted_through,
@@ -37,8 +38,8 @@ from spark.frames.log_entries import (
     entry_name,
     identity,
     log_files,
+    snapshot_batch,
     snapshot_identities,
-    snapshot_objects,
     snapshot_table,
     snapshot_tables,
 )
@@ -98,6 +99,8 @@ class DiscoveryLog:
         """The last batch that Spark has said to be done."""
         self._spans: tuple[Span, ...] = ()
         self._compacted = 0
+        # Those of the last batches, so that they are not read back.
+        self._marks: dict[int, str | None] = {}
         self._load()
 
     @classmethod
@@ -158,17 +161,28 @@ class DiscoveryLog:
                 "queries run on one state.path. Stop one of them, or give it a state.path of its own."
             )
         self.last = batch
+        self._marks[batch] = entry.mark
         return batch
 
     def objects(self, batch: int) -> tuple[LoggedObject, ...]:
         """The objects of a batch, for ever the same; FrameRefused when the log has no such batch."""
+        return self._batch(batch).objects
+
+    def mark(self, batch: int) -> str | None:
+        """What tells a batch from another one of its number, None where an older log does not say it."""
+        if batch not in self._marks:
+            self._marks[batch] = self._batch(batch).mark
+        return self._marks[batch]
+
+    def _batch(self, batch: int) -> LoggedBatch:
         for _ in range(_READ_AGAIN):
             for span in self._spans:
                 if span.first <= batch <= span.last and (content := self._store.read(span.name)) is not None:
-                    return snapshot_objects(content, batch)
+                    return snapshot_batch(content, batch)
             found = self._store.read(entry_name(batch))
             if found is not None:
-                return decode_entry(found, self._place(batch)).objects
+                entry = decode_entry(found, self._place(batch))
+                return LoggedBatch(entry.mark, entry.objects)
             # Compacted meanwhile, by the query that this one only looks at.
             self._spans = self._files().spans
         raise FrameRefused(
@@ -180,6 +194,7 @@ class DiscoveryLog:
     def commit(self, batch: int) -> None:
         """Note that Spark has done this batch, and compact what is due."""
         self.committed = batch
+        self._marks = {one: mark for one, mark in self._marks.items() if one >= batch}
         self._store.replace(_COMMITTED, msgspec.json.encode(Committed(batch=batch, at_ms=wall_ms())))
         if self.last - self._compacted >= FAN_IN:
             self.compact()
@@ -200,10 +215,12 @@ class DiscoveryLog:
         self._store.remove(files.stale)
 
     def _load(self) -> None:
-        files, found = self._snapshots()
-        self.known.add_sorted(found)
+        files, identities = self._snapshots()
+        self.known.add_sorted(identities)
         for batch in files.entries:
-            self.known.add(identity(ObjectId("", one.key, one.etag)) for one in self.objects(batch))
+            found = self._batch(batch)
+            self._marks[batch] = found.mark
+            self.known.add(identity(ObjectId("", one.key, one.etag)) for one in found.objects)
         self.last = files.last
         self._compacted = files.spans[-1].last if files.spans else 0
 

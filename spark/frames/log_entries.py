@@ -7,11 +7,13 @@ column.
 """
 
 import hashlib
+import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -35,6 +37,8 @@ _IDENTITY_BYTES: Final = 16
 # Recent identities are looked up one by one; above this they join the sorted ones.
 _RECENT: Final = 50_000
 _GROUP_ROWS: Final = 100_000
+_MARK: Final = 8
+_MARKS: Final = b"headrace.marks"
 
 Identities = npt.NDArray[np.uint64]
 """One row of two numbers an object."""
@@ -87,6 +91,18 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     writer: str
     made_ms: int
+    objects: tuple[LoggedObject, ...]
+
+    @property
+    def mark(self) -> str:
+        """What offsets and snapshots have of the writer: it tells a batch from another of its number."""
+        return self.writer[:_MARK]
+
+
+class LoggedBatch(NamedTuple):
+    """A batch as entries and snapshots have it; `mark` is None where its snapshot does not say it."""
+
+    mark: str | None
     objects: tuple[LoggedObject, ...]
 
 
@@ -221,8 +237,8 @@ def due_snapshots(files: LogFiles) -> list[tuple[Span, tuple[Span, ...]]]:
 # -- snapshots -----------------------------------------------------------------------------------------------
 
 
-def snapshot_table(entries: Iterable[Entry]) -> Any:
-    """The rows of these entries, in their order."""
+def snapshot_table(entries: Sequence[Entry]) -> Any:
+    """The rows of these entries, in their order, and their marks in the table's metadata."""
     rows = [(entry.batch, one) for entry in entries for one in entry.objects]
     identities = [identity(ObjectId("", one.key, one.etag)) for _, one in rows]
     columns = [
@@ -236,35 +252,64 @@ def snapshot_table(entries: Iterable[Entry]) -> Any:
         identities,
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SNAPSHOT_SCHEMA, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=SNAPSHOT_SCHEMA)
+    table = pa.Table.from_arrays(arrays, schema=SNAPSHOT_SCHEMA)
+    return table.replace_schema_metadata({_MARKS: json.dumps([(one.batch, one.mark) for one in entries])})
+
+
+def _marks(table: Any) -> list[tuple[int, str | None]]:
+    """Marks of a table, each with the first of its batches; None: of these it is not known."""
+    metadata = table.schema.metadata or {}
+    if _MARKS in metadata:
+        return [(batch, mark) for batch, mark in json.loads(metadata[_MARKS])]
+    return [(table.column("batch")[0].as_py(), None)] if len(table) else []
+
+
+def _joined(marks: Iterable[tuple[int, str | None]]) -> list[tuple[int, str | None]]:
+    """The same without those that are as the one before."""
+    joined: list[tuple[int, str | None]] = []
+    for batch, mark in sorted(dict(marks).items()):
+        if not joined or joined[-1][1] != mark:
+            joined.append((batch, mark))
+    return joined
 
 
 def encode_snapshot(tables: Iterable[Any]) -> bytes:
     """A snapshot of these tables, which are taken one by one: small ones share a row group."""
     sink = BytesIO()
+    marks: list[tuple[int, str | None]] = []
     with pq.ParquetWriter(sink, SNAPSHOT_SCHEMA, compression="zstd") as writer:
         waiting: list[Any] = []
         for table in tables:
+            marks += _marks(table)
             waiting.append(table)
             if sum(one.num_rows for one in waiting) >= _GROUP_ROWS:
                 writer.write_table(pa.concat_tables(waiting))
                 waiting.clear()
         if waiting:
             writer.write_table(pa.concat_tables(waiting))
+        # Beside the rows: a version that does not know them reads such a snapshot, and merges it.
+        writer.add_key_value_metadata({_MARKS: json.dumps(_joined(marks))})
     return sink.getvalue()
 
 
 def snapshot_tables(content: bytes) -> Iterator[Any]:
-    """The tables of a snapshot."""
+    """The tables of a snapshot, with its marks."""
     file = pq.ParquetFile(pa.BufferReader(content))
     for group in range(file.num_row_groups):
-        yield file.read_row_group(group)
+        yield _with_marks(file.read_row_group(group), file)
 
 
-def snapshot_objects(content: bytes, batch: int) -> tuple[LoggedObject, ...]:
-    """The objects of one batch in a snapshot, in their order."""
+def _with_marks(table: Any, file: Any) -> Any:
+    marks = file.metadata.metadata.get(_MARKS)
+    return table if marks is None else table.replace_schema_metadata({_MARKS: marks})
+
+
+def snapshot_batch(content: bytes, batch: int) -> LoggedBatch:
+    """One batch in a snapshot, its objects in their order."""
     table = pq.read_table(pa.BufferReader(content), filters=[("batch", "=", batch)])
-    return tuple(
+    marks = _marks(_with_marks(table, pq.ParquetFile(pa.BufferReader(content))))
+    place = bisect_right(marks, batch, key=lambda one: one[0]) - 1
+    objects = tuple(
         LoggedObject(
             row["key"],
             row["etag"],
@@ -275,6 +320,7 @@ def snapshot_objects(content: bytes, batch: int) -> tuple[LoggedObject, ...]:
         )
         for row in table.to_pylist()
     )
+    return LoggedBatch(marks[place][1] if place >= 0 else None, objects)
 
 
 def snapshot_identities(content: bytes) -> Identities:

@@ -62,8 +62,10 @@ class RunningStream:
         return cls(settings, log, discovery, calls)
 
     def offset(self, batch: int) -> Offset:
-        """The offset after a batch; the log's id tells checkpoints of other logs."""
-        return {"batch": batch, "log": self._log.about.id}
+        """The offset after a batch; the log's id tells checkpoints of other logs, the mark other batches."""
+        offset: Offset = {"batch": batch, "log": self._log.about.id}
+        mark = self._log.mark(batch) if batch else None
+        return offset if mark is None else {**offset, "mark": mark}
 
     def next_offset(self, start: Offset, limits: ReadLimits) -> Offset:
         """The next batch of the log, a new one where it has none, `start` for nothing."""
@@ -164,6 +166,14 @@ class RunningStream:
                 f"batch {batch}: the log is older than the checkpoint. Restore both from the same backup, "
                 "or give the "
                 "query a new state.path and a new checkpoint."
+            )
+        # Checkpoints and snapshots of earlier versions have no marks.
+        mark = offset.get("mark")
+        if mark is not None and log.mark(batch) not in {None, mark}:
+            raise FrameRefused(
+                f"Batch {batch} of the discovery log at {log.where} is not the one that the checkpoint of "
+                "the query has: the log was restored from a backup, and written to since. Restore both "
+                "from the same backup, or give the query a new state.path and a new checkpoint."
             )
         return batch
 

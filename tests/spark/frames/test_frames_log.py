@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,9 +30,10 @@ from spark.frames.log_entries import (
     entry_name,
     identity,
     log_files,
+    snapshot_batch,
     snapshot_identities,
-    snapshot_objects,
     snapshot_table,
+    snapshot_tables,
 )
 from spark.frames.log_store import DirectoryStore, LogStore, log_store
 
@@ -76,13 +80,13 @@ def test_an_entry_says_what_it_was_given(objects: list[LoggedObject]) -> None:
 @given(st.lists(_OBJECTS, min_size=1, max_size=4))
 def test_a_snapshot_holds_all_batches(batches: list[list[LoggedObject]]) -> None:
     """Each batch can be read back from it, in its order, and it knows each object."""
-    entries = [entry_of(number, objects) for number, objects in enumerate(batches, 1)]
+    entries = [entry_of(number, objects, f"w{number // 2}") for number, objects in enumerate(batches, 1)]
     content = encode_snapshot(snapshot_table([entry]) for entry in entries)
     known = KnownObjects()
     known.add_sorted([snapshot_identities(content)])
 
     for entry in entries:
-        assert snapshot_objects(content, entry.batch) == entry.objects
+        assert snapshot_batch(content, entry.batch) == (entry.mark, entry.objects)
         assert all(identity(ObjectId("", one.key, one.etag)) in known for one in entry.objects)
     assert len(known) == len({(one.key, one.etag) for entry in entries for one in entry.objects})
 
@@ -190,6 +194,36 @@ def test_compaction_loses_nothing(tmp_path: Path) -> None:
     assert again.objects(1) == tuple(some(1))
     assert again.objects(200) == tuple(some(200))
     assert again.objects(250) == tuple(some(250))
+
+
+def test_marks_outlive_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each start of a query has its own, in entries and in snapshots of snapshots."""
+    for module in (log_entries, discovery_log):
+        monkeypatch.setattr(module, "FAN_IN", 3)
+    marks: list[str | None] = []
+    for batch in range(1, 12):
+        log = open_log(DirectoryStore(tmp_path))
+        log.append(some(batch))
+        marks.append(log.mark(batch))
+        log.commit(batch)
+    again = open_log(DirectoryStore(tmp_path))
+
+    assert DirectoryStore(tmp_path).names("known") == [Span(1, 9).name]
+    assert len({*marks, None}) == 12
+    assert [again.mark(batch) for batch in range(1, 12)] == marks
+
+
+def test_snapshots_of_an_earlier_version_have_no_marks() -> None:
+    """They are read, and merged with others."""
+    tables = [snapshot_table([entry_of(batch, some(batch))]) for batch in (1, 2)]
+    out = BytesIO()
+    pq.write_table(pa.concat_tables(tables).replace_schema_metadata(None), out)
+    old, new = out.getvalue(), encode_snapshot([snapshot_table([entry_of(3, some(3), "w3")])])
+    both = encode_snapshot([*snapshot_tables(old), *snapshot_tables(new)])
+
+    for batch, mark in ((1, None), (2, None), (3, "w3")):
+        assert snapshot_batch(both, batch) == (mark, tuple(some(batch)))
+    assert snapshot_batch(old, 2) == (None, tuple(some(2)))
 
 
 def test_two_writers_of_one_log(tmp_path: Path) -> None:

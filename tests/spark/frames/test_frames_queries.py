@@ -6,6 +6,7 @@ one are in `test_frames_stream.py`.
 
 import json
 import pickle
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -212,6 +213,32 @@ def test_a_log_that_is_older_than_the_checkpoint(queries: Queries) -> None:
     found = queries.problem()
     assert "ends at batch 1, and the checkpoint of the query is at batch 2: the log is older" in found
     assert queries.rows() == list(range(20))
+
+
+def test_a_log_that_was_restored_and_written_to(queries: Queries) -> None:
+    """It has as many batches as the checkpoint, and others: the query is refused with what to do."""
+    queries.put("0.jsonl", *numbered(0, 10))
+    queries.run()
+    log, backup = queries.folder / "log", queries.folder / "backup"
+    shutil.copytree(log, backup)
+    queries.put("1.jsonl", *numbered(10, 20))
+    queries.run()
+    kept = queries.checkpoint
+    shutil.rmtree(log)
+    shutil.copytree(backup, log)
+    queries.put("2.jsonl", *numbered(20, 30))
+    queries.checkpoint = Checkpoint()
+    queries.run()
+    assert queries.checkpoint.offsets[-1]["batch"] == 2
+
+    queries.checkpoint = kept
+    queries.put("3.jsonl", *numbered(30, 40))
+    found = queries.problem()
+    assert f"Batch 2 of the discovery log at {log} is not the one that the checkpoint of" in found
+    for offset in kept.offsets:
+        del offset["mark"]
+    queries.run()
+    assert len(kept.offsets) == 3, "a checkpoint of an earlier version is taken as it is"
 
 
 def test_a_checkpoint_of_another_log(queries: Queries) -> None:
