@@ -57,7 +57,7 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "schema.evolution": (None, "add", "rescue"),
     "split.bytes": (None, "1048576"),
     "tasks.max": (None, "1", "3"),
-    TRIGGER: (None, "availableNow"),
+    TRIGGER: (None, "availableNow", "once"),
     SCHEMA: ("given", None),
     VERSIONS: (None, "kept"),
     EVENTS: (None, "bare", "twice"),
@@ -126,6 +126,8 @@ class About(NamedTuple):
     operations: tuple[str, ...] = ()
     names: int | None = None
     """So few names, for objects that replace each other; None: as chance has it."""
+    begins: str | None = None
+    """What it begins with, None for nothing of its own."""
 
 
 _ALL: Final[Mapping[str, str | tuple[str | None, ...] | None]] = dict.fromkeys(_NARROWING)
@@ -146,6 +148,11 @@ CIRCUMSTANCES: Final = {
         ("kill", "stop"),
         ("backup", "backup", "checkpoint restored", "log restored", "new query", "other bucket", "other log"),
     ),
+    "a log that is put back and written to": About(
+        {**_ONE_BY_ONE, TRIGGER: None, "object.min.age.ms": None, SCHEMA: "given"},
+        ("kill", "stop", "dies at a checkpoint"),
+        begins="written to",
+    ),
     "replaced before it is read": About(
         {
             **_ALL,
@@ -165,6 +172,7 @@ CIRCUMSTANCES: Final = {
 """By what it is about."""
 _OWN_SHARE: Final = 0.8
 _NAMES: Final = ("in/a.jsonl", "in/b.jsonl", "in/c.jsonl", "in/d/e.jsonl", "z.jsonl", "in/\u00e9 x.jsonl")
+_PORTIONS: Final = 3
 _SIZES: Final = (0, 0, 50, 50, 200)
 # So many times longer are the texts of a large object: it is split.
 STRETCHED: Final = 3000
@@ -230,18 +238,21 @@ def _steps(
     rng: random.Random, objects: int, options: Mapping[str, str], about: About | None
 ) -> Iterator[Step]:
     """Objects come in portions, with faults and operations between them."""
+    done = 0
+    if about is not None and about.begins is not None and objects >= _PORTIONS:
+        done = rng.randint(_PORTIONS, objects)
+        yield from _written_to(rng, done)
     is_inferred = "rows" in options and SCHEMA not in options
     # From nothing no schema can be inferred.
-    started = rng.random() < (0.1 if is_inferred else 0.7)
-    if started:
+    started = done > 0 or rng.random() < (0.1 if is_inferred else 0.7)
+    if started and not done:
         yield Step(0.0, "start", {})
-    done = 0
     while done < objects:
         end = min(objects, done + rng.choice((1, 2, 5)))
         late = rng.choice((0.0, 0.0, 3.0, 70.0))
         yield Step(rng.choice((0.0, 0.05, 0.3, 2.0, 6.0)), "put", {"begin": done, "end": end, "late": late})
         done = end
-        if not started or options.get(TRIGGER) == "availableNow":
+        if not started or options.get(TRIGGER) is not None:
             started = True
             yield Step(0.1, "start", {})
         for _ in range(rng.choice((0, 1, 1, 2, 3))):
@@ -250,6 +261,20 @@ def _steps(
             yield from _operation(rng, options, about)
         if rng.random() < 0.15:
             yield Step(rng.choice((0.0, 0.1, 3.0)), "delete", {"number": rng.randrange(done)})
+
+
+def _written_to(rng: random.Random, objects: int) -> Iterator[Step]:
+    """A log is restored from a backup that is older than the checkpoint, and written to by another query."""
+    first, second = sorted(rng.sample(range(1, objects), _PORTIONS - 1))
+    yield Step(0.0, "start", {})
+    yield Step(0.1, "put", {"begin": 0, "end": first, "late": 0.0})
+    yield Step(8.0, "backup", {})
+    yield Step(0.1, "put", {"begin": first, "end": second, "late": 0.0})
+    yield Step(8.0, "log restored", {})
+    yield Step(0.1, "put", {"begin": second, "end": objects, "late": 0.0})
+    yield Step(rng.choice((0.1, 8.0)), "second query", {})
+    yield Step(rng.choice((0.1, 1.0, 20.0)), rng.choice(("stop", "kill")), {})
+    yield Step(0.1, "start", {})
 
 
 def _fault(rng: random.Random, about: About | None) -> Iterator[Step]:

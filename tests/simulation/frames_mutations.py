@@ -158,6 +158,20 @@ MUTATIONS: Final = {
         "if batch > log.last:",
         "if False:",
     ),
+    "another batch of its number": Mutation(
+        "frames",
+        "a batch that another query wrote into a restored log is refused",
+        _STREAM,
+        "if mark is not None and log.mark(batch) not in {None, mark}:",
+        "if False:",
+    ),
+    "marks in snapshots": Mutation(
+        "frames",
+        "a snapshot keeps the marks of batches",
+        _ENTRIES,
+        "            marks += _marks(table)\n",
+        "            marks += [(batch, None) for batch, _ in _marks(table)]\n",
+    ),
     "the log's own files": Mutation(
         "frames",
         "what lies at state.path is not read",

@@ -46,7 +46,10 @@ _MOST_BATCHES: Final = 200
 """No scenario has as many objects."""
 _ANNOUNCED: Final = "in/"
 CHECKPOINT_AHEAD: Final = "the log is older than the checkpoint"
+WRITTEN_SINCE: Final = "is not the one that the checkpoint of the query has"
 OTHER_LOG: Final = "is not of the discovery log at"
+
+_OLD_LOG: Final = (CHECKPOINT_AHEAD, WRITTEN_SINCE, OTHER_LOG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,18 +345,17 @@ class _FramesCourse(Course):
 
     def _new_query(self) -> None:
         """A new checkpoint, and a new sink, on the log that is there."""
-        if not self._log_is_old:
-            self._stop_all()
-            self._kept = Checkpoint()
-            self._checkpoints.append(self._kept)
-            self._backup = None
+        self._stop_all()
+        self._kept = Checkpoint()
+        self._checkpoints.append(self._kept)
+        self._backup = None
+        self._log_is_old = False
 
     def _second_query(self) -> None:
-        """Another query with the same log."""
-        if not self._log_is_old:
-            other = Checkpoint()
-            self._checkpoints.insert(0, other)
-            self._start(other)
+        """Another query with the same log, which may be one that was restored."""
+        other = Checkpoint()
+        self._checkpoints.insert(0, other)
+        self._start(other)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -405,7 +407,7 @@ class _FramesCourse(Course):
             done = {SCHEMA: "given"}
         elif OTHER_LOG in ending and len(self._logs) > 1:
             done = {"state.path": next(path for path in self._logs if path != self._files_path())}
-        elif (CHECKPOINT_AHEAD in ending or OTHER_LOG in ending) and self._log_is_old and self._backup:
+        elif any(one in ending for one in _OLD_LOG) and self._log_is_old and self._backup:
             kept, files = self._backup
             self._kept.offsets, self._kept.commits = list(kept.offsets), kept.commits
             self._kept.sink, self._kept.plans = dict(kept.sink), dict(kept.plans)

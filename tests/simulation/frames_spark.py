@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StringType, StructField, StructType
 
 import spark.frames.running_stream  # noqa: F401  # before its caches are exchanged
@@ -120,11 +121,14 @@ class Query(Instance):
     def _run_batches(self, reader: HeadraceStreamReader) -> None:
         kept, is_available_now = self.kept, self.trigger is not None
         number, done = len(kept.offsets), kept.commits
-        if is_available_now:
+        is_once = self.trigger == "once"
+        if is_available_now and not is_once:
             reader.prepareForTriggerAvailableNow()
-        limit = reader.getDefaultReadLimit()
+        limit = ReadAllAvailable() if is_once else reader.getDefaultReadLimit()
         if done < number:
             self._run_batch(reader, number - 1)
+            if is_once:
+                return
         while True:
             self._check()
             start = kept.offsets[number - 1] if number else json.dumps(reader.initialOffset())
@@ -143,6 +147,8 @@ class Query(Instance):
             if number > 1:
                 reader.commit(json.loads(kept.offsets[number - 2]))
             self._run_batch(reader, number - 1)
+            if is_once:
+                return
 
     def _run_batch(self, reader: HeadraceStreamReader, number: int) -> None:
         kept = self.kept
