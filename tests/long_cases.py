@@ -109,6 +109,14 @@ _UNITS: Final = (
     ),
     Moved(test="headrace/formats/test_csv.py::test_memory_is_bounded", cases=("long names",)),
     Moved(test="ingest/cli/test_terminal.py::test_the_log_on_a_terminal_is_for_people", cases=("json",)),
+    # SIGTERM, in full: `integration/test_signals.py`.
+    Moved(
+        test="ingest/cli/test_interrupts.py::test_a_signal_while_a_service_loads_its_libraries", kept=("1",)
+    ),
+    Moved(
+        test="ingest/cli/test_interrupts.py::test_a_signal_while_a_service_is_silent",
+        kept=("plan-2", "check-15"),
+    ),
     Moved(
         test="spark/test_variant.py::test_names_that_stand_once_and_come_out_often_stay_within_memory",
         shown_by=(f"{_PARQUET_MEMORY}test_memory_does_not_follow_what_a_page_expands_to",),
@@ -119,6 +127,14 @@ _UNITS: Final = (
 _SERVICES: Final = (
     Moved(
         test="headrace/kafka/test_leadership.py::test_a_paused_leader_comes_back_to_nothing", kept=("True",)
+    ),
+    Moved(
+        test="integration/test_versions.py::test_an_upload_told_through_another_service",
+        shown_by=(
+            "listeners/test_envelopes_localstack.py::test_uploads_arrive",
+            "integration/test_end_to_end.py::test_a_key_arrives_as_it_is_written",
+            "headrace/s3/test_reader_s3.py",
+        ),
     ),
     Moved(
         test="integration/test_clock_step.py::test_a_wall_clock_that_is_stepped_back_does_not_stop_planning",
