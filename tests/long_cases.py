@@ -189,6 +189,14 @@ _SERVICES: Final = (
         ),
     ),
     Moved(
+        test="integration/test_until_idle.py::test_with_the_sinks_own_delimiter_everything_comes_back",
+        shown_by=(
+            "ingest/source/test_archive_routes.py::test_keys_are_read_by_the_sinks_own_delimiter",
+            "ingest/source/catalogue/test_catalogue.py::test_a_listing_of_which_no_key_is_read",
+            "restore/test_archive_end_to_end.py::test_an_archive_comes_back_into_kafka",
+        ),
+    ),
+    Moved(
         test="integration/test_traces_end_to_end.py::test_each_object_of_a_source_is_one_trace",
         shown_by=(
             f"{_SINK}test_a_topic_becomes_objects_and_ordinary_tools_show_the_offsets",

@@ -77,13 +77,13 @@ def test_a_bucket_that_cannot_be_listed_to_its_end(route: Route) -> None:
     assert f"waits for something outside: aws.s3.bucket.name = '{route.bucket}' cannot be listed" in log
 
 
-def test_a_restore_that_reads_no_key_is_no_success(tmp_path: Path) -> None:
-    """It ended with 0; with the sink's own delimiter of directories everything comes back."""
-    made = new_route(tmp_path)
+def _restore(folder: Path) -> tuple[Route, dict[str, Any]]:
+    """An archive of a sink with a delimiter of directories of its own, and a restore without it."""
+    made = new_route(folder)
     name = f"{made.topic}+0+0000000000.json"
     made.upload(f"topics_{made.topic}_partition=0_{name}", rows("a", 3))
     made.upload("readme.txt", [b"none of it"], counts=False)
-    restore: dict[str, Any] = {
+    return made, {
         "input__layout": "confluent",
         "input__format": None,
         "file__name__template": None,
@@ -92,6 +92,11 @@ def test_a_restore_that_reads_no_key_is_no_success(tmp_path: Path) -> None:
         "restore__sidecars": "ignore",
     }
 
+
+def test_a_restore_that_reads_no_key_is_no_success(tmp_path: Path) -> None:
+    """It ended with 0."""
+    made, restore = _restore(tmp_path)
+
     code, log = ended(made, **restore)
 
     assert code == 5, log[-2000:]
@@ -99,6 +104,12 @@ def test_a_restore_that_reads_no_key_is_no_success(tmp_path: Path) -> None:
     assert "input.layout=confluent reads none of 2 keys" in log
     assert "directory.delim" in log
 
+
+def test_with_the_sinks_own_delimiter_everything_comes_back(tmp_path: Path) -> None:
+    """As the sentence of a restore without it says; the key that is none of the archive's is no failure."""
+    made, restore = _restore(tmp_path)
+
     code, log = ended(made, **restore, directory__delim="_")
+
     assert code == 0, log[-2000:]
     assert made.account() == (0, 0)

@@ -7,7 +7,7 @@ from headrace.model.objects import ArchivePlace, Route
 from headrace.options.describe import options_hash
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.listing_merge import ExclusionReason
-from ingest.source.object_selection import object_filter_of
+from ingest.source.object_selection import object_filter_of, unread_problem
 from tests.headrace.options.loading import load_with, problems_with
 
 BARE = {"topic": None, "file.name.template": None}
@@ -165,3 +165,18 @@ def test_what_is_read_together_gives_positions_no_meaning() -> None:
     ]
 
     assert len({options_hash(each.format, each.routing) for each in joined}) == 1
+
+
+def test_keys_are_read_by_the_sinks_own_delimiter() -> None:
+    """Without it none is read, which is said with the option; a key that is none of the archive's is left."""
+    key = "topics_orders_partition=0_orders+0+0000000007.json"
+    options = {"restore.sidecars": "ignore"}
+
+    assert _filter("confluent", **options).route_or_reason(key) is ExclusionReason.UNMATCHED
+    told = unread_problem(load_with({**BARE, "input.layout": "confluent", **options}), (2, key))
+    assert told is not None
+    assert "input.layout=confluent reads none of 2 keys" in told
+    assert "directory.delim" in told
+    found = _filter("confluent", **options, **{"directory.delim": "_"})
+    assert not isinstance(found.route_or_reason(key), ExclusionReason)
+    assert found.route_or_reason("readme.txt") is ExclusionReason.UNMATCHED
