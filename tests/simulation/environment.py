@@ -265,6 +265,8 @@ def environment(seed: int) -> Iterator[Environment]:
         with simulated(made.kernel):
             yield made
     finally:
+        # Where a process has one, Spark starts no session.
+        TaskContext._setTaskContext(None)
         logging.disable(logging.NOTSET)
         structlog.configure(**configured)
         classes.consumer, classes.producer, classes.admin, clients.new = before

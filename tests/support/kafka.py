@@ -4,9 +4,16 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are there, and not listed
     AdminClient,
     AlterConfigOpType,
@@ -20,6 +27,13 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from localstack.broker import Broker
 from tests.support.aws import unique
 from tests.support.until import until_sync
+
+_NOT_LED_YET: Final = {
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +149,26 @@ def read_committed(topic: str, *, seconds: float = 30.0, bootstrap: str | None =
 
 
 def _ends(topic: str, bootstrap: str) -> dict[int, int]:
-    """The end of the log of each partition: beyond open transactions, unlike a read-committed end."""
+    """The end of the log of each partition: beyond open transactions, unlike a read-committed end.
+
+    A broker that has just been started again is asked until it leads its partitions.
+    """
+    ends: dict[int, int] = {}
+
+    def is_led() -> bool:
+        try:
+            ends.update(_ends_now(topic, bootstrap))
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_LED_YET:
+                raise
+            return False
+        return True
+
+    until_sync(is_led, seconds=30, what=f"the partitions of {topic} are led")
+    return ends
+
+
+def _ends_now(topic: str, bootstrap: str) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
     assert partitions, f"there is no topic {topic}"
