@@ -5,6 +5,7 @@ of their object says are not its records.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, Any, Final
@@ -163,6 +164,14 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _LIST: Final = msgspec.json.Decoder(list[_Entry])
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def members_of(row: bytes) -> AbstractSet[str]:
+    """The names of a row's members; empty for what is no JSON object."""
+    try:
+        return _OBJECT.decode(row).keys()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return frozenset()
 
 
 def header_rows(texts: Sequence[msgspec.Raw], form: Form, faults: Faults) -> list[Headers] | None:

@@ -28,7 +28,7 @@ from headrace.formats.row_members import (
 from headrace.model.columns import NO_TIMESTAMP, Column, null_column
 from headrace.options.record_sources import Enveloped, Form, RestoreOptions
 from headrace.vendors.aiven.names import FIELDS
-from headrace.vendors.archive_rows import ANYWHERE, OwnPlace, RowLines, Wanted, header_rows
+from headrace.vendors.archive_rows import ANYWHERE, OwnPlace, RowLines, Wanted, header_rows, members_of
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -44,7 +44,6 @@ _WANTED: Final = Wanted(
 )
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
-_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
@@ -59,10 +58,7 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
     """
     if options.envelope is not Enveloped.AUTO or first is None:
         return options.envelope is not Enveloped.NO
-    try:
-        members = _OBJECT.decode(first).keys()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
+    members = members_of(first)
     return bool(members) and members <= FIELDS
 
 

@@ -34,7 +34,15 @@ from headrace.formats.row_members import (
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, null_column
 from headrace.options.record_sources import Enveloped, Form, RestoreOptions
-from headrace.vendors.archive_rows import ANYWHERE, Int64, OwnPlace, RowLines, Wanted, read_headers
+from headrace.vendors.archive_rows import (
+    ANYWHERE,
+    Int64,
+    OwnPlace,
+    RowLines,
+    Wanted,
+    members_of,
+    read_headers,
+)
 from headrace.vendors.headrace.names import MEMBERS
 
 
@@ -65,7 +73,6 @@ _WANTED: Final = Wanted(
     raws={name: attrgetter(name) for name in ("topic", "partition", "key_base64", "value_base64", "headers")},
 )
 _HEADERS: Final = msgspec.json.Decoder(list[_Header] | None)
-_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
@@ -77,10 +84,7 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
     """True when the object's rows are envelopes: as told, else when its first row looks like one."""
     if options.envelope is not Enveloped.AUTO or first is None:
         return options.envelope is not Enveloped.NO
-    try:
-        members = _OBJECT.decode(first).keys()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
+    members = members_of(first)
     return bool(members) and members <= MEMBERS
 
 

@@ -30,7 +30,7 @@ from headrace.formats.row_members import (
 )
 from headrace.model.columns import NO_TIMESTAMP, Column, null_column, picked
 from headrace.options.record_sources import Enveloped, Form, RestoreOptions
-from headrace.vendors.archive_rows import ANYWHERE, Int64, OwnPlace, RowLines, Wanted, header_rows
+from headrace.vendors.archive_rows import ANYWHERE, Int64, OwnPlace, RowLines, Wanted, header_rows, members_of
 from headrace.vendors.lenses.names import MEMBERS, TELLING
 
 
@@ -54,7 +54,6 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 _NO_METADATA: Final = _Metadata()
-_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _metadata(row: _Row) -> _Metadata:
@@ -101,10 +100,7 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
     """
     if options.envelope is not Enveloped.AUTO or first is None:
         return options.envelope is Enveloped.YES
-    try:
-        members = _OBJECT.decode(first).keys()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
+    members = members_of(first)
     return members <= MEMBERS and not TELLING.isdisjoint(members)
 
 
