@@ -224,7 +224,7 @@ _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
         _Scope.QUEUE: "Check sqs.queue.url, sqs.region and sqs.endpoint.",
     },
     _R.OTHER_REGION: {
-        _Scope.BUCKET: "Correct aws.s3.region.",
+        _Scope.BUCKET: "Correct aws.s3.region; buckets of one source are in one region.",
         _Scope.UPLOAD: "Correct aws.s3.region.",
         _Scope.QUEUE: "Correct sqs.region.",
     },

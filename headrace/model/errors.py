@@ -28,6 +28,7 @@
 Exit codes (docs/commands.md), and the one place where an error becomes one.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 
@@ -148,3 +149,8 @@ def exit_code(error: HeadraceError) -> Exit:
         if kind in _CODES:
             return _CODES[kind]
     return Exit.FAILED
+
+
+def first_refusal(refusals: Iterable[HeadraceError]) -> HeadraceError:
+    """The one of several to raise: what may pass by itself, and is waited for, before what is missing."""
+    return min(refusals, key=lambda error: isinstance(error, ResourceMissing))

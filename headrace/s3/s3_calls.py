@@ -76,6 +76,12 @@ class S3Calls:
         )
         return _date_ms(found)
 
+    def region(self, bucket: str) -> str | None:
+        """The bucket's region; None where its S3 does not say."""
+        found = self.retried(lambda: self._client.head_bucket(Bucket=bucket), what=f"s3://{bucket}")
+        region: str | None = found.get("BucketRegion")
+        return region
+
     def uploads_under_way(self, bucket: str, prefix: str) -> UploadsUnderWay:
         """The multipart uploads under `prefix` that are not completed yet; blocks, a call a thousand."""
         marker: dict[str, str] = {}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import typer
 
@@ -20,7 +21,9 @@ from ingest.checks.findings.bucket_findings import (
     move_target,
 )
 from ingest.checks.findings.finding import (
+    Cause,
     Finding,
+    Refused,
     Verdict,
     exit_of,
     machine_findings,
@@ -66,6 +69,9 @@ from ingest.cli.cli_options import (
 from ingest.cli.configuration import environment, read_settings
 from ingest.source.catalogue import Baseline
 from ingest.source.object_selection import object_filter_of
+
+# What `run` reports as a problem of the one bucket, and starts.
+_OF_ONE: Final = frozenset({"bucket", "region", "list", "get"})
 
 
 def check(
@@ -145,7 +151,10 @@ def _findings(settings: Settings) -> Iterator[Finding]:
                 # Without a baseline: what is there already shows what keys look like as well.
                 bucket = probe_bucket(place, clients, object_filter_of(place, Baseline()))
                 buckets.append(bucket)
-                yield from _of_bucket(place, settings, bucket_findings(place, bucket))
+                if len(settings.buckets) == 1:
+                    yield from bucket_findings(place, bucket)
+            if len(buckets) > 1:
+                yield from _of_several(settings, buckets)
             inventories = probe_inventories(clients.s3, settings, settings.discovery.initial_inventory)
             if settings.sqs is None:
                 yield ok("queue", "no queue is configured: objects are found by listing the bucket")
@@ -160,6 +169,36 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     kafka = probe_kafka(settings, topics)
     yield from inventory_findings(inventories, has_begun=isinstance(kafka.ledger, TopicFacts))
     yield from kafka_findings(settings, kafka)
+
+
+def _of_several(settings: Settings, buckets: Sequence[BucketFacts]) -> Iterator[Finding]:
+    """The findings about each of several buckets: `run` starts when one can be listed."""
+    are_all_missing = all(
+        isinstance(bucket.survey, Refused) and bucket.survey.cause is Cause.MISSING for bucket in buckets
+    )
+    is_any_read = any(
+        isinstance(bucket.survey, Survey) and bucket.region in {None, settings.s3.region}
+        for bucket in buckets
+    )
+    for place, bucket in zip(settings.by_place(), buckets, strict=True):
+        for finding in bucket_findings(place, bucket):
+            found = finding
+            if finding.verdict is Verdict.FAIL and finding.name in _OF_ONE and is_any_read:
+                found = _of_one(finding, bucket)
+            elif finding.exit is Exit.CONFIGURATION and finding.name == "bucket" and not are_all_missing:
+                # `run` waits for the others.
+                found = replace(finding, exit=Exit.UNUSABLE)
+            yield from _of_bucket(place, settings, [found])
+
+
+def _of_one(finding: Finding, bucket: BucketFacts) -> Finding:
+    """What holds up none of the other buckets, as the warning that it is."""
+    remedy = finding.remedy
+    if finding.name == "region":
+        option = "its own aws.s3.region" if bucket.region is None else f"aws.s3.region={bucket.region}"
+        remedy = f"Give it a source of its own, with {option}: buckets of one source are in one region."
+    sentence = f"{finding.sentence.removesuffix('.')}; the other buckets are read."
+    return replace(finding, verdict=Verdict.WARN, sentence=sentence, remedy=remedy, exit=Exit.DONE)
 
 
 def _of_bucket(place: Settings, settings: Settings, findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import typer
 
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.clock import wall_ms
-from headrace.model.errors import Exit
+from headrace.model.errors import AccessDenied, Exit, ResourceMissing, SourceUnavailable, first_refusal
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.text_formatting import bytes_text, counted, printable
@@ -201,7 +201,8 @@ def forecasts_of(
 ) -> tuple[Preview, ArchivePreview | None]:
     """What becomes of the listed objects, and of an archive what is in it.
 
-    Blocks until all of the listing has come, with a progress bar, and on a few GETs of an archive.
+    Blocks until all of the listing has come, with a progress bar, and on a few GETs of an archive. Of several
+    buckets one that can be listed is enough, as for `run`; else raises what holds up its start.
     """
     now_ms = wall_ms()
     baselines = {place.s3.bucket: baseline_of(place, cache, now_ms) for place in settings.by_place()}
@@ -215,11 +216,16 @@ def forecasts_of(
     known = None if cache is None else sum(cache.counts().values()) or None
     with progress("listing", unit="objects", total=known) as report_progress:
         for place in settings.by_place():
-            for page in list_pages(clients.s3, place.s3, prefix=place.s3.prefix):
-                forecast.add(_beside_ledger(place.s3.bucket, page, cache))
-                if archive is not None:
-                    archive.add(page.objects)
-                report_progress(forecast.listed.objects, known)
+            try:
+                for page in list_pages(clients.s3, place.s3, prefix=place.s3.prefix):
+                    forecast.add(_beside_ledger(place.s3.bucket, page, cache))
+                    if archive is not None:
+                        archive.add(page.objects)
+                    report_progress(forecast.listed.objects, known)
+            except (AccessDenied, ResourceMissing, SourceUnavailable) as error:
+                forecast.refused[place.s3.bucket] = error
+    if len(forecast.refused) == len(filters):
+        raise first_refusal(forecast.refused.values())
     if archive is not None:
         # All decoders are loaded with it.
         from ingest.checks.probes.archive_samples import ArchiveSampler
@@ -245,7 +251,7 @@ def shape_of(
         **forecast.as_dict(),
         "archive": None if archive is None else archive.as_list(),
         "inventories": [one.as_dict() for one in inventories],
-        "problem": _unread(settings, forecast),
+        "problem": _problem(settings, forecast),
     }
 
 
@@ -293,9 +299,19 @@ def lines_of(
         yield from (f"    {printable(key)}" for key in forecast.archived.examples)
     if archive is not None:
         yield from archive_lines(archive)
-    if (problem := _unread(settings, forecast)) is not None:
+    if (problem := _problem(settings, forecast)) is not None:
         yield ""
         yield f"problem   {problem}"
+
+
+def _problem(settings: Settings, forecast: Preview) -> str | None:
+    """What `run` would report as problems at once."""
+    refused = [
+        f"{error} The other buckets are read; of this one at most the beginning is shown."
+        for error in forecast.refused.values()
+    ]
+    unread = _unread(settings, forecast)
+    return " ".join([*refused, *([] if unread is None else [unread])]) or None
 
 
 def _unread(settings: Settings, forecast: Preview) -> str | None:

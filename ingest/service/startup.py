@@ -28,6 +28,7 @@ from headrace.model.errors import (
     ResourceMissing,
     SourceUnavailable,
     Unavailable,
+    first_refusal,
 )
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
@@ -240,8 +241,7 @@ class Startup:
             except (ResourceMissing, Unavailable) as error:
                 refused[place.s3.bucket] = error
         if not found:
-            # What may pass by itself is waited for.
-            raise min(refused.values(), key=lambda error: isinstance(error, ResourceMissing))
+            raise first_refusal(refused.values())
         for bucket, refusal in refused.items():
             _log.warning(
                 "bucket_not_listed",
@@ -261,6 +261,8 @@ class Startup:
             # The uploads first: who begins later is dated later than this answer.
             under_way = None if self._settings.discovery.include_existing else self._uploads(calls, s3)
             clock_ms = calls.clock_ms(s3.bucket, s3.prefix)
+            if self._settings.more_buckets:
+                _warn_of_region(calls, s3)
         except ResourceMissing:
             raise
         except (AccessDenied, ObjectError, SourceUnavailable) as error:
@@ -296,6 +298,20 @@ class Startup:
                 remedy=f"allow s3:ListBucketMultipartUploads on arn:aws:s3:::{s3.bucket}",
             )
             return None
+
+
+def _warn_of_region(calls: S3Calls, s3: S3Settings) -> None:
+    """Warn of a bucket that is not where the others are: Amazon redirects what is sent to another region."""
+    region = calls.region(s3.bucket)
+    if region is not None and region != s3.region:
+        _log.warning(
+            "bucket_elsewhere",
+            bucket=s3.bucket,
+            region=region,
+            detail=f"the buckets of a source are in one region, here {s3.region}: every request for this one "
+            "is sent twice, and its events reach no queue of another region",
+            remedy=f"give it a source of its own, with aws.s3.region={region}",
+        )
 
 
 def newest(begun_ms: dict[str, int]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import S3Object
 from ingest.source.catalogue import ExclusionReason, ObjectFilter
@@ -80,6 +81,8 @@ class Preview:
         self.listed = Amount()
         self.of_bucket = {bucket: Amount() for bucket in filters}
         """The same, of each bucket."""
+        self.refused: dict[str, HeadraceError] = {}
+        """Why a bucket, of several, could not be listed to its end."""
         self.archived = Examples()
         self.shares: dict[TopicPartition, PartitionAmounts] = {}
         self.left_out: dict[str, Examples] = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.model.errors import AccessDenied
 from tests.ingest.cli.cli_environment import Scene
 from tests.support import aws, kafka
 from tests.support.proxy import Answer, Proxy, Request
@@ -343,3 +344,54 @@ def test_what_is_wrong_is_found_and_nothing_else(stand: Stand, case: Case) -> No
 def _beside(case: Case) -> set[str]:
     """What follows from a condition besides: a queue elsewhere cannot be this bucket's either."""
     return {"notification"} if case.finding == "queue region" else set()
+
+
+def _of_two(stand: Stand, make: Callable[[Stand], None]) -> str:
+    """The bucket of which this is so, next to the scene's own, which the configuration names first."""
+    whole = stand.scene.bucket
+    make(stand)
+    stand.scene.bucket, other = f"{whole},{stand.scene.bucket}", stand.scene.bucket
+    return other
+
+
+@pytest.mark.parametrize(
+    ("make", "finding", "fix"),
+    [
+        (_another_bucket, "bucket", "Create it, or correct aws.s3.bucket.name"),
+        (_another_region, "region", "Give it a source of its own, with aws.s3.region=eu-west-1"),
+    ],
+)
+def test_one_of_several_buckets_is_a_warning(
+    stand: Stand, make: Callable[[Stand], None], finding: str, fix: str
+) -> None:
+    """`run` starts with the others, and so says `check`; `plan` shows what of them it would take."""
+    other = _of_two(stand, make)
+
+    lines = [json.loads(line) for line in stand.scene.run("check", "--json").splitlines()]
+    (found,) = [line for line in lines if line["name"] == f"{finding} {other}"]
+    assert found["verdict"] == "warn"
+    assert found["remedy"].startswith(fix)
+    shown = stand.scene.asked("plan")
+    assert shown["listed"]["objects"] == shown["total"]["pending"]["objects"] == 1
+    is_missing = finding == "bucket"
+    assert (shown["problem"] is not None) is is_missing
+    assert not is_missing or all(words in shown["problem"] for words in (other, "NoSuchBucket"))
+    assert not is_missing or shown["problem"] in stand.scene.run("plan")
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_several_buckets_of_which_none_is_there(stand: Stand, command: str) -> None:
+    """End as `run` does: at once, by a wrong configuration."""
+    stand.scene.bucket = f"{aws.unique('nowhere')},{aws.unique('nowhere')}"
+    assert stand.scene.result(command).exit_code != 0
+    if command == "check":
+        stand.scene.run(command, code=2)
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_several_buckets_of_which_one_is_missing_and_one_refused(stand: Stand, command: str) -> None:
+    """`run` waits for the refused one, and ends with 3: a missing one alone is no reason to end before."""
+    _no_list(stand)
+    _of_two(stand, _another_bucket)
+    gone = stand.scene.result(command)
+    assert gone.exit_code == 3 or isinstance(gone.exception, AccessDenied)

@@ -121,6 +121,7 @@ class _Calls:
 
     answers: dict[str, HeadraceError | int]
     uploads: dict[str, int] = field(default_factory=dict)
+    regions: dict[str, str] = field(default_factory=dict)
 
     def clock_ms(self, bucket: str, _prefix: str) -> int:
         answer = self.answers[bucket]
@@ -128,9 +129,15 @@ class _Calls:
             raise answer
         return answer
 
+    def region(self, bucket: str) -> str | None:
+        return self.regions.get(bucket)
 
-def _start(monkeypatch: pytest.MonkeyPatch, answers: dict[str, HeadraceError | int]) -> Startup:
-    made: Callable[[S3Settings], Any] = lambda _s3: _Calls(answers)  # noqa: E731 - a stand-in of one line
+
+def _start(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, HeadraceError | int], **regions: str
+) -> Startup:
+    calls = _Calls(answers, regions={f"{name}-bucket": region for name, region in regions.items()})
+    made: Callable[[S3Settings], Any] = lambda _s3: calls  # noqa: E731 - a stand-in of one line
     monkeypatch.setattr(startup, "new_s3_calls", made)
     nothing: Any = None
     return Startup(
@@ -155,6 +162,16 @@ def test_a_start_needs_one_bucket_that_answers(
         found = starting._ask_buckets()
     assert {bucket: one.now_by_s3_ms for bucket, one in found.items()} == {A: NOW, B: NOW}
     assert [(line["event"], line["bucket"]) for line in logged] == [("bucket_not_listed", A)]
+
+
+def test_a_start_names_a_bucket_of_another_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amazon redirects its requests, so that nothing else would say it; no event of it reaches the queue."""
+    starting = _start(monkeypatch, {A: NOW, B: NOW}, a="us-east-1", b="eu-west-1")
+    with structlog.testing.capture_logs() as logged:
+        starting._ask_buckets()
+    (line,) = logged
+    assert (line["event"], line["bucket"], line["region"]) == ("bucket_elsewhere", B, "eu-west-1")
+    assert line["remedy"] == "give it a source of its own, with aws.s3.region=eu-west-1"
 
 
 @pytest.mark.parametrize(
