@@ -50,12 +50,14 @@ _WORDS: Final = {
 }
 
 
-def lenient_moment_ms(pattern: DatePattern, text: str) -> int:
+def lenient_moment_ms(pattern: DatePattern, text: str, *, now_ms: int) -> int:
     """The time that a text says, in UTC where it names no zone; what follows the last part is ignored.
 
-    ValueError where it is no such text, or the pattern has a part that is only written.
+    A year of two digits is of the last eighty years or of the next twenty, from `now_ms` on. ValueError where
+    it is no such text, or the pattern has a part that is only written.
     """
-    found = _Reading(text)
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    found = _Reading(text, now.year - _BACK_YEARS)
     parts = pattern.parts
     for place, part in enumerate(parts):
         if isinstance(part, str):
@@ -63,7 +65,12 @@ def lenient_moment_ms(pattern: DatePattern, text: str) -> int:
         else:
             is_abutting = place + 1 < len(parts) and isinstance(parts[place + 1], DateField)
             found.part(part, is_abutting=is_abutting)
-    return _moment(found.values)
+    moment = _moment(found.values)
+    if found.is_first_year:
+        earliest = _days(now.year - _BACK_YEARS, now.month) + now.day - 1
+        if moment < earliest * _DAY_MS + now_ms % _DAY_MS:
+            return _moment({**found.values, "year": found.values["year"] + _CENTURY})
+    return moment
 
 
 def julian_text(pattern: DatePattern, moment_ms: int) -> str:
@@ -85,9 +92,14 @@ def julian_text(pattern: DatePattern, moment_ms: int) -> str:
 
 @dataclass(slots=True)
 class _Reading:
-    """A text that is read from the left; `values` keep the order in which they were found."""
+    """A text that is read from the left; `values` keep the order in which they were found.
+
+    Two digits of a year are of the hundred years from `first_year` on; `is_first_year`: they are of this one.
+    """
 
     text: str
+    first_year: int
+    is_first_year: bool = False
     at: int = 0
     values: dict[str, int] = field(default_factory=dict)
 
@@ -123,7 +135,13 @@ class _Reading:
         if found is None or end > len(self.text):
             raise ValueError("the text does not match the pattern")
         self.at = found.end()
-        self._set(_NUMBERS[part.kind], _number_of(part, found[0], width))
+        value = _number_of(part, found[0])
+        if part.kind is DateKind.YEAR:
+            has_two_digits = width <= 2 and len(found[0]) == 2 and found[0].isdecimal()  # noqa: PLR2004
+            self.is_first_year = has_two_digits and value == self.first_year % _CENTURY
+            if has_two_digits:
+                value = self.first_year + (value - self.first_year) % _CENTURY
+        self._set(_NUMBERS[part.kind], value)
 
     def _word(self, name: str, words: tuple[str, ...], *, has_short: bool) -> None:
         rest = self.text[self.at :].lower()
@@ -157,13 +175,10 @@ class _Reading:
         self._set("zone", -offset if sign == "-" else offset)
 
 
-def _number_of(part: DateField, text: str, width: int) -> int:
+def _number_of(part: DateField, text: str) -> int:
     """What a number means in the calendar."""
     value = int(text)
     match part.kind:
-        case DateKind.YEAR if width <= 2 and len(text) == 2 and text.isdecimal():  # noqa: PLR2004  # two digits
-            begin = datetime.now(UTC).year - _BACK_YEARS
-            return value + begin - begin % _CENTURY + (_CENTURY if value < begin % _CENTURY else 0)
         case DateKind.MONTH:
             return value - 1
         case DateKind.HOUR_1_24 if value == 24:  # noqa: PLR2004  # midnight

@@ -186,7 +186,6 @@ _STEPS: Final[dict[type[Transform], Apply]] = {
     Cast: cast,
     FieldTime: field_time,
     Flatten: flatten,
-    ConvertTime: convert_time,
     SetSchemaMetadata: set_schema_metadata,
     ExtractNewRecordState: extract_new_record_state,
     ByLogicalTableRouter: by_logical_table_router,
@@ -253,6 +252,8 @@ def _made(
             return []
         case WallClock():
             return wall_clock(transform, piece, refused, now_ms)
+        case ConvertTime():
+            return convert_time(transform, piece, refused, now_ms)
         case _:
             return _STEPS[type(transform)](transform, piece, refused)
 

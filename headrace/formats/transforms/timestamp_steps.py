@@ -48,10 +48,10 @@ _Convert = Callable[[Time], Any]
 
 
 def convert_time(
-    step: ConvertTime, records: ConvertedRecords, refused: RefusedRows
+    step: ConvertTime, records: ConvertedRecords, refused: RefusedRows, now_ms: int
 ) -> list[ConvertedRecords]:
     """A time as another type; nulls stay, and so does an object of a schema without the field."""
-    convert = _converter(step)
+    convert = _converter(step, now_ms)
     if step.field is None:
         return [with_column(records, step.part, _whole(step, convert, records, refused))]
     objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
@@ -160,19 +160,19 @@ def _converted(convert: Callable[[Any], Any], time: Any, offset: int, refused: R
         return None
 
 
-def _converter(step: ConvertTime) -> _Convert:
+def _converter(step: ConvertTime, now_ms: int) -> _Convert:
     """Makes what the step asks of a time; each one once."""
     known: dict[Any, Any] = {}
 
     def convert(time: Any) -> Any:
         if time not in known:
-            known[time] = _of_type(step, _milliseconds(step, time))
+            known[time] = _of_type(step, _milliseconds(step, time, now_ms))
         return known[time]
 
     return convert
 
 
-def _milliseconds(step: ConvertTime, time: int | str | tuple[int]) -> int:
+def _milliseconds(step: ConvertTime, time: int | str | tuple[int], now_ms: int) -> int:
     if isinstance(time, int):
         return time
     if isinstance(time, tuple):
@@ -181,7 +181,7 @@ def _milliseconds(step: ConvertTime, time: int | str | tuple[int]) -> int:
     if step.dates is None:
         raise Refused("the field is a text, and format does not say how to read it")
     try:
-        return _bounded(lenient_moment_ms(step.dates, time))
+        return _bounded(lenient_moment_ms(step.dates, time, now_ms=now_ms))
     except ValueError as error:
         raise Refused(f"format does not read it: {error}") from None
 
