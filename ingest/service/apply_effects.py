@@ -107,6 +107,7 @@ class EffectsApplier:
             self._statistics.ignored(reason, count)
         for what, count in effects.inexact.items():
             self._statistics.inexact(what, count)
+        self._statistics.unreported(effects.unreported)
 
 
 def _explain(decisions: Iterable[tuple[str, str, str | None]]) -> None:

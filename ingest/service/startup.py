@@ -302,7 +302,11 @@ class Startup:
 
 def _warn_of_region(calls: S3Calls, s3: S3Settings) -> None:
     """Warn of a bucket that is not where the others are: Amazon redirects what is sent to another region."""
-    region = calls.region(s3.bucket)
+    try:
+        region = calls.region(s3.bucket)
+    except HeadraceError:
+        # It can be listed, and who may list need not be allowed this.
+        return
     if region is not None and region != s3.region:
         _log.warning(
             "bucket_elsewhere",

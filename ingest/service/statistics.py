@@ -24,6 +24,7 @@ from ingest.http.snapshot import EventToCommit, QuarantinedObject, RecentObject
 from ingest.http.traces.object_traces import SourceTraces
 from ingest.service.slot_states import SlotDeaths
 from ingest.source.catalogue import FinishedObject
+from ingest.source.catalogue.effects import Unreported
 
 # Long enough for a quiet bucket, short enough to show that something has changed.
 _SECONDS: Final = 600.0
@@ -185,8 +186,9 @@ class Statistics:
         self.deaths.died(slot, where, why)
 
     def slot_lost(self, batch: int | None) -> None:
-        """A slot's last transaction, one of this batch, is in doubt until the ledger has been read."""
-        self._metrics.transactions.labels("unknown").inc()
+        """A slot is lost: with a batch in hand its last transaction is in doubt until the ledger is read."""
+        if batch is not None:
+            self._metrics.transactions.labels("unknown").inc()
         if self.traces is not None and batch is not None:
             self.traces.batch_lost(batch)
 
@@ -213,6 +215,16 @@ class Statistics:
         self._window.append((time.monotonic(), records, fetched))
         if self.traces is not None:
             self.traces.committed(committed)
+
+    def unreported(self, found: Iterable[Unreported]) -> None:
+        """Lost slots had committed this; the ledger has no reason of a bad record."""
+        for one in found:
+            if one.topic is not None and one.records > 0:
+                self._metrics.records.labels(one.topic).inc(one.records)
+                self.records += one.records
+            if one.bad > 0:
+                self._metrics.bad_records.labels("unknown").inc(one.bad)
+                self.bad_records["unknown"] += one.bad
 
     def inexact(self, what: str, count: int) -> None:
         """So much of an archive is not restored as it was."""

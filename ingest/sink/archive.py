@@ -271,7 +271,7 @@ class Archive:
         if batch is None:
             return SinkEffects()
         effects = SinkEffectsBuilder()
-        self._entries.reread(batch.partitions, controls)
+        effects.unreported += self._entries.reread(batch.partitions, controls)
         self._release(batch)
         for partition in batch.partitions:
             self._entries.remove_passed(effects, self._states[partition])

@@ -103,14 +103,17 @@ class LedgerEntries:
 
     def reread(
         self, partitions: Collection[TopicPartition], controls: Iterable[tuple[ControlKey, bytes]]
-    ) -> None:
-        """What these partitions are by the ledger, with what is on its way there."""
+    ) -> list[SealedObject]:
+        """Take these partitions from the ledger, with what is on its way there; its objects that are new."""
+        known = {one for partition in partitions for one in self.states[partition].objects}
         self.states.replace(partitions, sink_entries(controls))
         for key, entry in self._unwritten.items():
             if entry is None:
                 self.states.remove_key(key)
             elif not isinstance(entry, GroupingOptions) and entry.partition_of in partitions:
                 self.states.apply(entry)
+        found = (self.states[partition].objects for partition in partitions)
+        return [one for objects in found for one in objects.values() if one.id not in known]
 
     def _removable(self, state: PartitionState) -> tuple[SealedObject, ...]:
         if state.checkpoint is None or self.is_unwritten(partition_key(state.partition)):

@@ -143,6 +143,8 @@ class SinkEffects:
     lives_wanted: tuple[str, ...] = ()
     lost_offsets: tuple[LostOffsets, ...] = ()
     warnings: tuple[str, ...] = ()
+    unreported: tuple[SealedObject, ...] = ()
+    """What lost slots had committed, for metrics."""
 
     def joined(self, other: "SinkEffects") -> "SinkEffects":
         """Both, to be carried out as one."""
@@ -158,6 +160,7 @@ class SinkEffects:
             lives_wanted=self.lives_wanted + other.lives_wanted,
             lost_offsets=self.lost_offsets + other.lost_offsets,
             warnings=self.warnings + other.warnings,
+            unreported=self.unreported + other.unreported,
         )
 
 
@@ -175,6 +178,7 @@ class SinkEffectsBuilder:
     topics_wanted: bool = False
     lost_offsets: list[LostOffsets] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unreported: list[SealedObject] = field(default_factory=list)
 
     def effects(self) -> SinkEffects:
         """Everything gathered, frozen."""
@@ -189,4 +193,5 @@ class SinkEffectsBuilder:
             topics_wanted=self.topics_wanted,
             lost_offsets=tuple(self.lost_offsets),
             warnings=tuple(self.warnings),
+            unreported=tuple(self.unreported),
         )

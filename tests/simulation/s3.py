@@ -323,6 +323,10 @@ class SimulatedS3:
 
         return self._call("ListObjectsV2", act, given)
 
+    def head_bucket(self, **given: Any) -> Any:
+        """See botocore."""
+        return self._call("HeadBucket", lambda: {"BucketRegion": "us-east-1"}, given)
+
     def list_multipart_uploads(self, **given: Any) -> Any:
         """See botocore."""
 

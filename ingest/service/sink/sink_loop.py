@@ -197,6 +197,7 @@ class SinkLoop:
             self._parts.statistics.offsets_lost(
                 lost.topic, lost.partition, lost.first, lost.end, with_topic=lost.with_topic
             )
+        self._parts.statistics.unreported(effects.unreported)
         for warning in effects.warnings:
             _log.warning("archive_warned", warning=warning)
 

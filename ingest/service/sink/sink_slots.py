@@ -130,7 +130,7 @@ class SinkSlots:
             # SlotEnded follows; whatever it says, what was committed is read from the ledger.
             _log.warning("batch_ended", slot=slot, outcome=finished.outcome.value, error=finished.error)
             self._died(slot, finished.error)
-            self.void(slot)
+            self._void(slot, in_doubt=False)
 
     def _died(self, slot: int, error: str | None) -> None:
         why = error or "its worker ended without a word"
@@ -156,6 +156,9 @@ class SinkSlots:
 
     def void(self, slot: int) -> None:
         """Void, then fence, then read: nothing of the slot's partitions is granted before that."""
+        self._void(slot, in_doubt=self.slots[slot].plan is not None)
+
+    def _void(self, slot: int, *, in_doubt: bool) -> None:
         if self.slots[slot].state is SlotState.RECOVERING:
             return
         self._parts.slot_pool.void(slot)
@@ -165,7 +168,7 @@ class SinkSlots:
         if batch is not None:
             self._parts.apply(self._parts.archive.on_lost(batch))
         self.slots.move(slot, SlotState.RECOVERING)
-        self._parts.statistics.slot_lost(slot)
+        self._parts.statistics.slot_lost(slot, in_doubt=in_doubt)
         self._parts.recovery.submit(slot)
 
     def void_all(self, recovering: tuple[int, ...]) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +10,7 @@ import structlog
 
 from headrace.model.sink_entries import ObjectState, SealedObject, Verdict
 from headrace.model.sink_protocol import PartitionStopped, SinkCommitted, SinkCompleted, SinkProgress
-from headrace.model.slot_protocol import Finished
+from headrace.model.slot_protocol import BatchOutcome, Finished
 from headrace.model.text_formatting import printable
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import ArchivedObject, SinkPartition, SinkStatus
@@ -215,11 +215,22 @@ class SinkStatistics:
         self._progress.pop(slot, None)
         if finished.error is not None:
             self.last_error = finished.error
+        if finished.outcome is not BatchOutcome.CLEAN:
             self._metrics.transactions.labels(finished.outcome.value).inc()
 
-    def slot_lost(self, slot: int) -> None:
-        """The slot was voided."""
+    def slot_lost(self, slot: int, *, in_doubt: bool) -> None:
+        """The slot was voided; `in_doubt`: before it has reported how its batch ended."""
         self._progress.pop(slot, None)
+        if in_doubt:
+            self._metrics.transactions.labels(BatchOutcome.UNKNOWN.value).inc()
+
+    def unreported(self, objects: Iterable[SealedObject]) -> None:
+        """Lost slots had committed these objects, as the ledger shows."""
+        for one in objects:
+            self.records += one.records
+            self.bytes += one.bytes
+            self._metrics.sink_records.labels(one.topic).inc(one.records)
+            self._metrics.sink_bytes.inc(one.bytes)
 
     def slot_died(self, slot: int, where: str | None, why: str) -> None:
         """The slot has ended by an error, with these partitions in hand."""

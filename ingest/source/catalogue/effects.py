@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey
 from headrace.model.objects import ObjectId, OwedAction
@@ -50,6 +50,14 @@ class FinishedObject:
     is_announced: bool = False
 
 
+class Unreported(NamedTuple):
+    """What the ledger has of an object beyond what slots have reported: a slot was lost after its commit."""
+
+    topic: str | None
+    records: int
+    bad: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
     """What follows from one call. Empty fields ask for nothing.
@@ -78,6 +86,8 @@ class Effects:
     """Objects that were owed it and are not any more: what was asked for of them is not carried out."""
     decisions: tuple[tuple[str, str, str | None], ...] = ()
     """Each bucket and key that was decided on: why it is ignored, or None where it became pending."""
+    unreported: tuple[Unreported, ...] = ()
+    """What lost slots had committed, for metrics."""
 
     def joined(self, other: "Effects") -> "Effects":
         """Both, to be carried out as one."""
@@ -95,6 +105,7 @@ class Effects:
             actions=self.actions + other.actions,
             withdrawn=self.withdrawn + other.withdrawn,
             decisions=self.decisions + other.decisions,
+            unreported=self.unreported + other.unreported,
         )
 
 
@@ -127,6 +138,7 @@ class EffectsBuilder:
     actions: list[OwedAction] = field(default_factory=list)
     withdrawn: list[ObjectId] = field(default_factory=list)
     decisions: list[tuple[str, str, str | None]] = field(default_factory=list)
+    unreported: list[Unreported] = field(default_factory=list)
 
     def ignore(self, reason: str, of: Named) -> None:
         """Leave an object out, for this reason."""
@@ -154,6 +166,7 @@ class EffectsBuilder:
             actions=tuple(self.actions),
             withdrawn=tuple(self.withdrawn),
             decisions=tuple(self.decisions),
+            unreported=tuple(self.unreported),
         )
 
 

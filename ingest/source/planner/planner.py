@@ -11,7 +11,7 @@ from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Finished, Split
 from headrace.options.choices import Ordering
 from ingest.source.catalogue.catalogue import Catalogue
-from ingest.source.catalogue.effects import Effects, EffectsBuilder
+from ingest.source.catalogue.effects import Effects, EffectsBuilder, Unreported
 from ingest.source.catalogue.object_state import ObjectStates, entry_for
 from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion, options_of
 from ingest.source.planner.batch_limits import BatchLimits, SplitKind
@@ -214,6 +214,7 @@ class Planner:
                 if pending.phase is not Phase.ACTIVE:
                     continue
                 entry = self._entry(key)
+                _note_unreported(pending.entry, entry, effects)
                 # A revived object still has the entry of the end that was not final: that is no news.
                 if entry is not None and entry.is_settled and entry != pending.entry:
                     self._states.record(pending, entry, effects)
@@ -370,3 +371,13 @@ def _at_work(live: _Plan, left: list[PendingObject]) -> SlotAtWork:
         others=len(left) - 1,
         granted_ms=live.granted_ms,
     )
+
+
+def _note_unreported(known: LedgerEntry | None, entry: LedgerEntry | None, effects: EffectsBuilder) -> None:
+    """Note what an entry counts more than the one from which the lost slot began."""
+    if entry is None:
+        return
+    records = entry.records - (0 if known is None else known.records)
+    bad = entry.bad - (0 if known is None else known.bad)
+    if records > 0 or bad > 0:
+        effects.unreported.append(Unreported(entry.topic, records, bad))

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 
+import pytest
 import structlog
 from structlog.testing import capture_logs
 
@@ -12,8 +13,11 @@ from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import BatchOutcome, Committed, Finished
 from headrace.process.logs import configure
 from ingest.http.metrics import Metrics
+from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.statistics import Statistics
 from ingest.source.catalogue import FinishedObject
+from ingest.source.catalogue.effects import Unreported
+from tests.ingest.sink.sink_entries import sealed
 from tests.support.instants import at
 
 LARGE, SMALL = ObjectId("b", "large", "e1"), ObjectId("b", "small", "e2")
@@ -121,3 +125,35 @@ def _quarantined(identity: ObjectId) -> FinishedObject:
 
 def _objects(state: str, reason: str) -> tuple[str, dict[str, str]]:
     return "headrace_objects_total", {"state": state, "reason": reason}
+
+
+def test_what_a_lost_slot_has_not_reported_counts() -> None:
+    """Found in the ledger, which gives no reason of a bad record; a transaction in doubt counts once."""
+    metrics = Metrics(dict)
+    tally = Statistics(metrics)
+    tally.slot_lost(7)
+    tally.slot_lost(None)
+    tally.unreported((Unreported(topic="t", records=5, bad=2), Unreported(topic=None, records=0, bad=1)))
+    found = metrics.exposition().decode()
+    for line in (
+        'headrace_records_total{topic="t"} 5.0',
+        'headrace_bad_records_total{reason="unknown"} 3.0',
+        'headrace_transactions_total{outcome="unknown"} 1.0',
+    ):
+        assert line in found
+    assert (tally.records, tally.bad_records) == (5, {"unknown": 3})
+
+
+@pytest.mark.parametrize("outcome", [BatchOutcome.UNKNOWN, None])
+def test_a_transaction_in_doubt_counts_once(outcome: BatchOutcome | None) -> None:
+    """Of a sink's slot that has reported it, and of one that is lost without a word."""
+    metrics = Metrics(dict)
+    tally = SinkStatistics(metrics)
+    if outcome is not None:
+        tally.batch_finished(1, Finished(batch=7, outcome=outcome))
+    tally.slot_lost(1, in_doubt=outcome is None)
+    tally.unreported((sealed("a", 0, 2),))
+    found = metrics.exposition().decode()
+    assert 'headrace_transactions_total{outcome="unknown"} 1.0' in found
+    assert 'headrace_sink_records_total{topic="t"} 3.0' in found
+    assert tally.records == 3

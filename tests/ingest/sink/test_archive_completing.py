@@ -149,6 +149,15 @@ class TestLostSlot:
         (grant,) = one.archive.next_batch(1, 2)
         assert grant.offset == 5
 
+    def test_what_it_committed_without_a_word_is_counted(self) -> None:
+        """Objects that only the ledger has told of; those that were reported were counted then."""
+        one = granted()
+        one.archive.on_committed(committed(1, 0, sealed("a", 2, 3)))
+        unreported = sealed("c", 6, 7)
+        one.ledger |= dict(controls(checkpoint(0), sealed("a", 2, 3), unreported))
+        one.archive.on_lost(1)
+        assert one.archive.on_recovered(0, list(one.ledger.items())).unreported == (unreported,)
+
     def test_what_is_on_its_way_to_the_ledger_is_not_undone(self) -> None:
         """A read that shows an entry from before the leader's own write of it."""
         one = granted()

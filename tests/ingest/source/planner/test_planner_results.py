@@ -12,12 +12,14 @@ from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import UNRECORDED_OPTIONS, BatchOutcome, Checkpoint, Failure, Finished
 from headrace.options.choices import Ordering
 from ingest.source.catalogue import LedgerWrite, Mark, Replay, Selection
+from ingest.source.catalogue.effects import Unreported
 from ingest.source.planner import BatchLimits
 from tests.ingest.source.catalogue.desk import BUCKET, NOW, Desk, event, listed, object_id, page
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger, known_objects, make_suspects
 from tests.support.instants import at
 
 DONE = LedgerEntry(state=State.DONE, records=1)
+PARTIAL = LedgerEntry(state=State.PARTIAL, position=BytePosition(1))
 EVERYTHING = Selection()
 
 
@@ -162,6 +164,22 @@ class TestLostSlots:
         (work,) = desk.works[desk.plan()]
         assert work.records == 2
         assert len(desk.catalogue.states.ledger) == 1  # the suspect's entry, not read back yet
+
+    def test_what_a_lost_slot_committed_without_a_word_is_counted(self) -> None:
+        """Records and bad records of transactions that were not reported, and none twice."""
+        desk = Desk()
+        desk.announce("m", event("a"), event("b"), event("c"))
+        plan = desk.plan()
+        desk.commit(plan, object_id("a"), replace(PARTIAL, records=4, bad=1))
+        desk.commit(plan, object_id("b"), replace(DONE, records=7, bad=0, topic="orders"))
+        desk.ledger.commit(object_id("a"), replace(DONE, records=9, bad=3, topic="orders"))
+        desk.planner.on_lost(plan)
+        for key, entry in desk.ledger.follow():
+            desk.catalogue.on_ledger_record(key, entry)
+        effects = desk.planner.on_recovered(0, at(NOW), worker_died=False)
+        assert effects.unreported == (Unreported(topic="orders", records=5, bad=2),)
+        desk.do(effects)
+        assert desk.keys(desk.plan()) == ["c"]
 
     def test_a_record_that_compaction_took_does_not_outlive_its_successor(self) -> None:
         """The follower never reads the first, so the overlay must let go of it at the recovery."""
