@@ -114,7 +114,7 @@ def _unknown(option: str, foreign: Foreign) -> str:
         ("keystore", "truststore")
     ):
         return JAVA_STORES
-    close = suggested(option, (*SPELLINGS, *foreign.names))
+    close = suggested(option, (*SPELLINGS, *foreign.names)) or _within(option)
     if close is not None and close not in foreign.names:
         # Its name of today, whichever of its names was resembled.
         close = CANONICAL.get(close, close)
@@ -123,6 +123,18 @@ def _unknown(option: str, foreign: Foreign) -> str:
         close = f"{role}.override.{rest.removeprefix('override.')}" if rest else close
     whose = f"{foreign.owner} or of Headrace" if foreign.owner else "Headrace"
     return f"is not an option of {whose}; {did_you_mean(close, otherwise='remove it')}"
+
+
+def _within(option: str) -> str | None:
+    """The option that a longer name contains: other tools put a group in front, or a member after it."""
+    _, _, rest = option.partition(".")
+    if "." in rest and is_known(rest):
+        return rest
+    head = option
+    while (head := head.rpartition(".")[0]).count("."):
+        if is_known(head):
+            return head
+    return None
 
 
 def _entry(

@@ -46,6 +46,16 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
         ),
         pytest.param({"zzz": "1"}, "zzz: is not an option of Headrace; remove it", id="nothing near"),
         pytest.param(
+            {"kafka.bootstrap.servers": "k:9092"},
+            "kafka.bootstrap.servers: is not an option of Headrace; did you mean bootstrap.servers?",
+            id="a group in front",
+        ),
+        pytest.param(
+            {"post.action.move.prefix": "done/"},
+            "post.action.move.prefix: is not an option of Headrace; did you mean post.action?",
+            id="more than an option",
+        ),
+        pytest.param(
             {"producer.linger.ms": "1"},
             "producer.linger.ms: is not an option of Headrace; did you mean producer.override.linger.ms?",
             id="without override",
