@@ -244,6 +244,21 @@ def test_headers_and_timestamps_arrive_on_either_path(
 
 
 @pytest.mark.parts
+def test_nothing_of_the_rows_before_is_in_those_after_them(
+    properties: dict[str, str], topic: TopicFactory, path_of: Callable[[Producer], ProducePath]
+) -> None:
+    """Arguments are written where those of other rows were: a key, a time or headers must not stay."""
+    target = RecordTarget(topic=topic(), partition=0)
+    full = batch([b"a", b"b"], keys=[b"k", b"l"], headers=((("h", b"1"),), (("h", b"2"),)), timestamps=[7, 8])
+    bare = batch([b"c", None], headers=((("h", b"3"),), ()))
+    records = sent(properties, path_of, target, full, bare)
+    assert [record.key for record in records] == [b"k", b"l", None, None]
+    assert [record.value for record in records] == [b"a", b"b", b"c", None]
+    assert [len(record.headers) for record in records] == [1, 1, 1, 0]
+    assert [record.timestamp_ms in {7, 8} for record in records] == [True, True, False, False]
+
+
+@pytest.mark.parts
 def test_both_paths_choose_the_same_partitions(properties: dict[str, str], topic: TopicFactory) -> None:
     """As Java's clients do: murmur2 of the key."""
     keys = [b"key-%d" % number for number in range(200)]
