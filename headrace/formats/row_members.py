@@ -17,6 +17,8 @@ from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers
 from headrace.options.record_sources import Form
 
 NULL: Final = msgspec.Raw(b"null")
+# In the place of a member that a row has not: no JSON is as short.
+ABSENT: Final = msgspec.Raw(b"")
 _TEXT: Final = msgspec.json.Decoder(str)
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
@@ -124,6 +126,8 @@ def _unquoted(texts: Column, quoted: Any, what: str, faults: Faults) -> Column:
 
 def _escaped(texts: Column, quoted: Any) -> Numbers:
     """The rows whose strings have a backslash, and so are not their own text."""
+    if not quoted.any() or (isinstance(texts.buffer, bytes) and b"\\" not in texts.buffer):
+        return np.zeros(0, np.int64)
     backslashes = np.flatnonzero(np.frombuffer(texts.buffer, np.uint8) == _BACKSLASH)
     if not len(backslashes):
         return np.zeros(0, np.int64)

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from headrace.formats.record_columns import NO_OFFSET, Faults, RowUnfit
-from headrace.formats.row_members import NULL, bytes_of, decoded_rows, with_nulls
-from headrace.model.columns import Column, Headers, Numbers, picked
+from headrace.formats.row_members import ABSENT, NULL, bytes_of, decoded_rows, with_nulls
+from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers, null_column, picked
 from headrace.names.archive_names import ArchiveName, NamePart
 from headrace.options.record_sources import Form
 
@@ -33,10 +33,13 @@ class Wanted:
     """Which members of a structure are wanted, and as what.
 
     `texts` and `raws` are members of Raw, the one as columns and the other one by one; `numbers` say of a
-    structure what its number is.
+    structure what its number is. `in_place` are texts that are not copied where all rows have the same
+    members in the same order: the structure names its members as the JSON does then, and has ABSENT for what
+    a row lacks.
     """
 
     texts: Sequence[str]
+    in_place: frozenset[str] = frozenset()
     numbers: Mapping[str, Callable[[Any], int]] = field(default_factory=dict)
     raws: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
@@ -71,6 +74,8 @@ class RowLines:
         self._what = what
         self._wanted = wanted
         self._kept: tuple[Column, Members] | None = None
+        # The members of all rows in their order; None until it is known, empty where rows differ.
+        self._order: Sequence[str] | None = None if wanted.in_place else ()
 
     def fit(self, lines: Column) -> bool:
         """True when each line is a row, where nothing but white space is between them; they are kept.
@@ -78,19 +83,38 @@ class RowLines:
         That no value continues in the next line has to be known. False may still mean that all of them fit.
         """
         self._kept = None
-        gathered = _Gathered(self._wanted)
+        if self._order is None and len(lines):
+            self._order = self._order_of(lines.get(0) or b"")
+        members = self._fitting(lines, self._order or ())
+        if members is None and self._order:
+            # Rows differ, or one does not fit: members are copied from here on.
+            self._order = ()
+            members = self._fitting(lines, ())
+        if members is None:
+            return False
+        self._kept = lines, members
+        return True
+
+    def _order_of(self, line: bytes) -> Sequence[str]:
+        """The members of the line, empty where rows like it could not be left in place."""
+        names = tuple(members_of(line))
+        are_told_apart = len({name[:1] for name in names}) == len(names)
+        return names if are_told_apart and {*names} <= {*self._wanted.texts, *self._wanted.raws} else ()
+
+    def _fitting(self, lines: Column, order: Sequence[str]) -> Members | None:
+        """The members of the lines; None where one is no row, or is not written in this order."""
+        gathered = _Gathered(self._wanted, order)
         ends, view = lines.starts + lines.lengths, memoryview(lines.buffer)
         for begin in range(0, len(lines), _ROWS_AT_ONCE):
             end = min(begin + _ROWS_AT_ONCE, len(lines))
             try:
                 found = self._decoder.decode_lines(view[int(lines.starts[begin]) : int(ends[end - 1])])
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                return False
+                return None
             if len(found) != end - begin:
-                return False
+                return None
             gathered.add(found)
-        self._kept = lines, gathered.members()
-        return True
+        return gathered.members(lines)
 
     def read(self, rows: Column, faults: Faults) -> Members:
         """The members of the rows; those of a row that does not fit are null, and it is a fault."""
@@ -109,48 +133,95 @@ class RowLines:
         return members if len(rows) == len(lines) else members.part(begin, begin + len(rows))
 
     def _parsed(self, rows: Column, faults: Faults) -> Members:
-        gathered = _Gathered(self._wanted)
+        gathered = _Gathered(self._wanted, ())
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
             part, own = slice(begin, begin + _ROWS_AT_ONCE), Faults()
             some = Column(buffer=rows.buffer, starts=rows.starts[part], lengths=rows.lengths[part])
             gathered.add(decoded_rows(some, self._decoder, self._empty, self._what, own))
             for row in range(len(some) if own else 0):
                 own.move(range(row, row + 1), begin + row, faults)
-        return gathered.members()
+        found = gathered.members(rows)
+        assert found is not None, "without an order any rows do"
+        return found
 
 
 class _Gathered:
-    """Takes what is wanted out of structures, which need live no longer than that."""
+    """Takes what is wanted out of structures, which need live no longer than that.
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._getters = tuple((name, attrgetter(name)) for name in wanted.texts)
+    With an `order` the members of `in_place` are only measured: where they are follows from the lengths.
+    """
+
+    def __init__(self, wanted: Wanted, order: Sequence[str]) -> None:
         self._wanted = wanted
-        self._texts: dict[str, list[bytes]] = {name: [] for name in wanted.texts}
-        self._lengths = _empties(wanted.texts)
+        self._order = order
+        copied = [name for name in wanted.texts if not order or name not in wanted.in_place]
+        self._copied = {name: attrgetter(name) for name in copied}
+        self._measured = {name: attrgetter(name) for name in order if name not in copied}
+        self._lengths = _empties((*self._copied, *self._measured))
+        self._texts: dict[str, list[bytes]] = {name: [] for name in copied}
         self._numbers = _empties(wanted.numbers)
         self._raws: dict[str, list[Any]] = {name: [] for name in wanted.raws}
 
     def add(self, found: Sequence[Any]) -> None:
-        for name, get in self._getters:
+        for name, get in self._copied.items():
             texts = list(map(get, found))
             self._lengths[name].append(np.fromiter(map(len, texts), np.int64, len(texts)))
             self._texts[name].append(b"".join(texts))
+        for name, get in self._measured.items():
+            self._lengths[name].append(np.fromiter(map(len, map(get, found)), np.int64, len(found)))
         for name, number in self._wanted.numbers.items():
             self._numbers[name].append(np.fromiter(map(number, found), np.int64, len(found)))
         for name, raw in self._wanted.raws.items():
             self._raws[name] += map(raw, found)
 
-    def members(self) -> Members:
-        return Members(
-            {name: self._column(name) for name in self._texts},
-            {name: np.concatenate(each) for name, each in self._numbers.items()},
-            self._raws,
-        )
+    def members(self, lines: Column) -> Members | None:
+        """What was taken out of these lines, None where one of them is not as the order says."""
+        lengths = {name: np.concatenate(each) for name, each in self._lengths.items()}
+        starts = _starts(lines, [(name, lengths[name]) for name in self._order])
+        if starts is None:
+            return None
+        texts = {}
+        for name in self._wanted.texts:
+            if name in self._copied:
+                buffer = b"".join(self._texts[name])
+                column = Column(
+                    buffer=buffer, starts=np.cumsum(lengths[name]) - lengths[name], lengths=lengths[name]
+                )
+            elif name in starts:
+                column = Column(buffer=lines.buffer, starts=starts[name], lengths=lengths[name])
+            else:
+                column = null_column(len(lines))
+            column.lengths[column.lengths == len(ABSENT)] = NULL_LENGTH
+            texts[name] = with_nulls(column)
+        numbers = {name: np.concatenate(each) for name, each in self._numbers.items()}
+        return Members(texts, numbers, self._raws)
 
-    def _column(self, name: str) -> Column:
-        lengths = np.concatenate(self._lengths[name])
-        starts = np.cumsum(lengths) - lengths
-        return with_nulls(Column(buffer=b"".join(self._texts[name]), starts=starts, lengths=lengths))
+
+def _starts(lines: Column, order: Sequence[tuple[str, Numbers]]) -> dict[str, Numbers] | None:
+    """Where each member is in lines that have these alone, in this order and with nothing in between.
+
+    None where a line is anything else. The lengths are those of the parser, 0 of a member that is absent, and
+    of one that is there twice the last one's. A line that is as long as all its members, with their names as
+    they are and the signs between them, has each of them once, and no blank; then the first letters of the
+    names, which differ, say in which order.
+    """
+    places: dict[str, Numbers] = {}
+    if not order:
+        return places
+    octets = np.frombuffer(lines.buffer, np.uint8)
+    names = [b'"%b":' % name.encode() for name, _ in order]
+    whole = sum(
+        (lengths for _, lengths in order), start=np.full(len(lines), sum(map(len, names)) + len(names) + 1)
+    )
+    if not (np.array_equal(whole, lines.lengths) and all(bool((lengths > 0).all()) for _, lengths in order)):
+        return None
+    at = lines.starts + 1
+    for (name, lengths), written in zip(order, names, strict=True):
+        if not bool((octets[at + 1] == written[1]).all()):
+            return None
+        places[name] = at + len(written)
+        at = places[name] + lengths + 1
+    return places
 
 
 def _empties(names: Iterable[str]) -> dict[str, list[Numbers]]:
@@ -186,7 +257,7 @@ def read_headers(
 
     Equal texts, which are frequent, are read once.
     """
-    if texts.count(NULL) == len(texts):
+    if any(texts.count(none) == len(texts) for none in (NULL, ABSENT)):
         return None
     found: list[Headers] = [()] * len(texts)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))

@@ -168,3 +168,77 @@ def test_what_was_kept_is_given_for_the_very_rows_only() -> None:
     cut = Column(buffer=lines.buffer, starts=lines.starts, lengths=np.minimum(lines.lengths, 2))
     assert len(reader(cut).faults) == 600
     assert reader(lines).values.get(7) == b"107"
+
+
+_MEMBERS: Final = {
+    "key": (b"1", b'"k"', b'"long\\u00e4"', b"null", b'{"key":1,"value":2}'),
+    "value": (b"2", b'"v"', b'{"a":",\\"key\\":"}', b"null", b'[1,"value"]'),
+    "offset": (b"3", b"44444"),
+    "timestamp": (b'"2024-01-01T00:00:00Z"', b"null"),
+    "headers": (b"[]", b'[{"key":"h","value":"v"}]', b"null"),
+}
+
+
+@st.composite
+def _alike(draw: st.DrawFn) -> list[bytes]:
+    """Lines of the same members in the same order, and between them some that are written in other ways."""
+    names = draw(st.permutations(list(_MEMBERS)))[: draw(st.integers(1, 5))]
+    blank = st.sampled_from((b"",) * 9 + (b" ", b"          "))
+
+    def member(name: str) -> bytes:
+        written = draw(st.sampled_from((name,) * 9 + (f"\\u{ord(name[0]):04x}{name[1:]}",)))
+        value: bytes = draw(st.sampled_from(_MEMBERS[name]))
+        return b"".join([draw(blank), f'"{written}":'.encode(), draw(blank), value])
+
+    def line() -> bytes:
+        others = st.lists(st.sampled_from([*_MEMBERS]), max_size=6) | st.permutations(names)
+        found = draw(others) if draw(st.integers(0, 9)) == 0 else names
+        return b"".join([b"{", b",".join(map(member, found)), draw(blank), b"}"])
+
+    first = b"{" + b",".join(b'"%b":%b' % (name.encode(), _MEMBERS[name][0]) for name in names) + b"}"
+    return [first, *(line() for _ in range(draw(st.integers(1, 6))))]
+
+
+@given(texts=_alike())
+def test_members_left_where_they_are_are_those_that_the_parser_gives(texts: list[bytes]) -> None:
+    """Whatever else is between them: the records are those of the rows read by themselves."""
+    lines, reader = _lines(texts), EnvelopeRows(RestoreOptions())
+    _fit(lines, reader)
+    assert _shown(reader(lines)) == _shown(EnvelopeRows(RestoreOptions())(lines))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b'{"value":1,"key":22}',  # in another order
+        b'{"key":1,"key":2222}',  # one twice, the other one not at all
+        b'{"value":22        }',  # blanks in the place of the one that is absent
+        b'{"key":1,"value":2 }',
+        b'{"key":1, "value":2}',
+        b'{"offset":33       }',
+        b'{"key":1,"value":22,"key":3}',  # once more at the end
+        b'{"key":"","key":"xxvxxxxx","offset":3}',  # as long as with a value, and letters where they would be
+    ],
+)
+@pytest.mark.parametrize("first", [b'{"key":1,"value":22}', b'{"key":1,"value":22,"offset":3}'])
+def test_a_line_that_is_nearly_alike_is_read_as_it_is_written(first: bytes, other: bytes) -> None:
+    """Neither lengths alone nor first letters alone show where members are."""
+    lines, reader = _lines([first, other]), EnvelopeRows(RestoreOptions())
+    assert _fit(lines, reader)
+    assert _shown(reader(lines)) == _shown(EnvelopeRows(RestoreOptions())(lines))
+
+
+def test_values_of_lines_that_are_alike_are_not_copied() -> None:
+    """They are where they were in the block, and those of the next block too."""
+    reader = EnvelopeRows(RestoreOptions())
+    for begin in (100, 600):
+        lines = _lines(
+            [b'{"key":"k-%d","offset":%d,"value":{"n":%d}}' % (n, n, n) for n in range(begin, begin + 400)]
+        )
+        assert _fit(lines, reader)
+        found = reader(lines)
+        assert found.values.buffer is lines.buffer
+        assert found.keys is not None
+        assert found.keys.buffer is lines.buffer
+        assert found.values.get(399) == b'{"n":%d}' % (begin + 399)
+        assert found.keys.get(399) == b"k-%d" % (begin + 399)

@@ -17,7 +17,7 @@ from headrace.formats.record_columns import (
     ToJson,
 )
 from headrace.formats.row_members import (
-    NULL,
+    ABSENT,
     as_bytes,
     as_column,
     headers_column,
@@ -32,15 +32,17 @@ from headrace.vendors.archive_rows import ANYWHERE, OwnPlace, RowLines, Wanted, 
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    key: msgspec.Raw = NULL
-    value: msgspec.Raw = NULL
-    offset: msgspec.Raw = NULL
-    timestamp: msgspec.Raw = NULL
-    headers: msgspec.Raw = NULL
+    key: msgspec.Raw = ABSENT
+    value: msgspec.Raw = ABSENT
+    offset: msgspec.Raw = ABSENT
+    timestamp: msgspec.Raw = ABSENT
+    headers: msgspec.Raw = ABSENT
 
 
 _WANTED: Final = Wanted(
-    texts=("key", "value", "offset", "timestamp"), raws={"headers": attrgetter("headers")}
+    texts=("key", "value", "offset", "timestamp"),
+    in_place=frozenset({"key", "value"}),
+    raws={"headers": attrgetter("headers")},
 )
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
