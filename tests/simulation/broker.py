@@ -54,19 +54,26 @@ class Log:
     records: list[Record] = field(default_factory=list)
     begin: int = 0
     end: int = 0
+    open: list[Record] = field(default_factory=list)
+    """Records of transactions that were open when they came, of which the first may have ended."""
 
     def append(self, record: Record) -> None:
         """At the end."""
         record.offset = self.end
         self.end += 1
         self.records.append(record)
+        if record.transaction is not None and not record.is_marker:
+            self.open.append(record)
 
     def stable_end(self) -> int:
         """The last stable offset: the first record of an open transaction, or the end."""
-        for record in self.records:
-            if record.transaction is not None and record.transaction.is_open and not record.is_marker:
-                return record.offset
-        return self.end
+        open_ = self.open
+        if not open_:
+            return self.end
+        # Records of transactions that have ended since are looked over once.
+        while open_ and not (open_[0].transaction and open_[0].transaction.state == "open"):
+            del open_[0]
+        return open_[0].offset if open_ else self.end
 
     def from_offset(self, offset: int) -> Iterable[Record]:
         """Records from this offset on."""
@@ -139,6 +146,19 @@ class Group:
     offsets: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
 
 
+class Change(Signal):
+    """Given with each change of anything, and counted."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self.count = 0
+
+    def give(self) -> None:
+        """Wake all who wait."""
+        self.count += 1
+        super().give()
+
+
 class Broker:
     """The cluster. Its methods do not wait; they act at once, for whoever's turn it is."""
 
@@ -147,7 +167,7 @@ class Broker:
         self.cluster_id = "simulated-cluster"
         self.topics: dict[str, Topic] = {}
         self.deleted: list[Topic] = []
-        self.changed = Signal(kernel)
+        self.changed = Change(kernel)
         self.groups: dict[str, Group] = {}
         self._epochs: dict[str, int] = {}
         self._open: dict[str, Transaction] = {}
@@ -187,6 +207,7 @@ class Broker:
         log = self.topics[name].logs[partition]
         log.begin = max(log.begin, min(begin, log.stable_end()))
         log.records = [one for one in log.records if one.offset >= log.begin]
+        self.changed.give()
 
     def log(self, name: str, partition: int) -> Log:
         """UNKNOWN_TOPIC_OR_PART."""
@@ -243,6 +264,7 @@ class Broker:
         if running is None:
             running = Transaction(transactional_id, epoch, self.kernel.now, self.kernel.here())
             self._open[transactional_id] = running
+            self.kernel.begun.give()
         return running
 
     def begun(self) -> dict[int, Process | None]:
@@ -294,6 +316,8 @@ class Broker:
 
     def expire(self, seconds: float = 15.0) -> None:
         """Abort transactions that are open for too long, and fence their producers."""
+        if not self._open:
+            return
         late = [one for one in self._open.values() if self.kernel.now - one.began > seconds]
         for one in late:
             self._epochs[one.id] += 1

@@ -74,9 +74,9 @@ def _loading_nothing(run: Callable[..., _T], *arguments: object, **given: object
     Modules draw random numbers and read the clock when they are loaded, which only the first run has.
     """
     while True:
-        before = set(sys.modules)
+        before = len(sys.modules)
         found = run(*arguments, **given)
-        if before.issuperset(sys.modules):
+        if len(sys.modules) <= before:
             return found
 
 

@@ -11,6 +11,7 @@ from tests.simulation.scenario import Scenario
 
 _NUMBERS: Final = itertools.count(1)
 _AWAIT_SECONDS: Final = 6.0
+_MOMENT_SECONDS: Final = 0.001
 # Three tasks one after the other, each of which Spark begins late, and what there is to do besides.
 _END_SECONDS: Final = 1_800.0
 
@@ -204,7 +205,7 @@ class Course:
         if workers:
             worker = self.made.kernel.rng.choice(workers)
             self._stop_for([worker], seconds)
-            worker.is_lost = True
+            self.made.kernel.lose(worker)
 
     def _await(self, what: str) -> None:
         """Wait until this has begun, as far as it does soon."""
@@ -217,7 +218,9 @@ class Course:
         }[what]
         deadline = kernel.now + _AWAIT_SECONDS
         while not is_so() and kernel.now < deadline:
-            kernel.sleep(0.001)
+            kernel.begun.wait(deadline - kernel.now)
+        # A moment in which it goes on.
+        kernel.sleep(_MOMENT_SECONDS * kernel.rng.random())
 
     def _stop_for(self, processes: Sequence[Process], seconds: float) -> None:
         kernel = self.made.kernel

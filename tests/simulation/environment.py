@@ -41,6 +41,7 @@ from tests.simulation.sqs import AsyncS3, Queue, SimulatedSqs, opened
 
 _SLOTS: Final = 2
 _REUSE_SHARE: Final = 0.7
+_NOTICED_SECONDS: Final = 0.25
 FOLDER_PREFIX: Final = "headrace-simulation-"
 # Files of a run are many and small, and need no disk.
 _MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  # in a folder of its own
@@ -66,6 +67,7 @@ class SimulatedJobs:
         self._running[group] = worker
         answer: list[Any] = []
         done = threading.Event()
+        worker.ended.append(done.set)
 
         def task() -> None:
             try:
@@ -81,16 +83,18 @@ class SimulatedJobs:
             task()
 
         self._environment.begun_tasks += 1
+        kernel.begun.give()
         kernel.spawn(worker, late if late_seconds else task, f"task-{group}")
-        while not done.is_set():
-            if worker.is_dead:
-                raise JobFailed("the Python worker has died")
-            if worker.is_lost:
-                # Whoever cancels the job does not reach it.
-                self._running.pop(group, None)
-                raise JobFailed("the executor is lost")
-            done.wait(0.25)
+        done.wait()
+        if not answer:
+            # Spark notices soon.
+            kernel.sleep(_NOTICED_SECONDS * kernel.rng.random())
+        if not answer and worker.is_dead:
+            raise JobFailed("the Python worker has died")
         self._running.pop(group, None)
+        if not answer:
+            # Whoever cancels the job does not reach it.
+            raise JobFailed("the executor is lost")
         found = answer[0]
         if isinstance(found, Exception):
             self._environment.crashes.append((worker.name, found))

@@ -20,13 +20,25 @@ class SimulatedAdmin(Client):
     """`confluent_kafka.admin.AdminClient`."""
 
     def _answered(self, answer: Callable[[], Any]) -> "Future[Any]":
-        future: Future[Any] = Future()
+        return self._all_answered({None: answer})[None]
+
+    def _all_answered(self, answers: Mapping[Any, Callable[[], Any]]) -> "dict[Any, Future[Any]]":
+        """One request, with an answer for each."""
+        found: dict[Any, Future[Any]] = {one: Future() for one in answers}
+        failure: KafkaException | None = None
         try:
-            self._network.call("admin", 10.0)
-            future.set_result(answer())
+            if answers:
+                self._network.call("admin", 10.0)
         except KafkaException as error:
-            future.set_exception(error)
-        return future
+            failure = error
+        for one, answer in answers.items():
+            try:
+                if failure is not None:
+                    raise failure
+                found[one].set_result(answer())
+            except KafkaException as error:
+                found[one].set_exception(error)
+        return found
 
     def describe_cluster(self, **_: object) -> "Future[Any]":
         """See AdminClient."""
@@ -41,7 +53,7 @@ class SimulatedAdmin(Client):
                 raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)
             return SimpleNamespace(name=name, topic_id=topic.id, partitions=list(range(len(topic.logs))))
 
-        return {name: self._answered(partial(describe, name)) for name in topics.topic_names}
+        return self._all_answered({name: partial(describe, name) for name in topics.topic_names})
 
     def describe_configs(self, resources: Sequence[Any], **_: object) -> dict[Any, "Future[Any]"]:
         """See AdminClient."""
@@ -58,7 +70,7 @@ class SimulatedAdmin(Client):
             }
             return {name: SimpleNamespace(name=name, value=value) for name, value in values.items()}
 
-        return {one: self._answered(partial(describe, one.name)) for one in resources}
+        return self._all_answered({one: partial(describe, one.name) for one in resources})
 
     def create_topics(self, topics: Sequence[Any], **_: object) -> dict[str, "Future[Any]"]:
         """See AdminClient."""
@@ -66,7 +78,7 @@ class SimulatedAdmin(Client):
         def create(new: Any) -> None:
             self._broker.create(new.topic, max(new.num_partitions, 1), dict(new.config or {}))
 
-        return {one.topic: self._answered(partial(create, one)) for one in topics}
+        return self._all_answered({one.topic: partial(create, one) for one in topics})
 
     def list_offsets(self, wanted: Mapping[TopicPartition, Any], **_: object) -> dict[Any, "Future[Any]"]:
         """See AdminClient."""
@@ -76,7 +88,7 @@ class SimulatedAdmin(Client):
             # EarliestSpec is -2, LatestSpec -1.
             return SimpleNamespace(offset=log.begin if spec._value == _EARLIEST else log.end)
 
-        return {place: self._answered(partial(ask, place, spec)) for place, spec in wanted.items()}
+        return self._all_answered({place: partial(ask, place, spec) for place, spec in wanted.items()})
 
     def list_groups(self, group: str | None = None, **_: object) -> list[Any]:
         """See AdminClient."""

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicPartition
 
-from tests.simulation.broker import Member, is_visible
+from tests.simulation.broker import Log, Member, is_visible
 from tests.simulation.network import CALL_SECONDS, Client, Network, Place, SimulatedMessage
 
 _HEARD_SECONDS: Final = (0.001, 0.01, 0.1, 0.3)
+_CUTS: Final = (1, 2, 3, 5, 10, 10_000)
 _EOF: Final = KafkaError._PARTITION_EOF  # how the library names its local codes
 
 
@@ -31,6 +32,8 @@ class SimulatedConsumer(Client):
         self._instance: str | None = properties.get("group.instance.id")
         self._callbacks: dict[str, Callable[..., None]] = {}
         self._is_closed = False
+        self._looked_at = -1
+        """What has changed in the cluster when nothing was found."""
 
     # -- by assignment ---------------------------------------------------------------------------------------
 
@@ -45,6 +48,7 @@ class SimulatedConsumer(Client):
 
     def incremental_assign(self, places: Sequence[TopicPartition]) -> None:
         """See Consumer."""
+        self._looked_at = -1
         for place in places:
             where = (place.topic, place.partition)
             self._positions[where] = place.offset
@@ -68,6 +72,7 @@ class SimulatedConsumer(Client):
 
     def resume(self, places: Sequence[TopicPartition]) -> None:
         """See Consumer."""
+        self._looked_at = -1
         self._paused.difference_update((place.topic, place.partition) for place in places)
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[SimulatedMessage]:
@@ -92,28 +97,28 @@ class SimulatedConsumer(Client):
 
     def _fetched(self, most: int) -> list[SimulatedMessage]:
         """What is there of some partitions: as much as the seed says, ends after it."""
-        rng = self._kernel.rng
         self._broker.expire()
+        if self._looked_at == self._broker.changed.count:
+            # Nothing has changed since there was nothing.
+            return []
+        looked_at = self._broker.changed.count
+        rng = self._kernel.rng
         places = [one for one in self._positions if one not in self._paused and one not in self._stopped]
-        rng.shuffle(places)
+        if len(places) > 1:
+            rng.shuffle(places)
         found: list[SimulatedMessage] = []
         for place in places:
             if len(found) >= most or (found and rng.random() < 0.4):
                 break
-            self._fetch(place, min(most - len(found), rng.choice((1, 2, 3, 5, 10, 10_000))), found)
+            self._fetch(place, min(most - len(found), _CUTS[int(rng.random() * 6)]), found)
+        if not found:
+            self._looked_at = looked_at
         return found
 
     def _fetch(self, place: Place, most: int, found: list[SimulatedMessage]) -> None:
-        topic = self._broker.topics.get(place[0])
-        if topic is None or topic.id != self._lives[place] or place[1] >= len(topic.logs):
-            if self._lives[place] == "":
-                # Not there yet, which librdkafka does not report.
-                self._lives[place] = "" if topic is None else topic.id
-                return
-            self._stopped.add(place)
-            found.append(SimulatedMessage(place, None, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), -1001))
+        log = self._log(place, found)
+        if log is None:
             return
-        log = topic.logs[place[1]]
         if self._positions[place] == OFFSET_END:
             self._positions[place] = log.end
         if self._positions[place] == OFFSET_BEGINNING:
@@ -137,6 +142,19 @@ class SimulatedConsumer(Client):
             self._ends_told[place] = end
             found.append(SimulatedMessage(place, None, KafkaError(_EOF), end))
         self._positions[place] = position
+
+    def _log(self, place: Place, found: list[SimulatedMessage]) -> Log | None:
+        """What it reads; None, and an error found, for a topic that is not the one that it was assigned."""
+        topic, life = self._broker.topics.get(place[0]), self._lives[place]
+        if topic is None and life == "":
+            # Not there yet, which librdkafka does not report.
+            return None
+        if topic is not None and life in ("", topic.id) and place[1] < len(topic.logs):
+            self._lives[place] = topic.id
+            return topic.logs[place[1]]
+        self._stopped.add(place)
+        found.append(SimulatedMessage(place, None, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), -1001))
+        return None
 
     def committed(self, places: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         """See Consumer."""

@@ -6,16 +6,18 @@ function of its seed, an hour of waiting costs nothing, and a turn costs less th
 """
 
 import asyncio.events
-import heapq
 import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from greenlet import getcurrent, greenlet
 
 _READ_SECONDS: Final = 1e-6
+_get_loop: Final = asyncio.events._get_running_loop
+_set_loop: Final = asyncio.events._set_running_loop
 EPOCH_MS: Final = 1_700_000_000_000
 """Where the wall clock begins."""
 
@@ -28,7 +30,7 @@ class Stuck(Exception):
     """A run took more turns than any that makes progress."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Process:
     """A simulated process: what dies, stops and sees a clock together."""
 
@@ -44,9 +46,11 @@ class Process:
     """What belongs to it alone, by name."""
     files: list[Callable[[], None]] = field(default_factory=list)
     """Closes what it has open, as an operating system does behind a process that dies."""
+    ended: list[Callable[[], None]] = field(default_factory=list)
+    """Tells those who wait for it that it is dead or lost."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Actor:
     """One thread of a process."""
 
@@ -82,6 +86,8 @@ class Kernel:
         self._following: Actor | None = None
         self.failures: list[tuple[Actor, BaseException]] = []
         self.stuck: str | None = None
+        self.begun = Signal(self)
+        """Given with a transaction, a task and an object that are new: what stories wait for."""
 
     # -- processes and actors --------------------------------------------------------------------------------
 
@@ -107,9 +113,19 @@ class Kernel:
         process.is_stopped = False
         while process.files:
             process.files.pop()()
+        self._tell(process)
         for actor in self._actors:
             if actor.process is process and actor.is_parked:
                 self.unpark(actor)
+
+    def lose(self, process: Process) -> None:
+        """Have who started it take it for dead."""
+        process.is_lost = True
+        self._tell(process)
+
+    def _tell(self, process: Process) -> None:
+        while process.ended:
+            process.ended.pop()()
 
     def stop(self, process: Process) -> None:
         """SIGSTOP."""
@@ -145,8 +161,8 @@ class Kernel:
         actor.is_parked, actor.was_woken = True, False
         actor.token += 1
         if seconds is not None:
-            due = (self.now + max(seconds, 0.0), next(self._numbers), actor.token, actor)
-            heapq.heappush(self._timers, due)
+            due = self.now + seconds if seconds > 0 else self.now
+            heappush(self._timers, (due, next(self._numbers), actor.token, actor))
         self._give_on(actor)
         if actor.process.is_dead:
             raise Killed
@@ -171,7 +187,7 @@ class Kernel:
             return
         if actor.process.is_dead:
             raise Killed
-        if len(self._runnable) == 0:
+        if not self._runnable:
             return
         actor.token += 1
         self._runnable.append(actor)
@@ -227,11 +243,20 @@ class Kernel:
             return
         self.current = self._following = following
         # asyncio keeps its running loop by system thread, and these are one.
-        loop = asyncio.events._get_running_loop()
-        asyncio.events._set_running_loop(None)
+        loop = _get_loop()
+        if loop is not None:
+            _set_loop(None)
         (self._main if following is None else following.greenlet).switch()
-        asyncio.events._set_running_loop(loop)
+        # Who has run since has left none.
+        if loop is not None:
+            _set_loop(loop)
         self.current = actor
+
+    def _after(self, place: int) -> int:
+        """The place of the first that is not stopped, from this one on; -1 where all are."""
+        count = len(self._runnable)
+        others = ((place + step) % count for step in range(count))
+        return next((one for one in others if not self._runnable[one].process.is_stopped), -1)
 
     def _next(self) -> Actor | None:
         """Whose turn it is, the clock moved on where nobody can run now; None ends the run for now."""
@@ -239,25 +264,26 @@ class Kernel:
         if self.turns > self._most_turns:
             self.stuck = self.stuck or f"{self.turns} turns"
             return None
-        runnable = self._runnable
+        runnable, timers = self._runnable, self._timers
         while True:
             count = len(runnable)
             if count:
                 place = 0 if count == 1 else int(self.rng.random() * count)
-                for step in range(count):
-                    index = (place + step) % count
-                    if not runnable[index].process.is_stopped:
-                        return runnable.pop(index)
-            if not self._timers or self._timers[0][0] > self.end:
+                if not runnable[place].process.is_stopped:
+                    return runnable.pop(place)
+                place = self._after(place)
+                if place >= 0:
+                    return runnable.pop(place)
+            if not timers or timers[0][0] > self.end:
                 return None
-            at, _, token, actor = heapq.heappop(self._timers)
-            if not actor.is_parked or actor.token != token:
+            at, _, token, actor = heappop(timers)
+            if actor.token != token or not actor.is_parked:
                 continue
             self.now = max(self.now, at)
             actor.is_parked = False
             runnable.append(actor)
-            while self._timers and self._timers[0][0] <= self.now:
-                _, _, token, actor = heapq.heappop(self._timers)
+            while timers and timers[0][0] <= self.now:
+                _, _, token, actor = heappop(timers)
                 if actor.is_parked and actor.token == token:
                     actor.is_parked = False
                     runnable.append(actor)
@@ -270,7 +296,7 @@ class Signal:
         self._kernel = kernel
         self._waiting: list[Actor] = []
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float | None = None) -> bool:
         """Whether it was given in time."""
         actor = self._kernel.current
         assert actor is not None, "only threads of the simulation wait"
@@ -283,9 +309,10 @@ class Signal:
 
     def give(self) -> None:
         """Wake all who wait."""
-        waiting, self._waiting = self._waiting, []
-        for actor in waiting:
-            self._kernel.unpark(actor)
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for actor in waiting:
+                self._kernel.unpark(actor)
 
 
 def _nothing() -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -46,6 +47,8 @@ def process() -> Process | None:
 class SimulatedLock:
     """`threading.Lock`."""
 
+    __slots__ = ("_is_held", "_waiting")
+
     def __init__(self) -> None:
         self._is_held = False
         self._waiting: list[Actor] = []
@@ -58,7 +61,7 @@ class SimulatedLock:
             return True
         if not blocking or timeout == 0:
             return False
-        now = kernel()
+        now = _kernels[-1]
         actor = now.current
         assert actor is not None, "only threads of the simulation wait for a lock"
         self._waiting.append(actor)
@@ -81,29 +84,38 @@ class SimulatedLock:
         if not self._is_held:
             raise RuntimeError("release unlocked lock")
         self._is_held = False
-        self._give()
+        if self._waiting:
+            self._give()
 
     def _give(self) -> None:
-        if self._waiting:
-            now = kernel()
-            self._is_held = True
-            now.unpark(self._waiting.pop(int(now.rng.random() * len(self._waiting))))
+        now = kernel()
+        self._is_held = True
+        now.unpark(self._waiting.pop(int(now.rng.random() * len(self._waiting))))
 
     def locked(self) -> bool:
         """See `threading.Lock`."""
         return self._is_held
 
     def __enter__(self) -> bool:
-        return self.acquire()
+        if self._is_held:
+            return self.acquire()
+        self._is_held = True
+        return True
 
     def __exit__(self, *_: object) -> None:
-        self.release()
+        if not self._is_held:
+            raise RuntimeError("release unlocked lock")
+        self._is_held = False
+        if self._waiting:
+            self._give()
 
     _at_fork_reinit = __init__
 
 
 class SimulatedRLock:
     """`threading.RLock`."""
+
+    __slots__ = ("_count", "_lock", "_owner")
 
     def __init__(self) -> None:
         self._lock = SimulatedLock()
@@ -113,11 +125,14 @@ class SimulatedRLock:
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT002  # as threading's
         """See `threading.RLock`."""
         # Logging takes the locks of its handlers when the process ends, of those made in a run too.
-        actor = kernel().current if _kernels else None
+        actor = _kernels[-1].current if _kernels else None
         if self._count and self._owner is actor:
             self._count += 1
             return True
-        if not self._lock.acquire(blocking, timeout):
+        lock = self._lock
+        if not lock._is_held:
+            lock._is_held = True
+        elif not lock.acquire(blocking, timeout):
             return False
         self._owner, self._count = actor, 1
         return True
@@ -129,8 +144,7 @@ class SimulatedRLock:
             self._owner = None
             self._lock.release()
 
-    def __enter__(self) -> bool:
-        return self.acquire()
+    __enter__ = acquire
 
     def __exit__(self, *_: object) -> None:
         self.release()
@@ -146,6 +160,167 @@ class SimulatedRLock:
     def _acquire_restore(self, count: int) -> None:
         self._lock.acquire()
         self._owner, self._count = kernel().current, count
+
+
+class SimulatedCondition:
+    """`threading.Condition`."""
+
+    def __init__(self, lock: Any = None) -> None:
+        self._lock = SimulatedRLock() if lock is None else lock
+        self._waiting: list[Actor] = []
+        self.acquire = self._lock.acquire
+        self.release = self._lock.release
+        self._saves: Callable[[], Any] = getattr(self._lock, "_release_save", self._save)
+        self._restores: Callable[[Any], object] = getattr(self._lock, "_acquire_restore", self._restore)
+
+    def __enter__(self) -> Any:
+        return self._lock.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.__exit__(None, None, None)
+
+    def _save(self) -> None:
+        self._lock.release()
+
+    def _restore(self, _: None) -> None:
+        self._lock.acquire()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See `threading.Condition`."""
+        now = kernel()
+        actor = now.current
+        assert actor is not None, "only threads of the simulation wait"
+        self._waiting.append(actor)
+        saved = self._saves()
+        try:
+            # As threading's, it does not let go of its turn where no time is to pass.
+            was_woken = now.park(timeout) if timeout is None or timeout > 0 else False
+        finally:
+            is_left = actor in self._waiting
+            if is_left:
+                self._waiting.remove(actor)
+            self._restores(saved)
+        # It may have been notified after its time was over, and before its turn came.
+        return was_woken or not is_left
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        """See `threading.Condition`."""
+        ends = None if timeout is None else kernel().read_clock() + timeout
+        while not (result := predicate()):
+            left = None if ends is None else ends - kernel().read_clock()
+            if left is not None and left <= 0:
+                break
+            self.wait(left)
+        return result
+
+    def notify(self, n: int = 1) -> None:
+        """See `threading.Condition`."""
+        waiting = self._waiting
+        if waiting:
+            woken, self._waiting = waiting[:n], waiting[n:]
+            now = kernel()
+            for actor in woken:
+                now.unpark(actor)
+
+    def notify_all(self) -> None:
+        """See `threading.Condition`."""
+        if self._waiting:
+            self.notify(len(self._waiting))
+
+
+class SimulatedEvent:
+    """`threading.Event`."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: list[Actor] = []
+
+    def is_set(self) -> bool:
+        """See `threading.Event`."""
+        return self._is_set
+
+    def set(self) -> None:
+        """See `threading.Event`."""
+        self._is_set = True
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            now = kernel()
+            for actor in waiting:
+                now.unpark(actor)
+
+    def clear(self) -> None:
+        """See `threading.Event`."""
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See `threading.Event`."""
+        if self._is_set:
+            return True
+        if timeout is not None and timeout <= 0:
+            return False
+        now = kernel()
+        actor = now.current
+        assert actor is not None, "only threads of the simulation wait"
+        self._waiting.append(actor)
+        try:
+            now.park(timeout)
+        finally:
+            is_left = actor in self._waiting
+            if is_left:
+                self._waiting.remove(actor)
+        return not is_left
+
+
+class SimulatedQueue:
+    """`queue.SimpleQueue`."""
+
+    def __init__(self) -> None:
+        self._items: deque[Any] = deque()
+        self._waiting: list[Actor] = []
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:  # noqa: ARG002, FBT002  # as queue's
+        """See `queue.SimpleQueue`."""
+        self._items.append(item)
+        if self._waiting:
+            kernel().unpark(self._waiting.pop(0))
+
+    put_nowait = put
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: FBT002  # as queue's
+        """See `queue.SimpleQueue`."""
+        items = self._items
+        if not items and block and (timeout is None or timeout > 0):
+            now = kernel()
+            actor = now.current
+            assert actor is not None, "only threads of the simulation wait"
+            ends = None if timeout is None else now.now + timeout
+            while not items:
+                left = None if ends is None else ends - now.now
+                if left is not None and left <= 0:
+                    break
+                self._waiting.append(actor)
+                try:
+                    now.park(left)
+                finally:
+                    if actor in self._waiting:
+                        self._waiting.remove(actor)
+        if not items:
+            raise queue.Empty
+        return items.popleft()
+
+    def get_nowait(self) -> Any:
+        """See `queue.SimpleQueue`."""
+        if not self._items:
+            raise queue.Empty
+        return self._items.popleft()
+
+    def empty(self) -> bool:
+        """See `queue.SimpleQueue`."""
+        return not self._items
+
+    def qsize(self) -> int:
+        """See `queue.SimpleQueue`."""
+        return len(self._items)
 
 
 class SimulatedThread:
@@ -239,9 +414,8 @@ def _current_thread() -> Any:
 
 
 def _wall_ns() -> int:
-    now = kernel()
-    process = now.here()
-    skew = 0 if process is None else process.wall_skew_ms
+    now = _kernels[-1]
+    skew = 0 if now.current is None else now.current.process.wall_skew_ms
     return EPOCH_MS * 1_000_000 + int((now.now - 1000.0) * 1e9) + skew * 1_000_000
 
 
@@ -292,22 +466,23 @@ def _wait_for_child(child: "subprocess.Popen[Any]", timeout: float | None = None
     return _REAL_WAIT(child)
 
 
-_CLOCKS: Final[Mapping[str, Callable[..., Any]]] = {
-    "monotonic": lambda: kernel().read_clock(),
-    "perf_counter": lambda: kernel().now,
-    "monotonic_ns": lambda: int(kernel().now * 1e9),
-    "time": lambda: _wall_ns() / 1e9,
-    "time_ns": _wall_ns,
-    "sleep": lambda seconds: kernel().sleep(seconds),
-}
+def _clocks() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The clocks of a run while there is one, by their names; read very often, so that they call little."""
+    names = ("monotonic", "perf_counter", "monotonic_ns", "time", "time_ns", "sleep")
+    monotonic_, perf_counter, monotonic_ns, time_, time_ns, sleep_ = (getattr(time, name) for name in names)
+
+    def monotonic() -> float:
+        return _kernels[-1].read_clock() if _kernels else monotonic_()
+
+    yield "monotonic", monotonic
+    yield "perf_counter", lambda: _kernels[-1].now if _kernels else perf_counter()
+    yield "monotonic_ns", lambda: int(_kernels[-1].now * 1e9) if _kernels else monotonic_ns()
+    yield "time", lambda: _wall_ns() / 1e9 if _kernels else time_()
+    yield "time_ns", lambda: _wall_ns() if _kernels else time_ns()
+    yield "sleep", lambda seconds: _kernels[-1].sleep(seconds) if _kernels else sleep_(seconds)
+
+
 _PRODUCT: Final = ("headrace", "ingest", "archive", "layouts", "listeners", "spark")
-
-
-def _simulated_in_runs(real: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        return ours(*arguments) if _kernels else real(*arguments)
-
-    return call
 
 
 def _lead_clocks() -> None:
@@ -316,10 +491,9 @@ def _lead_clocks() -> None:
     Once and for all: a module that is loaded in the middle of a run keeps what it finds then.
     """
     ours: dict[Any, Callable[..., Any]] = {}
-    for name, simulated_clock in _CLOCKS.items():
-        real = getattr(time, name)
-        ours[real] = _simulated_in_runs(real, simulated_clock)
-        setattr(time, name, ours[real])
+    for name, simulated_clock in tuple(_clocks()):
+        ours[getattr(time, name)] = simulated_clock
+        setattr(time, name, simulated_clock)
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in _PRODUCT:
             for function in _functions(module):
@@ -354,12 +528,14 @@ def simulated(now: Kernel) -> Iterator[None]:
         (threading, "Lock", SimulatedLock),
         (threading, "RLock", SimulatedRLock),
         (threading, "_allocate_lock", SimulatedLock),
+        (threading, "Condition", SimulatedCondition),
+        (threading, "Event", SimulatedEvent),
         (threading, "_time", now.read_clock),
         (threading, "Thread", SimulatedThread),
         (threading, "Timer", _Timer),
         (threading, "current_thread", _current_thread),
         (queue, "time", now.read_clock),
-        (queue, "SimpleQueue", queue._PySimpleQueue),  # type: ignore[attr-defined]  # the other one waits in C
+        (queue, "SimpleQueue", SimulatedQueue),
         (concurrent.futures.thread, "_global_shutdown_lock", SimulatedLock()),
         (random, "_urandom", now.rng.randbytes),
         (os, "urandom", now.rng.randbytes),

@@ -110,6 +110,7 @@ class Bucket:
             self.versions[bucket, key, stored.version] = stored
         found[key] = stored
         self.on_put(bucket, key, stored)
+        self.kernel.begun.give()
 
     def note(self, what: str, bucket: str, key: str) -> None:
         """Remember what has happened."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 from tests.simulation.kernel import Kernel, Process, Signal
 
 _ports: Final = itertools.count(20_000)
+_NOTICED_SECONDS: Final = 0.5
 _listening: Final[dict[int, "SimulatedServer"]] = {}
 
 
@@ -25,8 +26,11 @@ class SimulatedSocket:
         self._owner = owner
         self._received = bytearray()
         self._is_closed = False
-        self._changed = Signal(_kernel())
+        self._kernel = _kernel()
+        self._changed = Signal(self._kernel)
         self.other: SimulatedSocket | None = None
+        # A process that dies closes its connections.
+        owner.files.append(self._end)
 
     def settimeout(self, seconds: float | None) -> None:
         """Waits end with the connection, or with its process."""
@@ -36,23 +40,26 @@ class SimulatedSocket:
 
     def sendall(self, data: bytes) -> None:
         """Hand bytes to the other end."""
-        _kernel().require_alive()
+        self._kernel.require_alive()
         other = self.other
         if self._is_closed or other is None or other._is_gone:
             raise BrokenPipeError(32, "Broken pipe")
         other._received += data
         other._changed.give()
-        _kernel().turn()
+        self._kernel.turn()
 
     def recv_into(self, buffer: memoryview) -> int:
         """Some of the bytes that have come; 0 once the other end is closed."""
         while not self._received:
             if self._is_closed:
                 raise OSError(9, "Bad file descriptor")
-            if self.other is None or self.other._is_gone:
+            other = self.other
+            if other is None or other._is_gone:
+                if other is not None and other._owner.is_dead:
+                    # Noticed soon.
+                    self._kernel.sleep(_NOTICED_SECONDS * self._kernel.rng.random())
                 return 0
-            # A process that dies closes its sockets: noticed soon.
-            self._changed.wait(0.5)
+            self._changed.wait()
         count = min(len(buffer), len(self._received))
         buffer[:count] = self._received[:count]
         del self._received[:count]
@@ -64,6 +71,9 @@ class SimulatedSocket:
 
     def close(self) -> None:
         """End it."""
+        self._end()
+
+    def _end(self) -> None:
         if not self._is_closed:
             self._is_closed = True
             self._changed.give()
@@ -97,7 +107,7 @@ class SimulatedServer:
         while not self.waiting:
             if self._is_closed:
                 raise OSError(9, "Bad file descriptor")
-            self.changed.wait(3600.0)
+            self.changed.wait()
         return self.waiting.pop(0), None
 
     def shutdown(self, _how: int) -> None:
