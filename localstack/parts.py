@@ -5,8 +5,6 @@ Run by path from anywhere: `python localstack/parts.py up`. The parts outlive th
 
 import argparse
 import fcntl
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +19,7 @@ if not __package__:
 from localstack import jars  # noqa: E402 - the line above has to come first
 from localstack.broker import Broker  # noqa: E402 - as above
 from localstack.daemon import Daemon  # noqa: E402 - as above
+from localstack.descendants import ended_by_signals, run_to_its_end  # noqa: E402 - as above
 from localstack.emulator import Emulator  # noqa: E402 - as above
 from localstack.ports import free_port  # noqa: E402 - as above
 from localstack.steps import PartError, full_disk, say  # noqa: E402 - as above
@@ -71,22 +70,27 @@ class Parts:
         return self.broker.daemon.pid is not None and self.emulator.daemon.pid is not None
 
     def run(self, command: Sequence[str]) -> int:
-        """The exit code of `command`, run while both parts are up; parts that ran before go on afterwards."""
-        found = {part.daemon.pid for part in (self.broker, self.emulator)}
-        # A plain SIGTERM would end this process between the command and the clean-up.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        try:
-            self.up(keep=False)
-            addresses = {
-                "HEADRACE_TEST_KAFKA": self.broker.bootstrap,
-                "HEADRACE_TEST_S3": self.emulator.endpoint,
-            }
-            argv = ["env", *(f"{name}={value}" for name, value in addresses.items()), *command]
-            return subprocess.run(argv, check=False).returncode
-        finally:
-            for part in (self.emulator, self.broker):
-                if part.daemon.pid not in found:
-                    part.stop()
+        """The exit code of `command`, run while both parts are up; parts that ran before go on afterwards.
+
+        Of what it starts nothing is left, also where a signal ends it, or this process.
+        """
+        both = (self.broker, self.emulator)
+        found = {part.daemon.pid for part in both}
+        with ended_by_signals():
+            try:
+                self.up(keep=False)
+                addresses = {
+                    "HEADRACE_TEST_KAFKA": self.broker.bootstrap,
+                    "HEADRACE_TEST_S3": self.emulator.endpoint,
+                }
+                argv = ["env", *(f"{name}={value}" for name, value in addresses.items()), *command]
+                return run_to_its_end(
+                    argv, spared=lambda: [pid for part in both if (pid := part.daemon.pid) is not None]
+                )
+            finally:
+                for part in reversed(both):
+                    if part.daemon.pid not in found:
+                        part.stop()
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:

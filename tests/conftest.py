@@ -90,6 +90,8 @@ def _localstack_problem() -> str | None:
 # Under nohup a hang-up is ignored, by children as well; tests send some.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# A run that is ended tears its fixtures down, as after Ctrl-C: brokers and services would go on without it.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 # Files whose tests share a process, or more: one xdist worker runs them all, so that there is one of each.
 _SHARING: Final = {

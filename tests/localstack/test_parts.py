@@ -19,7 +19,8 @@ from tests.support.until import until_sync
 _SCRIPT = Path(__file__).resolve().parents[2] / "localstack" / "parts.py"
 # Another loopback address reaches what listens for everybody, and nothing that listens at 127.0.0.1.
 _SHOW = """
-import os, socket
+import os, socket, subprocess
+print("left:", subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL).pid)
 for name in ("HEADRACE_TEST_KAFKA", "HEADRACE_TEST_S3"):
     with socket.socket() as one:
         is_closed = one.connect_ex(("127.0.0.2", int(os.environ[name].rpartition(":")[2])))
@@ -55,6 +56,9 @@ def test_run_gives_the_command_both_parts_and_stops_them(tmp_path: Path) -> None
     kafka, s3 = addresses.split()
     assert s3.startswith("http://127.0.0.1:")
     assert "everybody" not in done.stdout
+    (left,) = [line for line in done.stdout.splitlines() if line.startswith("left: ")]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(left.removeprefix("left: ")), 0)
     assert not any(is_listening(int(address.rpartition(":")[2])) for address in (kafka, s3))
     assert _parts(tmp_path, "status").returncode == 1
 
