@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import re
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final
 
 import pytest
@@ -113,8 +114,14 @@ def _order(number: int) -> dict[str, Any]:
     }
 
 
+@cache
+def _schema(text: str) -> ProtobufSchema:
+    """Read by protoc, a process of its own, once for all messages."""
+    return ProtobufSchema(text, {})
+
+
 def _message(row: dict[str, Any], text: str = PROTO, place: tuple[int, ...] = (1,)) -> bytes:
-    made: Any = message_factory.GetMessageClass(ProtobufSchema(text, {}).message(place))
+    made: Any = message_factory.GetMessageClass(_schema(text).message(place))
     return bytes(made(**row).SerializeToString())
 
 

@@ -1,6 +1,7 @@
 """Messages of Protobuf behind transforms: their oneofs, maps, enums and unset fields, in every format."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 import pytest
@@ -87,14 +88,19 @@ _CASES: Final[dict[str, tuple[list[dict[str, str]], Any, Any]]] = {
 }
 
 
+@cache
+def _order() -> Any:
+    """The class of a message. The schema is read by protoc, a process of its own."""
+    return message_factory.GetMessageClass(ProtobufSchema(_PROTO, {}).message((0,)))
+
+
 def _converted(steps: list[dict[str, str]], form: str, rows: list[Mapping[str, Any] | None]) -> Conversion:
     one = registry()
-    made: Any = message_factory.GetMessageClass(ProtobufSchema(_PROTO, {}).message((0,)))
     values = [
         None
         if row is None
         # One byte zero: the first message of the schema.
-        else framed_as(one, "PROTOBUF", _PROTO, b"\x00" + bytes(made(**row).SerializeToString()))
+        else framed_as(one, "PROTOBUF", _PROTO, b"\x00" + bytes(_order()(**row).SerializeToString()))
         for row in rows
     ]
     options = {
