@@ -53,8 +53,29 @@ _FIRST_START: Final = "ingest/service/test_first_start.py::"
 _QUERIES: Final = "spark/frames/test_frames_queries.py::"
 _READER: Final = "headrace/kafka/consumer/test_partition_reader.py::"
 
-# Units: more pages of a kind, sizes and codecs.
+# Units: more pages of a kind, sizes and codecs, larger worlds.
 _UNITS: Final = (
+    # The model stands by itself: nothing that the product does changes what is found in it.
+    Moved(
+        test="protocol/test_protocol_model.py::test_every_world_keeps_the_promise",
+        cases=(
+            "generations",
+            "kept producers",
+            "more slots",
+            "neighbours",
+            "reading on",
+            "restarted, unanswered",
+            "twice",
+        ),
+    ),
+    Moved(
+        test="protocol/test_protocol_model.py::test_what_another_protection_covers",
+        cases=("only_last_holder",),
+    ),
+    Moved(
+        test="protocol/test_sink_model.py::test_every_world_keeps_the_promise",
+        cases=("made again, open", "moved, lost", "options twice"),
+    ),
     Moved(
         test="spark/test_class_archive.py::test_a_session_takes_its_classes_from_the_archive",
         shown_by=(
