@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _TESTS: Final = Path(__file__).parent
 
 # Cores are shared with a broker, with LocalStack and with Spark: a slow example says nothing.
-hypothesis.settings.register_profile("default", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("default", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=400)
 hypothesis.settings.load_profile("default")
 

@@ -21,6 +21,7 @@ from headrace.model.positions import BytePosition, JoinedPosition, Position
 from headrace.model.rows import RowBatch
 from tests.headrace.formats.memory_source import MemorySource
 from tests.headrace.options.loading import load_with
+from tests.support.examples import examples
 
 _STEM: Final = "topics/t/partition=0/t+0+0000000000"
 _TOMBSTONES: Final = "topics/t/tombstone/t+0+0000000001"
@@ -227,7 +228,7 @@ def test_tombstones_are_keys_and_headers_from_their_first_row_on() -> None:
 _PLACES = st.lists(st.integers(0, 8), max_size=8).map(sorted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(one=_PLACES, two=_PLACES, bad=st.sets(st.integers(0, 8)))
 def test_tombstones_stand_where_they_were_placed(one: list[int], two: list[int], bad: set[int]) -> None:
     """Between whatever rows, good or bad; and from any position on nothing is lost or repeated."""

@@ -18,6 +18,7 @@ from headrace.options.choices import InputFormat, JsonFormat
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
 from tests.headrace.formats.parquet_files import annotated_variant, refooted, written
+from tests.support.examples import examples
 
 PARQUET = decode_options(InputFormat.PARQUET)
 EMPTY = b"\x01\x00\x00"
@@ -48,7 +49,7 @@ def _sorted(value: Any) -> Any:
 
 
 @given(documents)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_pyspark_encodes_comes_back(document: Any) -> None:
     """Every JSON document, digit for digit."""
     value, metadata = VariantUtils.parse_json(json.dumps(document))
@@ -167,7 +168,7 @@ def test_parts_that_are_shared_do_not_grow() -> None:
 
 
 @given(st.binary(max_size=40), st.binary(max_size=80))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_bytes_end_in_text_or_fault(metadata: bytes, value: bytes) -> None:
     """What is written is JSON."""
     try:

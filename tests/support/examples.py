@@ -18,3 +18,8 @@ def max_examples() -> int:
 def fewer_examples(number: int) -> int:
     """So many in `make test`, for a law that each of many kinds is tried with; all in `make test-all`."""
     return max_examples() if max_examples() > _FEW else min(number, max_examples())
+
+
+def examples(number: int) -> int:
+    """So many in `make test-all`, for a law of its own number; a third of them in `make test`."""
+    return number if max_examples() > _FEW else number // 3

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from headrace.formats.arrow_rows import as_column, json_rows, json_values
 from headrace.options.choices import JsonFormat
+from tests.support.examples import examples
 
 UUID = uuid.UUID("12345678-9abc-def0-1234-56789abcdef0")
 FAR = 2**63 - 1
@@ -217,7 +218,7 @@ def _read_back(parsed: Any, kind: Any) -> Any:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_json_gives_back_the_values(data: st.DataObject) -> None:
     """Whatever the nesting, parsing the text gives the values that went in, nulls at every level included."""
     kind = data.draw(kinds)

@@ -24,6 +24,7 @@ from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.measured import measure
 from tests.headrace.formats.memory_source import MemorySource, decode_all
 from tests.headrace.formats.packers import xz_with
+from tests.support.examples import examples
 
 AVRO = decode_options(InputFormat.AVRO)
 DEEP: dict[str, Any] = {
@@ -65,7 +66,7 @@ deep_values = st.fixed_dictionaries(
 
 
 @given(values=st.lists(deep_values, min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_columns_are_read_where_all_branches_exist(values: list[dict[str, Any]]) -> None:
     """The way to each index is right for whatever stands before it: columns serve all that is good."""
     node = parse_schema(json.dumps(DEEP))
@@ -77,7 +78,7 @@ def test_columns_are_read_where_all_branches_exist(values: list[dict[str, Any]])
 @given(
     values=st.lists(deep_values, min_size=1, max_size=3), place=st.integers(0, 500), index=st.integers(-3, 5)
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_byte_makes_another_branch(values: list[dict[str, Any]], place: int, index: int) -> None:
     """With any byte replaced by an index, both readers still give the same, or none gives the block."""
     content = bytearray(b"".join(datum(DEEP, value) for value in values))

@@ -17,6 +17,7 @@ from headrace.options.choices import InputFormat, JsonFormat
 from tests.headrace.formats.avro_files import container, datum
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.examples import examples
 
 
 def _logical(kind: Any, logical: str, **more: Any) -> dict[str, Any]:
@@ -240,7 +241,7 @@ def _value(shape: Any) -> st.SearchStrategy[Any]:
 
 
 @given(st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_both_readers_give_the_same_text_and_the_text_the_value(data: st.DataObject) -> None:
     """Columns and single data agree to the byte; parsing the JSON gives back what was written."""
     schema = _named(data.draw(schemas), [0])
@@ -277,7 +278,7 @@ def _unread(parsed: Any, shape: Any) -> Any:
 
 
 @given(st.lists(st.integers(-(2**127), 2**127 - 1), min_size=1, max_size=8), st.integers(0, 38))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_decimals_are_digit_for_digit(numbers: list[int], scale: int) -> None:
     """Every unscaled value of up to 16 bytes, with its trailing zeros."""
     schema = _logical("bytes", "decimal", precision=38, scale=scale)

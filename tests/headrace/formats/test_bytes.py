@@ -12,6 +12,7 @@ from headrace.model.positions import BlockPosition, BytePosition
 from headrace.options.choices import Compression, InputFormat
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.examples import examples
 
 FOUR = decode_options(InputFormat.BYTES, chunk_bytes=4)
 
@@ -22,7 +23,7 @@ FOUR = decode_options(InputFormat.BYTES, chunk_bytes=4)
     st.integers(1, 9),
     st.booleans(),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_chunks_have_one_size_and_resume_anywhere(data: bytes, size: int, chunk: int, packed: bool) -> None:
     """The chunks are those of the plain bytes, from any position on."""
     options = decode_options(InputFormat.BYTES, chunk_bytes=size)
@@ -40,7 +41,7 @@ def test_chunks_have_one_size_and_resume_anywhere(data: bytes, size: int, chunk:
     st.integers(1, 9),
     st.lists(st.integers(0, 40), max_size=4),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_split_gives_exactly_the_chunks(data: bytes, size: int, marks: list[int]) -> None:
     """A slice owns the chunks that begin in it."""
     options = decode_options(InputFormat.BYTES, chunk_bytes=size)

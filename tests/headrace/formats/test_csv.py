@@ -23,6 +23,7 @@ from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.endless import Endless
 from tests.headrace.formats.measured import measure
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.examples import examples
 
 CSV = decode_options(InputFormat.CSV)
 ARRAYS = decode_options(InputFormat.CSV, csv=CsvSettings(header=False))
@@ -212,7 +213,7 @@ fields = st.text(alphabet="ab\",;\n\té '", max_size=5)
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     ends=st.sampled_from(["\n", "\r\n"]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_python_writes_is_read(rows: list[list[str]], chunk: int, quoting: Any, ends: str) -> None:
     """Every field comes back as it was, whatever is in it."""
     out = io.StringIO()
@@ -227,7 +228,7 @@ pieces = st.sampled_from(['"', '""', ",", "\n", "\r\n", "a", "b c", '"x"', '"x,\
 
 
 @given(st.lists(pieces, max_size=30).map("".join), st.sampled_from([1, 5, 1 << 20]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_cut_of_a_stream_changes_nothing(text: str, chunk: int) -> None:
     """Whatever stands in it: the same rows, the same bad rows, each byte in one of them or blank."""
 
@@ -255,7 +256,7 @@ def test_named_columns_need_no_first_row() -> None:
     st.lists(st.sampled_from(["1,2", "3", "", '"x,y', "a,b,c"]), max_size=20),
     st.lists(st.integers(0, 60), max_size=4),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_split_gives_exactly_the_whole(lines: list[str], marks: list[int]) -> None:
     """Without quotes an object of lines can be cut at any byte; each split knows the header."""
     options = decode_options(InputFormat.CSV, csv=CsvSettings(quote=b""))

@@ -17,6 +17,7 @@ from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.endless import Endless
 from tests.headrace.formats.measured import measure
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.examples import examples
 
 JSON = decode_options(InputFormat.JSON)
 every_chunk = pytest.mark.parametrize("chunk", [1, 2, 7, 1 << 20])
@@ -142,7 +143,7 @@ values: Any = st.recursive(
     indent=st.sampled_from([None, 0, 2]),
     ascii_only=st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_python_writes_is_read(
     rows: list[Any], chunk: int, indent: int | None, *, ascii_only: bool
 ) -> None:
@@ -158,7 +159,7 @@ pieces = st.sampled_from(['"', "\\", "[", "]", "{", "}", ",", "1", " ", "\n", '"
 
 
 @given(st.lists(pieces, max_size=25).map("".join), st.sampled_from([1, 3]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_cut_of_a_stream_changes_nothing(text: str, chunk: int) -> None:
     """Whatever stands in it: the same rows, bad rows and end."""
 

@@ -12,6 +12,7 @@ from headrace.formats.lines import line_block
 from headrace.options.choices import InputFormat
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.examples import examples
 
 JSONL = decode_options(InputFormat.JSONL)
 
@@ -97,7 +98,7 @@ content = st.one_of(st.lists(pieces, max_size=40).map(b"".join), st.binary(max_s
 
 
 @given(content.filter(lambda data: sniff(data) is None and unsupported(data, "") is None))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_the_bulk_check_equals_the_check_of_each_line(data: bytes) -> None:
     """Where the buffer passes as a whole every line passes alone, and the rows are exactly the good lines."""
     if data:

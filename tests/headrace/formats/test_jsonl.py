@@ -14,6 +14,7 @@ from headrace.model.positions import BytePosition, RowPosition
 from headrace.options.choices import InputFormat
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.examples import examples
 
 JSONL = decode_options(InputFormat.JSONL)
 SMALL = decode_options(InputFormat.JSONL, record_max_bytes=16)
@@ -145,7 +146,7 @@ chunk_sizes = st.sampled_from([1, 2, 5, 64])
 
 
 @given(contents, chunk_sizes, st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_resuming_at_any_row_gives_exactly_the_rest(content: bytes, chunk: int, compressed: bool) -> None:
     """From each position that a batch could be committed at, what follows is what followed before."""
     stored = gzip.compress(content) if compressed else content
@@ -162,7 +163,7 @@ def test_resuming_at_any_row_gives_exactly_the_rest(content: bytes, chunk: int, 
 
 
 @given(contents, chunk_sizes, st.lists(st.integers(0, 300), max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_split_gives_exactly_the_whole(content: bytes, chunk: int, marks: list[int]) -> None:
     """Slices between any bytes give each row once, in order, and resume within a slice gives its rest."""
     whole = decode_all(MemorySource(content, chunk=chunk), SMALL)

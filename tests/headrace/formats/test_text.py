@@ -15,6 +15,7 @@ from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.endless import Endless
 from tests.headrace.formats.measured import measure
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.examples import examples
 
 TEXT = decode_options(InputFormat.TEXT)
 every_chunk = pytest.mark.parametrize("chunk", [1, 4, 1 << 20])
@@ -114,7 +115,7 @@ patterns = st.sampled_from([(None, None), ("BEGIN", None), (None, "END"), ("BEGI
 
 
 @given(lines, patterns, st.sampled_from([1, 5, 33]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_cut_of_a_stream_changes_nothing(
     found: list[str], by: tuple[str | None, str | None], chunk: int
 ) -> None:
@@ -130,7 +131,7 @@ def test_the_cut_of_a_stream_changes_nothing(
 
 
 @given(lines, st.lists(st.integers(0, 100), max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_split_gives_exactly_the_whole(found: list[str], marks: list[int]) -> None:
     """Lines can be cut at any byte."""
     content = "\n".join(found).encode()

@@ -13,6 +13,7 @@ from headrace.options import OPTIONS, Secret, Settings, SettingsError, describe
 from headrace.options.client_names import KNOWN, TOP_LEVEL
 from headrace.vendors.load import load
 from tests.headrace.options.loading import COMPLETE, no_file
+from tests.support.examples import examples
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required username=u password={};"
 
@@ -76,7 +77,7 @@ def outcome(text: str, kind: str = "json", **environment: str) -> Settings | Set
         return error
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.one_of(st.dictionaries(st.one_of(names, st.text()), st.one_of(scalars, odd), max_size=12), fitting),
     st.booleans(),
@@ -142,7 +143,7 @@ def as_given(name: str, secret: str) -> str:
     return secret
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.sets(st.sampled_from(SECRETS), min_size=1, max_size=6),
     st.sampled_from(["", " with a blank", '"', "\\", "=;", "é"]),

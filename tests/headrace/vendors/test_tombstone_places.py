@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.vendors.confluent.names import Place, TombstoneObject, ValueObject, places
+from tests.support.examples import examples
 
 
 def test_a_tag_proves_the_place() -> None:
@@ -55,7 +56,7 @@ def test_objects_that_overlap_prove_nothing() -> None:
 _LOGS = st.lists(st.sampled_from("vvvt."), min_size=1, max_size=14)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(log=_LOGS, sizes=st.lists(st.integers(1, 4), min_size=14, max_size=14), tagged=st.booleans())
 def test_a_place_is_never_wrong(log: list[str], sizes: list[int], tagged: bool) -> None:
     """Whatever a partition held and however the sink cut it, what is placed stands where it stood."""

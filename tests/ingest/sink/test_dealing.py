@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from headrace.model.sink_entries import TopicPartition
 from ingest.sink.dealing import Candidate, deal, slots_to_end
+from tests.support.examples import examples
 
 
 def candidates(*lags: int, last: int | None = None) -> list[Candidate]:
@@ -90,7 +91,7 @@ class TestSlotsToEnd:
         assert slots_to_end(0, held={1: 3}, ending=(), slots=2) == [1]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(
     lags=st.lists(st.integers(0, 100), max_size=12),
     slots=st.integers(1, 5),
@@ -103,7 +104,7 @@ def test_all_are_dealt_once_and_evenly(lags: list[int], slots: int, last: int | 
     assert max(len(share) for share in shares.values()) == -(-len(lags) // slots)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(held=st.lists(st.integers(1, 4), max_size=4), waiting=st.integers(0, 6), slots=st.integers(1, 4))
 def test_asking_comes_to_an_end_with_everything_dealt(held: list[int], waiting: int, slots: int) -> None:
     """After a few rounds nothing waits, and nobody is asked to end any more."""

@@ -24,6 +24,7 @@ from spark.sink.rotation import (
 )
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL, names_of, records_of, sink_of
+from tests.support.examples import examples
 from tests.support.sink_archives import written
 
 _OFF = {"rotate_bytes": "0", "rotate_age_ms": "0", "open_object_max_age_ms": "0"}
@@ -160,7 +161,7 @@ _CONFIG = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     groups=st.lists(st.sampled_from("abc"), min_size=1, max_size=30),
     full=st.integers(1, 7),

@@ -16,6 +16,7 @@ from ingest.source.planner import BatchLimits
 from tests.headrace.options.loading import load_with
 from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, page
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
+from tests.support.examples import examples
 
 _WAIT_MS: Final = 5000
 _KINDS: Final = ("", ".keys", ".headers")
@@ -396,7 +397,7 @@ _STEPS: Final = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps=_STEPS, order=st.permutations([key for start in (0, 3, 6) for key in _three(start)]))
 def test_whatever_happens_each_value_is_read_once_and_nothing_alone(
     steps: list[str], order: list[str]
