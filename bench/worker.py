@@ -7,12 +7,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 from bench.stage import NotReadyError, Stage, StageError, says_ready
 from localstack.ports import free_port
 
+_PATIENCE_SECONDS: Final = 300.0
 # What a worker's own file has for all of its connectors.
 _OF_THE_WORKER: Final = ("bootstrap.servers", "state.dir")
 
@@ -117,11 +119,18 @@ class Worker:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        try:
-            urllib.request.urlopen(request, timeout=100).close()  # noqa: S310 - our own server
-        except urllib.error.HTTPError as error:
-            with error:
-                raise StageError(f"{method} {path}: {error.code} {error.read().decode()}") from error
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                urllib.request.urlopen(request, timeout=100).close()  # noqa: S310 - our own server
+            except urllib.error.HTTPError as error:
+                with error:
+                    # Momentarily, as Connect's workers answer: on a busy machine a worker may lose its lead.
+                    if error.code != HTTPStatus.CONFLICT or time.monotonic() > deadline:
+                        raise StageError(f"{method} {path}: {error.code} {error.read().decode()}") from error
+                time.sleep(1)
+            else:
+                return
 
 
 def _text(value: object) -> str:

@@ -296,7 +296,7 @@ class _Places:
     """Pointers that are made once: ctypes makes objects of an integer at each call, a quarter of its time."""
 
     def __init__(self) -> None:
-        array = (_Pointer * _POINTERS)()
+        array: Any = (_Pointer * _POINTERS)()
         self._pointers = list(array)
         self._places = np.frombuffer(array, np.uint64)
 
