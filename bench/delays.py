@@ -22,8 +22,8 @@ from bench.stage import Stage, StageError
 # What comes in beside: objects of a MiB, one after the other, as fast as one client can put them.
 _LOAD_ROWS: Final = 5_000
 # The large object: 1 GiB, in parts of 10 MB.
-_PART_ROWS: Final = 50_000
-_PARTS: Final = 108
+LARGE_PART_ROWS: Final = 50_000
+LARGE_PARTS: Final = 108
 _PATIENCE_SECONDS: Final = 120.0
 
 
@@ -89,7 +89,7 @@ class Uploading:
         found: list[float] = []
         self._stage.s3.copy(source, self._bucket, f"{self._beside}/large-{self._larges}")
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while self._rows_beside() - before < _PARTS * _PART_ROWS:
+        while self._rows_beside() - before < LARGE_PARTS * LARGE_PART_ROWS:
             if time.monotonic() > deadline:
                 raise StageError(f"An object of 1 GiB was not read in {_PATIENCE_SECONDS:.0f} s.")
             found += self._uploads(1, 0.2).ms
@@ -136,7 +136,9 @@ class Uploading:
     def _bucket_of_large(self) -> str:
         name = f"{self._bucket}-large"
         self._stage.make_bucket(name)
-        put_in_parts(self._stage, name, "large", [(n * _PART_ROWS, _PART_ROWS) for n in range(_PARTS)])
+        put_in_parts(
+            self._stage, name, "large", [(n * LARGE_PART_ROWS, LARGE_PART_ROWS) for n in range(LARGE_PARTS)]
+        )
         return name
 
 
@@ -157,8 +159,11 @@ def put_in_parts(on_stage: Stage, bucket: str, key: str, parts: Sequence[tuple[i
 
 
 @contextmanager
-def uploading(on_stage: Stage) -> Iterator[Uploading]:
-    """A service that has had its first object: that one pays for connections, and services run longer."""
+def uploading(on_stage: Stage, *, endpoint: str | None = None) -> Iterator[Uploading]:
+    """A service that has had its first object: that one pays for connections, and services run longer.
+
+    It reads from `endpoint`, where that is not the stage's S3.
+    """
     name = f"headrace-delays-{uuid.uuid4().hex[:8]}"
     on_stage.make_bucket(name)
     queue = on_stage.make_queue(name)
@@ -172,6 +177,7 @@ def uploading(on_stage: Stage) -> Iterator[Uploading]:
     on_stage.make_topic(beside, 4)
     options = on_stage.configuration(
         aws__s3__bucket__name=name,
+        aws__s3__endpoint=endpoint or on_stage.endpoint,
         sqs__queue__url=queue,
         file__name__template="{{topic}}/",
         input__format="jsonl",
