@@ -4,14 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from headrace.model.errors import Unavailable
 from ingest.service.spark_startup import OwnSlots
+from spark.daemon import without_archives
 from spark.jvm import Jvm
-from spark.session import build_context
+from spark.session import build_context, stop_context
 from spark.spark_conf import conf_of, is_local, spark_conf
 from tests.ingest.checks.findings.configured import configured
 from tests.support.until import until_sync
@@ -199,6 +202,41 @@ def test_a_worker_loads_no_pandas() -> None:
     )
 
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
+def test_workers_import_what_is_installed_rather_than_sparks_archives() -> None:
+    """From an archive each process compiles all of PySpark again, before the first task of every start."""
+
+    def run(given: Iterable[object]) -> Iterator[list[str]]:
+        for _ in given:
+            pass
+        files = (str(getattr(module, "__file__", "")) for module in list(sys.modules.values()))
+        yield [file for file in files if ".zip/" in file]
+
+    context = build_context({"spark.master": "local[1]"}, name="archives")
+    try:
+        (found,) = context.parallelize(range(1), 1).mapPartitions(run).collect()
+    finally:
+        stop_context(context)
+
+    assert found == []
+
+
+def test_the_archives_of_another_spark_stay(tmp_path: Path) -> None:
+    """That of SPARK_HOME need not be the one that PySpark is installed with."""
+    home = Path(pyspark.__file__).parent
+    lib = home / "python/lib"
+    own = [str(lib / "pyspark.zip"), str(lib / "py4j-1-src.zip"), str(home / "jars/spark-core.jar")]
+    others = [str(tmp_path / "python/lib/pyspark.zip"), str(tmp_path / "mine.zip")]
+
+    assert without_archives([*own, *others, *sys.path]) == [*others, *sys.path]
+
+
+def test_without_an_installed_pyspark_sparks_archives_stay(tmp_path: Path) -> None:
+    """There is nothing else to import it from."""
+    path = [str(tmp_path / "python/lib/pyspark.zip"), str(tmp_path)]
+
+    assert without_archives(path) == path
 
 
 @pytest.mark.parametrize("sent", [b"", b"nonsense"], ids=["ended before it began", "ended while it ran"])
