@@ -19,12 +19,15 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from headrace.kafka.kafka_clients import Properties, new_transactional_producer
 from headrace.kafka.kafka_errors import is_unanswered, translate
+from headrace.kafka.librdkafka import await_broker
 from headrace.model.errors import Fenced, LeadershipLost, Unavailable
 from headrace.process.threads import start_thread
 
 # In parallel: aborting an open transaction takes the broker 0.6 s (24 at once: 1.0 s, 8 in a row: 6.3 s).
 _AT_ONCE: Final = 32
 _CALL_SECONDS: Final = 1.0
+# As long as librdkafka waits before it asks again for the coordinator, when it has no broker yet.
+_CONNECT_SECONDS: Final = 0.5
 
 
 def slot_id(name: str, slot: int) -> str:
@@ -108,6 +111,7 @@ def initialise(
     Translated errors: Fenced, AccessDenied, Unavailable; and what `require_wanted`, called between two
     repetitions, raises to end the wait.
     """
+    await_broker(producer, _CONNECT_SECONDS)
     while True:
         require_wanted()
         left = deadline - time.monotonic()

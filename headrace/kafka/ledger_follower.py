@@ -31,6 +31,8 @@ _CALL_SECONDS: Final = 10.0
 _WAIT_SECONDS: Final = 0.5
 # Large, because a restart with a million entries is bound by the number of SQLite transactions.
 _RECORDS_AT_ONCE: Final = 50_000
+# How long a fetch may find nothing while an end is waited for.
+_EAGER_MS: Final = 20
 # How often a quiet ledger is noted to have been read to its end (the cache's age counts from there).
 _NOTE_SECONDS: Final = 60.0
 
@@ -81,7 +83,11 @@ class Follower:
         self._error: BaseException | None = None
         self._stop = threading.Event()
         self._noted = 0.0
-        self._consumer = new_ledger_consumer(properties, group=group, isolation="read_committed")
+        self._new_consumer = functools.partial(
+            new_ledger_consumer, properties, group=group, isolation="read_committed"
+        )
+        self._is_patient = False
+        self._consumer = self._new_consumer(is_patient=False)
         self._waker = Waker(self._consumer)
         self._poll_seconds = self._waker.seconds(woken=_LONG_POLL_SECONDS, otherwise=_POLL_SECONDS)
         self._consumer.assign([TopicPartition(topic, 0, start)])
@@ -158,6 +164,9 @@ class Follower:
             while not self._stop.is_set():
                 if self._cache.is_damaged:
                     self._start_again()
+                if self._is_live and not self._is_patient:
+                    self._become_patient()
+                    continue
                 self._step()
         except BaseException as error:
             with self._changed:
@@ -170,6 +179,21 @@ class Follower:
         finally:
             self._waker.close()
             self._consumer.close()
+
+    def _become_patient(self) -> None:
+        """Read on with a consumer whose fetches wait: no end is waited for any more, only news."""
+        self._is_patient = True
+        try:
+            patient = self._new_consumer(is_patient=True)
+        except HeadraceError:
+            # Such as a token that is not to be had now: the old one reads the same.
+            return
+        patient.assign([TopicPartition(self._topic, 0, self._position)])
+        eager, waker = self._consumer, self._waker
+        # `close` sets its event before it wakes: one that wakes the old one is seen before the next wait.
+        self._consumer, self._waker = patient, Waker(patient)
+        waker.close()
+        eager.close()
 
     def _step(self) -> None:
         """Wait for something, then take all that is there."""
@@ -240,11 +264,16 @@ class Follower:
         self._consumer.assign([TopicPartition(self._topic, 0, low)])
 
 
-def new_ledger_consumer(properties: Properties, *, group: str, isolation: str) -> Consumer:
-    """A consumer that is assigned by hand, with explicit offsets, and errs rather than jump over a gap."""
+def new_ledger_consumer(properties: Properties, *, group: str, isolation: str, is_patient: bool) -> Consumer:
+    """A consumer that is assigned by hand, with explicit offsets, and errs rather than jump over a gap.
+
+    That the end was reached is known when a fetch has found nothing: half a second later where the broker is
+    patient, and a takeover waits for up to three ends.
+    """
     return new_consumer(
         properties,
-        {
+        ({} if is_patient else {"fetch.wait.max.ms": _EAGER_MS})
+        | {
             # Never joined, nothing is committed: the client only insists on having one that it may ask about.
             "group.id": group,
             "isolation.level": isolation,
@@ -253,8 +282,6 @@ def new_ledger_consumer(properties: Properties, *, group: str, isolation: str) -
             # After its queue was full librdkafka pauses fetching for this long: a second each would cost a
             # restart ten.
             "fetch.queue.backoff.ms": 10,
-            # Its default for `fetch.wait.max.ms` stays: that the end was reached is known when a fetch has
-            # found nothing, and who takes the lead waits for it.
             "queued.max.messages.kbytes": 32 * 1024,
         },
     )
@@ -275,7 +302,7 @@ def read_uncommitted(
     ReadHeldBack when nothing comes for `timeout` seconds. For what must be known before fencing: slots in
     use. `require_wanted` is called while nothing comes, and may raise to end it.
     """
-    consumer = new_ledger_consumer(properties, group=group, isolation="read_uncommitted")
+    consumer = new_ledger_consumer(properties, group=group, isolation="read_uncommitted", is_patient=False)
     try:
         consumer.assign([TopicPartition(topic, 0, start)])
         position, heard_at = start, time.monotonic()

@@ -46,6 +46,11 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "rd_kafka_produceva": (_POINTER, [_POINTER, _POINTER, ctypes.c_size_t]),
     "rd_kafka_error_code": (ctypes.c_int, [_POINTER]),
     "rd_kafka_error_destroy": (None, [_POINTER]),
+    "rd_kafka_metadata": (
+        ctypes.c_int,
+        [_POINTER, ctypes.c_int, _POINTER, ctypes.POINTER(_POINTER), ctypes.c_int],
+    ),
+    "rd_kafka_metadata_destroy": (None, [_POINTER]),
     "rd_kafka_conf": (_POINTER, [_POINTER]),
     "rd_kafka_conf_set_error_cb": (None, [_POINTER, _POINTER]),
     "rd_kafka_topic_name": (ctypes.c_char_p, [_POINTER]),
@@ -129,6 +134,24 @@ def handle_of(client: Producer | Consumer) -> int | None:
         "librdkafka_calls_disabled", reason="confluent-kafka keeps its handle elsewhere", effect=_EFFECT
     )
     return None
+
+
+def await_broker(client: Producer | Consumer, seconds: float) -> None:
+    """Return once the client is connected to a broker, or after so long; at once where it cannot be asked.
+
+    What needs the transaction coordinator before that, librdkafka begins again after half a second.
+    """
+    loaded, handle = library(), handle_of(client)
+    if loaded is None or handle is None:
+        return
+    # The first answer names the brokers, to which it then connects anew; the second comes from one of them.
+    for _ in range(2):
+        found = _POINTER()
+        # Of no topic: by name, a producer's request would make one where brokers do that.
+        error = loaded.rd_kafka_metadata(handle, 0, None, ctypes.byref(found), int(seconds * 1000))
+        if error:
+            return
+        loaded.rd_kafka_metadata_destroy(found)
 
 
 class Waker:

@@ -1,11 +1,13 @@
+import logging
 import time
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 
-from headrace.kafka.fencing import driver_id, fence, slot_id
+from headrace.kafka.fencing import driver_id, fence, initialise, slot_id
 from headrace.model.errors import Unavailable
 from tests.headrace.kafka.ingester import Ingester, object_id, refusal
+from tests.support.aws import unique
 from tests.support.kafka import read_committed
 
 pytestmark = pytest.mark.parts
@@ -54,6 +56,28 @@ def test_many_are_fenced_at_once(ingester: Ingester) -> None:
     began = time.monotonic()
     fence(ingester.clients.producer, [slot_id(ingester.name, n) for n in range(12)], timeout=30)
     assert time.monotonic() - began < 5
+
+
+def test_a_producer_is_initialised_by_a_broker_that_it_has_reached(
+    kafka_bootstrap: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before that librdkafka has none to ask for the coordinator, and asks again after half a second.
+
+    Each slot's start, each fencing and each lead has waited that long, in one of two.
+    """
+    logger = logging.getLogger(unique("eos"))
+    caplog.set_level(logging.DEBUG, logger.name)
+    for _ in range(6):
+        name = unique("first")
+        properties = {"bootstrap.servers": kafka_bootstrap, "transactional.id": name, "debug": "eos"}
+        producer = Producer(properties, logger=logger)
+        initialise(producer, name, deadline=time.monotonic() + 60)
+        producer.poll(0)
+        producer.close()
+
+    said = [record.getMessage() for record in caplog.records]
+    assert sum("Acquired PID" in line for line in said) == 6
+    assert not [line for line in said if "Unable to query for transaction coordinator" in line]
 
 
 def test_a_fence_is_bounded() -> None:

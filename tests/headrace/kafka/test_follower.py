@@ -1,5 +1,9 @@
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -23,11 +27,13 @@ ANY = LedgerIdentity(cluster_id="c", topic="t", topic_id="i")
 class Reading:
     """A follower with its cache, in memory."""
 
-    def __init__(self, ingester: Ingester, start: int = 0) -> None:
+    def __init__(
+        self, ingester: Ingester, properties: Mapping[str, Any] = MappingProxyType({}), *, start: int = 0
+    ) -> None:
         self.applied: list[Applied] = []
         self.cache = LedgerCache(CacheDirectory(path=None, is_shared=False), ANY)
         self.follower = Follower(
-            ingester.clients.consumer,
+            {**ingester.clients.consumer, **properties},
             self.cache,
             topic=ingester.topic,
             group=f"headrace-{ingester.name}",
@@ -60,6 +66,38 @@ def test_an_empty_ledger_is_at_its_end(ingester: Ingester, reading: Reading) -> 
     reading.follower.wait_for(true_end(ingester), 5)
     assert reading.follower.position == 0
     assert list(reading.cache.scan("bucket")) == []
+
+
+def test_the_end_is_known_before_a_patient_fetch_would_return(ingester: Ingester) -> None:
+    """A takeover waits for up to three ends, and a broker answers a fetch of nothing after half a second."""
+    seconds = []
+    for _ in range(5):
+        reading = Reading(ingester)
+        began = time.monotonic()
+        reading.follower.wait_for_visible_end(30)
+        seconds.append(time.monotonic() - began)
+        reading.close()
+
+    assert min(seconds) < 0.4
+
+
+def test_a_live_follower_leaves_the_broker_in_peace(ingester: Ingester) -> None:
+    """What waits for news has its fetches wait at the broker: two a second for each connector, not fifty."""
+    seen: dict[str, list[tuple[float, int]]] = {}
+
+    def note(text: str) -> None:
+        said = json.loads(text)
+        fetches = sum(broker["req"]["Fetch"] for broker in said["brokers"].values())
+        seen.setdefault(said["client_id"] + said["name"], []).append((said["ts"] / 1e6, fetches))
+
+    reading = Reading(ingester, {"statistics.interval.ms": 250, "stats_cb": note})
+    reading.follower.wait_for_visible_end(30)
+    reading.follower.go_live()
+    until_sync(lambda: len(seen) == 2 and len(list(seen.values())[1]) >= 8, seconds=60)
+    reading.close()
+
+    (began, first), *_, (ended, last) = list(seen.values())[1][2:]
+    assert (last - first) / (ended - began) < 10
 
 
 def test_the_end_lies_beyond_markers_and_aborted_records(ingester: Ingester, reading: Reading) -> None:
