@@ -211,7 +211,10 @@ def test_workers_import_what_is_installed_rather_than_sparks_archives() -> None:
         for _ in given:
             pass
         files = (str(getattr(module, "__file__", "")) for module in list(sys.modules.values()))
-        yield [file for file in files if ".zip/" in file]
+        looked_into = [place for place in sys.path_importer_cache if "/pyspark/" in place]
+        yield [file for file in files if ".zip/" in file] + [
+            place for place in looked_into if place.endswith((".zip", ".jar"))
+        ]
 
     context = build_context({"spark.master": "local[1]"}, name="archives")
     try:
