@@ -12,15 +12,15 @@ from collections import Counter
 from rich.console import Console
 from rich.table import Table
 
-from bench.demo_back import play_back
-from bench.demo_spark import play_spark
-from bench.flights import DAYS, ROWS, days
+from bench.demo_back import TOPIC, play_back
+from bench.demo_reading import Reading
+from bench.demo_spark import SparkQuery, spark_query
+from bench.flights import DAYS, ROWS, days, load
 from bench.progress import bars
 from bench.stage import Stage, StageError, stage
 from bench.worker import Worker
 from localstack.steps import PartError, full_disk, say, step
 
-TOPIC = "flights"
 BUCKET = "headrace-demo"
 PATIENCE_SECONDS = 120
 # A slot that has work holds its core: more than the machine has, so that no connector waits for another.
@@ -52,43 +52,41 @@ class Uploads:
             self.done.set()
 
 
-def follow(on_stage: Stage, uploads: Uploads, read: Counter[bytes], seen_at: dict[str, float]) -> float:
-    """Read the topic as a read-committed consumer, with a progress bar; the time of the last record."""
-    last = time.time()
+def follow(on_stage: Stage, uploads: Uploads, read: Reading) -> None:
+    """Read the topic as a read-committed consumer, with a progress bar."""
     deadline = time.time() + PATIENCE_SECONDS
 
     def is_over() -> bool:
         if uploads.error is not None:
             raise StageError(f"The upload failed: {uploads.error}")
-        total = sum(read.values())
-        return uploads.done.is_set() and (total >= ROWS or time.time() > deadline)
+        return uploads.done.is_set() and (read.count >= ROWS or time.time() > deadline)
 
     with bars({"objects uploaded": DAYS, "records arrived": ROWS}) as shown:
-        count = 0
         for message in on_stage.read(TOPIC, until=is_over):
-            last = time.time()
-            read[message.value()] += 1
-            seen_at[message.key().decode()] = last
-            count += 1
-            if count % 1000 == 0:
-                shown(len(uploads.finished_at), count)
-        shown(len(uploads.finished_at), count)
-    return last
+            read.add(message)
+            if read.count % 1000 == 0:
+                shown(len(uploads.finished_at), read.count)
+        shown(len(uploads.finished_at), read.count)
 
 
-def report(uploads: Uploads, read: Counter[bytes], seen_at: dict[str, float], seconds: float) -> bool:
+def report(uploads: Uploads, read: Reading, began: float) -> bool:
     """Print the account; True when nothing is missing and nothing came twice."""
-    missing = sum((uploads.rows - read).values())
-    duplicated = sum((read - uploads.rows).values())
-    latency = sorted(seen_at[key] - at for key, at in uploads.finished_at.items() if key in seen_at)
+    values, seconds = read.values(), read.last_at - began
+    missing = sum((uploads.rows - values).values())
+    duplicated = sum((values - uploads.rows).values())
+    latency = sorted(
+        read.seen_at[key.encode()] - at
+        for key, at in uploads.finished_at.items()
+        if key.encode() in read.seen_at
+    )
     table = Table(title="A year of flights", show_header=False)
     rows = {
         "uploaded": f"{sum(uploads.rows.values()):,} rows in {len(uploads.finished_at)} objects",
-        "read back (read_committed)": f"{sum(read.values()):,}",
+        "read back (read_committed)": f"{read.count:,}",
         "missing": f"{missing:,}",
         "duplicated": f"{duplicated:,}",
         "first upload to last record": f"{seconds:.1f} s",
-        "rate": f"{sum(read.values()) / seconds:,.0f} records/s, {uploads.bytes / seconds / 1e6:.1f} MB/s",
+        "rate": f"{read.count / seconds:,.0f} records/s, {uploads.bytes / seconds / 1e6:.1f} MB/s",
     }
     if latency:
         rows["upload to readable, whole object"] = (
@@ -97,28 +95,31 @@ def report(uploads: Uploads, read: Counter[bytes], seen_at: dict[str, float], se
     for name, value in rows.items():
         table.add_row(name, value)
     Console().print(table)
-    return missing == 0 and duplicated == 0 and sum(read.values()) == ROWS
+    return missing == 0 and duplicated == 0 and read.count == ROWS
 
 
-def play(on_stage: Stage, worker: Worker) -> bool:
-    """The flights by way of S3 into Kafka; True when every row arrived exactly once."""
-    with step("demo", "making the bucket"):
-        on_stage.make_bucket(BUCKET)
+def play(on_stage: Stage, worker: Worker, read: Reading, query: SparkQuery) -> bool:
+    """The flights by way of S3 into Kafka; True when every row arrived exactly once.
+
+    Spark comes up meanwhile, and its query begins when all is uploaded.
+    """
     options = source_options(on_stage)
     with step("demo", "headrace setup: queue, bucket notification, topic"):
         on_stage.service("flights", options).command("setup")
     with step("demo", "waiting for the worker and its Spark"):
         worker.await_ready(PATIENCE_SECONDS)
+    query.launch()
     with step("demo", "a connector from S3 to Kafka"):
         worker.put("flights", options | {"connector.class": "HeadraceSource"})
         worker.until(lambda: worker.is_ready("flights"), "a ready connector", PATIENCE_SECONDS)
-    uploads, read, seen_at = Uploads(), Counter[bytes](), dict[str, float]()
+    uploads = Uploads()
     began = time.time()
     uploader = threading.Thread(target=uploads.run, args=[on_stage], name="upload", daemon=True)
     uploader.start()
-    last = follow(on_stage, uploads, read, seen_at)
+    follow(on_stage, uploads, read)
     uploader.join()
-    return report(uploads, read, seen_at, last - began)
+    query.begin()
+    return report(uploads, read, began)
 
 
 def source_options(on_stage: Stage) -> dict[str, object]:
@@ -136,27 +137,40 @@ def source_options(on_stage: Stage) -> dict[str, object]:
     )
 
 
+def stop(worker: Worker) -> None:
+    """End it; StageError when that is no clean end."""
+    with step("demo", "stopping the worker"):
+        code = worker.stop()
+    if code != 0:
+        raise StageError(f"headrace worker ended with {code}:\n{worker.tail()}")
+
+
 def play_all(on_stage: Stage) -> None:
     """The whole demo on a stage, in one worker; StageError unless every row arrived once, both ways."""
     worker = Worker(on_stage, "demo", spark__master=f"local[{CORES}]")
     say("demo", "starting headrace worker, which comes up beside what follows")
     worker.launch()
     try:
-        is_exact = play(on_stage, worker)
-        # A row that is lost on the way in would be lost on the way out, too.
-        is_exact = is_exact and play_back(on_stage, worker, bucket=BUCKET, topic=TOPIC)
+        with step("demo", "making the bucket"):
+            on_stage.make_bucket(BUCKET)
+        read = Reading()
+        with spark_query(on_stage, bucket=BUCKET) as query:
+            is_exact = play(on_stage, worker, read, query)
+            # A row that is lost on the way in would be lost on the way out, too.
+            is_exact = is_exact and play_back(on_stage, worker, read, bucket=BUCKET)
+            stop(worker)
+            is_exact = is_exact and query.show()
     finally:
-        with step("demo", "stopping the worker"):
-            code = worker.stop()
-    if code != 0:
-        raise StageError(f"headrace worker ended with {code}:\n{worker.tail()}")
-    if not (is_exact and play_spark(on_stage, bucket=BUCKET)):
+        worker.stop()
+    if not is_exact:
         raise StageError("Rows are missing or duplicated.")
 
 
 def main() -> int:
     """0 when every row arrived exactly once."""
     began = time.monotonic()
+    # It has what is to be uploaded by the time that it is.
+    threading.Thread(target=load, daemon=True).start()
     try:
         with stage("demo", lasting=False) as on_stage:
             play_all(on_stage)

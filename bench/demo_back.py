@@ -5,57 +5,57 @@ import time
 from collections import Counter
 from typing import Any
 
-import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from bench.demo_reading import Reading
 from bench.flights import ROWS
 from bench.progress import bars
 from bench.stage import Stage
 from bench.worker import Worker
 from localstack.steps import step
 
+TOPIC = "flights"
 _RESTORED = "flights-restored"
 _SECONDS = 180
 
 
-def play_back(on_stage: Stage, worker: Worker, *, bucket: str, topic: str) -> bool:
+def play_back(on_stage: Stage, worker: Worker, original: Reading, *, bucket: str) -> bool:
     """Archive the topic twice, count one archive and restore the other; True when both are exact."""
     began = time.monotonic()
     sinks: dict[str, dict[str, Any]] = {"by-day": _parquet(), "backup": {"aws__s3__prefix": "backup/"}}
     with step("demo", "two connectors back to S3: the topic as Parquet by day, and as a backup"):
         for name, own in sinks.items():
             shared: dict[str, Any] = {
-                "topics": topic,
+                "topics": TOPIC,
                 "aws__s3__bucket__name": bucket,
                 "tasks__max": 2,
                 "rotate__age__ms": 3000,
             }
             worker.put(name, on_stage.configuration(**shared, **own) | {"connector.class": "HeadraceSink"})
-        _await_archives(on_stage, worker, list(sinks), topic)
+        _await_archives(on_stage, worker, list(sinks))
     archived = time.monotonic() - began
     with step("demo", "counting the rows in Parquet"):
         by_day, objects = _rows_by_day(on_stage, bucket)
-    with step("demo", "a connector that restores the backup into another topic"):
+    with step("demo", "a connector that restores the backup into another topic, read and compared"):
         worker.put(
             "restore", on_stage.configuration(**_restore(bucket)) | {"connector.class": "HeadraceSource"}
         )
-        _await_restore(worker)
-    with step("demo", "comparing both topics"):
-        original, restored = _records(on_stage, topic), _records(on_stage, _RESTORED)
-    is_exact = sum(by_day.values()) == ROWS and original == restored
+        restored = _read_restored(on_stage, worker)
+        is_same = original.records == restored.records
+    is_exact = sum(by_day.values()) == ROWS and is_same
     table = Table(title="And back", show_header=False)
     table.add_row("rows in Parquet", f"{sum(by_day.values()):,} of {len(by_day)} days in {objects:,} objects")
     table.add_row("topic to Parquet and to a backup", f"{archived:.1f} s")
-    same = "equal, keys, values, times and order" if original == restored else "DIFFERENT"
-    table.add_row("backup restored", f"{sum(map(len, restored.values())):,} records, {same}")
+    same = "equal, keys, values, times and order" if is_same else "DIFFERENT"
+    table.add_row("backup restored", f"{restored.count:,} records, {same}")
     Console().print(table)
     return is_exact
 
 
-def _await_archives(on_stage: Stage, worker: Worker, names: list[str], topic: str) -> None:
+def _await_archives(on_stage: Stage, worker: Worker, names: list[str]) -> None:
     """Return when every sink has committed all of the topic: it is in objects that can be seen."""
-    ends = on_stage.ends(topic)
+    ends = on_stage.ends(TOPIC)
     with bars(dict.fromkeys(names, sum(ends.values()))) as shown:
 
         def are_archived() -> bool:
@@ -72,16 +72,19 @@ def _archived(status: Any) -> int:
     return sum(one["offset"] or 0 for one in partitions)
 
 
-def _await_restore(worker: Worker) -> None:
+def _read_restored(on_stage: Stage, worker: Worker) -> Reading:
+    """What a read-committed consumer gets while the backup comes back."""
+    worker.until(lambda: worker.is_ready("restore"), "a ready connector", _SECONDS)
+    read, deadline = Reading(), time.monotonic() + _SECONDS
     with bars({"records restored": ROWS}) as shown:
-
-        def is_restored() -> bool:
-            status = worker.status("restore")
-            count = 0 if status is None else int(status.get("records_total", 0))
-            shown(count)
-            return count >= ROWS
-
-        worker.until(is_restored, "restore of all records", _SECONDS)
+        for message in on_stage.read(
+            _RESTORED, until=lambda: read.count >= ROWS or time.monotonic() > deadline
+        ):
+            read.add(message)
+            if read.count % 1000 == 0:
+                shown(read.count)
+        shown(read.count)
+    return read
 
 
 def _parquet() -> dict[str, object]:
@@ -112,6 +115,8 @@ def _restore(bucket: str) -> dict[str, object]:
 
 def _rows_by_day(on_stage: Stage, bucket: str) -> tuple[Counter[str], int]:
     """Rows of each day's folder, by reading its objects, and how many objects there are."""
+    import pyarrow.parquet as pq
+
     found: Counter[str] = Counter()
     objects = 0
     for page in on_stage.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="by-day/"):
@@ -120,12 +125,3 @@ def _rows_by_day(on_stage: Stage, bucket: str) -> tuple[Counter[str], int]:
             found[known["Key"].rpartition("/")[0]] += pq.ParquetFile(io.BytesIO(body)).metadata.num_rows
             objects += 1
     return found, objects
-
-
-def _records(on_stage: Stage, topic: str) -> dict[int, list[tuple[Any, ...]]]:
-    """Everything that a record is, in order, by partition."""
-    found: dict[int, list[tuple[Any, ...]]] = {}
-    for message in on_stage.read(topic, until=lambda: True):
-        record = message.key(), message.value(), message.headers(), message.timestamp()[1]
-        found.setdefault(message.partition(), []).append(record)
-    return found
