@@ -136,18 +136,22 @@ class PartitionState:
     @property
     def condition(self) -> PartitionCondition:
         """What it is at."""
-        for applies, condition in (
-            (self.is_lost, PartitionCondition.RECOVERING),
-            (self.stopped is not None, PartitionCondition.STOPPED),
-            (self.batch is not None, PartitionCondition.GRANTED),
-            (bool(self.pending), PartitionCondition.COMPLETING),
-            (self.found is None, PartitionCondition.MISSING),
-            (self.refused is not None, PartitionCondition.REFUSED),
-            (self.is_grantable, PartitionCondition.WAITING),
-        ):
-            if applies:
-                return condition
-        return PartitionCondition.STARTING
+        if self.is_lost:
+            return PartitionCondition.RECOVERING
+        if self.stopped is not None:
+            return PartitionCondition.STOPPED
+        return self._condition_at_rest if self.batch is None else PartitionCondition.GRANTED
+
+    @property
+    def _condition_at_rest(self) -> PartitionCondition:
+        """The same of one that no slot has, and that nothing stops."""
+        if any(one.state is ObjectState.PENDING for one in self.objects.values()):
+            return PartitionCondition.COMPLETING
+        if self.found is None:
+            return PartitionCondition.MISSING
+        if self.refused is not None:
+            return PartitionCondition.REFUSED
+        return PartitionCondition.WAITING if self.is_grantable else PartitionCondition.STARTING
 
     @property
     def options_above(self) -> frozenset[str]:

@@ -192,6 +192,14 @@ class PartitionOffsets:
             ),
         )
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `commit` may say anything new: asked ten times a second where no records come."""
+        if self._sealed or self._new_dead_letters:
+            return True
+        first_open = (one.first_offset for one in self._open.values())
+        return min(first_open, default=self.position) != self._committed
+
     def is_news(self, commit: PartitionCommit) -> bool:
         """True for a commit that says something new: objects, dead letters, or only another offset.
 

@@ -230,6 +230,8 @@ class PartitionWork:
             # Objects may hold records that no position is behind.
             return None
         self.objects.closed.note_sealed(now_ms)
+        if not self._offsets.has_news:
+            return None
         commit = self._offsets.commit()
         if not self._offsets.is_news(commit):
             return None

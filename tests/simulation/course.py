@@ -14,6 +14,9 @@ _AWAIT_SECONDS: Final = 6.0
 _MOMENT_SECONDS: Final = 0.001
 # Three tasks one after the other, each of which Spark begins late, and what there is to do besides.
 _END_SECONDS: Final = 1_800.0
+_LOOK_SECONDS: Final = 0.5
+_REST_SECONDS: Final = 3.0
+"""So long, at most, the last instance but one works on when all is well again."""
 
 
 @dataclass
@@ -249,12 +252,12 @@ class Course:
         for process in self._stopped:
             kernel.go_on(process)
         if not self.calm:
-            kernel.sleep(4.0)
+            kernel.sleep(_REST_SECONDS * kernel.rng.random())
         for one in self.alive:
             one.stop.ask("the end")
         deadline = kernel.now + 120.0
         while self.alive and kernel.now < deadline:
-            kernel.sleep(1.0)
+            kernel.sleep(_LOOK_SECONDS)
         for one in self.alive:
             self.ended.failures.append("an instance did not stop within two minutes")
             one.kill()
@@ -267,7 +270,7 @@ class Course:
         deadline = kernel.now + _END_SECONDS
         moved, ends = kernel.now, 0
         while not last.is_over and kernel.now < deadline:
-            kernel.sleep(1.0)
+            kernel.sleep(_LOOK_SECONDS)
             if last.connector is not None:
                 ended.problems = tuple(last.connector.snapshot_holder.snapshot.problems.values())
             found = sum(log.end for topic in self.made.broker.topics.values() for log in topic.logs)

@@ -153,11 +153,28 @@ class TestCommit:
     def test_an_offset_that_has_moved_is_news(self) -> None:
         """Of records that were passed over, or left out, a commit says no more than that."""
         one = offsets_of(2, done=(("a", 3),), highest=3)
+        assert not one.has_news
         assert not one.is_news(one.commit())
         one.advance(4)
+        assert one.has_news
         assert one.is_news(one.commit())
         one.committed(one.commit())
+        assert not one.has_news
         assert not one.is_news(one.commit())
+
+    def test_an_open_object_is_no_news_until_it_is_sealed_or_a_dead_letter_comes(self) -> None:
+        """A commit is put together only then: a slot asks ten times a second for each of its partitions."""
+        one = offsets_of()
+        one.open("A", "a", 0)
+        one.advance(2)
+        assert not one.has_news
+        one.add_dead_letter(2)
+        assert one.has_news
+        one.advance(3)
+        one.committed(one.commit())
+        assert not one.has_news
+        one.seal("A", 1)
+        assert one.has_news
 
     def test_entries_are_the_groups_above_the_offset(self) -> None:
         """Those that a slot needs that takes over; the oldest open object keeps them there."""
