@@ -1,4 +1,7 @@
-"""Workers on real parts: connectors of both kinds by REST, side by side, taken over after kill -9."""
+"""Workers on real parts: connectors of both kinds by REST, side by side, taken over after kill -9.
+
+Their password files change meanwhile: a group of its own for that would be two more starts of Spark.
+"""
 
 import json
 import urllib.request
@@ -21,6 +24,7 @@ def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
 ) -> None:
     """Objects to Kafka to objects: none lost, none twice, though the worker that leads is killed."""
     first, second = workers
+    accounts = [_with_accounts(worker) for worker in workers]
     source, sink, broken = aws.unique("source"), aws.unique("sink"), aws.unique("broken")
     way = BothWays(tmp_path)
     first.start()
@@ -49,6 +53,8 @@ def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
     way.upload("b")
     way.await_archived(60)
 
+    _outlive_a_missing_file_and_a_changed_password(workers, accounts)
+
     first.kill()
     way.upload("c")
     until_sync(lambda: set(_running_on(second)) == {source, sink, broken}, seconds=60, what="a takeover")
@@ -71,3 +77,53 @@ def _running_on(worker: WorkerProcess) -> list[str]:
     """The connectors that a worker runs, as it shows them itself."""
     with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}/status", timeout=10) as answer:
         return list(json.loads(answer.read())["connectors"])
+
+
+def _with_accounts(worker: WorkerProcess) -> Path:
+    """Give a worker a file of accounts, and have it asked as the one in it."""
+    file = worker.folder / f"accounts-{worker.port}"
+    file.touch(mode=0o600)
+    file.write_text("ann:one\n")
+    worker.options = {"rest.auth.file": str(file)}
+    worker.user = "ann:one"
+    return file
+
+
+def _members(worker: WorkerProcess) -> set[str]:
+    """The addresses of the group's workers, as this one shows them."""
+    return {one["url"] for one in worker.status()["workers"].values()}
+
+
+def _outlive_a_missing_file_and_a_changed_password(workers: list[WorkerProcess], files: list[Path]) -> None:
+    """Nobody ends, nobody drops out, and a request is passed on by one that has the new file already."""
+    leader, follower = workers
+    group = {f"http://127.0.0.1:{worker.port}" for worker in workers}
+    until_sync(lambda: _members(leader) == group, seconds=30, what="a group of two")
+
+    away = files[1].rename(files[1].with_name("away"))
+    follower.await_log("auth_file_not_read")
+    assert follower.ask("GET", "/connectors")[0] == 200
+    away.rename(files[1])
+
+    files[1].write_text("ann:another\n")
+    follower.await_log("auth_file_read")
+    follower.user = "ann:another"
+    # Passed on to the worker that leads, which has the former file.
+    assert follower.ask("DELETE", "/connectors/none")[0] == 404
+
+    files[0].write_text("ann:a third\n")
+    leader.await_log("auth_file_read")
+    assert [leader.ask("GET", "/")[0], follower.ask("DELETE", "/connectors/none")[0]] == [401, 401]
+    assert follower.status()["problems"] == []
+    files[0].write_text("ann:a fourth\n")
+    until_sync(
+        lambda: follower.status()["problems"] != [], seconds=30, what="a worker that says it is refused"
+    )
+    assert "rest.auth.file has to be the same" in follower.status()["problems"][0]
+
+    files[1].write_text("ann:a fourth\n")
+    until_sync(lambda: follower.status()["problems"] == [], seconds=30, what="a follower without a problem")
+    until_sync(lambda: _members(leader) == group, seconds=30, what="a group of two again")
+    assert [worker.process.poll() for worker in workers if worker.process is not None] == [None, None]
+    for worker in workers:
+        worker.user = "ann:a fourth"
