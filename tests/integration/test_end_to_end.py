@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.stage import Service
 from tests.support import aws, kafka
+from tests.support.hosted import Hosted
 from tests.support.service import Route, new_route, queue_depth, rows
 from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.parts
 
@@ -23,16 +24,16 @@ def route(tmp_path_factory: pytest.TempPathFactory) -> Route:
 
 
 @pytest.fixture(scope="module")
-def service(route: Route) -> Iterator[Service]:
-    """The service on that route, for all tests of this module."""
-    made = route.service(aws.unique("route"))
+def service(route: Route, shared_worker: WorkerProcess) -> Iterator[Hosted]:
+    """The connector on that route, for all tests of this module."""
+    made = Hosted(worker=shared_worker, name=aws.unique("route"), options=route.options())
     made.start()
     yield made
-    assert made.stop() == 0
+    made.stop()
 
 
 @pytest.fixture
-def exact(route: Route, service: Service) -> Iterator[None]:  # noqa: ARG001 - it has to run
+def exact(route: Route, service: Hosted) -> Iterator[None]:  # noqa: ARG001 - it has to run
     """After the test: every row of the route is there, none twice, and the queue is empty."""
     yield
     route.await_rows()
@@ -73,10 +74,11 @@ def test_gzip_is_told_by_its_first_bytes(route: Route) -> None:
     route.uploaded.update(lines)
 
 
-def test_each_finished_object_has_one_line_in_the_log(route: Route, service: Service) -> None:
+def test_each_finished_object_has_one_line_in_the_log(route: Route, service: Hosted) -> None:
     """The canonical line: who, where to, how many, how long, how it ended."""
     route.await_rows()
-    lines = [json.loads(line) for line in service.log.read_text().splitlines() if line.startswith("{")]
+    text = service.worker.log.read_text(errors="replace")
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{") and service.name in line]
     found = [line for line in lines if line["event"] == "object" and line["key"] == "before/start.jsonl"]
 
     assert len(found) == 1

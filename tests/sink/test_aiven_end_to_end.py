@@ -10,6 +10,9 @@ import pytest
 from tests.sink.archive_account import Archive, new_archive
 from tests.sink.test_sink_end_to_end import group_offsets
 from tests.support import aws, kafka
+from tests.support.hosted import Hosted
+from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
 
@@ -27,7 +30,7 @@ _PUBLISHED: Final[dict[str, Any]] = {
 _COUNT: Final = 500
 
 
-def test_the_published_configuration_runs_unchanged(tmp_path: Path) -> None:
+def test_the_published_configuration_runs_unchanged(tmp_path: Path, shared_worker: WorkerProcess) -> None:
     """Every record is a line of one object, and Connect's group of the connector has the offsets."""
     archive: Archive = new_archive(tmp_path)
     other = kafka.new_topic("another", partitions=1)
@@ -41,8 +44,22 @@ def test_the_published_configuration_runs_unchanged(tmp_path: Path) -> None:
         for number in range(_COUNT)
     )
     name = aws.unique("example")
-    changes = {option.replace(".", "__"): value for option, value in _PUBLISHED.items()}
-    archive.run(archive.service(name, **{**changes, "topics": f"{archive.topic},{other}"}))
+    own = {
+        "topics": f"{archive.topic},{other}",
+        "aws.s3.endpoint": aws.address(),
+        "aws.access.key.id": "test",
+        "aws.secret.access.key": "test",
+        "aws.s3.bucket.name": archive.bucket,
+    }
+    sink = Hosted(worker=shared_worker, name=name, options=_PUBLISHED | own)
+    sink.start()
+    # Its offsets are committed with its objects, which it closes as Connect's worker has connectors flush.
+    until_sync(
+        lambda: sum(group_offsets(f"connect-{name}", archive.topic, 2).values()) == _COUNT,
+        seconds=90,
+        what="the offsets of all records",
+    )
+    sink.stop()
 
     lines: Counter[bytes] = Counter()
     keys = archive.keys()
