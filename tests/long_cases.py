@@ -247,6 +247,13 @@ _SERVICES: Final = (
         shown_by=("ingest/service/test_missing_topics.py",),
     ),
     Moved(
+        test=f"{_SINK}test_a_second_run_writes_nothing_more",
+        shown_by=(
+            "sink/test_sink_kills.py::test_a_killed_worker_and_a_killed_driver_lose_and_repeat_nothing",
+            "simulation/test_simulation.py",
+        ),
+    ),
+    Moved(
         test=f"{_SINK}test_records_are_grouped_by_a_field_of_their_values",
         shown_by=("spark/sink/test_grouping.py",),
     ),
