@@ -101,7 +101,7 @@ _SHARING: Final = {
                       "restore/test_vendor_sources_end_to_end.py", "restore/test_public_files_end_to_end.py",
                       "ingest/connect/test_strange_leader.py", "ingest/connect/test_worker_logs.py",
                       "integration/test_initial_inventory.py", "integration/test_end_to_end.py",
-                      "sink/test_aiven_end_to_end.py"),
+                      "sink/test_aiven_end_to_end.py", "restore/test_archive_discovery.py"),
     "spark_session": ("spark/test_foreign_writers.py", "spark/test_variant.py",
                       "spark/frames/test_frames_stream.py", "spark/test_slot_pool_life.py",
                       "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",

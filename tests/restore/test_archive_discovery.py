@@ -20,9 +20,11 @@ from tests.headrace.vendors.archive import archive
 from tests.restore.archive_bucket import settings_of
 from tests.support import aws, kafka
 from tests.support.discovery import announce_all, metric, running
+from tests.support.hosted import Hosted
 from tests.support.proxy import Proxy, Request
 from tests.support.service import Route, send_event
 from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
 
@@ -199,7 +201,9 @@ def _avro(topic: str, partition: int) -> bytes:
     return out.getvalue()
 
 
-def test_our_own_layout_comes_back_to_the_byte(tmp_path: Path, proxy: Proxy) -> None:
+def test_our_own_layout_comes_back_to_the_byte(
+    tmp_path: Path, proxy: Proxy, shared_worker: WorkerProcess
+) -> None:
     """Key, value, headers, timestamp, order and source of each record, from JSON, Parquet and Avro."""
     topic = kafka.new_topic("restored", partitions=4)
     lines = [b"\n".join(_json_row("orders", number, row) for row in _ROWS) + b"\n" for number in (0, 1)]
@@ -225,9 +229,13 @@ def test_our_own_layout_comes_back_to_the_byte(tmp_path: Path, proxy: Proxy) -> 
         for number, (extension, content) in enumerate(contents.items())
     }
     _put(route.bucket, objects)
-    with running(route.service(aws.unique("restore"), **options)) as service:
-        until_sync(lambda: service.status()["objects"].get("done") == 4, seconds=120, what="all objects done")
-        assert service.status()["bad_records"] == {}
+    restore = Hosted(worker=shared_worker, name=aws.unique("restore"), options=route.options(**options))
+    restore.start()
+    try:
+        until_sync(lambda: restore.status()["objects"].get("done") == 4, seconds=120, what="all objects done")
+        assert restore.status()["bad_records"] == {}
+    finally:
+        restore.stop()
 
     found: dict[int, list[Any]] = {}
     for record in kafka.committed(topic):
