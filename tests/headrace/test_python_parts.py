@@ -12,6 +12,7 @@ import pytest
 from tests.sink.archive_account import Archive, new_archive
 from tests.sink.test_sink_end_to_end import group_offsets
 from tests.support import aws, kafka
+from tests.support.short_spark import short_lived
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
 
@@ -72,7 +73,7 @@ _FRAMES: Final = """
     from headrace.quix import FileSink, S3Destination
     from pyspark.sql import SparkSession
 
-    spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = (SparkSession.builder.master("local[2]").config(map=CONF).config("spark.ui.enabled", "false")
              .config("spark.sql.shuffle.partitions", "2").getOrCreate())
     shape = ("topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
              "key binary, value binary, headers array<struct<key:string,value:binary>>")
@@ -117,13 +118,14 @@ _FRAMES: Final = """
 
 def _run(program: str, archive: Archive, name: str) -> list[Any]:
     """What a program printed, a JSON value a line."""
-    given = {
+    given: dict[str, object] = {
         "BUCKET": archive.bucket,
         "TOPIC": archive.topic,
         "KAFKA": kafka.address(),
         "S3": aws.address(),
         "NAME": name,
         "FOLDER": str(archive.folder),
+        "CONF": short_lived(),
     }
     # Spark's own default is whatever python3 is on the PATH.
     python = "import os, sys\nos.environ['PYSPARK_PYTHON'] = sys.executable\n"

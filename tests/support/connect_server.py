@@ -11,6 +11,7 @@ from typing import Final
 import pyspark
 
 from localstack.ports import HOST, free_port
+from tests.support.short_spark import short_lived
 from tests.support.until import until_sync
 
 _SUBMIT: Final = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -34,6 +35,7 @@ def connect_server(
     """A server that answers; ended afterwards. Its log is in the folder."""
     port = free_port() if port is None else port
     given = {
+        **short_lived(),
         "spark.connect.grpc.binding.address": HOST,
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.host": HOST,

@@ -17,6 +17,7 @@ import pytest
 from localstack.cluster import cluster
 from localstack.ports import HOST
 from tests.support.connect_server import connect_server
+from tests.support.short_spark import short_lived
 from tests.support.until import until_sync
 
 if TYPE_CHECKING:
@@ -41,10 +42,13 @@ def given(s3: "S3Client", bucket: str, s3_endpoint: str, tmp_path: Path) -> dict
     return {
         "master": "local[2]",
         "conf": {
+            **short_lived(),
             "spark.ui.enabled": "false",
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
             "spark.sql.shuffle.partitions": "2",
+            # Code that is made for so few rows is not worth its making.
+            "spark.sql.codegen.wholeStage": "false",
             "spark.executorEnv.PYTHONPATH": str(_ROOT),
         },
         "options": {
@@ -139,7 +143,8 @@ _ALL: Final = Counter(range(_OBJECTS * _ROWS))
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_drivers_that_are_killed(given: dict[str, Any], kills: int) -> None:
     """In the middle of a batch, again and again: every row is in the sink, and once."""
-    given["options"]["maxFilesPerTrigger"] = str(_OBJECTS // (4 * kills))
+    # Two batches before each kill, and one behind the last: each costs seconds of CPU.
+    given["options"]["maxFilesPerTrigger"] = str(_OBJECTS // (2 * kills + 1))
     for batches in range(2, 2 * kills + 2, 2):
         with program(given) as running:
             until_begun(given, running, batches)
