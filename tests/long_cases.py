@@ -333,6 +333,17 @@ _SERVICES: Final = (
         kept=("snappy-INT96", "zstd-TIMESTAMP_MICROS", "lz4_raw-TIMESTAMP_MILLIS"),
     ),
     Moved(
+        test="spark/frames/test_frames_restarts.py::test_drivers_that_are_killed",
+        shown_by=(
+            (
+                "spark/frames/test_frames_stream.py::"
+                "test_batches_hold_to_their_limit_and_restarts_read_nothing_twice"
+            ),
+            f"{_QUERIES}test_a_checkpoint_that_is_older_than_the_log",
+            "simulation/test_simulation.py",
+        ),
+    ),
+    Moved(
         test="integration/test_discovery_fallback.py::"
         "test_a_queue_that_was_never_there_is_an_error_and_listing_instead",
         shown_by=(f"{_LISTENERS}test_a_queue_that_does_not_exist_is_listing_instead",),
