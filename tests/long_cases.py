@@ -55,6 +55,10 @@ _READER: Final = "headrace/kafka/consumer/test_partition_reader.py::"
 
 # Units: more pages of a kind, sizes and codecs, larger worlds.
 _UNITS: Final = (
+    Moved(
+        test="spark/test_session_settings.py::test_the_name_of_the_machine_needs_no_address",
+        shown_by=("spark/test_session_settings.py::test_a_killed_driver_takes_its_processes_along",),
+    ),
     # The model stands by itself: nothing that the product does changes what is found in it.
     Moved(
         test="protocol/test_protocol_model.py::test_every_world_keeps_the_promise",

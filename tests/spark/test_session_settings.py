@@ -258,13 +258,23 @@ def test_a_worker_that_the_jvm_has_left_ends_without_a_word(sent: bytes) -> None
 
 
 def test_a_killed_driver_takes_its_processes_along(tmp_path: Path) -> None:
-    """Kill -9: the JVM reads the end of a pipe, the workers that of theirs; stderr holds JSON lines only."""
+    """Kill -9: the JVM reads the end of a pipe, the workers that of theirs; stderr holds JSON lines only.
+
+    On a machine whose name has no address, as one of the tests above.
+    """
     code = """
 import sys
 from headrace.process.logs import configure
-from spark.session import build_context
+from spark.jvm import Jvm
+from spark.spark_conf import spark_conf
 configure()
-session = build_context({"spark.master": "local[1]"}, name="doomed", )
+given = {"spark.master": "local[1]", "spark.driver.extraJavaOptions": "-Djdk.net.hosts.file=" + sys.argv[1]}
+jvm = Jvm()
+jvm.spawn(spark_conf(given, name="doomed"))
+assert "pyspark" not in sys.modules, "the JVM waits for PySpark"
+from spark.session import build_context
+session = build_context(given, name="doomed", jvm=jvm)
+assert jvm.pid == session._gateway.proc.pid, "another JVM was started"
 def run(given):
     import os
     for _ in given: pass
@@ -273,11 +283,13 @@ def run(given):
 print(session._gateway.proc.pid, worker, flush=True)
 sys.stdin.read()
 """
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
     errors = tmp_path / "stderr"
     with (
         errors.open("wb") as stderr,
         subprocess.Popen(
-            [sys.executable, "-c", code],
+            [sys.executable, "-c", code, str(hosts)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
