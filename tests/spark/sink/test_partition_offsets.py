@@ -384,12 +384,16 @@ def test_each_record_is_in_one_object_or_lettered_once(
 def test_conversion_that_changes_repeats_and_loses_nothing(
     groups: list[str | None], steps: list[tuple[str, int]]
 ) -> None:
-    """A record that fails now and did not, or the other way round: once, or the partition stops before it."""
+    """A record that fails now and did not, or the other way round: once, or the partition stops before it.
+
+    Its group is the same whenever it is read: it follows from the record and the options.
+    """
     partition = Partition(list(groups), closes_together=False)
     for step, number in steps:
         _act(partition, step, number)
         if step in {"crash", "commit unanswered"}:
-            partition.groups[number] = "a" if partition.groups[number] is None else None
+            readable = groups[number] or "a"
+            partition.groups[number] = readable if partition.groups[number] is None else None
         if partition.stopped:
             break
     if not partition.stopped:
