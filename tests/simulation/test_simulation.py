@@ -138,3 +138,12 @@ def test_a_lock_of_a_run_can_be_taken_when_the_process_ends() -> None:
     held = SimulatedLock()
     assert held.acquire()
     assert held.acquire()
+
+
+def test_a_lock_of_a_run_is_given_back_by_all_who_hold_it_after_the_run() -> None:
+    """A logger keeps the lock of its stream, which later tests' threads then take."""
+    lock = SimulatedLock()
+    with lock:
+        assert lock.acquire()
+        lock.release()
+    assert not lock.locked()
