@@ -86,8 +86,8 @@ def microseconds(step: Mapping[str, str], value: Mapping[str, Any], schema: str 
     sink = _settings(step, has_schema=schema is not None)
     body = value if schema is None else {"schema": _struct(value, name=schema), "payload": value}
     text = json.dumps(body, separators=(",", ":")).encode()
-    parts = frozenset(OutputField(part) for part in sink.transforms.parts)
-    converter = RecordConverter(sink.converters, sink.output, transformed=parts)
+    opened = frozenset(OutputField(which) for which in sink.transforms.looks_into)
+    converter = RecordConverter(sink.converters, sink.output, transformed=opened)
     chain = RecordChain(sink.transforms)
     found = []
     for _ in range(_REPEATS):

@@ -147,7 +147,7 @@ class Listeners:
         self._stop_seconds = 5.0
         self._skip_through: Mapping[str, str] = {}
         self._inventories: Mapping[str, Sequence[Manifest]] = {}
-        self._parts: _Listeners | None = None
+        self._running: _Listeners | None = None
         self._failure: BaseException | None = None
         self._early: list[Callable[[_Listeners], None]] = []
 
@@ -206,7 +206,7 @@ class Listeners:
 
     def page_done(self, bucket: str) -> None:
         """One `ListingPage` has been taken in; a few unacknowledged ones hold the listing of their bucket."""
-        self._call(lambda parts: parts.listers[bucket].page_done())
+        self._call(lambda running: running.listers[bucket].page_done())
 
     def pause_listing(self) -> None:
         """List no further after the page under way (`max.pending.objects`)."""
@@ -218,14 +218,14 @@ class Listeners:
 
     def request_listing(self) -> None:
         """Ask for a full listing that begins after now."""
-        self._call(lambda _parts: self._watch.request_full())
+        self._call(lambda _running: self._watch.request_full())
 
     def request_head(
         self, token: str, *, bucket: str, key: str, version_id: str | None, reads: bool = False
     ) -> None:
         """Ask for a HEAD, or with `reads` for a byte; the `HeadAnswer` carries `token`."""
         self._call(
-            lambda parts: parts.heads.request(
+            lambda running: running.heads.request(
                 token, bucket=bucket, key=key, version_id=version_id, reads=reads
             )
         )
@@ -233,14 +233,14 @@ class Listeners:
     # The listeners' thread
 
     def _with_listers(self, act: Callable[[Lister], None]) -> None:
-        def act_on_all(parts: _Listeners) -> None:
-            for lister in parts.listers.values():
+        def act_on_all(running: _Listeners) -> None:
+            for lister in running.listers.values():
                 act(lister)
 
         self._call(act_on_all)
 
     def _with_queue(self, act: Callable[[SqsListener], None]) -> None:
-        self._call(lambda parts: None if parts.sqs is None else act(parts.sqs))
+        self._call(lambda running: None if running.sqs is None else act(running.sqs))
 
     def _call(self, act: Callable[["_Listeners"], None]) -> None:
         self._in_loop(lambda: self._when_open(act))
@@ -251,10 +251,10 @@ class Listeners:
                 self._loop.call_soon_threadsafe(self._act, act)
 
     def _when_open(self, act: Callable[["_Listeners"], None]) -> None:
-        if self._parts is None:
+        if self._running is None:
             self._early.append(act)
         else:
-            act(self._parts)
+            act(self._running)
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -287,10 +287,10 @@ class Listeners:
                 async with asyncio.TaskGroup() as tasks:
                     self._start_listeners(s3, sqs, tasks)
             finally:
-                if self._parts is not None and self._parts.sqs is not None:
+                if self._running is not None and self._running.sqs is not None:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(self._stop_seconds):
-                            await self._parts.sqs.close()
+                            await self._running.sqs.close()
 
     async def _open(self, clients: AsyncExitStack) -> tuple[Any, Any]:
         """Clients of S3 and SQS (None without a queue), tried until the machine's configuration allows it."""
@@ -317,9 +317,9 @@ class Listeners:
             client=s3, post=self._post, tasks=tasks, requester_pays=settings.requester_pays, pauses=pauses
         )
         listener = None if self._settings.sqs is None else self._sqs_listener(sqs, self._settings.sqs)
-        self._parts = _Listeners(listers=listers, heads=heads, sqs=listener)
+        self._running = _Listeners(listers=listers, heads=heads, sqs=listener)
         for act in self._early:
-            act(self._parts)
+            act(self._running)
         first = {
             bucket: partial(self._inventory_reader(s3, listers[bucket], pauses).read, manifests)
             for bucket, manifests in self._inventories.items()

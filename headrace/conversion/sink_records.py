@@ -81,7 +81,7 @@ class RecordConverter:
         self._output = output
         self._sidecars = output.sidecars
         self._holds_all = transformed is not None
-        parts = transformed or frozenset()
+        opened = transformed or frozenset()
         beside = output if output.sidecars.keys is None else side_output(output, SideRole.KEYS)
         # Bytes are never refused there: each format of keys has a form of them.
         is_plain = converters.key.kind is ConverterKind.BYTES
@@ -89,14 +89,14 @@ class RecordConverter:
             converters.key,
             OutputField.KEY,
             output if is_plain else beside,
-            is_transformed=OutputField.KEY in parts,
+            is_transformed=OutputField.KEY in opened,
             glue=_glue_versions,
         )
         self._value = column_converter(
             converters.value,
             OutputField.VALUE,
             output,
-            is_transformed=OutputField.VALUE in parts,
+            is_transformed=OutputField.VALUE in opened,
             glue=_glue_versions,
         )
         is_written = OutputField.HEADERS in output.fields or output.sidecars.headers is not None
@@ -119,8 +119,8 @@ class RecordConverter:
         elif self._nulls is NullValues.FAIL:
             for row in without_value.tolist():
                 faults.add(row, *FAILING_NULL)
-        keys = self._part(OutputField.KEY, records, faults)
-        values = self._part(OutputField.VALUE, records, faults)
+        keys = self._of_field(OutputField.KEY, records, faults)
+        values = self._of_field(OutputField.VALUE, records, faults)
         if self._output.layout in _BY_VALUE and not self._holds_all:
             # There a null is whatever the converter makes one of.
             ignored = np.union1d(ignored, self._null_values(values, faults))
@@ -146,8 +146,8 @@ class RecordConverter:
             noted.sort(key=lambda fault: fault.offset)
         return Conversion(runs=made, faults=tuple(noted), ignored=len(ignored))
 
-    def _part(self, part: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
-        if part is OutputField.KEY:
+    def _of_field(self, field: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
+        if field is OutputField.KEY:
             segments = self._key.convert(records.keys, records.topic, faults)
             if self._sidecars.keys is not None and not self._holds_all:
                 segments = without_nulls(segments, *NULL_KEY, faults)
@@ -155,9 +155,9 @@ class RecordConverter:
             segments = self._value.convert(records.values, records.topic, faults)
         if self._holds_all:
             return segments
-        if part in self._output.fields:
-            segments = rows_of_layout(self._output, part, segments, faults)
-        return [each for segment in segments for each in self._held(part, segment, faults)]
+        if field in self._output.fields:
+            segments = rows_of_layout(self._output, field, segments, faults)
+        return [each for segment in segments for each in self._held(field, segment, faults)]
 
     def _null_values(self, segments: list[Segment], faults: RowFaults) -> Numbers:
         """The rows without a value that are ignored; the same rows as faults, where they fail."""
@@ -175,9 +175,9 @@ class RecordConverter:
             faults.add(int(segment.rows[place]), *problem)
         return len(unwritable) < len(segment.rows)
 
-    def _held(self, part: OutputField, segment: Segment, faults: RowFaults) -> list[Segment]:
+    def _held(self, field: OutputField, segment: Segment, faults: RowFaults) -> list[Segment]:
         """What of a segment its rows can hold where they are this part alone."""
-        problem = null_problem(self._output, part, segment.column)
+        problem = null_problem(self._output, field, segment.column)
         if problem is None:
             return [segment]
         if self._output.layout is LayoutName.LENSES and self._output.format is OutputFormat.BYTES:
@@ -212,31 +212,33 @@ def _schema_problem(
 
 
 def null_problem(
-    output: OutputSettings, part: OutputField, column: ConvertedColumn
+    output: OutputSettings, field: OutputField, column: ConvertedColumn
 ) -> tuple[str, str] | None:
     """Reason and sentence of a null that has no place in the output; None where a null has one."""
     wanted = output.format
-    if part in output.fields and output.layout is LayoutName.AIVEN and wanted in _ROWS_OF_RECORDS:
+    if field in output.fields and output.layout is LayoutName.AIVEN and wanted in _ROWS_OF_RECORDS:
         # Bytes and texts have a schema that takes nulls.
         plain = column.form in {Form.BYTES, Form.TEXT}
         return (
-            None if plain else ("null_value", f"the {part} is null, for which Aiven's {wanted} has no schema")
+            None
+            if plain
+            else ("null_value", f"the {field} is null, for which Aiven's {wanted} has no schema")
         )
-    if output.envelope or output.fields != (part,) or not _refuses_nulls(output, part, column):
+    if output.envelope or output.fields != (field,) or not _refuses_nulls(output, field, column):
         return None
-    return "null_value", f"the {part} is null, which output.format={wanted} without an envelope cannot hold"
+    return "null_value", f"the {field} is null, which output.format={wanted} without an envelope cannot hold"
 
 
-def _refuses_nulls(output: OutputSettings, part: OutputField, column: ConvertedColumn) -> bool:
+def _refuses_nulls(output: OutputSettings, field: OutputField, column: ConvertedColumn) -> bool:
     """Whether the bare rows of this part have none for a null."""
-    if part is OutputField.VALUE and output.sidecars.tombstone_template is not None:
+    if field is OutputField.VALUE and output.sidecars.tombstone_template is not None:
         # They are no rows of it.
         return False
     if output.layout is LayoutName.LENSES:
         # What is to be ignored is found by its value afterwards.
         return output.null_values is not NullValues.IGNORE
     if output.format in _ROWS_OF_RECORDS:
-        if part is OutputField.VALUE and (column.form is Form.JSON or isinstance(column, InferredValues)):
+        if field is OutputField.VALUE and (column.form is Form.JSON or isinstance(column, InferredValues)):
             # Whatever its neighbours are: rows of values are records.
             return True
         return column.schema is not None and (column.schema.is_record or _is_required(output, column.schema))
@@ -267,8 +269,8 @@ class TransformedRecords:
     """Converters, then the chain, then what the output asks of nulls and of JSON that becomes columns."""
 
     def __init__(self, sink: SinkSettings, clock: Callable[[], int] = wall_ms) -> None:
-        parts = frozenset(OutputField(part) for part in sink.transforms.parts)
-        self._converter = RecordConverter(sink.converters, sink.output, transformed=parts)
+        opened = frozenset(OutputField(field) for field in sink.transforms.looks_into)
+        self._converter = RecordConverter(sink.converters, sink.output, transformed=opened)
         self._chain = RecordChain(sink.transforms, clock)
         self._output = sink.output
         self._rows = LayoutRowsCheck(sink.output)
@@ -304,8 +306,8 @@ class TransformedRecords:
             gone |= nulls
         if self._output.null_values is NullValues.FAIL:
             faults += _faults(run, nulls, *FAILING_NULL)
-        for part, column in ((OutputField.KEY, run.key), (OutputField.VALUE, run.value)):
-            problem = null_problem(self._output, part, column)
+        for field, column in ((OutputField.KEY, run.key), (OutputField.VALUE, run.value)):
+            problem = null_problem(self._output, field, column)
             if problem is not None:
                 unheld = column.nulls() & ~gone
                 faults += _faults(run, unheld, *problem)

@@ -30,7 +30,7 @@ from headrace.model.rows import RecordTarget, RowBatch
 from headrace.options.choices import InputFormat, ValueFormat
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import TransformChain
-from headrace.options.transforms.chain import RecordPart
+from headrace.options.transforms.chain import KeyOrValue
 
 
 def selected(batch: RowBatch, kept: Numbers) -> RowBatch:
@@ -111,7 +111,7 @@ class SourceRecords:
     def __init__(
         self, chain: TransformChain, settings: FormatSettings, clock: Callable[[], int] = wall_ms
     ) -> None:
-        self._parts = chain.parts
+        self._looks_into = chain.looks_into
         self._settings = settings
         self._chain = RecordChain(chain, clock)
 
@@ -186,7 +186,7 @@ class SourceRecords:
 
     def _key_forms(self, keys: Column) -> Numbers:
         """A key is JSON where the converter says so, or where it is an object; else text."""
-        if RecordPart.KEY not in self._parts:
+        if KeyOrValue.KEY not in self._looks_into:
             return np.zeros(len(keys), np.int64)
         forms = _json_or_text(keys)
         if self._settings.key_format is not ValueFormat.JSON:
@@ -197,7 +197,7 @@ class SourceRecords:
 
     def _value_forms(self, values: Column) -> Numbers:
         """What a format's rows are: the lines of text are no JSON, whatever is in them."""
-        if RecordPart.VALUE not in self._parts:
+        if KeyOrValue.VALUE not in self._looks_into:
             return np.zeros(len(values), np.int64)
         forms = _json_or_text(values)
         is_line = self._settings.text.pattern is None or self._settings.value_format is ValueFormat.RAW

@@ -32,8 +32,8 @@ class ObjectKind(StrEnum):
     HEADERS = "headers"
 
 
-class NamePart(StrEnum):
-    """A part of a name that may be less than it seems."""
+class NameElement(StrEnum):
+    """An element of a name that may be less than it seems."""
 
     TOPIC = "topic"
     PARTITION = "partition"
@@ -44,9 +44,9 @@ class NamePart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Inexact:
-    """A part of a name that cannot be trusted, and a sentence that says why."""
+    """An element of a name that cannot be trusted, and a sentence that says why."""
 
-    part: NamePart
+    element: NameElement
     why: str
 
 
@@ -82,9 +82,9 @@ class ArchiveName:
     extension: str = ""
     inexact: tuple[Inexact, ...] = ()
 
-    def is_exact(self, part: NamePart) -> bool:
+    def is_exact(self, element: NameElement) -> bool:
         """True when the part can be taken as a fact."""
-        return all(each.part is not part for each in self.inexact)
+        return all(each.element is not element for each in self.inexact)
 
     @property
     def offset(self) -> int | None:
@@ -118,7 +118,7 @@ def _bounded(text: str, limit: int) -> int | None:
 
 def directories_of(parts: list[str]) -> tuple[tuple[str, str], ...]:
     """The parts of a path that are `name=value`, split at the first sign."""
-    return tuple((name, value) for name, sign, value in (part.partition("=") for part in parts) if sign)
+    return tuple((name, value) for name, sign, value in (element.partition("=") for element in parts) if sign)
 
 
 def is_index(key: str, prefixes: tuple[str, ...] = DEFAULT_INDEXES) -> bool:

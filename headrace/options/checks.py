@@ -36,7 +36,7 @@ from headrace.options.transforms.chain import (
     ConvertTime,
     FieldTime,
     HoistField,
-    RecordPart,
+    KeyOrValue,
     TransformChain,
     TransformStep,
     ValueToKey,
@@ -47,9 +47,9 @@ from headrace.options.vendor import Direction
 # -- What transforms need of the options beside them: values whose fields can be read, names that stay apart -
 
 _FRAMED: Final = frozenset({ValueFormat.AVRO, ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
-_CONVERTERS: Final[dict[RecordPart, Option[Any]]] = {
-    RecordPart.KEY: record_options.KEY_CONVERTER_CLASS,
-    RecordPart.VALUE: record_options.VALUE_CONVERTER_CLASS,
+_CONVERTERS: Final[dict[KeyOrValue, Option[Any]]] = {
+    KeyOrValue.KEY: record_options.KEY_CONVERTER_CLASS,
+    KeyOrValue.VALUE: record_options.VALUE_CONVERTER_CLASS,
 }
 
 
@@ -66,22 +66,22 @@ def check_transforms(values: Values, chain: TransformChain, *, routed: frozenset
 
 def _check_sink_fields(values: Values, chain: TransformChain) -> None:
     """Refuse to look for fields where none can be: until a step has made an object, bytes have none."""
-    made: set[RecordPart] = set()
+    made: set[KeyOrValue] = set()
     for step in chain.steps:
-        for part in _opened(step) - made:
-            kind = converter_kind(values, _CONVERTERS[part])
+        for which in _opened(step) - made:
+            kind = converter_kind(values, _CONVERTERS[which])
             if kind in {ConverterKind.BYTES, ConverterKind.STRING}:
                 values.refuse(
                     TRANSFORM_ALIASES,
-                    f"{step.alias} needs fields of the {part}, which is read as "
-                    f"{'text' if kind is ConverterKind.STRING else 'bytes'}: set {_CONVERTERS[part].name} to "
-                    "JsonConverter's or AvroConverter's class",
+                    f"{step.alias} needs fields of the {which}, which is read as "
+                    f"{'text' if kind is ConverterKind.STRING else 'bytes'}: set {_CONVERTERS[which].name} "
+                    "to JsonConverter's or AvroConverter's class",
                 )
-                made.add(part)
+                made.add(which)
         if isinstance(step.transform, ValueToKey):
-            made.add(RecordPart.KEY)
+            made.add(KeyOrValue.KEY)
         elif isinstance(step.transform, HoistField):
-            made.add(step.transform.part)
+            made.add(step.transform.which)
 
 
 def _check_names_apart(values: Values, chain: TransformChain, routed: frozenset[str]) -> None:
@@ -115,38 +115,38 @@ def transform_warnings(values: Values, chain: TransformChain) -> tuple[str, ...]
     return (sentence,)
 
 
-def _opened(step: TransformStep) -> set[RecordPart]:
-    """The parts whose fields a step reads."""
+def _opened(step: TransformStep) -> set[KeyOrValue]:
+    """Of which of key and value a step reads fields."""
     match step.transform:
         case HoistField():
             return set()
         case Cast(whole=whole) if whole is not None:
             return set()
         case ValueToKey():
-            return {RecordPart.VALUE}
-        case FieldTime(part=part, path=path) if part is not None and not path:
+            return {KeyOrValue.VALUE}
+        case FieldTime(which=which, path=path) if which is not None and not path:
             return set()
         case ConvertTime(field=None):
             return set()
         case _:
-            return set(step.parts)
+            return set(step.looks_into)
 
 
 def _check_source_fields(values: Values, chain: TransformChain) -> None:
     """Records are transformed as they would be produced, when Avro is in the registry's framing already."""
     formats = {
-        RecordPart.KEY: values[record_options.KEY_CONVERTER_CLASS],
-        RecordPart.VALUE: values[record_options.VALUE_CONVERTER_CLASS] or values[record_options.VALUE_FORMAT],
+        KeyOrValue.KEY: values[record_options.KEY_CONVERTER_CLASS],
+        KeyOrValue.VALUE: values[record_options.VALUE_CONVERTER_CLASS] or values[record_options.VALUE_FORMAT],
     }
-    for part, form in formats.items():
-        touching = [step.alias for step in chain.steps if part in step.parts]
+    for which, form in formats.items():
+        touching = [step.alias for step in chain.steps if which in step.looks_into]
         if touching and form in _FRAMED:
             values.refuse(
-                _CONVERTERS[part],
-                f"{form} makes bytes of the {part} that {touching[0]} cannot look into: leave the "
-                f"transforms of the {part} out, or produce JSON (JsonConverter)",
+                _CONVERTERS[which],
+                f"{form} makes bytes of the {which} that {touching[0]} cannot look into: leave the "
+                f"transforms of the {which} out, or produce JSON (JsonConverter)",
             )
-    opening = [step.alias for step in chain.steps if RecordPart.VALUE in _opened(step)]
+    opening = [step.alias for step in chain.steps if KeyOrValue.VALUE in _opened(step)]
     content = input_format(values)
     has_fields = content not in {InputFormat.BYTES, InputFormat.TEXT} or values.is_given(
         format_options.TEXT_PATTERN
@@ -159,7 +159,7 @@ def _check_source_fields(values: Values, chain: TransformChain) -> None:
 
 
 def _hoists_first(chain: TransformChain) -> bool:
-    first = next(step for step in chain.steps if RecordPart.VALUE in step.parts)
+    first = next(step for step in chain.steps if KeyOrValue.VALUE in step.looks_into)
     return isinstance(first.transform, HoistField)
 
 

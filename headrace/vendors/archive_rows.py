@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from headrace.formats.record_columns import NO_OFFSET, Faults, RowUnfit
 from headrace.formats.row_members import ABSENT, NULL, bytes_of, decoded_rows, with_nulls
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers, null_column, picked
-from headrace.names.archive_names import ArchiveName, NamePart
+from headrace.names.archive_names import ArchiveName, NameElement
 from headrace.options.record_sources import Form
 
 # Structures of more rows leave the processor's cache before they are looked at, and take twice the time.
@@ -301,10 +301,10 @@ class OwnPlace:
     @classmethod
     def of(cls, name: ArchiveName) -> "OwnPlace":
         """The place that the name says, as far as it is certain."""
-        has_offsets = name.is_exact(NamePart.OFFSET)
+        has_offsets = name.is_exact(NameElement.OFFSET)
         return cls(
-            topic=name.topic if name.is_exact(NamePart.TOPIC) else None,
-            partition=name.partition if name.is_exact(NamePart.PARTITION) else None,
+            topic=name.topic if name.is_exact(NameElement.TOPIC) else None,
+            partition=name.partition if name.is_exact(NameElement.PARTITION) else None,
             first=name.start_offset if has_offsets else None,
             last=name.last_offset if has_offsets else None,
         )

@@ -1,4 +1,4 @@
-"""What comes back exactly from an archive and what does not, part by part, with a sentence for each."""
+"""What comes back exactly from an archive and what does not, aspect by aspect, with a sentence for each."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Final
 
 from headrace.formats.content_kind import RowFormat
-from headrace.names.archive_names import ArchiveName, LayoutName, NamePart, ObjectKind
+from headrace.names.archive_names import ArchiveName, LayoutName, NameElement, ObjectKind
 
 
-class Part(StrEnum):
-    """A part of what was in Kafka. `records` is that each record comes back once, and no other does."""
+class Aspect(StrEnum):
+    """An aspect of what was in Kafka. `records` is that each record comes back once, and no other does."""
 
     RECORDS = "records"
     TOPIC = "topic"
@@ -25,7 +25,7 @@ class Part(StrEnum):
 
 
 class Grade(StrEnum):
-    """How much of a part comes back, from best to worst."""
+    """How much of an aspect comes back, from best to worst."""
 
     EXACT = "exact"
     PARTLY = "partly"
@@ -34,9 +34,9 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exactness:
-    """How much of one part comes back, and why not all of it (`why` is empty where it does)."""
+    """How much of one aspect comes back, and why not all of it (`why` is empty where it does)."""
 
-    part: Part
+    aspect: Aspect
     grade: Grade
     why: tuple[str, ...] = ()
 
@@ -70,162 +70,174 @@ _UNIQUE: Final = "of headers of one name only the last was kept"
 
 
 def exactness(name: ArchiveName, facts: ContentFacts, *, ordering: str) -> tuple[Exactness, ...]:
-    """How much of each part comes back from one object; what several have in common is in `worst`.
+    """How much of each aspect comes back from one object; what several have in common is in `worst`.
 
     `ordering` is what the restore was told.
     """
-    found: dict[Part, Exactness] = {part: Exactness(part, Grade.EXACT) for part in Part}
+    found: dict[Aspect, Exactness] = {aspect: Exactness(aspect, Grade.EXACT) for aspect in Aspect}
     for each in (*_of_name(name), *_of_ordering(ordering), *_RULES[name.layout](name, facts)):
-        found[each.part] = _worse(found[each.part], each)
+        found[each.aspect] = _worse(found[each.aspect], each)
     return tuple(found.values())
 
 
 def worst(objects: Iterable[tuple[Exactness, ...]]) -> tuple[Exactness, ...]:
     """What holds for all of several objects, of one topic for example: the worst grade, and every reason."""
-    found: dict[Part, Exactness] = {}
-    for parts in objects:
-        for each in parts:
-            found[each.part] = _worse(found[each.part], each) if each.part in found else each
+    found: dict[Aspect, Exactness] = {}
+    for aspects in objects:
+        for each in aspects:
+            found[each.aspect] = _worse(found[each.aspect], each) if each.aspect in found else each
     return tuple(found.values())
 
 
 def _worse(one: Exactness, other: Exactness) -> Exactness:
     order = list(Grade)
     grade = max(one.grade, other.grade, key=order.index)
-    return Exactness(one.part, grade, tuple(dict.fromkeys((*one.why, *other.why))))
+    return Exactness(one.aspect, grade, tuple(dict.fromkeys((*one.why, *other.why))))
 
 
 _OF_NAME: Final = {
-    NamePart.TOPIC: Part.TOPIC,
-    NamePart.PARTITION: Part.PARTITION,
-    NamePart.OFFSET: Part.OFFSET,
-    NamePart.ORDER: Part.ORDER,
+    NameElement.TOPIC: Aspect.TOPIC,
+    NameElement.PARTITION: Aspect.PARTITION,
+    NameElement.OFFSET: Aspect.OFFSET,
+    NameElement.ORDER: Aspect.ORDER,
 }
 
 
 def _of_name(name: ArchiveName) -> Iterator[Exactness]:
     for each in name.inexact:
         # An offset that every row carries does not depend on the name.
-        if each.part in _OF_NAME and each.part is not NamePart.OFFSET:
-            yield Exactness(_OF_NAME[each.part], Grade.PARTLY, (each.why,))
+        if each.element in _OF_NAME and each.element is not NameElement.OFFSET:
+            yield Exactness(_OF_NAME[each.element], Grade.PARTLY, (each.why,))
     if name.topic is None:
-        yield Exactness(Part.TOPIC, Grade.ABSENT, ("the name has no topic; topic says which",))
+        yield Exactness(Aspect.TOPIC, Grade.ABSENT, ("the name has no topic; topic says which",))
     if name.partition is None:
-        yield Exactness(Part.PARTITION, Grade.ABSENT, ("the name has no partition",))
+        yield Exactness(Aspect.PARTITION, Grade.ABSENT, ("the name has no partition",))
 
 
 def _of_ordering(ordering: str) -> Iterator[Exactness]:
     if ordering != "partition":
         within = "" if ordering == "object" else ", and rows of large ones as well"
         why = f"ordering={ordering} reads objects of a partition side by side{within}; set ordering=partition"
-        yield _partly(Part.ORDER, why)
+        yield _partly(Aspect.ORDER, why)
 
 
-def _absent(*parts: Part) -> Iterator[Exactness]:
-    return (Exactness(part, Grade.ABSENT, (_NOT_STORED,)) for part in parts)
+def _absent(*aspects: Aspect) -> Iterator[Exactness]:
+    return (Exactness(aspect, Grade.ABSENT, (_NOT_STORED,)) for aspect in aspects)
 
 
-def _partly(part: Part, why: str) -> Exactness:
-    return Exactness(part, Grade.PARTLY, (why,))
+def _partly(aspect: Aspect, why: str) -> Exactness:
+    return Exactness(aspect, Grade.PARTLY, (why,))
 
 
-def _missing(facts: ContentFacts, first_or_last: str, **members: Part) -> Iterator[Exactness]:
-    """The parts that the envelope lacks; without one, all of these."""
+def _missing(facts: ContentFacts, first_or_last: str, **members: Aspect) -> Iterator[Exactness]:
+    """The aspects that the envelope lacks; without one, all of these."""
     has = facts.members or frozenset()
-    for member, part in members.items():
+    for member, aspect in members.items():
         if member not in has:
-            yield _partly(part, first_or_last) if part is Part.OFFSET else next(_absent(part))
+            yield _partly(aspect, first_or_last) if aspect is Aspect.OFFSET else next(_absent(aspect))
 
 
 def _aiven(name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
-    yield _partly(Part.RECORDS, _ABORTED)
+    yield _partly(Aspect.RECORDS, _ABORTED)
     yield from _missing(
-        facts, _FIRST, key=Part.KEY, offset=Part.OFFSET, timestamp=Part.TIMESTAMP, headers=Part.HEADERS
+        facts,
+        _FIRST,
+        key=Aspect.KEY,
+        offset=Aspect.OFFSET,
+        timestamp=Aspect.TIMESTAMP,
+        headers=Aspect.HEADERS,
     )
-    if any(each.part is NamePart.ORDER for each in name.inexact) and name.start_offset is None:
-        yield _partly(Part.RECORDS, "only the newest record of each key was kept")
+    if any(each.element is NameElement.ORDER for each in name.inexact) and name.start_offset is None:
+        yield _partly(Aspect.RECORDS, "only the newest record of each key was kept")
     if facts.row_format is RowFormat.LINES:
-        yield from (_partly(part, _EMPTY_IS_NULL) for part in (Part.KEY, Part.VALUE))
-        yield _partly(Part.TOMBSTONES, _CSV_NULLS)
-        yield _partly(Part.RECORDS, "values written without encoding are cut at their own newlines")
+        yield from (_partly(aspect, _EMPTY_IS_NULL) for aspect in (Aspect.KEY, Aspect.VALUE))
+        yield _partly(Aspect.TOMBSTONES, _CSV_NULLS)
+        yield _partly(Aspect.RECORDS, "values written without encoding are cut at their own newlines")
     elif facts.row_format in _JSON:
-        yield from (_partly(part, _WRITTEN_ANEW) for part in (Part.VALUE, Part.TOMBSTONES))
+        yield from (_partly(aspect, _WRITTEN_ANEW) for aspect in (Aspect.VALUE, Aspect.TOMBSTONES))
     else:
-        yield _partly(Part.VALUE, _SCHEMA)
-        yield _partly(Part.TOMBSTONES, "the sink stops at a tombstone")
-        yield _partly(Part.HEADERS, f"{_UNIQUE}, and none where an object's first record had none")
+        yield _partly(Aspect.VALUE, _SCHEMA)
+        yield _partly(Aspect.TOMBSTONES, "the sink stops at a tombstone")
+        yield _partly(Aspect.HEADERS, f"{_UNIQUE}, and none where an object's first record had none")
 
 
 def _confluent(name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
-    yield _partly(Part.RECORDS, _ABORTED)
-    yield _partly(Part.OFFSET, _FIRST)
-    yield from _absent(Part.TIMESTAMP)
+    yield _partly(Aspect.RECORDS, _ABORTED)
+    yield _partly(Aspect.OFFSET, _FIRST)
+    yield from _absent(Aspect.TIMESTAMP)
     if ObjectKind.KEYS not in facts.sides:
-        yield from _absent(Part.KEY)
+        yield from _absent(Aspect.KEY)
     if ObjectKind.HEADERS not in facts.sides:
-        yield from _absent(Part.HEADERS)
+        yield from _absent(Aspect.HEADERS)
     else:
-        yield _partly(Part.HEADERS, "values were stored as text, those of bytes as base64")
+        yield _partly(Aspect.HEADERS, "values were stored as text, those of bytes as base64")
     if facts.sides:
-        yield _partly(Part.RECORDS, "records without a key or without headers were left out")
-    yield _partly(Part.RECORDS, "the last open object of a partition may never have been written")
+        yield _partly(Aspect.RECORDS, "records without a key or without headers were left out")
+    yield _partly(Aspect.RECORDS, "the last open object of a partition may never have been written")
     why = "they are objects of their own: where a place among the values is not proven, they are held back"
-    yield _partly(Part.TOMBSTONES, why if name.tombstones or facts.sides else "they may have been left out")
+    yield _partly(Aspect.TOMBSTONES, why if name.tombstones or facts.sides else "they may have been left out")
     if facts.row_format in _JSON:
-        yield _partly(Part.VALUE, _WRITTEN_ANEW)
+        yield _partly(Aspect.VALUE, _WRITTEN_ANEW)
     elif facts.row_format in _ARROW:
-        yield _partly(Part.VALUE, _SCHEMA)
+        yield _partly(Aspect.VALUE, _SCHEMA)
     else:
-        yield _partly(Part.RECORDS, "a value that holds the separator is cut in two")
+        yield _partly(Aspect.RECORDS, "a value that holds the separator is cut in two")
 
 
 def _lenses(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
-    yield _partly(Part.RECORDS, _ABORTED)
+    yield _partly(Aspect.RECORDS, _ABORTED)
     if facts.members is None:
-        yield _partly(Part.OFFSET, _LAST)
-        yield from _absent(Part.KEY, Part.TIMESTAMP, Part.HEADERS)
-        yield _partly(Part.RECORDS, "null values stop the sink, or were left out")
-        yield from _absent(Part.TOMBSTONES)
+        yield _partly(Aspect.OFFSET, _LAST)
+        yield from _absent(Aspect.KEY, Aspect.TIMESTAMP, Aspect.HEADERS)
+        yield _partly(Aspect.RECORDS, "null values stop the sink, or were left out")
+        yield from _absent(Aspect.TOMBSTONES)
     else:
         if "metadata" not in facts.members:
-            yield _partly(Part.OFFSET, _LAST)
-            yield from _absent(Part.TIMESTAMP)
-        yield _partly(Part.HEADERS, f"{_UNIQUE}; their order is lost, and their types are those of JSON")
+            yield _partly(Aspect.OFFSET, _LAST)
+            yield from _absent(Aspect.TIMESTAMP)
+        yield _partly(Aspect.HEADERS, f"{_UNIQUE}; their order is lost, and their types are those of JSON")
     if facts.row_format in _JSON:
-        yield _partly(Part.VALUE, _WRITTEN_ANEW)
-        yield _partly(Part.TOMBSTONES, _WRITTEN_ANEW)
+        yield _partly(Aspect.VALUE, _WRITTEN_ANEW)
+        yield _partly(Aspect.TOMBSTONES, _WRITTEN_ANEW)
     if facts.row_format in _JSON | {RowFormat.TEXT} and facts.members is None:
-        yield _partly(Part.VALUE, "a newline in a text was written as a backslash and n, for good")
+        yield _partly(Aspect.VALUE, "a newline in a text was written as a backslash and n, for good")
     if facts.row_format is RowFormat.CSV:
-        yield _partly(Part.VALUE, "all fields are texts, and their names are not in the object")
+        yield _partly(Aspect.VALUE, "all fields are texts, and their names are not in the object")
     if facts.row_format in _ARROW:
-        yield _partly(Part.VALUE, _SCHEMA)
+        yield _partly(Aspect.VALUE, _SCHEMA)
 
 
 def _quix(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
-    yield _partly(Part.OFFSET, _FIRST)
-    yield from _absent(Part.HEADERS)
+    yield _partly(Aspect.OFFSET, _FIRST)
+    yield from _absent(Aspect.HEADERS)
     yield _partly(
-        Part.KEY,
+        Aspect.KEY,
         "a key that was null or no bytes was written as the dump of an object: it is null",
     )
-    yield _partly(Part.VALUE, "the sink wrote JSON again: the same content, other text")
+    yield _partly(Aspect.VALUE, "the sink wrote JSON again: the same content, other text")
     if facts.row_format is RowFormat.PARQUET:
-        yield _partly(Part.VALUE, "members that a value lacked come back as null")
-        yield _partly(Part.TIMESTAMP, "a value with a member of its name took its place in the whole object")
-        yield from _absent(Part.TOMBSTONES)
+        yield _partly(Aspect.VALUE, "members that a value lacked come back as null")
+        yield _partly(
+            Aspect.TIMESTAMP, "a value with a member of its name took its place in the whole object"
+        )
+        yield from _absent(Aspect.TOMBSTONES)
     else:
-        yield _partly(Part.TOMBSTONES, "JSON's null is a tombstone")
+        yield _partly(Aspect.TOMBSTONES, "JSON's null is a tombstone")
 
 
 def _headrace(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
     if facts.members is None:
-        yield _partly(Part.OFFSET, _FIRST)
-        yield from _absent(Part.KEY, Part.TIMESTAMP, Part.HEADERS)
-        yield _partly(Part.TOMBSTONES, "JSON's null is a tombstone")
+        yield _partly(Aspect.OFFSET, _FIRST)
+        yield from _absent(Aspect.KEY, Aspect.TIMESTAMP, Aspect.HEADERS)
+        yield _partly(Aspect.TOMBSTONES, "JSON's null is a tombstone")
         return
     yield from _missing(
-        facts, _FIRST, key=Part.KEY, offset=Part.OFFSET, timestamp=Part.TIMESTAMP, headers=Part.HEADERS
+        facts,
+        _FIRST,
+        key=Aspect.KEY,
+        offset=Aspect.OFFSET,
+        timestamp=Aspect.TIMESTAMP,
+        headers=Aspect.HEADERS,
     )
 
 

@@ -64,13 +64,13 @@ def objects_to_replay(
             continue
         if not from_start and entry.state in {State.DONE, State.PARTIAL}:
             continue
-        seen = S3Object(
+        s3_object = S3Object(
             id=known.id,
             size=entry.size,
             last_modified_ms=entry.last_modified_ms,
             version_id=entry.version_id,
         )
-        yield SelectedObject(object=seen, entry=entry, records=_records(cache, known, entry))
+        yield SelectedObject(object=s3_object, entry=entry, records=_records(cache, known, entry))
 
 
 def objects_to_mark(
@@ -89,15 +89,17 @@ def objects_to_mark(
         )
     prefix = max(wanted, settings.s3.prefix, key=len)
     for page in list_pages(client, settings.s3, prefix=prefix):
-        for seen in page.objects:
-            entry = None if cache is None else cache.get(seen.id)
+        for s3_object in page.objects:
+            entry = None if cache is None else cache.get(s3_object.id)
             state = None if entry is None else entry.state
             if (
                 state is not State.DONE
-                and selection.matches(seen.id, seen.last_modified_ms, state)
-                and not isinstance(object_filter.route_or_reason(seen.id.key), ExclusionReason)
+                and selection.matches(s3_object.id, s3_object.last_modified_ms, state)
+                and not isinstance(object_filter.route_or_reason(s3_object.id.key), ExclusionReason)
             ):
-                yield SelectedObject(object=seen, entry=entry, records=0 if entry is None else entry.records)
+                yield SelectedObject(
+                    object=s3_object, entry=entry, records=0 if entry is None else entry.records
+                )
 
 
 def chosen_buckets(settings: Settings, bucket: str | None) -> tuple[Settings, ...]:

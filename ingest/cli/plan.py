@@ -73,13 +73,13 @@ def _topic_lines(topic: TopicArchive) -> Iterator[str]:
     size = bytes_text(topic.amount.bytes)
     yield f"archive of {name} in {topic.layout}'s layout: {amount} ({kinds}), {size}"
     parts = topic.exactness
-    exact = [each.part.value for each in parts if each.grade is Grade.EXACT]
+    exact = [each.aspect.value for each in parts if each.grade is Grade.EXACT]
     if exact:
         yield f"    comes back exactly: {', '.join(exact)}"
     for each in parts:
         if each.grade is not Grade.EXACT:
             word = "not" if each.grade is Grade.ABSENT else "not exactly"
-            yield f"    {word}: {each.part}: {'; '.join(each.why)}"
+            yield f"    {word}: {each.aspect}: {'; '.join(each.why)}"
     yield from (f"    cannot be restored: {printable(problem)}" for problem in topic.problems)
     if not topic.samples:
         yield "    nothing could be looked into: all of it is empty, lies in an archive, or is no values"
@@ -328,12 +328,12 @@ def _beside_ledger(
     """Each listed object with its entry: one scan of the same stretch of keys, not a look-up for each."""
     found: dict[ObjectId, LedgerEntry] = {}
     if cache is not None:
-        wanted = {seen.id for seen in page.objects}
+        wanted = {s3_object.id for s3_object in page.objects}
         through = page.objects[-1].id.key if page.objects else page.through_key
         after = page.after_key or ""
         found = {known.id: known.entry for known in cache.scan(bucket, after, through) if known.id in wanted}
-    for seen in page.objects:
-        yield seen, found.get(seen.id)
+    for s3_object in page.objects:
+        yield s3_object, found.get(s3_object.id)
 
 
 def _row(place: TopicPartition, forecast: Preview) -> tuple[str, ...]:

@@ -140,20 +140,20 @@ def shape_of(
         "prefix": settings.s3.prefix,
         "group": "" if settings.sink is None else settings.sink.group_id,
         "ledger": settings.kafka.ledger_topic if has_ledger else None,
-        "lag": sum(part.lag for part in backlog),
+        "lag": sum(partition.lag for partition in backlog),
         "missing_topics": list(missing),
         "partitions": [
             {
-                "topic": part.topic,
-                "partition": part.partition,
-                "begin": part.begin,
-                "archived": part.archived,
-                "end": part.end,
-                "lag": part.lag,
-                "pending": part.pending,
-                "quarantined": part.quarantined,
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "begin": partition.begin,
+                "archived": partition.archived,
+                "end": partition.end,
+                "lag": partition.lag,
+                "pending": partition.pending,
+                "quarantined": partition.quarantined,
             }
-            for part in backlog
+            for partition in backlog
         ],
         "takeover": [_taken_shape(each) for each in taken],
     }
@@ -206,22 +206,22 @@ def _missing(settings: Settings, missing: Sequence[str], *, has_some: bool) -> I
         yield "no topic matches topics.regex; create one, or correct it"
 
 
-def _row(part: Backlog) -> tuple[str, ...]:
-    archived = "-" if part.archived is None else f"{part.archived:,}"
+def _row(partition: Backlog) -> tuple[str, ...]:
+    archived = "-" if partition.archived is None else f"{partition.archived:,}"
     return (
-        part.topic,
-        str(part.partition),
+        partition.topic,
+        str(partition.partition),
         archived,
-        f"{part.end:,}",
-        *map(_number, (part.lag, part.pending, part.quarantined)),
+        f"{partition.end:,}",
+        *map(_number, (partition.lag, partition.pending, partition.quarantined)),
     )
 
 
 def _total(backlog: Sequence[Backlog]) -> tuple[str, ...]:
     sums = (
-        sum(part.lag for part in backlog),
-        sum(part.pending for part in backlog),
-        sum(part.quarantined for part in backlog),
+        sum(partition.lag for partition in backlog),
+        sum(partition.pending for partition in backlog),
+        sum(partition.quarantined for partition in backlog),
     )
     return ("total", "", "", "", *map(_number, sums))
 

@@ -21,7 +21,7 @@ from ingest.http.rest.server import FORWARDED
 
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 _CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})
-_CONNECTOR_PARTS: Final = 2
+_CONNECTOR_SEGMENTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,15 +103,15 @@ class WorkerRoutes:
 
     def answer(self, request: Request) -> Response:
         """The answer, this worker's own or another one's."""
-        parts = [unquote(part) for part in request.path.strip("/").split("/")]
-        if parts[0] == "internal":
-            return self._internal(request, parts)
+        segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
+        if segments[0] == "internal":
+            return self._internal(request, segments)
         if request.headers.get(FORWARDED) is None:
-            if parts == ["connectors"] and "expand" in parse_qs(request.query, keep_blank_values=True):
+            if segments == ["connectors"] and "expand" in parse_qs(request.query, keep_blank_values=True):
                 return self._expanded(request)
-            if request.method == "PUT" and parts[:2] == ["admin", "loggers"] and _is_for_all(request):
+            if request.method == "PUT" and segments[:2] == ["admin", "loggers"] and _is_for_all(request):
                 return self._everywhere(replace(request, query=""))
-            url = self._elsewhere(request.method, parts)
+            url = self._elsewhere(request.method, segments)
             if isinstance(url, Response):
                 return url
             if url is not None:
@@ -120,21 +120,21 @@ class WorkerRoutes:
 
     # -- to other workers ------------------------------------------------------------------------------------
 
-    def _elsewhere(self, method: str, parts: list[str]) -> str | Response | None:
+    def _elsewhere(self, method: str, segments: list[str]) -> str | Response | None:
         """The URL of the worker that has to answer; None for this one, a refusal where there is none."""
-        if parts[0] != "connectors":
+        if segments[0] != "connectors":
             return None
         own, workers = self._membership.own_id, self._membership.workers()
-        if is_change(method, parts):
+        if is_change(method, segments):
             if self._membership.is_leading():
                 return None
             leader = None if workers is None else workers.workers.get(workers.leader)
             if workers is None or workers.leader == own or leader is None or leader.url is None:
                 return _conflict("no worker leads this group yet", passes=True)
             return leader.url
-        if len(parts) < _CONNECTOR_PARTS or workers is None:
+        if len(segments) < _CONNECTOR_SEGMENTS or workers is None:
             return None
-        worker = workers.worker_of(parts[1])
+        worker = workers.worker_of(segments[1])
         return None if worker in (None, own) else workers.workers[str(worker)].url
 
     def _forward(self, url: str, request: Request) -> Response:
@@ -192,19 +192,19 @@ class WorkerRoutes:
 
     # -- from other workers ----------------------------------------------------------------------------------
 
-    def _internal(self, request: Request, parts: list[str]) -> Response:
+    def _internal(self, request: Request, segments: list[str]) -> Response:
         membership = self._membership
-        if parts[:2] == ["internal", "reading"] and len(parts) == _CONNECTOR_PARTS + 1:
-            return Response.of_json(list(membership.reading(parts[2])))
-        if parts[:2] != ["internal", "workers"] or len(parts) != _CONNECTOR_PARTS + 1:
+        if segments[:2] == ["internal", "reading"] and len(segments) == _CONNECTOR_SEGMENTS + 1:
+            return Response.of_json(list(membership.reading(segments[2])))
+        if segments[:2] != ["internal", "workers"] or len(segments) != _CONNECTOR_SEGMENTS + 1:
             return error_response(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
         if not membership.is_leading():
             return _conflict("this worker does not lead")
         if request.method == "DELETE":
-            membership.on_leaving(parts[2])
+            membership.on_leaving(segments[2])
         else:
             url = request.body.decode("utf-8", "replace").strip()
-            membership.on_heartbeat(parts[2], url or None)
+            membership.on_heartbeat(segments[2], url or None)
         return Response.empty(HTTPStatus.NO_CONTENT)
 
 
@@ -230,9 +230,9 @@ def _is_for_all(request: Request) -> bool:
     return [one.lower() for one in parse_qs(request.query).get("scope", [])][:1] == ["cluster"]
 
 
-def is_change(method: str, parts: list[str]) -> bool:
+def is_change(method: str, segments: list[str]) -> bool:
     """Whether a request creates, configures or deletes a connector."""
-    match parts:
+    match segments:
         case ["connectors"]:
             return method == "POST"
         case ["connectors", _]:

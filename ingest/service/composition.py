@@ -24,7 +24,7 @@ from ingest.http.snapshot import Snapshot, SnapshotHolder
 from ingest.http.traces.exporter import exporting
 from ingest.http.traces.object_traces import SinkTraces, SourceTraces
 from ingest.service.endpoints import StatusEndpoints, endpoints
-from ingest.service.leadership_phase import Leader, LeadershipPhase, Past, ProcessParts, TakenLead
+from ingest.service.leadership_phase import Leader, LeadershipPhase, Past, ProcessComponents, TakenLead
 from ingest.service.sink.sink_leader import SinkLeader
 from ingest.service.sink.sink_lifecycle import SinkAdapter
 from ingest.service.sink.sink_statistics import SinkStatistics
@@ -129,7 +129,7 @@ class Connector:
         self._source.cluster_id = self._sink.cluster_id = found.ledger.cluster_id
         # From here on nothing is likely to be wrong, and a standby has it running when its turn comes.
         self._slot_source.start()
-        process = ProcessParts(
+        process = ProcessComponents(
             settings=self._settings,
             clients=self._clients,
             slot_source=self._slot_source,
@@ -159,7 +159,7 @@ class Connector:
             replace(self.snapshot_holder.snapshot, role="stopping", ready=False, at_ms=wall_ms())
         )
 
-    def _lead(self, process: ProcessParts) -> Exit:
+    def _lead(self, process: ProcessComponents) -> Exit:
         """Lead, stand by when the lead is lost, and lead again, until the run is over."""
         past, short = Past(), 0
         while True:

@@ -147,7 +147,7 @@ class MessageReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopParts:
+class LoopComponents:
     """What the event loop works with; all of it is running."""
 
     catalogue: Catalogue
@@ -172,7 +172,7 @@ class EventLoop:
     def __init__(
         self,
         inbox: Inbox,
-        parts: LoopParts,
+        components: LoopComponents,
         *,
         buckets: Sequence[str],
         startup_deadline: float,
@@ -181,11 +181,11 @@ class EventLoop:
         until_idle: UntilIdle | None = None,
         on_first_listing: Callable[[str], None] = lambda _bucket: None,
     ) -> None:
-        self._parts = parts
-        self._applier = parts.applier
-        self._supervisor = parts.supervisor
+        self._components = components
+        self._applier = components.applier
+        self._supervisor = components.supervisor
         self._buckets = buckets
-        self._message_reader = MessageReader(buckets, parts.listeners, parts.statistics)
+        self._message_reader = MessageReader(buckets, components.listeners, components.statistics)
         self._startup_deadline = startup_deadline
         self._until_idle = until_idle
         self._on_first_listing = on_first_listing
@@ -197,7 +197,7 @@ class EventLoop:
 
     def begin(self) -> None:
         """Pick up what the ledger knows to be unfinished; once, before `run`."""
-        self._applier.apply(self._parts.catalogue.resume(clock.now()))
+        self._applier.apply(self._components.catalogue.resume(clock.now()))
 
     def run(self, publish: Callable[[SlotStates], None]) -> None:
         """Work until an end is asked for, `--until-idle` is over, or it cannot continue (then it raises).
@@ -214,7 +214,7 @@ class EventLoop:
 
     def due_seconds(self) -> float | None:
         """See `Decider`."""
-        due_ms = self._parts.planner.next_due_ms()
+        due_ms = self._components.planner.next_due_ms()
         return None if due_ms is None else (due_ms - clock.now().steady_ms) / 1000
 
     def is_quiet(self) -> bool:
@@ -227,7 +227,7 @@ class EventLoop:
             case Received():
                 self._on_messages(event)
             case HeldFull():
-                self._parts.listeners.park(self._parts.planner.park(clock.now()))
+                self._components.listeners.park(self._components.planner.park(clock.now()))
             case ListingPage():
                 self._on_listing_page(event)
             case HeadAnswer():
@@ -235,9 +235,9 @@ class EventLoop:
             case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded() | SlotRecalled():
                 self._supervisor.take(event)
             case Written(writes, is_command):
-                self._applier.apply(self._parts.catalogue.on_written(writes, clock.now()))
+                self._applier.apply(self._components.catalogue.on_written(writes, clock.now()))
                 if is_command:
-                    self._parts.commands.written()
+                    self._components.commands.written()
             case Recovered(slots):
                 for slot in slots:
                     self._supervisor.recovered(slot)
@@ -247,24 +247,24 @@ class EventLoop:
                 for applied in event:
                     self._read_back(applied)
             case ModeChanged(mode=mode, why=why):
-                self._parts.statistics.mode_changed(mode, why)
+                self._components.statistics.mode_changed(mode, why)
             case ListingBegun(bucket=bucket, listing_id=number, kind=ListingKind.FULL):
                 self._first_full_listings.setdefault(bucket, number)
             case ListingFailed(bucket=bucket, error=error):
                 self._listing_failed(bucket, error)
             case InventoryWaits(sentence=waits_for):
-                self._parts.statistics.trouble("inventory", waits_for)
+                self._components.statistics.trouble("inventory", waits_for)
             case FolderPlaces():
-                self._parts.catalogue.on_tombstones(event)
+                self._components.catalogue.on_tombstones(event)
             case RunInServiceThread(act):
                 act()
-            case ComponentProblem(part, sentence):
-                self._parts.statistics.trouble(part, sentence)
+            case ComponentProblem(component, sentence):
+                self._components.statistics.trouble(component, sentence)
             case TopicAnswered(topic, refusal):
-                self._parts.planner.access.topics.answered(topic, refusal)
+                self._components.planner.access.topics.answered(topic, refusal)
             case ActionsDone(objects):
-                self._parts.statistics.acted(objects)
-                self._applier.apply(self._parts.catalogue.on_acted(objects))
+                self._components.statistics.acted(objects)
+                self._applier.apply(self._components.catalogue.on_acted(objects))
             case Fatal():
                 raise event.ending()
 
@@ -272,9 +272,9 @@ class EventLoop:
         """The follower has read a record of the ledger."""
         if isinstance(applied.key, ControlKey):
             if isinstance(applied.entry, bytes | None):
-                self._parts.commands.on_control_record(applied.key, applied.entry)
+                self._components.commands.on_control_record(applied.key, applied.entry)
         elif isinstance(applied.entry, LedgerEntry | None):
-            self._parts.catalogue.on_ledger_record(applied.key, applied.entry)
+            self._components.catalogue.on_ledger_record(applied.key, applied.entry)
 
     # -- what listeners tell ---------------------------------------------------------------------------------
 
@@ -286,10 +286,10 @@ class EventLoop:
         for message in received.messages:
             events = self._message_reader.read(message)
             if events is not None:
-                self._applier.apply(self._parts.catalogue.on_message(message.id, events, clock.now()))
+                self._applier.apply(self._components.catalogue.on_message(message.id, events, clock.now()))
 
     def _on_head_answer(self, event: HeadAnswer) -> None:
-        catalogue = self._parts.catalogue
+        catalogue = self._components.catalogue
         match event.answer:
             case S3Object():
                 self._applier.apply(catalogue.on_head_answer(event.token, event.answer, clock.now()))
@@ -301,10 +301,10 @@ class EventLoop:
                 self._applier.apply(catalogue.on_head_answer(event.token, None, clock.now()))
 
     def _on_listing_page(self, page: ListingPage) -> None:
-        parts = self._parts
+        components = self._components
         self._has_listed = True
-        parts.statistics.trouble(self._problem_of(page.bucket), None)
-        effects = parts.catalogue.on_listing_page(page, clock.now())
+        components.statistics.trouble(self._problem_of(page.bucket), None)
+        effects = components.catalogue.on_listing_page(page, clock.now())
         _log.debug(
             "page_listed",
             bucket=page.bucket,
@@ -314,11 +314,11 @@ class EventLoop:
             detail="what is neither is done, skipped or quarantined in the ledger, or pending already",
         )
         self._applier.apply(effects)
-        parts.listeners.page_done(page.bucket)
+        components.listeners.page_done(page.bucket)
         if page.is_last and page.is_full:
             self._full_listings[page.bucket] = clock.wall_ms()
             if len(self._full_listings) == len(self._buckets):
-                parts.statistics.full_listing_done(min(self._full_listings.values()))
+                components.statistics.full_listing_done(min(self._full_listings.values()))
             if page.listing_id == self._first_full_listings[page.bucket]:
                 self._on_first_listing(page.bucket)
                 if self._until_idle is not None:
@@ -327,17 +327,17 @@ class EventLoop:
 
     def _hold_listing(self) -> None:
         """Pause listing above `max.pending.objects` and while paused; resume when there is room again."""
-        wanted = self._parts.catalogue.wants_listing and not self._parts.planner.is_paused
+        wanted = self._components.catalogue.wants_listing and not self._components.planner.is_paused
         if wanted == self._listing_paused:
             self._listing_paused = not wanted
             if self._listing_paused:
-                self._parts.listeners.pause_listing()
+                self._components.listeners.pause_listing()
             else:
-                self._parts.listeners.resume_listing()
+                self._components.listeners.resume_listing()
 
     def _listing_failed(self, bucket: str, error: HeadraceError) -> None:
         sentence = f"aws.s3.bucket.name = {bucket!r} cannot be listed: {error}"
-        self._parts.statistics.trouble(self._problem_of(bucket), sentence)
+        self._components.statistics.trouble(self._problem_of(bucket), sentence)
         _log.warning("listing_failed", bucket=bucket, error=str(error), detail="it continues where it was")
 
     def _problem_of(self, bucket: str) -> str:
@@ -346,41 +346,45 @@ class EventLoop:
 
     def _unlisted(self) -> list[str]:
         """A sentence for each bucket that cannot be listed."""
-        problems = self._parts.statistics.problems
+        problems = self._components.statistics.problems
         return [problems[name] for name in map(self._problem_of, self._buckets) if name in problems]
 
     # -- what follows ----------------------------------------------------------------------------------------
 
     def decide(self) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
-        parts = self._parts
-        parts.lifecycle.advance(self._supervisor.slots)
+        components = self._components
+        components.lifecycle.advance(self._supervisor.slots)
         self._hold_listing()
         now = clock.now()
-        self._applier.apply(parts.planner.tick(now))
-        step = parts.commands.step(now)
+        self._applier.apply(components.planner.tick(now))
+        step = components.commands.step(now)
         if step is not None:
             self._applier.apply(replace(step.effects, writes=()))
-            parts.writes.submit(step.effects.writes, step.record)
+            components.writes.submit(step.effects.writes, step.record)
         self._supervisor.plan(now)
 
     def _is_idle(self) -> bool:
-        parts = self._parts
-        if parts.post_actions is not None and not parts.post_actions.is_idle:
+        components = self._components
+        if components.post_actions is not None and not components.post_actions.is_idle:
             return False
-        return parts.catalogue.is_idle and parts.commands.is_idle and not parts.planner.has_live_plans
+        return (
+            components.catalogue.is_idle
+            and components.commands.is_idle
+            and not components.planner.has_live_plans
+        )
 
     def is_over(self, now: float) -> bool:
         """What only time brings: the end of `--until-idle`, and of the patience at start."""
-        parts = self._parts
+        components = self._components
         unlisted = self._unlisted()
         if not self._has_listed and len(unlisted) == len(self._buckets) and now > self._startup_deadline:
             raise Unavailable("; ".join(unlisted))
         if self._until_idle is None:
             return False
-        if parts.planner.is_paused:
+        if components.planner.is_paused:
             raise Unavailable(
-                f"--until-idle: the ingester is {parts.lifecycle.target}, as was asked through the REST "
+                f"--until-idle: the ingester is {components.lifecycle.target}, as was asked through the REST "
                 "interface, so nothing will be done; PUT .../resume there lets it continue"
             )
         if self._until_idle.is_over(is_idle=self._is_idle()):
@@ -389,21 +393,25 @@ class EventLoop:
         if self._until_idle.patience.is_over(now, waits=bool(waits_for)):
             raise Unavailable(
                 f"--until-idle: what is left waits for something outside: {'; '.join(waits_for)}. "
-                f"The last error: {parts.statistics.last_error or 'see the log'}"
+                f"The last error: {components.statistics.last_error or 'see the log'}"
             )
         return False
 
     def _waits_for(self, until_idle: UntilIdle) -> list[str]:
         """What `--until-idle` waits for and only others can change; empty while something continues."""
-        parts = self._parts
-        if parts.planner.has_live_plans or parts.catalogue.counts["active"]:
+        components = self._components
+        if components.planner.has_live_plans or components.catalogue.counts["active"]:
             return []
-        reasons = sorted(parts.catalogue.waiting_reasons().items())
+        reasons = sorted(components.catalogue.waiting_reasons().items())
         found = [f"{reason} ({count} objects)" for reason, count in reasons]
         found += self._unlisted()
-        problems = parts.statistics.problems
-        found += [problems[part] for part in (PROBLEM, tombstone_search.PROBLEM) if part in problems]
+        problems = components.statistics.problems
+        found += [
+            problems[component] for component in (PROBLEM, tombstone_search.PROBLEM) if component in problems
+        ]
         # While the listing goes on there may be news from there.
-        if parts.statistics.mode == Mode.FALLBACK and (found or (until_idle.has_listed and self._is_idle())):
-            found.append(f"sqs.queue.url: {parts.statistics.mode_reason}")
+        if components.statistics.mode == Mode.FALLBACK and (
+            found or (until_idle.has_listed and self._is_idle())
+        ):
+            found.append(f"sqs.queue.url: {components.statistics.mode_reason}")
         return found

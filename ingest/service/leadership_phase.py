@@ -47,7 +47,7 @@ from spark.slots import SlotPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessParts:
+class ProcessComponents:
     """What lives as long as the connector in this process, and every leadership of it uses."""
 
     settings: Settings
@@ -98,7 +98,7 @@ _STRANGER_SECONDS: Final = 30.0
 class LeadWait:
     """Waits for the lead, and shows meanwhile how it is."""
 
-    def __init__(self, process: ProcessParts, past: Past) -> None:
+    def __init__(self, process: ProcessComponents, past: Past) -> None:
         self._process = process
         self._settings = process.settings
         self._past = past
@@ -185,7 +185,7 @@ class LeadWait:
                 )
 
 
-def show_standby(process: ProcessParts, *, ready: bool) -> None:
+def show_standby(process: ProcessComponents, *, ready: bool) -> None:
     """Show a standby: ready when it could take over at once."""
     shown = process.snapshot_holder.snapshot.without_leadership()
     problems = dict(process.statistics.problems)
@@ -194,7 +194,7 @@ def show_standby(process: ProcessParts, *, ready: bool) -> None:
     )
 
 
-def require_same_ledger(process: ProcessParts) -> None:
+def require_same_ledger(process: ProcessComponents) -> None:
     """InvalidLedger when the ledger that this process found at its start is gone, or another; Unavailable."""
     try:
         now = describe_ledger_topic(process.admin, process.settings.kafka.ledger_topic).identity
@@ -238,7 +238,7 @@ class LeadershipPhase:
     """Joins, waits for the lead, leads. Used once."""
 
     def __init__(
-        self, process: ProcessParts, past: Past, new_leader: Callable[["TakenLead"], Leader]
+        self, process: ProcessComponents, past: Past, new_leader: Callable[["TakenLead"], Leader]
     ) -> None:
         self._process = process
         self._settings = process.settings
@@ -376,7 +376,7 @@ class LeadershipPhase:
 class TakenLead:
     """The lead, and what was made for it; `closing` unmakes what else is made."""
 
-    process: ProcessParts
+    process: ProcessComponents
     leadership: Leadership
     ledger: DriverLedger
     slot_pool: SlotPool

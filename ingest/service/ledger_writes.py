@@ -38,7 +38,7 @@ from ingest.source.catalogue.effects import LedgerWrite
 
 _log = structlog.get_logger(__name__)
 
-_PART: Final = "ledger"
+_COMPONENT: Final = "ledger"
 _PAUSE_SECONDS: Final = 1.0
 # A transaction of the driver stays well below the broker's transaction.timeout.ms.
 _MAX_RECORDS: Final = 5_000
@@ -140,13 +140,13 @@ class LedgerWrites:
                 other = None
             except (Unavailable, TransactionAborted) as error:
                 failed = True
-                self._post(ComponentProblem(_PART, str(error)))
+                self._post(ComponentProblem(_COMPONENT, str(error)))
                 _log.warning("ledger_write_failed", error=str(error), detail="it is tried again")
                 if self._is_closing.wait(_PAUSE_SECONDS):
                     return False
             else:
                 if failed:
-                    self._post(ComponentProblem(_PART, None))
+                    self._post(ComponentProblem(_COMPONENT, None))
                 return True
 
 

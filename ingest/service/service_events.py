@@ -32,9 +32,9 @@ class LedgerEndBlocked:
 
 @dataclass(frozen=True, slots=True)
 class ComponentProblem:
-    """A part fails and is tried again (`sentence`), or works again (None). `part` names it in `/status`."""
+    """A component fails and is tried again (`sentence`), or works again (None); `/status` has its name."""
 
-    part: str
+    component: str
     sentence: str | None
 
 

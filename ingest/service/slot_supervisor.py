@@ -25,7 +25,7 @@ SlotEvent = SlotReady | BatchCommitted | BatchFinished | SlotEnded | SlotRecalle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotParts:
+class SlotComponents:
     """What the slots are driven with."""
 
     planner: Planner
@@ -45,8 +45,8 @@ class SlotParts:
 class SlotSupervisor:
     """Owned by the service's thread; `slots` says what it knows of each."""
 
-    def __init__(self, parts: SlotParts, *, slots: int, max_batch_seconds: float) -> None:
-        self._parts = parts
+    def __init__(self, components: SlotComponents, *, slots: int, max_batch_seconds: float) -> None:
+        self._components = components
         self._max_batch_seconds = max_batch_seconds
         self._plans = 0
         # The object that each slot's batch begins with, and how many there are.
@@ -62,7 +62,7 @@ class SlotSupervisor:
         match event:
             case SlotReady(slot=slot):
                 self.slots.move(slot, SlotState.READY)
-                self._parts.statistics.deaths.ready(slot)
+                self._components.statistics.deaths.ready(slot)
             case BatchCommitted():
                 self._committed(event)
             case BatchFinished():
@@ -71,30 +71,30 @@ class SlotSupervisor:
                 self._ended(event)
             case SlotRecalled(slot=slot):
                 _log.debug("slot_recalled", slot=slot, detail="another connector waits for its core")
-                self._parts.slot_pool.end(slot)
+                self._components.slot_pool.end(slot)
 
     def recovered(self, slot: int) -> None:
         """The slot is fenced and the ledger was read since: it may be started again."""
         if self.slots[slot].state is not SlotState.RECOVERING:
             return
         worker_died = self.slots[slot].worker_died
-        self._parts.slot_pool.forget_worker(slot)
+        self._components.slot_pool.forget_worker(slot)
         self.slots.move(slot, SlotState.FREE)
-        self._parts.apply(
-            self._parts.planner.on_recovered(slot, self._parts.clock(), worker_died=worker_died)
+        self._components.apply(
+            self._components.planner.on_recovered(slot, self._components.clock(), worker_died=worker_died)
         )
 
     def void_all(self, recovering: tuple[int, ...]) -> None:
         """Void and recover every slot, those under way among them: the ledger's end is hidden by one."""
         for slot in range(self.slots.count):
             if slot in recovering:
-                self._parts.recovery.submit(slot)
+                self._components.recovery.submit(slot)
             elif self.slots[slot].state is not SlotState.RECOVERING:
                 self._void(slot)
 
     def _committed(self, event: BatchCommitted) -> None:
-        self._parts.statistics.deaths.over(event.slot)
-        self._parts.statistics.committed(event.committed)
+        self._components.statistics.deaths.over(event.slot)
+        self._components.statistics.committed(event.committed)
         committed = event.committed
         _explain(
             "batch_committed",
@@ -103,14 +103,14 @@ class SlotSupervisor:
             (_key_of(one.key) for one in committed.checkpoints),
         )
         for topic in event.committed.records_by_topic:
-            self._parts.remember(topic)
-        self._parts.apply(
-            self._parts.planner.on_committed(event.committed.batch, event.committed.checkpoints)
+            self._components.remember(topic)
+        self._components.apply(
+            self._components.planner.on_committed(event.committed.batch, event.committed.checkpoints)
         )
 
     def _finished(self, event: BatchFinished) -> None:
         slot, finished = event.slot, event.finished
-        self._parts.statistics.batch_finished(finished, time.monotonic() - self.slots[slot].since)
+        self._components.statistics.batch_finished(finished, time.monotonic() - self.slots[slot].since)
         for failure in finished.failures:
             _log.warning(
                 "object_failed",
@@ -120,10 +120,10 @@ class SlotSupervisor:
                 error=failure.message,
             )
             if policy_of(failure.kind).says is FailureScope.TOPIC_MISSING:
-                self._parts.create_topics(failure.work.route)
+                self._components.create_topics(failure.work.route)
         # Unless it is clean, SlotEnded follows; and where a commit is in doubt, void, fence and read with it.
-        planner, statistics = self._parts.planner, self._parts.statistics
-        self._parts.apply(planner.on_finished(finished.batch, finished, self._parts.clock()))
+        planner, statistics = self._components.planner, self._components.statistics
+        self._components.apply(planner.on_finished(finished.batch, finished, self._components.clock()))
         # Their lines are written: bytes that came after the last commit would stay here for ever.
         statistics.forget(one for one in finished.fetched if not planner.is_pending(one))
         if finished.outcome is BatchOutcome.CLEAN:
@@ -133,7 +133,7 @@ class SlotSupervisor:
 
     def _ended(self, event: SlotEnded) -> None:
         if event.clean:
-            self._parts.statistics.deaths.ended(event.slot)
+            self._components.statistics.deaths.ended(event.slot)
             self.slots.move(event.slot, SlotState.FREE)
             return
         _log.warning(
@@ -144,21 +144,21 @@ class SlotSupervisor:
         is_starting = self.slots[event.slot].state is SlotState.STARTING
         if where is not None or is_starting:
             where = None if is_starting else where
-            self._parts.statistics.slot_died(event.slot, where, why)
+            self._components.statistics.slot_died(event.slot, where, why)
         # A slot that ends in the middle of a batch without a word has lost its worker.
         self._void(event.slot, worker_died=self.slots[event.slot].state is SlotState.BUSY)
 
     def _void(self, slot: int, *, worker_died: bool = False) -> None:
         """Void, then fence, then read: no start is granted under the slot's old plan numbers from here on."""
-        self._parts.slot_pool.void(slot)
-        self._parts.statistics.deaths.ended(slot)
+        self._components.slot_pool.void(slot)
+        self._components.statistics.deaths.ended(slot)
         plan = self.slots[slot].plan
         if plan is not None:
-            self._parts.planner.on_lost(plan)
+            self._components.planner.on_lost(plan)
         self.slots.move(slot, SlotState.RECOVERING)
         self.slots[slot].worker_died = worker_died
-        self._parts.statistics.slot_lost(plan)
-        self._parts.recovery.submit(slot)
+        self._components.statistics.slot_lost(plan)
+        self._components.recovery.submit(slot)
 
     # -- what slots are given --------------------------------------------------------------------------------
 
@@ -169,40 +169,40 @@ class SlotSupervisor:
                 return
         if self.slots.of(SlotState.READY, SlotState.STARTING):
             return
-        for slot in self.slots.of(SlotState.FREE)[: self._parts.planner.ready(now)]:
+        for slot in self.slots.of(SlotState.FREE)[: self._components.planner.ready(now)]:
             _log.debug("slot_starting", slot=slot)
-            self.slots.started(slot, self._parts.slot_pool.start(slot))
-            self._parts.statistics.deaths.starting(slot)
+            self.slots.started(slot, self._components.slot_pool.start(slot))
+            self._components.statistics.deaths.starting(slot)
 
     def _plan_for(self, slot: int, now: Instant) -> bool:
         """False when there is nothing for this slot now, and so for no other."""
-        parts = self._parts
+        components = self._components
         idle = self.slots.of(SlotState.READY, SlotState.STARTING, SlotState.FREE)
         plan = self._plans + 1
-        works = parts.planner.next_batch(slot, plan, now, idle_slots=len(idle))
+        works = components.planner.next_batch(slot, plan, now, idle_slots=len(idle))
         if not works:
             return False
         self._plans = plan
         batch = Batch(
             number=plan,
             slot=slot,
-            group=parts.metadata(),
+            group=components.metadata(),
             splits=works,
             max_seconds=self._max_batch_seconds,
         )
         _explain("batch_planned", slot, plan, (work.object.id.key for work in works))
-        if parts.slot_pool.grant(slot, batch):
+        if components.slot_pool.grant(slot, batch):
             self.slots.granted(slot, plan, time.monotonic())
             more = f" and {len(works) - 1} objects more" if len(works) > 1 else ""
             self._in_hand[slot] = f"{works[0].object.id.url}{more}"
-            parts.statistics.granted(plan, slot, works)
+            components.statistics.granted(plan, slot, works)
             _log.debug("batch_granted", slot=slot, batch=plan)
         else:
             _log.debug("batch_not_granted", slot=slot, batch=plan, detail="its task has just ended")
             # Its task has just ended: the plan was never granted, and SlotEnded is on its way.
             self.slots.move(slot, SlotState.ENDING)
             never = Finished(batch=plan, outcome=BatchOutcome.ABORTED)
-            parts.apply(parts.planner.on_finished(plan, never, now))
+            components.apply(components.planner.on_finished(plan, never, now))
         return True
 
 

@@ -119,12 +119,12 @@ class SourceAdapter(RestAdapter[SourceLeadership]):
         self._await_read_back(led.cache, self._await(led, told, REQUEST_SECONDS))
 
     def reset(self) -> None:
-        """Have everything read again from its start; part by part, each committed. NotStopped."""
+        """Have everything read again from its start; in chunks, each committed. NotStopped."""
         led = self._require_led()
         scan = _scan(led.cache, led.buckets)
         begun = (cached for cached in scan if cached.state is not State.NEW or has_offset(cached.entry))
-        while part := list(islice(begun, _RESET_AT_ONCE)):
-            self.alter([Change(object=_seen(cached), offset=None) for cached in part])
+        while chunk := list(islice(begun, _RESET_AT_ONCE)):
+            self.alter([Change(object=_seen(cached), offset=None) for cached in chunk])
 
     def _await_read_back(self, cache: LedgerCache, writes: tuple[LedgerWrite, ...]) -> None:
         """Return when the ledger's copy shows the last of these, and with it all."""

@@ -24,14 +24,14 @@ from headrace.options.choices import RestoreTombstones
 from headrace.options.transforms.read_chain import known_topics
 from ingest.service.apply_effects import EffectsApplier, PostActions
 from ingest.service.endpoints import ProblemLog, build_snapshot
-from ingest.service.event_loop import EventLoop, Inbox, LoopParts
+from ingest.service.event_loop import EventLoop, Inbox, LoopComponents
 from ingest.service.idle import Patience, UntilIdle, listening
 from ingest.service.leadership_phase import TakenLead
 from ingest.service.leading import await_ended, close_slots, lead_until_over, void_slots
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites, Recovery
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.slot_states import SlotStates
-from ingest.service.slot_supervisor import SlotParts, SlotSupervisor
+from ingest.service.slot_supervisor import SlotComponents, SlotSupervisor
 from ingest.service.source_adapter import SourceAdapter, SourceLeadership
 from ingest.service.source_start import (
     InventoriesFound,
@@ -216,7 +216,7 @@ class SourceLeader:
             withdraw=_nothing if post_actions is None else post_actions.withdraw,
         )
         supervisor = SlotSupervisor(
-            SlotParts(
+            SlotComponents(
                 planner=planner,
                 slot_pool=slot_pool,
                 recovery=recovery,
@@ -232,7 +232,7 @@ class SourceLeader:
         )
         loop = EventLoop(
             self._inbox,
-            LoopParts(
+            LoopComponents(
                 catalogue=catalogue,
                 planner=planner,
                 commands=commands,

@@ -99,9 +99,9 @@ class QuarantineList:
         return self._newest
 
 
-def of_bucket(part: str, bucket: str, *, among: Sequence[str]) -> str:
-    """How a problem of one of these buckets is named: that of the only one by its part alone."""
-    return part if len(among) == 1 else f"{part} {bucket}"
+def of_bucket(component: str, bucket: str, *, among: Sequence[str]) -> str:
+    """How a problem of one of these buckets is named: that of the only one by its component alone."""
+    return component if len(among) == 1 else f"{component} {bucket}"
 
 
 # -- What happened, counted once for metrics, `/status` and log: an event is its line and its metric ---------
@@ -139,15 +139,15 @@ class Statistics:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """A sentence for each part that fails at present."""
+        """A sentence for each component that fails at present."""
         return {**self._problems, **self.deaths.problems()}
 
-    def trouble(self, part: str, sentence: str | None) -> None:
-        """A part fails, or works again."""
+    def trouble(self, component: str, sentence: str | None) -> None:
+        """A component fails, or works again."""
         if sentence is None:
-            self._problems.pop(part, None)
+            self._problems.pop(component, None)
         else:
-            self._problems[part] = self.last_error = sentence
+            self._problems[component] = self.last_error = sentence
 
     def leadership_ended(self) -> None:
         """Forget what belonged to a leadership; what was counted since the start stays."""

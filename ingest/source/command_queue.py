@@ -100,14 +100,14 @@ def new_commands(
             command_key(f"{batch}-{number:06d}"),
             ObjectsCommand(
                 action=action,
-                bucket=part[0].id.bucket,
-                objects=tuple(_command_object(seen) for seen in part),
+                bucket=chunk[0].id.bucket,
+                objects=tuple(_command_object(s3_object) for s3_object in chunk),
                 states=chosen,
                 from_start=from_start,
                 at_ms=at_ms,
             ),
         )
-        for number, part in enumerate(_cut(objects))
+        for number, chunk in enumerate(_cut(objects))
     ]
 
 
@@ -127,23 +127,25 @@ def decode_command(key: ControlKey, raw: bytes) -> ObjectsCommand:
     return command
 
 
-def _command_object(seen: S3Object) -> CommandObject:
-    return CommandObject(seen.id.key, seen.id.etag, seen.size, seen.last_modified_ms, seen.version_id)
+def _command_object(s3_object: S3Object) -> CommandObject:
+    return CommandObject(
+        s3_object.id.key, s3_object.id.etag, s3_object.size, s3_object.last_modified_ms, s3_object.version_id
+    )
 
 
 def _cut(objects: Iterable[S3Object]) -> Iterator[list[S3Object]]:
-    part: list[S3Object] = []
+    chunk: list[S3Object] = []
     size = 0
-    for seen in objects:
-        length = len(msgspec.json.encode(_command_object(seen))) + 1
-        is_other = bool(part) and part[-1].id.bucket != seen.id.bucket
-        if is_other or (part and (len(part) >= MAX_OBJECTS or size + length > MAX_BYTES)):
-            yield part
-            part, size = [], 0
-        part.append(seen)
+    for s3_object in objects:
+        length = len(msgspec.json.encode(_command_object(s3_object))) + 1
+        is_other = bool(chunk) and chunk[-1].id.bucket != s3_object.id.bucket
+        if is_other or (chunk and (len(chunk) >= MAX_OBJECTS or size + length > MAX_BYTES)):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(s3_object)
         size += length
-    if part:
-        yield part
+    if chunk:
+        yield chunk
 
 
 _log = structlog.get_logger(__name__)
@@ -265,7 +267,7 @@ class CommandQueue:
             del waiting.left[applied]
         raw: bytes | None = None
         if waiting.left:
-            names = {(seen.id.key, seen.id.etag) for seen in waiting.left}
+            names = {(s3_object.id.key, s3_object.id.etag) for s3_object in waiting.left}
             rest = tuple(one for one in command.objects if (one.key, one.etag) in names)
             raw = encode_control(msgspec.structs.replace(command, objects=rest))
         else:

@@ -15,7 +15,7 @@ from headrace.model.ledger_entry import State
 from headrace.model.objects import ArchivePlace, PostActionKind, Route
 from headrace.model.text_formatting import counted, printable
 from headrace.names import KeyTemplate
-from headrace.names.archive_names import ArchiveName, Inexact, LayoutName, NamePart, ObjectKind
+from headrace.names.archive_names import ArchiveName, Inexact, LayoutName, NameElement, ObjectKind
 from headrace.options import Settings
 from headrace.options.choices import RestoreSidecars, RestoreTombstones
 from headrace.options.settings import JoiningSettings
@@ -34,7 +34,7 @@ _MAX_WARNINGS: Final = 20
 # Patterns of keys whose layout is logged; a bucket of more kinds of keys is no archive.
 _MAX_PATTERNS: Final = 1000
 # Parts of a name whose doubt is told once for each kind of name.
-_TOLD: Final = frozenset({NamePart.TOPIC, NamePart.PARTITION, NamePart.ORDER})
+_TOLD: Final = frozenset({NameElement.TOPIC, NameElement.PARTITION, NameElement.ORDER})
 
 
 class KeyRoutes:
@@ -169,9 +169,17 @@ class ArchiveRoutes:
             _log.warning("archive_topic_missing", key=printable(key), warning=warning)
 
     def _warn(self, key: str, name: ArchiveName, doubt: Inexact) -> None:
-        is_named = doubt.part is NamePart.TOPIC and (self._topic is not None or name.topic in self._topic_map)
-        if doubt.part in _TOLD and not is_named and self._is_first(name.rule, f"{doubt.part}{name.topic}"):
-            _log.warning("archive_name_inexact", key=printable(key), part=doubt.part.value, warning=doubt.why)
+        is_named = doubt.element is NameElement.TOPIC and (
+            self._topic is not None or name.topic in self._topic_map
+        )
+        if (
+            doubt.element in _TOLD
+            and not is_named
+            and self._is_first(name.rule, f"{doubt.element}{name.topic}")
+        ):
+            _log.warning(
+                "archive_name_inexact", key=printable(key), part=doubt.element.value, warning=doubt.why
+            )
 
 
 def _archive_place(name: ArchiveName) -> ArchivePlace | None:

@@ -24,7 +24,7 @@ from headrace.model.objects import ByteSource, SideObject
 from headrace.model.positions import JoinedPosition
 from headrace.model.rows import Column, RecordTarget, RowBatch
 from headrace.model.slot_protocol import Split
-from headrace.names.archive_names import NamePart
+from headrace.names.archive_names import NameElement
 from headrace.options.choices import InputFormat, RestorePartition
 from headrace.options.schema_settings import GlueWriting
 from headrace.options.settings import FormatSettings
@@ -87,8 +87,8 @@ class Decoding:
         if restore.partition is RestorePartition.PARTITIONER:
             return None
         name = self._archive.name(split.object.id.key)
-        if name is not None and not name.is_exact(NamePart.PARTITION):
-            why = next(doubt.why for doubt in name.inexact if doubt.part is NamePart.PARTITION)
+        if name is not None and not name.is_exact(NameElement.PARTITION):
+            why = next(doubt.why for doubt in name.inexact if doubt.element is NameElement.PARTITION)
             raise InvalidObject(
                 f"{split.object.id.url}: its partition is not certain: {why}. Set restore.partition to "
                 "partitioner, and replay it.",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.vendors.exactness import Grade, Part
+from headrace.vendors.exactness import Aspect, Grade
 from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.probes.archive_preview import ArchivePreview, Extent, offsets_of
 from ingest.checks.probes.archive_samples import ArchiveSampler
@@ -33,14 +33,14 @@ def _preview(name: str, **changes: str | None) -> tuple[ArchivePreview, ArchiveB
 def test_nothing_that_is_called_exact_differs(name: str) -> None:
     """Each difference that the archive shows is one that plan tells of; and what it calls absent is."""
     preview, _ = _preview(name)
-    told = {each.part: each for topic in preview.topics() for each in topic.exactness}
+    told = {each.aspect: each for topic in preview.topics() for each in topic.exactness}
 
     assert all(not topic.problems for topic in preview.topics())
     for excuse in EXCUSES[name]:
-        part = PARTS[excuse.lstrip("0123456789 ")]
-        assert told[part].grade is not Grade.EXACT, (excuse, part)
-    for part, excuse in ABSENT.items():
-        assert (told[part].grade is Grade.ABSENT) <= (excuse in EXCUSES[name]), part
+        aspect = PARTS[excuse.lstrip("0123456789 ")]
+        assert told[aspect].grade is not Grade.EXACT, (excuse, aspect)
+    for aspect, excuse in ABSENT.items():
+        assert (told[aspect].grade is Grade.ABSENT) <= (excuse in EXCUSES[name]), aspect
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,15 +83,15 @@ def test_side_objects_and_tombstones_are_counted() -> None:
     (without,) = _preview("confluent-json_default")[0].topics()
 
     assert {"values", "keys", "headers", "tombstones"} == set(topic.as_dict()["kinds"])
-    assert {each.part: each.grade for each in topic.exactness}[Part.KEY] is Grade.EXACT
-    assert {each.part: each.grade for each in without.exactness}[Part.KEY] is Grade.ABSENT
+    assert {each.aspect: each.grade for each in topic.exactness}[Aspect.KEY] is Grade.EXACT
+    assert {each.aspect: each.grade for each in without.exactness}[Aspect.KEY] is Grade.ABSENT
 
 
 def test_side_objects_that_are_left_out_bring_no_keys() -> None:
     """What the options leave out is said not to come back."""
     (topic,) = _preview("confluent-kvh_json", restore__sidecars="ignore")[0].topics()
 
-    assert {each.part: each.grade for each in topic.exactness}[Part.KEY] is Grade.ABSENT
+    assert {each.aspect: each.grade for each in topic.exactness}[Aspect.KEY] is Grade.ABSENT
 
 
 def test_what_cannot_be_restored_as_it_is_told_is_said() -> None:
@@ -111,7 +111,7 @@ def test_people_are_shown_every_topic(name: str) -> None:
 
     for topic in preview.topics():
         assert f"in {topic.layout.value}'s layout" in text
-        assert all(each.part.value in text for each in topic.exactness)
+        assert all(each.aspect.value in text for each in topic.exactness)
     assert text.count("    partition ") + text.count("    no partition") >= min(
         1, len(list(preview.topics()))
     )

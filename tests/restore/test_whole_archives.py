@@ -6,7 +6,7 @@
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.names.archive_names import NamePart
+from headrace.names.archive_names import NameElement
 from tests.headrace.options.loading import load_with
 from tests.headrace.vendors.archive import NAMES, archive
 from tests.headrace.vendors.excuses import EXCUSES
@@ -35,8 +35,8 @@ def test_what_may_differ_is_certain_of_nothing() -> None:
     """Only names that leave both open may come back in another order from time to time."""
     for name in MAY_DIFFER:
         names = names_in(archive(name))
-        assert not any(each.is_exact(NamePart.ORDER) for each in names)
-        assert not all(each.is_exact(NamePart.PARTITION) for each in names)
+        assert not any(each.is_exact(NameElement.ORDER) for each in names)
+        assert not all(each.is_exact(NameElement.PARTITION) for each in names)
 
 
 def _differences(name: str, restore: DrivenRestore) -> set[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from headrace.names.archive_names import ArchiveName, NamePart
+from headrace.names.archive_names import ArchiveName, NameElement
 from tests.headrace.vendors.archive import Archive
 from tests.headrace.vendors.decoding import Restored
 from tests.headrace.vendors.excuses import EXCUSES
@@ -49,7 +49,7 @@ def options_for(bucket: Archive, topics: Mapping[str, str]) -> dict[str, str | N
         config["topic"] = next(iter(topics.values()))
     else:
         config["restore.topic.map"] = ",".join(f"{old}:{new}" for old, new in topics.items())
-    if any(not each.is_exact(NamePart.PARTITION) for each in names):
+    if any(not each.is_exact(NameElement.PARTITION) for each in names):
         config["restore.partition"] = "partitioner"
     has_partition = all(each.partition is not None for each in names)
     more: dict[str, str | None] = {

@@ -176,7 +176,7 @@ _JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
 def column_converter(
     settings: ConverterSettings,
-    part: OutputField,
+    field: OutputField,
     output: OutputSettings,
     *,
     is_transformed: bool = False,
@@ -188,44 +188,46 @@ def column_converter(
     """
     match settings.kind:
         case ConverterKind.BYTES:
-            return BytesConverter() if is_transformed else _of_bytes(part, output)
+            return BytesConverter() if is_transformed else _of_bytes(field, output)
         case ConverterKind.STRING:
-            return TextConverter(part, settings.encoding)
+            return TextConverter(field, settings.encoding)
         case ConverterKind.AVRO | ConverterKind.JSON_SCHEMA | ConverterKind.PROTOBUF:
-            return _of_registry(settings, part, output, glue, is_transformed=is_transformed)
+            return _of_registry(settings, field, output, glue, is_transformed=is_transformed)
         case ConverterKind.JSON:
-            wants_columns = part is OutputField.VALUE and part in output.fields and makes_columns(output)
-            has_schema = part is OutputField.VALUE or has_typed_envelope(output)
+            wants_columns = field is OutputField.VALUE and field in output.fields and makes_columns(output)
+            has_schema = field is OutputField.VALUE or has_typed_envelope(output)
             by_schema = has_schema and _writes_by_schema(output)
             return JsonConverter(
-                part,
+                field,
                 output.json_format,
                 schemas=settings.schemas_enable,
                 wants_columns=wants_columns or is_transformed or by_schema,
                 infers=wants_columns and not is_transformed,
             )
         case _:
-            return NumberConverter(part, settings.kind)
+            return NumberConverter(field, settings.kind)
 
 
-def _of_bytes(part: OutputField, output: OutputSettings) -> ColumnConverter:
+def _of_bytes(field: OutputField, output: OutputSettings) -> ColumnConverter:
     """Bytes as they are, and checked where a row of the format can only hold text or JSON."""
-    if part not in output.fields or output.layout in _OF_BYTES:
+    if field not in output.fields or output.layout in _OF_BYTES:
         return BytesConverter()
     if output.layout is LayoutName.QUIX:
-        return _of_quix(part, output)
+        return _of_quix(field, output)
     if output.format is OutputFormat.CSV:
-        return TextConverter(part)
+        return TextConverter(field)
     if output.format in _JSON and not output.envelope:
-        return JsonConverter(part, output.json_format) if part is OutputField.VALUE else TextConverter(part)
+        return (
+            JsonConverter(field, output.json_format) if field is OutputField.VALUE else TextConverter(field)
+        )
     return BytesConverter()
 
 
-def _of_quix(part: OutputField, output: OutputSettings) -> ColumnConverter:
+def _of_quix(field: OutputField, output: OutputSettings) -> ColumnConverter:
     """Keys as text and values as JSON, which is what Quix's rows have."""
-    if part is OutputField.KEY:
-        return TextConverter(part)
-    return JsonConverter(part, output.json_format, wants_columns=makes_columns(output))
+    if field is OutputField.KEY:
+        return TextConverter(field)
+    return JsonConverter(field, output.json_format, wants_columns=makes_columns(output))
 
 
 _OF_REGISTRY: Final = {
@@ -237,15 +239,15 @@ _OF_REGISTRY: Final = {
 
 def _of_registry(
     settings: ConverterSettings,
-    part: OutputField,
+    field: OutputField,
     output: OutputSettings,
     glue: GlueVersions,
     *,
     is_transformed: bool,
 ) -> ColumnConverter:
     assert settings.registry is not None, "settings are checked: such a converter has a registry"
-    use = _schema_use(output, is_written=part in output.fields, is_transformed=is_transformed)
-    return _OF_REGISTRY[settings.kind](settings.registry, part, output.json_format, use, glue)
+    use = _schema_use(output, is_written=field in output.fields, is_transformed=is_transformed)
+    return _OF_REGISTRY[settings.kind](settings.registry, field, output.json_format, use, glue)
 
 
 def _schema_use(output: OutputSettings, *, is_written: bool, is_transformed: bool) -> SchemaUse:

@@ -22,7 +22,7 @@ from headrace.formats.records.row_fields import (
     timestamp,
 )
 from headrace.model.rows import RowBatch
-from headrace.names.archive_names import ArchiveName, NamePart
+from headrace.names.archive_names import ArchiveName, NameElement
 from headrace.options.choices import EnvelopeField, ValueFormat
 from headrace.options.record_sources import ObjectHeaders, TimestampFrom
 from headrace.options.settings import FormatSettings
@@ -41,9 +41,9 @@ class SourceHeaders:
     def constant(self) -> tuple[tuple[str, bytes], ...]:
         """The source topic and partition, as far as the object's name is certain of them."""
         found = []
-        if self.name.topic is not None and self.name.is_exact(NamePart.TOPIC):
+        if self.name.topic is not None and self.name.is_exact(NameElement.TOPIC):
             found.append((SOURCE_TOPIC, self.name.topic.encode()))
-        if self.name.partition is not None and self.name.is_exact(NamePart.PARTITION):
+        if self.name.partition is not None and self.name.is_exact(NameElement.PARTITION):
             found.append((SOURCE_PARTITION, b"%d" % self.name.partition))
         return tuple(found)
 

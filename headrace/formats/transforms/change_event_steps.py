@@ -14,7 +14,7 @@ from headrace.formats.transforms.step_values import Refused, RefusedRows
 from headrace.formats.transforms.struct_objects import (
     StructField,
     StructObjects,
-    column_of_part,
+    chosen_column,
     opened,
     with_column,
 )
@@ -23,8 +23,8 @@ from headrace.options.transforms.chain import (
     DeleteMode,
     EventField,
     ExtractNewRecordState,
+    KeyOrValue,
     NameAdjustment,
-    RecordPart,
 )
 from headrace.options.transforms.read_chain import replaced
 
@@ -134,7 +134,7 @@ def _row_of(step: ExtractNewRecordState, events: StructObjects, *, is_delete: bo
 
 
 def _with_row(records: ConvertedRecords, row: TypedColumn) -> ConvertedRecords:
-    return with_column(records, RecordPart.VALUE, row)
+    return with_column(records, KeyOrValue.VALUE, row)
 
 
 def _with_fields_behind(
@@ -226,9 +226,9 @@ def _without_fields(step: ExtractNewRecordState, records: ConvertedRecords, refu
             continue
         try:
             names = frozenset(_FIELD_NAMES.decode(value))
-            parts = RecordPart if step.drops_from_key else (RecordPart.VALUE,)
-            for part in parts:
-                run = _dropped(step, run, part, names)
+            either = KeyOrValue if step.drops_from_key else (KeyOrValue.VALUE,)
+            for which in either:
+                run = _dropped(step, run, which, names)
         except (msgspec.DecodeError, UnicodeDecodeError):
             refused.add_all(run, f"the header {step.dropped_header} is no JSON list of names of fields")
         except Refused as error:
@@ -238,13 +238,13 @@ def _without_fields(step: ExtractNewRecordState, records: ConvertedRecords, refu
 
 
 def _dropped(
-    step: ExtractNewRecordState, records: ConvertedRecords, part: RecordPart, names: frozenset[str]
+    step: ExtractNewRecordState, records: ConvertedRecords, which: KeyOrValue, names: frozenset[str]
 ) -> ConvertedRecords:
-    column = column_of_part(records, part)
+    column = chosen_column(records, which)
     if column.nulls().all():
         return records
     if not isinstance(column, TypedColumn) or not pa.types.is_struct(column.arrow().type):
-        raise Refused(f"the {part} has no schema with fields, of which {step.dropped_header} names some")
+        raise Refused(f"the {which} has no schema with fields, of which {step.dropped_header} names some")
     objects = StructObjects.of(column, fills_defaults=True)
     kept = [
         each
@@ -253,7 +253,7 @@ def _dropped(
     ]
     if len(kept) == len(objects.fields):
         return records
-    return with_column(records, part, objects.with_fields(kept).described(optional=False).column())
+    return with_column(records, which, objects.with_fields(kept).described(optional=False).column())
 
 
 # -- tables that share a topic -------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def _with_table_key(
     if records.key.form is Form.JSON:
         refused.add_all(records, "the key has no schema, and takes no field that tells the tables apart")
         return records
-    keys = opened(records, RecordPart.KEY, refused, fills_defaults=True, takes_nulls=True)
+    keys = opened(records, KeyOrValue.KEY, refused, fills_defaults=True, takes_nulls=True)
     if not isinstance(keys, StructObjects):
         return records
     old = records.records.topic
@@ -299,7 +299,7 @@ def _with_table_key(
             refused.add_all(records, str(error))
             return records
     named = keys.described(name=_schema_name(step, f"{topic}.Key"), default=None)
-    return with_column(records, RecordPart.KEY, named.column())
+    return with_column(records, KeyOrValue.KEY, named.column())
 
 
 def _renamed_events(step: ByLogicalTableRouter, records: ConvertedRecords, topic: str) -> Runs:

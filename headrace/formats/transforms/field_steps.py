@@ -23,7 +23,7 @@ from headrace.formats.transforms.struct_objects import (
     Objects,
     StructField,
     StructObjects,
-    column_of_part,
+    chosen_column,
     is_json,
     opened,
     refuse_objects,
@@ -36,8 +36,8 @@ from headrace.options.transforms.chain import (
     Flatten,
     HoistField,
     InsertField,
+    KeyOrValue,
     NewField,
-    RecordPart,
     ReplaceField,
     SetSchemaMetadata,
     ValueToKey,
@@ -50,18 +50,18 @@ def insert_field(
     step: InsertField, records: ConvertedRecords, refused: RefusedRows
 ) -> list[ConvertedRecords]:
     """What is known of each record as fields; a null stays one."""
-    is_tombstone = column_of_part(records, step.part).nulls()
+    is_tombstone = chosen_column(records, step.which).nulls()
     if is_tombstone.any():
         rest = np.flatnonzero(~is_tombstone)
         kept = records.take(np.flatnonzero(is_tombstone))
         return [kept, *(insert_field(step, records.take(rest), refused) if len(rest) else [])]
-    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
+    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
     if isinstance(objects, StructObjects):
-        return _required(records, step.part, _into_structs(step, records, objects, refused))
+        return _required(records, step.which, _into_structs(step, records, objects, refused))
     if objects is None:
         return [records]
     _into_json(step, records, objects)
-    return [with_column(records, step.part, objects.column())]
+    return [with_column(records, step.which, objects.column())]
 
 
 def _into_json(step: InsertField, records: ConvertedRecords, objects: JsonObjects) -> None:
@@ -113,7 +113,7 @@ def replace_field(
     step: ReplaceField, records: ConvertedRecords, refused: RefusedRows
 ) -> list[ConvertedRecords]:
     """Fields left out, kept and renamed; nulls stay."""
-    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
+    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
     if objects is None:
         return [records]
     renames = dict(step.renames)
@@ -123,11 +123,11 @@ def replace_field(
         return renames.get(name, name) if is_kept else None
 
     if isinstance(objects, JsonObjects):
-        return [with_column(records, step.part, objects.renamed(name_of).column())]
+        return [with_column(records, step.which, objects.renamed(name_of).column())]
     try:
-        return _required(records, step.part, objects.renamed(name_of))
+        return _required(records, step.which, objects.renamed(name_of))
     except Refused as error:
-        refuse_objects(records, step.part, str(error), refused)
+        refuse_objects(records, step.which, str(error), refused)
         return [records]
 
 
@@ -135,19 +135,19 @@ def extract_field(
     step: ExtractField, records: ConvertedRecords, refused: RefusedRows
 ) -> list[ConvertedRecords]:
     """One field in the place of the object it is of; nulls stay."""
-    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
+    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
     if objects is None:
         return [records]
     if isinstance(objects, StructObjects):
         try:
-            return [with_column(records, step.part, _struct_field(step, objects))]
+            return [with_column(records, step.which, _struct_field(step, objects))]
         except Refused as error:
-            refuse_objects(records, step.part, str(error), refused)
+            refuse_objects(records, step.which, str(error), refused)
             return [records]
     texts = objects.members(step.path[0])
     for name in step.path[1:]:
         texts = _members_below(texts, name)
-    return [with_column(records.take(rows), step.part, column) for rows, column in loosened(texts)]
+    return [with_column(records.take(rows), step.which, column) for rows, column in loosened(texts)]
 
 
 def _struct_field(step: ExtractField, objects: StructObjects) -> ConvertedColumn:
@@ -176,24 +176,24 @@ def _members_below(texts: list[bytes | None], name: str) -> list[bytes | None]:
 
 def hoist_field(step: HoistField, records: ConvertedRecords, _refused: RefusedRows) -> list[ConvertedRecords]:
     """Each key or value, nulls too, as the one field of an object."""
-    column = column_of_part(records, step.part)
+    column = chosen_column(records, step.which)
     if column.form is Form.JSON:
         texts = column.texts()
         objects = JsonObjects([{} for _ in range(len(texts))])
         objects.put(step.field, [text or b"null" for text in texts.each(0, len(texts))])
-        return [with_column(records, step.part, objects.column())]
+        return [with_column(records, step.which, objects.column())]
     array = column.arrow()
     kind = pa.struct([pa.field(step.field, array.type)])
     structs = pa.StructArray.from_arrays([array], fields=list(kind))
     style = column.style if isinstance(column, TypedColumn) else JsonFormat.ISO
     connect = None if column.connect is None else struct((step.field, column.connect))
-    return [with_column(records, step.part, typed_column(structs, None, style, connect))]
+    return [with_column(records, step.which, typed_column(structs, None, style, connect))]
 
 
 def value_to_key(step: ValueToKey, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
     """An object of some fields of the value as the key; a missing one is null where there is no schema."""
     objects: Objects | None = opened(
-        records, RecordPart.VALUE, refused, fills_defaults=step.fills_defaults, takes_nulls=False
+        records, KeyOrValue.VALUE, refused, fills_defaults=step.fills_defaults, takes_nulls=False
     )
     if objects is None:
         return [records]
@@ -211,26 +211,26 @@ def value_to_key(step: ValueToKey, records: ConvertedRecords, refused: RefusedRo
 
 def flatten(step: Flatten, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
     """Fields of fields as fields of the object; lists stay as they are, and so do nulls."""
-    column = column_of_part(records, step.part)
+    column = chosen_column(records, step.which)
     if column.nulls().all():
         return [records]
     if is_json(column):
-        return [with_column(records, step.part, _flat_json(step, records, column, refused))]
-    objects = opened(records, step.part, refused, fills_defaults=True, takes_nulls=True)
+        return [with_column(records, step.which, _flat_json(step, records, column, refused))]
+    objects = opened(records, step.which, refused, fills_defaults=True, takes_nulls=True)
     if not isinstance(objects, StructObjects):
         return [records]
     try:
         found = objects.with_fields(_flat_fields(step, objects, "", is_optional=objects.is_optional))
     except Refused as error:
-        refuse_objects(records, step.part, str(error), refused)
+        refuse_objects(records, step.which, str(error), refused)
         return [records]
-    return _required(records, step.part, found.filled())
+    return _required(records, step.which, found.filled())
 
 
-def _required(records: ConvertedRecords, part: RecordPart, objects: StructObjects) -> list[ConvertedRecords]:
+def _required(records: ConvertedRecords, which: KeyOrValue, objects: StructObjects) -> list[ConvertedRecords]:
     """The records with objects of a new schema that none is null in, as Kafka makes it; nulls keep theirs."""
-    nulls = column_of_part(records, part).nulls()
-    changed = with_column(records, part, objects.described(optional=False).column())
+    nulls = chosen_column(records, which).nulls()
+    changed = with_column(records, which, objects.described(optional=False).column())
     if not nulls.any():
         return [changed]
     return [records.take(np.flatnonzero(nulls)), changed.take(np.flatnonzero(~nulls))]
@@ -242,7 +242,7 @@ def _flat_json(
     texts = column.texts()
 
     def refuse(row: int) -> None:
-        refused.add(records.records.offsets[row], f"the {step.part} {NO_OBJECT}")
+        refused.add(records.records.offsets[row], f"the {step.which} {NO_OBJECT}")
 
     return json_column(Flattening(step.delimiter, refuse).flat(list(texts.each(0, len(texts)))))
 
@@ -269,15 +269,15 @@ def set_schema_metadata(
     step: SetSchemaMetadata, records: ConvertedRecords, refused: RefusedRows
 ) -> list[ConvertedRecords]:
     """Another name or version of the objects' schema; a null without a schema stays."""
-    column = column_of_part(records, step.part)
+    column = chosen_column(records, step.which)
     if column.form is Form.JSON:
         for row in np.flatnonzero(~column.nulls()).tolist():
-            refused.add(records.records.offsets[row], f"the {step.part} has no schema to be named")
+            refused.add(records.records.offsets[row], f"the {step.which} has no schema to be named")
         return [records]
-    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
+    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
     if not isinstance(objects, StructObjects):
         return [records]
     changes: dict[str, Any] = {} if step.name is None else {"name": step.name}
     if step.version is not None:
         changes["version"] = step.version
-    return [with_column(records, step.part, objects.described(**changes).column())]
+    return [with_column(records, step.which, objects.described(**changes).column())]

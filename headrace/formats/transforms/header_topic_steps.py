@@ -72,7 +72,7 @@ def drop_headers(
 
 def header_from(step: HeaderFrom, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
     """Fields as headers after the others; a missing one is null where there is no schema."""
-    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
+    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
     if objects is None:
         return [records]
     values: list[list[bytes | None]] = []
@@ -96,7 +96,7 @@ def header_from(step: HeaderFrom, records: ConvertedRecords, refused: RefusedRow
     if isinstance(rest, StructObjects):
         # As in Kafka the new schema is one that no value is null in.
         rest = rest.described(optional=False)
-    return [with_column(records, step.part, rest.column())]
+    return [with_column(records, step.which, rest.column())]
 
 
 def header_bytes(column: ConvertedColumn) -> list[bytes | None]:

@@ -70,17 +70,17 @@ from headrace.options.transforms.chain import (
 # -- Records that transforms made different, put together again: in few runs, each in the order of offsets ---
 
 
-def put_together(pieces: Sequence[ConvertedRecords]) -> list[ConvertedRecords]:
+def put_together(runs: Sequence[ConvertedRecords]) -> list[ConvertedRecords]:
     """The records of one run in runs of one topic, one key schema and one value schema.
 
     Those of different topics come after each other: they go into different objects.
     """
-    filled = [piece for piece in pieces if len(piece)]
+    filled = [run for run in runs if len(run)]
     if len(filled) < 2:  # noqa: PLR2004  # nothing to put together
         return filled
     kinds: dict[Hashable, list[ConvertedRecords]] = defaultdict(list)
-    for piece in filled:
-        kinds[piece.records.topic, _kind(piece.key), _kind(piece.value)].append(piece)
+    for run in filled:
+        kinds[run.records.topic, _kind(run.key), _kind(run.value)].append(run)
     topics: dict[str, list[ConvertedRecords]] = defaultdict(list)
     for same in kinds.values():
         topics[same[0].records.topic].append(_joined(same))
@@ -88,17 +88,17 @@ def put_together(pieces: Sequence[ConvertedRecords]) -> list[ConvertedRecords]:
     return sorted(runs, key=lambda run: run.records.first_offset)
 
 
-def in_order(pieces: Sequence[ConvertedRecords]) -> list[ConvertedRecords]:
+def in_order(runs: Sequence[ConvertedRecords]) -> list[ConvertedRecords]:
     """Pieces of one topic cut where the order of offsets goes from one to another."""
-    if len(pieces) == 1:
-        return list(pieces)
-    owner = np.concatenate([np.full(len(piece), number) for number, piece in enumerate(pieces)])
-    place = np.concatenate([np.arange(len(piece)) for piece in pieces])
-    order = np.argsort(np.concatenate([piece.records.offsets for piece in pieces]), kind="stable")
+    if len(runs) == 1:
+        return list(runs)
+    owner = np.concatenate([np.full(len(run), number) for number, run in enumerate(runs)])
+    place = np.concatenate([np.arange(len(run)) for run in runs])
+    order = np.argsort(np.concatenate([run.records.offsets for run in runs]), kind="stable")
     owner, place = owner[order], place[order]
     borders = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
     return [
-        pieces[int(owner[first])].slice(int(place[first]), int(place[behind - 1]) + 1)
+        runs[int(owner[first])].slice(int(place[first]), int(place[behind - 1]) + 1)
         for first, behind in pairwise(borders)
     ]
 
@@ -112,38 +112,38 @@ def _kind(column: ConvertedColumn) -> Hashable:
     return id(column)
 
 
-def _joined(pieces: list[ConvertedRecords]) -> ConvertedRecords:
+def _joined(runs: list[ConvertedRecords]) -> ConvertedRecords:
     """Pieces of one kind as one, in the order of offsets."""
-    if len(pieces) == 1:
-        return pieces[0]
+    if len(runs) == 1:
+        return runs[0]
     whole = ConvertedRecords(
-        records=_records([piece.records for piece in pieces]),
-        key=_columns([piece.key for piece in pieces]),
-        value=_columns([piece.value for piece in pieces]),
+        records=_records([run.records for run in runs]),
+        key=_columns([run.key for run in runs]),
+        value=_columns([run.value for run in runs]),
     )
     order = np.argsort(whole.records.offsets, kind="stable")
     return whole.take(order)
 
 
-def _records(parts: list[KafkaRecords]) -> KafkaRecords:
-    has_headers = any(part.headers is not None for part in parts)
-    headers = [each for part in parts for each in (part.headers or [()] * len(part))] if has_headers else None
+def _records(runs: list[KafkaRecords]) -> KafkaRecords:
+    has_headers = any(run.headers is not None for run in runs)
+    headers = [each for run in runs for each in (run.headers or [()] * len(run))] if has_headers else None
     return replace(
-        parts[0],
-        offsets=np.concatenate([part.offsets for part in parts]),
-        timestamps_ms=np.concatenate([part.timestamps_ms for part in parts]),
-        timestamp_types=np.concatenate([part.timestamp_types for part in parts]),
-        keys=_bytes([part.keys for part in parts]),
-        values=_bytes([part.values for part in parts]),
+        runs[0],
+        offsets=np.concatenate([run.offsets for run in runs]),
+        timestamps_ms=np.concatenate([run.timestamps_ms for run in runs]),
+        timestamp_types=np.concatenate([run.timestamp_types for run in runs]),
+        keys=_bytes([run.keys for run in runs]),
+        values=_bytes([run.values for run in runs]),
         headers=headers,
     )
 
 
-def _columns(parts: list[ConvertedColumn]) -> ConvertedColumn:
-    first = parts[0]
+def _columns(runs: list[ConvertedColumn]) -> ConvertedColumn:
+    first = runs[0]
     if isinstance(first, TypedColumn):
-        array: Any = pa.concat_arrays([part.arrow() for part in parts])
-        data = [part.data() for part in parts]
+        array: Any = pa.concat_arrays([run.arrow() for run in runs])
+        data = [run.data() for run in runs]
         known = [each for each in data if each is not None]
         return TypedColumn(
             first.schema,
@@ -152,17 +152,17 @@ def _columns(parts: list[ConvertedColumn]) -> ConvertedColumn:
             style=first.style,
         )
     form: Form = first.form
-    return PlainColumn(_bytes([part.texts() for part in parts]), form)
+    return PlainColumn(_bytes([run.texts() for run in runs]), form)
 
 
-def _bytes(parts: list[Column]) -> Column:
+def _bytes(runs: list[Column]) -> Column:
     """Columns one after the other; over their buffer where they share it."""
-    first = parts[0]
-    if all(part.buffer is first.buffer for part in parts):
-        starts = np.concatenate([part.starts for part in parts])
-        lengths = np.concatenate([part.lengths for part in parts])
+    first = runs[0]
+    if all(run.buffer is first.buffer for run in runs):
+        starts = np.concatenate([run.starts for run in runs])
+        lengths = np.concatenate([run.lengths for run in runs])
         return Column(buffer=first.buffer, starts=starts, lengths=lengths)
-    return column_of_arrow(pa.concat_arrays([arrow_binary(part) for part in parts]))
+    return column_of_arrow(pa.concat_arrays([arrow_binary(run) for run in runs]))
 
 
 # -- The chain of transforms over runs of records: which step applies to which of them, and what remains -----
@@ -209,16 +209,16 @@ class RecordChain:
 
     def apply(self, run: ConvertedRecords) -> Transformed:
         """What the steps make of a run of records of one topic."""
-        pieces = [run]
+        runs = [run]
         faults: list[RecordFault] = []
         now_ms = self._clock()
         for step in self._chain.steps:
             refused = RefusedRows()
-            pieces = [
+            runs = [
                 found
-                for piece in pieces
-                if len(piece)
-                for made in _applied(step, piece, refused, now_ms)
+                for run in runs
+                if len(run)
+                for made in _applied(step, run, refused, now_ms)
                 if len(found := refused.without(made))
             ]
             faults += [
@@ -226,45 +226,45 @@ class RecordChain:
                 for offset, message in refused.found.items()
             ]
         faults.sort(key=lambda fault: fault.offset)
-        return Transformed(runs=tuple(put_together(pieces)), faults=tuple(faults))
+        return Transformed(runs=tuple(put_together(runs)), faults=tuple(faults))
 
 
 def _applied(
-    step: TransformStep, piece: ConvertedRecords, refused: RefusedRows, now_ms: int
+    step: TransformStep, run: ConvertedRecords, refused: RefusedRows, now_ms: int
 ) -> Sequence[ConvertedRecords]:
     """The records that the step does not apply to, and what it makes of the others."""
     if step.condition is None:
-        return _made(step.transform, piece, refused, now_ms)
-    chosen = _chosen(step.condition, piece)
+        return _made(step.transform, run, refused, now_ms)
+    chosen = _chosen(step.condition, run)
     if chosen.all():
-        return _made(step.transform, piece, refused, now_ms)
+        return _made(step.transform, run, refused, now_ms)
     if not chosen.any():
-        return [piece]
-    rest = piece.take(np.flatnonzero(~chosen))
-    return [rest, *_made(step.transform, piece.take(np.flatnonzero(chosen)), refused, now_ms)]
+        return [run]
+    rest = run.take(np.flatnonzero(~chosen))
+    return [rest, *_made(step.transform, run.take(np.flatnonzero(chosen)), refused, now_ms)]
 
 
 def _made(
-    transform: Transform, piece: ConvertedRecords, refused: RefusedRows, now_ms: int
+    transform: Transform, run: ConvertedRecords, refused: RefusedRows, now_ms: int
 ) -> Sequence[ConvertedRecords]:
     match transform:
         case Filter():
             return []
         case WallClock():
-            return wall_clock(transform, piece, refused, now_ms)
+            return wall_clock(transform, run, refused, now_ms)
         case ConvertTime():
-            return convert_time(transform, piece, refused, now_ms)
+            return convert_time(transform, run, refused, now_ms)
         case _:
-            return _STEPS[type(transform)](transform, piece, refused)
+            return _STEPS[type(transform)](transform, run, refused)
 
 
-def _chosen(condition: Condition, piece: ConvertedRecords) -> npt.NDArray[np.bool_]:
+def _chosen(condition: Condition, run: ConvertedRecords) -> npt.NDArray[np.bool_]:
     match condition.predicate:
         case TopicNameMatches(pattern=pattern):
-            is_match = re.compile(pattern, re.ASCII).fullmatch(piece.records.topic) is not None
-            found = np.full(len(piece), is_match)
+            is_match = re.compile(pattern, re.ASCII).fullmatch(run.records.topic) is not None
+            found = np.full(len(run), is_match)
         case HasHeaderKey(name=name):
-            found = np.array([any(key == name for key, _ in each) for each in headers_of(piece)], np.bool_)
+            found = np.array([any(key == name for key, _ in each) for each in headers_of(run)], np.bool_)
         case _:
-            found = piece.value.nulls()
+            found = run.value.nulls()
     return ~found if condition.negate else found

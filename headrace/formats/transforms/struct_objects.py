@@ -23,7 +23,7 @@ from headrace.formats.encoding.row_schema import DEFAULT
 from headrace.formats.parquet_avro import avro_schema
 from headrace.formats.transforms.step_values import JsonObjects, Members, Refused, RefusedRows, members_of
 from headrace.options.choices import JsonFormat
-from headrace.options.transforms.chain import RecordPart
+from headrace.options.transforms.chain import KeyOrValue
 
 Shape = Any
 
@@ -300,19 +300,19 @@ Objects = JsonObjects | StructObjects
 NO_OBJECT: Final = "is JSON, but no object"
 
 
-def column_of_part(records: ConvertedRecords, part: RecordPart) -> ConvertedColumn:
+def chosen_column(records: ConvertedRecords, which: KeyOrValue) -> ConvertedColumn:
     """The keys or the values."""
-    return records.key if part is RecordPart.KEY else records.value
+    return records.key if which is KeyOrValue.KEY else records.value
 
 
-def with_column(records: ConvertedRecords, part: RecordPart, column: ConvertedColumn) -> ConvertedRecords:
+def with_column(records: ConvertedRecords, which: KeyOrValue, column: ConvertedColumn) -> ConvertedRecords:
     """The records with other keys or values."""
-    return replace(records, key=column) if part is RecordPart.KEY else replace(records, value=column)
+    return replace(records, key=column) if which is KeyOrValue.KEY else replace(records, value=column)
 
 
 def opened(
     records: ConvertedRecords,
-    part: RecordPart,
+    which: KeyOrValue,
     refused: RefusedRows,
     *,
     fills_defaults: bool,
@@ -322,18 +322,18 @@ def opened(
 
     With `takes_nulls` a null is no fault.
     """
-    column = column_of_part(records, part)
+    column = chosen_column(records, which)
     nulls = column.nulls()
     if not takes_nulls:
-        _refuse(records, np.flatnonzero(nulls).tolist(), f"the {part} is null, and no object", refused)
+        _refuse(records, np.flatnonzero(nulls).tolist(), f"the {which} is null, and no object", refused)
     if nulls.all():
         return None
     if is_json(column):
-        return _json_objects(records, column, part, refused)
+        return _json_objects(records, column, which, refused)
     if isinstance(column, TypedColumn) and _is_typed(column) and pa.types.is_struct(column.schema.arrow):
         return StructObjects.of(column, fills_defaults=fills_defaults)
     what = {Form.TEXT: "text", Form.BYTES: "bytes"}.get(column.form, "of a type without fields")
-    _refuse(records, np.flatnonzero(~nulls).tolist(), f"the {part} is {what}, and no object", refused)
+    _refuse(records, np.flatnonzero(~nulls).tolist(), f"the {which} is {what}, and no object", refused)
     return None
 
 
@@ -346,13 +346,13 @@ def _is_typed(column: ConvertedColumn) -> bool:
     return isinstance(column, TypedColumn) and column.schema.arrow is not None and column.has_array
 
 
-def refuse_objects(records: ConvertedRecords, part: RecordPart, message: str, refused: RefusedRows) -> None:
+def refuse_objects(records: ConvertedRecords, which: KeyOrValue, message: str, refused: RefusedRows) -> None:
     """Refuse those that have an object: a null next to them, which the step takes, is not of their schema."""
-    _refuse(records, np.flatnonzero(~column_of_part(records, part).nulls()).tolist(), message, refused)
+    _refuse(records, np.flatnonzero(~chosen_column(records, which).nulls()).tolist(), message, refused)
 
 
 def _json_objects(
-    records: ConvertedRecords, column: ConvertedColumn, part: RecordPart, refused: RefusedRows
+    records: ConvertedRecords, column: ConvertedColumn, which: KeyOrValue, refused: RefusedRows
 ) -> JsonObjects:
     texts = column.texts()
     rows: list[Members | None] = []
@@ -362,7 +362,7 @@ def _json_objects(
             try:
                 members = members_of(text)
             except Refused:
-                refused.add(int(records.records.offsets[row]), f"the {part} {NO_OBJECT}")
+                refused.add(int(records.records.offsets[row]), f"the {which} {NO_OBJECT}")
         rows.append(members)
     return JsonObjects(rows)
 

@@ -13,7 +13,7 @@ from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms import step_values
 from headrace.formats.transforms.header_topic_steps import headers_of, with_headers
 from headrace.formats.transforms.step_values import Members, Refused, RefusedRows, members_of, value_of
-from headrace.formats.transforms.struct_objects import StructObjects, column_of_part
+from headrace.formats.transforms.struct_objects import StructObjects, chosen_column
 from headrace.names.date_pattern import DatePattern
 from headrace.options.transforms.chain import FieldTime, TimeTarget, WallClock
 
@@ -64,19 +64,19 @@ def field_time(step: FieldTime, records: ConvertedRecords, refused: RefusedRows)
 
 
 def _times(step: FieldTime, records: ConvertedRecords, refused: RefusedRows) -> list[Time]:
-    if step.part is None:
+    if step.which is None:
         return [None if time < 0 else time for time in records.records.timestamps_ms.tolist()]
-    column = column_of_part(records, step.part)
+    column = chosen_column(records, step.which)
     if column.form is Form.JSON:
         return _json_times(step, records, column, refused)
     if isinstance(column, TypedColumn) and column.has_array:
         return _typed_times(step, records, column, refused)
     if step.path:
-        refused.add_all(records, f"the {step.part} has no fields")
+        refused.add_all(records, f"the {step.which} has no fields")
         return [None] * len(records)
     texts = column.texts()
     if column.form is Form.BYTES:
-        refused.add_all(records, f"the {step.part} is bytes, and no time")
+        refused.add_all(records, f"the {step.which} is bytes, and no time")
     return [None if each is None else each.decode(errors="replace") for each in texts.each(0, len(texts))]
 
 

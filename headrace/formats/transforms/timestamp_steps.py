@@ -21,7 +21,7 @@ from headrace.formats.transforms.step_values import (
 )
 from headrace.formats.transforms.struct_objects import (
     StructObjects,
-    column_of_part,
+    chosen_column,
     opened,
     typed_column,
     with_column,
@@ -53,15 +53,15 @@ def convert_time(
     """A time as another type; nulls stay, and so does an object of a schema without the field."""
     convert = _converter(step, now_ms)
     if step.field is None:
-        return [with_column(records, step.part, _whole(step, convert, records, refused))]
-    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
+        return [with_column(records, step.which, _whole(step, convert, records, refused))]
+    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
     if objects is None:
         return [records]
     if isinstance(objects, JsonObjects):
         texts = _json_texts(step, convert, objects.members(step.field), records, refused)
         objects.put(step.field, [text or bytes(NULL) for text in texts])
-        return [with_column(records, step.part, objects.column())]
-    return [with_column(records, step.part, _structs(step, convert, step.field, objects, records, refused))]
+        return [with_column(records, step.which, objects.column())]
+    return [with_column(records, step.which, _structs(step, convert, step.field, objects, records, refused))]
 
 
 def _structs(
@@ -88,7 +88,7 @@ def _structs(
 def _whole(
     step: ConvertTime, convert: _Convert, records: ConvertedRecords, refused: RefusedRows
 ) -> ConvertedColumn:
-    column = column_of_part(records, step.part)
+    column = chosen_column(records, step.which)
     if column.form is Form.JSON:
         found = column.texts()
         texts = _json_texts(step, convert, list(found.each(0, len(found))), records, refused)
@@ -99,7 +99,7 @@ def _whole(
     read = time_reader(column.arrow().type) if column.has_array else None
     if read is None:
         for row in np.flatnonzero(~column.nulls()).tolist():
-            refused.add(records.records.offsets[row], f"the {step.part} is of a type that is no time")
+            refused.add(records.records.offsets[row], f"the {step.which} is of a type that is no time")
         return column
     values = _array(step, convert, read(column.arrow()), records, refused)
     style = column.style if isinstance(column, TypedColumn) else JsonFormat.ISO

@@ -19,7 +19,7 @@ from headrace.formats.transforms.step_values import NULL, Refused, RefusedRows, 
 from headrace.formats.transforms.struct_objects import (
     StructField,
     StructObjects,
-    column_of_part,
+    chosen_column,
     opened,
     refuse_objects,
     typed_column,
@@ -49,7 +49,7 @@ Change = Callable[[Any], Any]
 
 def mask_field(step: MaskField, records: ConvertedRecords, refused: RefusedRows) -> list[ConvertedRecords]:
     """Fields as the empty value of their type, or as the replacement; nulls in them stay."""
-    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
+    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
     if objects is None:
         return [records]
     for name in sorted(step.fields):
@@ -63,7 +63,7 @@ def mask_field(step: MaskField, records: ConvertedRecords, refused: RefusedRows)
             for text, offset in zip(objects.members(name), records.records.offsets.tolist(), strict=True)
         ]
         objects.put(name, [text or bytes(NULL) for text in masked])
-    return [with_column(records, step.part, objects.column())]
+    return [with_column(records, step.which, objects.column())]
 
 
 def masked_json(value: Any, replacement: str | None) -> Any:
@@ -152,7 +152,7 @@ def cast(step: Cast, records: ConvertedRecords, refused: RefusedRows) -> list[Co
     """Fields, or the whole key or value, as other types; nulls stay."""
     if step.whole is not None:
         return [_cast_whole(step, step.whole, records, refused)]
-    objects = opened(records, step.part, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
+    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
     if objects is None:
         return [records]
     for name, target in step.fields:
@@ -164,11 +164,11 @@ def cast(step: Cast, records: ConvertedRecords, refused: RefusedRows) -> list[Co
                 try:
                     objects = objects.changed(name, kind, values, shape, _cast_default(field, target))
                 except Refused as error:
-                    refuse_objects(records, step.part, f"the default of the field {name}: {error}", refused)
+                    refuse_objects(records, step.which, f"the default of the field {name}: {error}", refused)
             continue
         texts = _cast_texts(objects.members(name), target, records, refused)
         objects.put(name, [text or bytes(NULL) for text in texts])
-    return [with_column(records, step.part, objects.column())]
+    return [with_column(records, step.which, objects.column())]
 
 
 def _cast_default(field: StructField, target: CastType) -> Default | None:
@@ -182,17 +182,17 @@ def _cast_default(field: StructField, target: CastType) -> Default | None:
 def _cast_whole(
     step: Cast, target: CastType, records: ConvertedRecords, refused: RefusedRows
 ) -> ConvertedRecords:
-    column = column_of_part(records, step.part)
+    column = chosen_column(records, step.which)
     if column.form is Form.JSON:
         found = column.texts()
         texts = _cast_texts(list(found.each(0, len(found))), target, records, refused)
         return with_column(
-            records, step.part, _as_text(texts) if target is CastType.STRING else json_column(texts)
+            records, step.which, _as_text(texts) if target is CastType.STRING else json_column(texts)
         )
     values = _cast_array(column.arrow(), target, records, refused)
     style = column.style if isinstance(column, TypedColumn) else JsonFormat.ISO
     made: ConvertedColumn = typed_column(values, _ARROW[target][1], style)
-    return with_column(records, step.part, made)
+    return with_column(records, step.which, made)
 
 
 def _as_text(texts: list[bytes | None]) -> PlainColumn:

@@ -23,7 +23,7 @@ class NameAdjustment(StrEnum):
     AVRO_UNICODE = "avro_unicode"
 
 
-class RecordPart(StrEnum):
+class KeyOrValue(StrEnum):
     """What a transform works on."""
 
     KEY = "key"
@@ -111,7 +111,7 @@ class NewField:
 class InsertField:
     """Fields with what is known of the record; `static` has its value next to it."""
 
-    part: RecordPart
+    which: KeyOrValue
     topic: NewField | None
     partition: NewField | None
     offset: NewField | None
@@ -124,7 +124,7 @@ class InsertField:
 class ReplaceField:
     """Fields are left out, kept alone (where `include` has any), and renamed."""
 
-    part: RecordPart
+    which: KeyOrValue
     exclude: frozenset[str]
     include: frozenset[str]
     renames: tuple[tuple[str, str], ...]
@@ -135,7 +135,7 @@ class ReplaceField:
 class ExtractField:
     """The key or value becomes the field at `path`."""
 
-    part: RecordPart
+    which: KeyOrValue
     path: tuple[str, ...]
     fills_defaults: bool
 
@@ -144,7 +144,7 @@ class ExtractField:
 class HoistField:
     """The key or value becomes the one field of an object."""
 
-    part: RecordPart
+    which: KeyOrValue
     field: str
 
 
@@ -175,7 +175,7 @@ class DropHeaders:
 class HeaderFrom:
     """Fields become headers (pairs of field and header), and with `moves` are fields no longer."""
 
-    part: RecordPart
+    which: KeyOrValue
     pairs: tuple[tuple[str, str], ...]
     moves: bool
     fills_defaults: bool
@@ -185,7 +185,7 @@ class HeaderFrom:
 class MaskField:
     """Fields become the empty value of their type, or `replacement`."""
 
-    part: RecordPart
+    which: KeyOrValue
     fields: frozenset[str]
     replacement: str | None
     fills_defaults: bool
@@ -195,7 +195,7 @@ class MaskField:
 class Cast:
     """Fields become values of other types; `whole` is that of the key or value itself."""
 
-    part: RecordPart
+    which: KeyOrValue
     fields: tuple[tuple[str, CastType], ...]
     whole: CastType | None
     fills_defaults: bool
@@ -210,12 +210,12 @@ class Filter:
 class FieldTime:
     """A time of the record as a header: Lenses' `TimestampConverter`.
 
-    `part` None: the record's own time. `precision` is how many of its units a millisecond has, or, below 0,
+    `which` None: the record's own time. `precision` is how many of its units a millisecond has, or, below 0,
     how many milliseconds a unit has. `window_ms` 0: none.
     """
 
     header: str
-    part: RecordPart | None
+    which: KeyOrValue | None
     path: tuple[str, ...]
     target: TimeTarget
     reads: tuple[DatePattern, ...]
@@ -238,7 +238,7 @@ class WallClock:
 class Flatten:
     """Fields of fields become fields, their names with the delimiter between."""
 
-    part: RecordPart
+    which: KeyOrValue
     delimiter: str
 
 
@@ -249,7 +249,7 @@ class ConvertTime:
     `precision` is as in `FieldTime`.
     """
 
-    part: RecordPart
+    which: KeyOrValue
     field: str | None
     target: TimeTarget
     dates: DatePattern | None
@@ -261,7 +261,7 @@ class ConvertTime:
 class SetSchemaMetadata:
     """Another name or version of the schema; None leaves it."""
 
-    part: RecordPart
+    which: KeyOrValue
     name: str | None
     version: int | None
     fills_defaults: bool
@@ -342,19 +342,19 @@ class TransformStep:
     condition: Condition | None = None
 
     @property
-    def parts(self) -> frozenset[RecordPart]:
-        """The parts of the record that it has to look into, or makes."""
+    def looks_into(self) -> frozenset[KeyOrValue]:
+        """Which of key and value it has to look into, or makes."""
         match self.transform:
             case ValueToKey() | ByLogicalTableRouter():
-                return frozenset(RecordPart)
+                return frozenset(KeyOrValue)
             case ExtractNewRecordState(drops_from_key=drops_from_key):
-                return frozenset(RecordPart) if drops_from_key else frozenset({RecordPart.VALUE})
-            case FieldTime(part=part):
-                return frozenset() if part is None else frozenset({part})
+                return frozenset(KeyOrValue) if drops_from_key else frozenset({KeyOrValue.VALUE})
+            case FieldTime(which=which):
+                return frozenset() if which is None else frozenset({which})
             case RegexRouter() | TimestampRouter() | InsertHeader() | DropHeaders() | Filter() | WallClock():
                 return frozenset()
             case _:
-                return frozenset({self.transform.part})
+                return frozenset({self.transform.which})
 
     @property
     def routes(self) -> bool:
@@ -385,9 +385,9 @@ class TransformChain:
         return bool(self.steps)
 
     @property
-    def parts(self) -> frozenset[RecordPart]:
-        """The parts of records that a step looks into, or makes."""
-        return frozenset(part for step in self.steps for part in step.parts)
+    def looks_into(self) -> frozenset[KeyOrValue]:
+        """Which of key and value a step looks into, or makes."""
+        return frozenset(which for step in self.steps for which in step.looks_into)
 
     @property
     def is_deterministic(self) -> bool:

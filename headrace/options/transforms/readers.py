@@ -18,11 +18,11 @@ from headrace.options.transforms.chain import (
     HoistField,
     InsertField,
     InsertHeader,
+    KeyOrValue,
     MaskField,
     NewField,
     Predicate,
     RecordIsTombstone,
-    RecordPart,
     RegexRouter,
     ReplaceField,
     SetSchemaMetadata,
@@ -36,7 +36,7 @@ from headrace.options.transforms.java_regex import JavaRegexError, java_replacem
 from headrace.options.transforms.vendor_readers import PRECISIONS, VENDOR_NAMES, VENDOR_TRANSFORMS
 
 Reader = Callable[[AliasOptions], Transform | None]
-PartReader = Callable[[AliasOptions, RecordPart], Transform | None]
+KeyOrValueReader = Callable[[AliasOptions, KeyOrValue], Transform | None]
 
 _LOGICAL_TYPES: Final = frozenset(
     f"org.apache.kafka.connect.data.{name}" for name in ("Date", "Time", "Timestamp", "Decimal")
@@ -76,7 +76,7 @@ def _new_field(options: AliasOptions, name: str) -> NewField | None:
     return NewField(name=text[:-1] if text.endswith(("!", "?")) else text, is_required=text.endswith("!"))
 
 
-def _insert_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _insert_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     topic, partition, offset, timestamp, static = (
         _new_field(options, f"{name}.field")
         for name in ("topic", "partition", "offset", "timestamp", "static")
@@ -93,7 +93,7 @@ def _insert_field(options: AliasOptions, part: RecordPart) -> Transform | None:
             "timestamp.field",
         )
     return InsertField(
-        part=part,
+        which=which,
         topic=topic,
         partition=partition,
         offset=offset,
@@ -106,7 +106,7 @@ def _insert_field(options: AliasOptions, part: RecordPart) -> Transform | None:
 def _pairs(options: AliasOptions, name: str) -> tuple[tuple[str, str], ...]:
     pairs = []
     for text in options.names(name):
-        one, colon, other = (part.strip() for part in text.partition(":"))
+        one, colon, other = (each.strip() for each in text.partition(":"))
         if not (one and colon and other) or ":" in other:
             options.refuse(name, "expected pairs such as old:new,other:another")
             return ()
@@ -114,9 +114,9 @@ def _pairs(options: AliasOptions, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _replace_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _replace_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     return ReplaceField(
-        part=part,
+        which=which,
         exclude=frozenset(options.names("exclude", also="blacklist")),
         include=frozenset(options.names("include", also="whitelist")),
         renames=_pairs(options, "renames"),
@@ -124,7 +124,7 @@ def _replace_field(options: AliasOptions, part: RecordPart) -> Transform | None:
     )
 
 
-def _extract_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _extract_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     text = options.required("field", "the name of a field")
     syntax = options.choice("field.syntax.version", ("V1", "V2"), "V1")
     path: tuple[str, ...] | None = None if text is None else (text,)
@@ -135,12 +135,12 @@ def _extract_field(options: AliasOptions, part: RecordPart) -> Transform | None:
             options.refuse("field", str(error))
             return None
     fills = _fills_defaults(options)
-    return None if path is None else ExtractField(part=part, path=path, fills_defaults=fills)
+    return None if path is None else ExtractField(which=which, path=path, fills_defaults=fills)
 
 
-def _hoist_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _hoist_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     field = options.required("field", "the name of the new field")
-    return None if field is None else HoistField(part=part, field=field)
+    return None if field is None else HoistField(which=which, field=field)
 
 
 def _value_to_key(options: AliasOptions) -> Transform | None:
@@ -168,7 +168,7 @@ def _drop_headers(options: AliasOptions) -> Transform | None:
     return DropHeaders(names=frozenset(options.required_names("headers")))
 
 
-def _header_from(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _header_from(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     fields, headers = options.required_names("fields"), options.required_names("headers")
     operation = options.choice("operation", ("move", "copy"), None)
     if fields and headers and len(fields) != len(headers):
@@ -178,22 +178,22 @@ def _header_from(options: AliasOptions, part: RecordPart) -> Transform | None:
         return None
     pairs = tuple(zip(fields, headers, strict=False))
     fills = _fills_defaults(options)
-    return HeaderFrom(part=part, pairs=pairs, moves=operation == "move", fills_defaults=fills)
+    return HeaderFrom(which=which, pairs=pairs, moves=operation == "move", fills_defaults=fills)
 
 
-def _mask_field(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _mask_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     replacement = options.text("replacement")
     if replacement == "":
         options.refuse("replacement", "is empty; leave it out for the empty value of each field's type")
     return MaskField(
-        part=part,
+        which=which,
         fields=frozenset(options.required_names("fields")),
         replacement=replacement,
         fills_defaults=_fills_defaults(options),
     )
 
 
-def _cast(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _cast(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     found: dict[str | None, CastType] = {}
     given = options.names("spec")
     for text in given:
@@ -210,15 +210,15 @@ def _cast(options: AliasOptions, part: RecordPart) -> Transform | None:
     if whole is not None and found:
         options.refuse("spec", "casts the whole and fields of it; keep the one type, or name fields only")
     fields = tuple((name, kind) for name, kind in found.items() if name is not None)
-    return Cast(part=part, fields=fields, whole=whole, fills_defaults=_fills_defaults(options))
+    return Cast(which=which, fields=fields, whole=whole, fills_defaults=_fills_defaults(options))
 
 
-def _flatten(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _flatten(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     delimiter = options.text("delimiter")
-    return Flatten(part=part, delimiter="." if delimiter is None else delimiter)
+    return Flatten(which=which, delimiter="." if delimiter is None else delimiter)
 
 
-def _convert_time(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _convert_time(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     target = options.choice("target.type", tuple(TimeTarget), None)
     pattern = options.filled("format")
     precision = options.choice("unix.precision", tuple(PRECISIONS), "milliseconds") or "milliseconds"
@@ -230,7 +230,7 @@ def _convert_time(options: AliasOptions, part: RecordPart) -> Transform | None:
         options.text("field")
         return None
     return ConvertTime(
-        part=part,
+        which=which,
         field=options.filled("field"),
         target=TimeTarget(target),
         dates=dates,
@@ -239,14 +239,14 @@ def _convert_time(options: AliasOptions, part: RecordPart) -> Transform | None:
     )
 
 
-def _set_schema_metadata(options: AliasOptions, part: RecordPart) -> Transform | None:
+def _set_schema_metadata(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     name, version = options.filled("schema.name"), options.integer("schema.version")
     if name in _LOGICAL_TYPES:
         options.refuse("schema.name", "is that of a type of times or decimals, which objects are not")
     if name is None and version is None:
         options.refuse("schema.name", "is missing: nothing is set; set it, schema.version, or both")
     fills = _fills_defaults(options)
-    return SetSchemaMetadata(part=part, name=name, version=version, fills_defaults=fills)
+    return SetSchemaMetadata(which=which, name=name, version=version, fills_defaults=fills)
 
 
 def _filter(options: AliasOptions) -> Transform | None:
@@ -269,11 +269,11 @@ def _record_is_tombstone(options: AliasOptions) -> Predicate | None:
     return RecordIsTombstone()
 
 
-def _of_part(read: PartReader, part: RecordPart) -> Reader:
-    return lambda options: read(options, part)
+def _of_either(read: KeyOrValueReader, which: KeyOrValue) -> Reader:
+    return lambda options: read(options, which)
 
 
-_BY_PART: Final[dict[str, PartReader]] = {
+_OF_EITHER: Final[dict[str, KeyOrValueReader]] = {
     "InsertField": _insert_field,
     "ReplaceField": _replace_field,
     "ExtractField": _extract_field,
@@ -296,9 +296,9 @@ _WHOLE: Final[dict[str, Reader]] = {
 TRANSFORMS: Final[dict[str, Reader]] = {
     **{_KAFKA + name: read for name, read in _WHOLE.items()},
     **{
-        f"{_KAFKA}{name}${part.capitalize()}": _of_part(read, part)
-        for name, read in _BY_PART.items()
-        for part in RecordPart
+        f"{_KAFKA}{name}${which.capitalize()}": _of_either(read, which)
+        for name, read in _OF_EITHER.items()
+        for which in KeyOrValue
     },
     **VENDOR_TRANSFORMS,
 }
@@ -310,6 +310,6 @@ PREDICATES: Final[dict[str, Callable[[AliasOptions], Predicate | None]]] = {
 """By the names of their classes, with which a configuration names them."""
 
 TRANSFORM_NAMES: Final = (
-    f"{_KAFKA}{{{', '.join(sorted(_WHOLE))}}}, {_KAFKA}{{{', '.join(sorted(_BY_PART))}}} with $Key or "
+    f"{_KAFKA}{{{', '.join(sorted(_WHOLE))}}}, {_KAFKA}{{{', '.join(sorted(_OF_EITHER))}}} with $Key or "
     f"$Value, {VENDOR_NAMES}"
 )

@@ -10,8 +10,8 @@ from headrace.options.transforms.chain import (
     EventField,
     ExtractNewRecordState,
     FieldTime,
+    KeyOrValue,
     NameAdjustment,
-    RecordPart,
     TimeTarget,
     Transform,
     WallClock,
@@ -52,19 +52,19 @@ def _field_time(options: AliasOptions) -> Transform | None:
     ]
     field = options.filled("field") or "_value"
     head, _, rest = field.partition(".")
-    part = {"_key": RecordPart.KEY, "_timestamp": None}.get(head.lower(), RecordPart.VALUE)
+    which = {"_key": KeyOrValue.KEY, "_timestamp": None}.get(head.lower(), KeyOrValue.VALUE)
     path = (
         tuple(rest.split("."))
         if head.lower() in {"_key", "_value", "_timestamp"}
         else tuple(field.split("."))
     )
-    if part is None and rest:
+    if which is None and rest:
         options.refuse("field", "has a path after _timestamp, which has no fields")
     if header is None or target is None:
         return None
     return FieldTime(
         header=header,
-        part=part,
+        which=which,
         path=path if path != ("",) else (),
         target=TimeTarget(target),
         reads=tuple(each for each in reads if each is not None),

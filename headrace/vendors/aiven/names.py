@@ -10,7 +10,7 @@ from headrace.names.archive_names import (
     ArchiveName,
     Inexact,
     LayoutName,
-    NamePart,
+    NameElement,
     archive_template,
     read_offset,
     read_partition,
@@ -30,11 +30,11 @@ _FILE: Final = re.compile(
 _MAX_SLASHES: Final = 64
 
 _MIXED: Final = Inexact(
-    NamePart.OFFSET,
+    NameElement.OFFSET,
     "the name has a time, so its start offset is that of the sink's batch, not of the object's first record",
 )
 _TIME_ORDER: Final = Inexact(
-    NamePart.ORDER,
+    NameElement.ORDER,
     "records of one batch are spread over objects by their time, so their order between objects is lost",
 )
 
@@ -102,7 +102,7 @@ class TemplateNames:
             inexact += [_MIXED, _TIME_ORDER]
         if self._keys:
             why = "the name is of a record key: only the newest record of each key is in the archive"
-            inexact.append(Inexact(NamePart.ORDER, why))
+            inexact.append(Inexact(NameElement.ORDER, why))
         return ArchiveName(
             key=key,
             layout=LayoutName.AIVEN,

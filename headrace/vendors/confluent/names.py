@@ -16,7 +16,7 @@ from headrace.names.archive_names import (
     ArchiveName,
     Inexact,
     LayoutName,
-    NamePart,
+    NameElement,
     ObjectKind,
     directories_of,
     read_offset,
@@ -26,7 +26,7 @@ from headrace.names.archive_names import (
 from headrace.options.record_sources import NameOptions
 
 _SPREAD: Final = Inexact(
-    NamePart.ORDER,
+    NameElement.ORDER,
     "records are spread over directories by a field or a time, so their order between objects may be lost",
 )
 _TOPIC: Final = r"(?P<topic>[A-Za-z0-9._-]+)"

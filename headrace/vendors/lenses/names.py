@@ -17,7 +17,7 @@ from headrace.names.archive_names import (
     ArchiveName,
     Inexact,
     LayoutName,
-    NamePart,
+    NameElement,
     directories_of,
     read_offset,
     read_partition,
@@ -45,7 +45,7 @@ _OLD: Final = re.compile(rf"(?P<last>0|[1-9][0-9]{{0,17}}){_EXTENSION}")
 _OFFSET_DIGITS: Final = 12
 
 _SPREAD: Final = Inexact(
-    NamePart.ORDER,
+    NameElement.ORDER,
     "records are spread over objects by PARTITIONBY, so their order between objects of a partition is lost",
 )
 
@@ -128,9 +128,9 @@ def _padded_on_the_right(last: str, partition: str) -> tuple[Inexact, ...]:
     if len(last) < _OFFSET_DIGITS or last[0] == "0" or last[-1] != "0":
         return ()
     why = f"the number {last} looks as if zeros had been put after it (padding.type=RightPad)"
-    found = [Inexact(NamePart.OFFSET, why), Inexact(NamePart.ORDER, why)]
+    found = [Inexact(NameElement.OFFSET, why), Inexact(NameElement.ORDER, why)]
     if len(partition) > 1 and partition[0] != "0" and partition[-1] == "0":
-        found.append(Inexact(NamePart.PARTITION, why.replace(last, partition)))
+        found.append(Inexact(NameElement.PARTITION, why.replace(last, partition)))
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from headrace.options.vendor import Fate
-from headrace.vendors.lenses.kcql import FieldPart, KcqlError, PartitionField, Property, Statement
+from headrace.vendors.lenses.kcql import FieldSource, KcqlError, PartitionField, Property, Statement
 from headrace.vendors.lenses.options import PROPERTIES, property_row
 
 # -- The names of Lenses' objects as a template of ours. The offset in them is that of the last record -------
@@ -22,7 +22,7 @@ class Side(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NameParts:
+class NameStyle:
     """How names are made next to the statement's fields. 0 digits: not padded. `suffix` has the extension."""
 
     side: Side
@@ -33,53 +33,53 @@ class NameParts:
     suffix: str
 
 
-_TOPIC: Final = PartitionField(FieldPart.TOPIC)
-_PARTITION: Final = PartitionField(FieldPart.PARTITION)
+_TOPIC: Final = PartitionField(FieldSource.TOPIC)
+_PARTITION: Final = PartitionField(FieldSource.PARTITION)
 
 
-def template(statement: Statement, parts: NameParts) -> str:
+def template(statement: Statement, style: NameStyle) -> str:
     """What is after `aws.s3.prefix`."""
-    partition = _number("partition", parts.partition_digits, parts)
-    offset = _number("end_offset", parts.offset_digits, parts)
+    partition = _number("partition", style.partition_digits, style)
+    offset = _number("end_offset", style.offset_digits, style)
     fields = statement.partition_by or (() if statement.no_partition else (_TOPIC, _PARTITION))
-    directories = "/".join(_directory(each, partition, parts) for each in fields)
+    directories = "/".join(_directory(each, partition, style) for each in fields)
     if statement.partition_by or statement.no_partition:
         file = f"{{{{topic}}}}({partition}_{offset})"
     else:
         file = f"{offset}_{{{{first_timestamp}}}}_{{{{last_timestamp}}}}"
     # Without a partition their prefix is followed by two slashes.
-    return f"{directories}/{file}{parts.suffix}"
+    return f"{directories}/{file}{style.suffix}"
 
 
-def _number(name: str, digits: int, parts: NameParts) -> str:
-    if parts.side is Side.NONE or not digits:
+def _number(name: str, digits: int, style: NameStyle) -> str:
+    if style.side is Side.NONE or not digits:
         return f"{{{{{name}}}}}"
-    char = "" if parts.char == "0" else f",char={parts.char}"
-    side = "" if parts.side is Side.LEFT else ",side=right"
+    char = "" if style.char == "0" else f",char={style.char}"
+    side = "" if style.side is Side.LEFT else ",side=right"
     return f"{{{{{name}:padding={digits}{char}{side}}}}}"
 
 
-def _directory(field: PartitionField, partition: str, parts: NameParts) -> str:
-    name = ".".join(field.path) or field.part.removeprefix("_")
-    if field.part is FieldPart.DATE:
+def _directory(field: PartitionField, partition: str, style: NameStyle) -> str:
+    name = ".".join(field.path) or field.source.removeprefix("_")
+    if field.source is FieldSource.DATE:
         name = "date"
-    return f"{name}=" * parts.shows_names + _variable(field, partition)
+    return f"{name}=" * style.shows_names + _variable(field, partition)
 
 
 def _variable(field: PartitionField, partition: str) -> str:
     path = ".".join(f"`{each}`" if "." in each else each for each in field.path)
-    match field.part:
-        case FieldPart.TOPIC:
+    match field.source:
+        case FieldSource.TOPIC:
             return "{{topic}}"
-        case FieldPart.PARTITION:
+        case FieldSource.PARTITION:
             return partition
-        case FieldPart.KEY:
+        case FieldSource.KEY:
             return f"{{{{key:{path}}}}}" if path else "{{key}}"
-        case FieldPart.HEADER:
+        case FieldSource.HEADER:
             return f"{{{{header:{'.'.join(field.path)}}}}}"
-        case FieldPart.DATE:
+        case FieldSource.DATE:
             return f"{{{{date:{field.path[0]}}}}}"
-        case FieldPart.VALUE:
+        case FieldSource.VALUE:
             return f"{{{{value:{path}}}}}"
 
 
@@ -167,7 +167,7 @@ class StatementOptions:
 
     # -- names -----------------------------------------------------------------------------------------------
 
-    def _names(self, padding: tuple[Side, int] | None, extension: str) -> NameParts:
+    def _names(self, padding: tuple[Side, int] | None, extension: str) -> NameStyle:
         is_own = any(name.startswith("padding.") for name in self._given)
         if is_own and padding is not None:
             self._wrong(
@@ -176,7 +176,7 @@ class StatementOptions:
             )
         side, length = padding or (self._side(), _PADDING)
         has_lengths = any(name.startswith("padding.length.") for name in self._given)
-        return NameParts(
+        return NameStyle(
             side=side,
             char=self._char(),
             offset_digits=self._integer("padding.length.offset", 0 if has_lengths else length, low=0),

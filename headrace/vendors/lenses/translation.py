@@ -7,7 +7,7 @@ from headrace.names.archive_names import LayoutName
 from headrace.options.vendor import Fate, Vendor
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import translate_connect
-from headrace.vendors.lenses.kcql import FieldPart, KcqlError, Statement, read_kcql
+from headrace.vendors.lenses.kcql import FieldSource, KcqlError, Statement, read_kcql
 from headrace.vendors.lenses.kcql.statements import EVERY_TOPIC
 from headrace.vendors.lenses.options import OPTIONS
 from headrace.vendors.lenses.translated_statements import Side, StatementOptions, unwritten_codec
@@ -276,9 +276,9 @@ def _warn_of_statements(given: Translation, statements: tuple[Statement, ...]) -
     if any(each.limit is not None for each in statements):
         given.warn("LIMIT means nothing for a sink; it is ignored, as by Lenses")
     fields = [field for each in statements for field in each.partition_by]
-    if any(field.part is FieldPart.HEADER and len(field.path) > 1 for field in fields):
+    if any(field.source is FieldSource.HEADER and len(field.path) > 1 for field in fields):
         given.refuse(_KCQL, "_header takes a header's name; put one with dots between backticks")
-    if any(field.part is FieldPart.DATE for field in fields):
+    if any(field.source is FieldSource.DATE for field in fields):
         given.own("file.name.timestamp.source", "event")
         given.warn(
             "_date in PARTITIONBY is in UTC; set file.name.timestamp.timezone where Connect's worker has "

@@ -11,7 +11,7 @@ from headrace.names.archive_names import (
     ArchiveName,
     Inexact,
     LayoutName,
-    NamePart,
+    NameElement,
     read_offset,
     read_topic_directories,
     without_prefix,
@@ -58,7 +58,7 @@ def _altered(topic: str) -> tuple[Inexact, ...]:
         f"the sink writes _ for any other sign, so the topic {topic} may have had another name; "
         f"restore.topic.map={topic}:<name> says which"
     )
-    return (Inexact(NamePart.TOPIC, why),)
+    return (Inexact(NameElement.TOPIC, why),)
 
 
 _LAYOUT: Final = "output.layout"

@@ -145,7 +145,7 @@ def _of_samples(samples: Sequence[ArchiveSample]) -> Iterator[Finding]:
         if not lacking:
             yield ok("restore", f"{looked_at}: every part of their records comes back")
             continue
-        lines = [f"{each.part}: {_grades(each)}{'; '.join(each.why)}" for each in lacking]
+        lines = [f"{each.aspect}: {_grades(each)}{'; '.join(each.why)}" for each in lacking]
         sentence = "\n".join([f"{looked_at}: not everything comes back.", *lines])
         helps = any(each.grade is not Grade.ABSENT for each in lacking)
         yield warn("restore", sentence, _RESTORE_REMEDY if helps else _NOT_STORED_REMEDY)

@@ -45,21 +45,23 @@ class Survey:
 
     def add(self, objects: Iterable[S3Object], object_filter: ObjectFilter) -> None:
         """Judge some more."""
-        for seen in objects:
+        for s3_object in objects:
             self.listed += 1
-            route = object_filter.listed_route_or_reason(seen)
+            route = object_filter.listed_route_or_reason(s3_object)
             if isinstance(route, ExclusionReason):
-                self.left_out.setdefault(route, []).append(seen.id.key)
+                self.left_out.setdefault(route, []).append(s3_object.id.key)
                 continue
             self.taken += 1
-            self.keys.append(seen.id.key)
-            _keep_highest(self.topics, route.topic, TopicSample(partition=route.partition, key=seen.id.key))
-            if seen.is_archived:
-                self.archived.append(seen.id.key)
-            elif seen.size:
+            self.keys.append(s3_object.id.key)
+            _keep_highest(
+                self.topics, route.topic, TopicSample(partition=route.partition, key=s3_object.id.key)
+            )
+            if s3_object.is_archived:
+                self.archived.append(s3_object.id.key)
+            elif s3_object.size:
                 if len(self.samples) < _SAMPLES:
-                    self.samples.setdefault(_ending(seen.id.key), seen)
-                self.last = seen
+                    self.samples.setdefault(_ending(s3_object.id.key), s3_object)
+                self.last = s3_object
 
     def add_topics(self, topics: dict[str, TopicSample]) -> None:
         """Add what each topic is given by these keys to what it is given by others."""
@@ -79,7 +81,10 @@ class Survey:
     @property
     def to_sample(self) -> list[S3Object]:
         """A few objects that show what there is: one of each ending, and the last."""
-        found = {seen.id: seen for seen in (*self.samples.values(), *([self.last] if self.last else []))}
+        found = {
+            s3_object.id: s3_object
+            for s3_object in (*self.samples.values(), *([self.last] if self.last else []))
+        }
         return list(found.values())
 
     @property

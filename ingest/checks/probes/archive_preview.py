@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from headrace.model.objects import Route, S3Object
-from headrace.names.archive_names import ArchiveName, LayoutName, NamePart, ObjectKind
+from headrace.names.archive_names import ArchiveName, LayoutName, NameElement, ObjectKind
 from headrace.vendors.exactness import Exactness, worst
 from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
@@ -34,7 +34,7 @@ class Extent:
     @classmethod
     def of(cls, name: ArchiveName) -> "Extent":
         """What the name says, as far as that is certain."""
-        if not name.is_exact(NamePart.OFFSET):
+        if not name.is_exact(NameElement.OFFSET):
             return cls(name.key, None, None)
         return cls(name.key, name.start_offset, name.last_offset)
 
@@ -168,17 +168,17 @@ class TopicArchive:
     to_sample: dict[tuple[object, ...], S3Object] = field(default_factory=dict)
     samples: list[ArchiveSample] = field(default_factory=list)
 
-    def add(self, seen: S3Object, name: ArchiveName) -> None:
+    def add(self, s3_object: S3Object, name: ArchiveName) -> None:
         """One more object."""
-        self.amount.add(seen)
+        self.amount.add(s3_object)
         kind = "tombstones" if name.tombstones and name.kind is not ObjectKind.HEADERS else name.kind.value
         self.kinds[kind] += 1
         if name.kind is not ObjectKind.VALUES or name.tombstones:
             return
         self.extents.setdefault(name.partition, []).append(Extent.of(name))
-        if len(self.to_sample) < _SAMPLES and seen.size and not seen.is_archived:
+        if len(self.to_sample) < _SAMPLES and s3_object.size and not s3_object.is_archived:
             sort = (name.rule, name.extension, name.inexact, name.partition is None)
-            self.to_sample.setdefault(sort, seen)
+            self.to_sample.setdefault(sort, s3_object)
 
     @property
     def sides(self) -> frozenset[ObjectKind]:
@@ -206,7 +206,7 @@ class TopicArchive:
             "looked_into": len(self.samples),
             "problems": list(self.problems),
             "comes_back": [
-                {"part": each.part.value, "grade": each.grade.value, "why": list(each.why)}
+                {"part": each.aspect.value, "grade": each.grade.value, "why": list(each.why)}
                 for each in self.exactness
             ],
             "partitions": [
@@ -226,20 +226,20 @@ class ArchivePreview:
 
     def add(self, objects: Iterable[S3Object]) -> None:
         """Listed objects; those that configuration leaves out do not count."""
-        for seen in objects:
-            route = self._object_filter.listed_route_or_reason(seen)
+        for s3_object in objects:
+            route = self._object_filter.listed_route_or_reason(s3_object)
             # Side objects are internal to those that hold no values of their own.
             if not isinstance(route, Route) and route is not ExclusionReason.INTERNAL:
                 continue
-            name = name_in(self._names.read(seen.id.key))
+            name = name_in(self._names.read(s3_object.id.key))
             if name is not None:
                 place = (name.topic, name.layout)
-                self._topics.setdefault(place, TopicArchive(*place)).add(seen, name)
+                self._topics.setdefault(place, TopicArchive(*place)).add(s3_object, name)
 
     def look_into(self, read_sample: ReadSample, read_tags: ReadTags) -> None:
         """Read a few objects of each topic, and tags where the sink may have written some. Blocks on them."""
         for topic in self._topics.values():
-            topic.samples = [read_sample(seen, topic.sides) for seen in topic.to_sample.values()]
+            topic.samples = [read_sample(s3_object, topic.sides) for s3_object in topic.to_sample.values()]
             if topic.layout in _TAGGED:
                 _read_tags(topic, read_tags)
 

@@ -20,10 +20,10 @@ class Amount:
     objects: int = 0
     bytes: int = 0
 
-    def add(self, seen: S3Object) -> None:
+    def add(self, s3_object: S3Object) -> None:
         """One more."""
         self.objects += 1
-        self.bytes += seen.size
+        self.bytes += s3_object.size
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON shape."""
@@ -36,9 +36,9 @@ class Examples(Amount):
 
     examples: list[str] = field(default_factory=list)
 
-    def add_named(self, seen: S3Object, name: str) -> None:
+    def add_named(self, s3_object: S3Object, name: str) -> None:
         """One more, which people are shown by this name."""
-        self.add(seen)
+        self.add(s3_object)
         if len(self.examples) < _EXAMPLES:
             self.examples.append(name)
 
@@ -89,10 +89,10 @@ class Preview:
 
     def add(self, pairs: Iterable[tuple[S3Object, LedgerEntry | None]]) -> None:
         """Listed objects with what the ledger says of each."""
-        for seen, entry in pairs:
-            self.listed.add(seen)
-            self.of_bucket[seen.id.bucket].add(seen)
-            self._add(seen, entry)
+        for s3_object, entry in pairs:
+            self.listed.add(s3_object)
+            self.of_bucket[s3_object.id.bucket].add(s3_object)
+            self._add(s3_object, entry)
 
     def total(self) -> PartitionAmounts:
         """All topic-partitions together."""
@@ -122,35 +122,39 @@ class Preview:
         """The topic-partitions in order, the partitioner's first."""
         return sorted(self.shares, key=lambda place: (place[0], -1 if place[1] is None else place[1]))
 
-    def _named(self, seen: S3Object) -> str:
+    def _named(self, s3_object: S3Object) -> str:
         """The key, after its bucket where there are several."""
-        return seen.id.key if len(self._filters) == 1 else f"{seen.id.bucket}/{seen.id.key}"
+        return s3_object.id.key if len(self._filters) == 1 else f"{s3_object.id.bucket}/{s3_object.id.key}"
 
-    def _add(self, seen: S3Object, entry: LedgerEntry | None) -> None:
+    def _add(self, s3_object: S3Object, entry: LedgerEntry | None) -> None:
         # The baseline is for what nobody has begun, as in `run`.
-        judge = self._filters[seen.id.bucket]
-        route = judge.listed_route_or_reason(seen) if entry is None else judge.route_or_reason(seen.id.key)
+        judge = self._filters[s3_object.id.bucket]
+        route = (
+            judge.listed_route_or_reason(s3_object)
+            if entry is None
+            else judge.route_or_reason(s3_object.id.key)
+        )
         if isinstance(route, ExclusionReason):
-            self.left_out.setdefault(route.value, Examples()).add_named(seen, self._named(seen))
+            self.left_out.setdefault(route.value, Examples()).add_named(s3_object, self._named(s3_object))
             return
         share = self.shares.setdefault((route.topic, route.partition), PartitionAmounts())
-        is_at = verdict_of(entry, seen, Source.LISTING, self._now_ms)
+        is_at = verdict_of(entry, s3_object, Source.LISTING, self._now_ms)
         if entry is not None and is_at is LedgerVerdict.SETTLED:
             match entry.state:
                 case State.DONE:
-                    share.done.add(seen)
+                    share.done.add(s3_object)
                 case State.QUARANTINED:
-                    share.quarantined.add(seen)
+                    share.quarantined.add(s3_object)
                 case _:
-                    share.skipped.add(seen)
+                    share.skipped.add(s3_object)
             return
-        if entry is None and seen.size == 0 and not route.may_be_empty:
-            share.skipped.add(seen)
+        if entry is None and s3_object.size == 0 and not route.may_be_empty:
+            share.skipped.add(s3_object)
             return
-        if seen.is_archived:
-            self.archived.add_named(seen, self._named(seen))
-            share.skipped.add(seen)
+        if s3_object.is_archived:
+            self.archived.add_named(s3_object, self._named(s3_object))
+            share.skipped.add(s3_object)
             return
-        share.pending.add(seen)
+        share.pending.add(s3_object)
         if is_at is LedgerVerdict.UNFINISHED:
-            share.begun.add(seen)
+            share.begun.add(s3_object)

@@ -62,14 +62,14 @@ def topics_facts(settings: Settings) -> TopicsFacts | Refused:
         missing=found.missing,
         partitions=[
             ReadFacts(
-                topic=part.topic,
-                partition=part.partition,
-                begin=part.begin,
-                end=part.end,
-                archived=part.group_offset,
-                mark=part.group_mark,
+                topic=partition.topic,
+                partition=partition.partition,
+                begin=partition.begin,
+                end=partition.end,
+                archived=partition.group_offset,
+                mark=partition.group_mark,
             )
-            for part in found.partitions
+            for partition in found.partitions
         ],
         members=found.members,
     )
@@ -87,15 +87,17 @@ def backlog_of(
     objects = [entry for entry in entries if isinstance(entry, SealedObject)]
     return [
         Backlog(
-            topic=part.topic,
-            partition=part.partition,
-            begin=part.begin,
-            end=part.end,
-            archived=_archived(part, checkpoints, earlier),
-            pending=_count(objects, part, ObjectState.PENDING),
-            quarantined=_count(objects, part, ObjectState.QUARANTINED),
+            topic=partition.topic,
+            partition=partition.partition,
+            begin=partition.begin,
+            end=partition.end,
+            archived=_archived(partition, checkpoints, earlier),
+            pending=_count(objects, partition, ObjectState.PENDING),
+            quarantined=_count(objects, partition, ObjectState.QUARANTINED),
         )
-        for part in sorted(found.partitions, key=lambda part: (part.topic, part.partition))
+        for partition in sorted(
+            found.partitions, key=lambda partition: (partition.topic, partition.partition)
+        )
     ]
 
 
@@ -121,19 +123,19 @@ def _entries(cache: LedgerCache | None) -> Iterator[SinkEntry]:
 
 
 def _archived(
-    part: SurveyedPartition,
+    partition: SurveyedPartition,
     checkpoints: Mapping[TopicPartition, PartitionCheckpoint],
     earlier: Mapping[TopicPartition, int],
 ) -> int | None:
-    place = TopicPartition(part.topic, part.partition)
+    place = TopicPartition(partition.topic, partition.partition)
     checkpoint = checkpoints.get(place)
     if checkpoint is None:
-        known = [offset for offset in (part.group_offset, earlier.get(place)) if offset is not None]
+        known = [offset for offset in (partition.group_offset, earlier.get(place)) if offset is not None]
         return max(known, default=None)
     # Offsets of a topic that had this name before say nothing of this one.
-    return checkpoint.offset if checkpoint.topic_id == part.topic_id else None
+    return checkpoint.offset if checkpoint.topic_id == partition.topic_id else None
 
 
-def _count(objects: list[SealedObject], part: SurveyedPartition, state: ObjectState) -> int:
-    place = TopicPartition(part.topic, part.partition)
+def _count(objects: list[SealedObject], partition: SurveyedPartition, state: ObjectState) -> int:
+    place = TopicPartition(partition.topic, partition.partition)
     return sum(entry.partition_of == place and entry.state is state for entry in objects)

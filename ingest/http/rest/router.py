@@ -173,14 +173,14 @@ class Router:
 
     def route(self, request: Request) -> Response:
         """The answer of the function; Refused with 404 where no path fits."""
-        parts = [unquote(part) for part in request.path.strip("/").split("/")]
+        segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
         for pattern, acts in self._served.items():
             wanted = pattern.split("/")
-            if len(wanted) != len(parts) or any(
-                name not in ("*", part) for name, part in zip(wanted, parts, strict=True)
+            if len(wanted) != len(segments) or any(
+                name not in ("*", segment) for name, segment in zip(wanted, segments, strict=True)
             ):
                 continue
-            names = tuple(part for name, part in zip(wanted, parts, strict=True) if name == "*")
+            names = tuple(segment for name, segment in zip(wanted, segments, strict=True) if name == "*")
             return self._answer(pattern, acts, Call(request=request, names=names))
         raise Refused(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
 

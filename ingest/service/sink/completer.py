@@ -76,7 +76,7 @@ _log = structlog.get_logger(__name__)
 _THREADS: Final = 8
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
-_PART: Final = "completion"
+_COMPONENT: Final = "completion"
 # Why an answer of S3 decides nothing, however often it comes.
 _WAITS: Final = {
     CompletionState.UNPROVEN: "S3 has no such upload, or another object has the name, and this role may not "
@@ -144,7 +144,7 @@ class Completer:
     def _complete_one(self, sealed: SealedObject, upload: Upload) -> Verdict | None:
         """The verdict on one upload; None when this leader ends before there is one."""
         pause, times_gone, times = self._first_pause, 0, 0
-        part, failing = f"{_PART} of s3://{sealed.bucket}/{upload.key}", ""
+        component, failing = f"{_COMPONENT} of s3://{sealed.bucket}/{upload.key}", ""
         while not self._closing.is_set():
             times += 1
             try:
@@ -165,11 +165,11 @@ class Completer:
                     f"s3://{sealed.bucket}/{upload.key} (offsets {sealed.first_offset} to "
                     f"{sealed.last_offset} of {sealed.partition_of}) cannot be completed: {why}"
                 )
-                self._post(ComponentProblem(part, sentence))
+                self._post(ComponentProblem(component, sentence))
                 _log.warning("completion_failed", error=sentence, detail="it is tried again")
                 failing = why
             elif failing and (not why or verdict is not Verdict.RETRY):
-                self._post(ComponentProblem(part, None))
+                self._post(ComponentProblem(component, None))
                 failing = ""
             if verdict is not Verdict.RETRY:
                 return verdict

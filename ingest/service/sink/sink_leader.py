@@ -25,8 +25,8 @@ from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites, Recovery
 from ingest.service.sink.completer import Completer, SinkInbox
 from ingest.service.sink.earlier_archive import EarlierArchives
 from ingest.service.sink.sink_lifecycle import SinkAdapter, SinkLeadership, SinkLifecycle
-from ingest.service.sink.sink_loop import SinkLoop, SinkParts
-from ingest.service.sink.sink_slots import SinkSlotParts, SinkSlots
+from ingest.service.sink.sink_loop import SinkComponents, SinkLoop
+from ingest.service.sink.sink_slots import SinkSlotComponents, SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics, sink_snapshot
 from ingest.service.sink.topic_watch import MissingTopics, TopicWatch
 from ingest.service.slot_states import SlotState
@@ -107,7 +107,7 @@ class SinkLeader:
         )
         loop = SinkLoop(
             self._inbox,
-            SinkParts(
+            SinkComponents(
                 archive=archive,
                 writes=writes,
                 completer=completer,
@@ -122,7 +122,7 @@ class SinkLeader:
             patience_seconds=process.startup_seconds,
         )
         loop.slots = SinkSlots(
-            SinkSlotParts(
+            SinkSlotComponents(
                 archive=archive,
                 cache=ledger.cache,
                 slot_pool=self._taken.slot_pool,

@@ -49,7 +49,7 @@ _NO_DATA: Final = "topics that are no data"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkParts:
+class SinkComponents:
     """What the loop works with; all of it is running. `slots` is set by the loop's composer."""
 
     archive: Archive
@@ -67,14 +67,14 @@ class SinkLoop:
     def __init__(
         self,
         inbox: SinkInbox,
-        parts: SinkParts,
+        components: SinkComponents,
         *,
         stop: Stop,
         failures: ThreadFailures,
         until: UntilArchived | None = None,
         patience_seconds: float = 60.0,
     ) -> None:
-        self._parts = parts
+        self._components = components
         self._until = until
         self._patience = Patience(patience_seconds)
         self._tick_at = self._survey_at = 0.0
@@ -86,7 +86,7 @@ class SinkLoop:
 
     def run(self, publish: Callable[[], None]) -> None:
         """Work until an end is asked for or `--until-idle` is over; raises when it cannot continue."""
-        self.apply(self._parts.archive.begin())
+        self.apply(self._components.archive.begin())
         self._turns.run(publish)
 
     def drain(self, is_over: Callable[[], bool]) -> None:
@@ -105,7 +105,7 @@ class SinkLoop:
 
     def is_quiet(self) -> bool:
         """See `Decider`."""
-        return self._until is None and self._parts.archive.is_idle
+        return self._until is None and self._components.archive.is_idle
 
     def is_over(self, now: float) -> bool:
         """See `Decider`."""
@@ -115,22 +115,22 @@ class SinkLoop:
         """See `Decider`."""
         now = time.monotonic()
         if now >= self._survey_at:
-            self._survey(is_settled=self._parts.archive.is_settled)
+            self._survey(is_settled=self._components.archive.is_settled)
         if now >= self._tick_at:
             # With the survey while nothing happens: what time alone brings is renewed once a day.
             self._tick_at = self._survey_at if self.is_quiet() else now + _TICK_SECONDS
-            self.apply(self._parts.archive.tick(clock.wall_ms()))
+            self.apply(self._components.archive.tick(clock.wall_ms()))
         if self.lifecycle is not None:
             self.lifecycle.advance()
         self._slots().plan()
 
     def _survey(self, *, is_settled: bool = False) -> None:
         self._survey_at = time.monotonic() + _SURVEY_SECONDS
-        self._parts.topics.request(self._parts.archive.request_topics(), is_settled=is_settled)
+        self._components.topics.request(self._components.archive.request_topics(), is_settled=is_settled)
 
     def handle(self, event: SinkEvent) -> None:  # noqa: C901  # one row for each kind of event
         """See `Decider`."""
-        archive = self._parts.archive
+        archive = self._components.archive
         match event:
             case SlotReady() | SlotReported() | BatchFinished() | SlotEnded() | SlotRecalled():
                 self._slots().on_event(event)
@@ -141,15 +141,15 @@ class SinkLoop:
             case SinkWritten(writes):
                 self.apply(archive.on_written(writes))
             case CompletionEnded(sealed, verdict):
-                self._parts.statistics.left_object_ended(sealed, verdict)
+                self._components.statistics.left_object_ended(sealed, verdict)
                 self.apply(archive.on_completion(sealed.id, verdict))
             case Recovered(slots):
                 for slot in slots:
                     self._slots().recovered(slot)
             case LedgerEndBlocked(slots):
                 self._slots().void_all(slots)
-            case ComponentProblem(part, sentence):
-                self._parts.statistics.trouble(part, sentence)
+            case ComponentProblem(component, sentence):
+                self._components.statistics.trouble(component, sentence)
             case RunInServiceThread(act):
                 act()
             case Fatal():
@@ -160,24 +160,24 @@ class SinkLoop:
 
     def _surveyed(self, found: TopicsSurveyed) -> None:
         there = {one.topic for one in found.topics.partitions}.union(found.empty)
-        self._parts.missing.surveyed(found.missing, there)
-        self._parts.statistics.trouble(_NO_DATA, self._parts.missing.no_data(found.left_out))
+        self._components.missing.surveyed(found.missing, there)
+        self._components.statistics.trouble(_NO_DATA, self._components.missing.no_data(found.left_out))
         if self._until is not None:
             self._until.surveyed(found.missing)
-        self.apply(self._parts.archive.on_topics(found.topics))
+        self.apply(self._components.archive.on_topics(found.topics))
 
     # -- what follows ----------------------------------------------------------------------------------------
 
     def apply(self, effects: SinkEffects) -> None:
         """Carry out what the archive has decided; does not block."""
-        parts = self._parts
+        components = self._components
         if effects.writes or effects.offsets:
             records: list[Write] = [(write.key, write.raw) for write in effects.writes]
-            parts.writes.submit_records(
+            components.writes.submit_records(
                 records, SinkWritten(effects.writes), other=self._offsets(effects.offsets)
             )
         for sealed in effects.completions:
-            parts.completer.submit(sealed)
+            components.completer.submit(sealed)
         for batch in effects.groups:
             self._slots().answer_group(batch)
         for batch, object_id in effects.ended:
@@ -189,15 +189,15 @@ class SinkLoop:
         if effects.topics_wanted:
             self._survey()
         if effects.lives_wanted:
-            parts.topics.request_lives(parts.archive.request_topics(), effects.lives_wanted)
+            components.topics.request_lives(components.archive.request_topics(), effects.lives_wanted)
         self._say(effects)
 
     def _say(self, effects: SinkEffects) -> None:
         for lost in effects.lost_offsets:
-            self._parts.statistics.offsets_lost(
+            self._components.statistics.offsets_lost(
                 lost.topic, lost.partition, lost.first, lost.end, with_topic=lost.with_topic
             )
-        self._parts.statistics.unreported(effects.unreported)
+        self._components.statistics.unreported(effects.unreported)
         for warning in effects.warnings:
             _log.warning("archive_warned", warning=warning)
 
@@ -205,13 +205,13 @@ class SinkLoop:
         if not offsets:
             return None
         return GroupOffsets(
-            memberless_metadata(self._parts.group),
+            memberless_metadata(self._components.group),
             tuple(TopicPartition(one.topic, one.partition, one.offset, one.mark) for one in offsets),
         )
 
     def _is_over(self, until: UntilArchived, now: float) -> bool:
         """`--until-idle`: everything that is in Kafka has been archived."""
-        parts = self._parts
+        components = self._components
         if self.lifecycle is not None and self.lifecycle.target is not TargetState.RUNNING:
             raise Unavailable(
                 f"--until-idle: the sink is {self.lifecycle.target}, as was asked through the REST "
@@ -219,10 +219,10 @@ class SinkLoop:
             )
         if (effects := until.advance(now)) is not None:
             self.apply(effects)
-        has_problem = bool(parts.archive.problems(clock.wall_ms()) or parts.statistics.problems)
+        has_problem = bool(components.archive.problems(clock.wall_ms()) or components.statistics.problems)
         held_back = until.held_back()
-        read = sum(one.position or 0 for one in parts.archive.partitions())
-        progress = (parts.statistics.records, parts.statistics.objects, read)
+        read = sum(one.position or 0 for one in components.archive.partitions())
+        progress = (components.statistics.records, components.statistics.objects, read)
         waits = has_problem or held_back is not None
         if self._patience.is_over(now, waits=waits, progress=progress):
             why = self._first_problem() if has_problem else held_back
@@ -231,7 +231,7 @@ class SinkLoop:
 
     def _first_problem(self) -> str:
         sentences = [
-            *self._parts.statistics.problems.values(),
-            *self._parts.archive.problems(clock.wall_ms()),
+            *self._components.statistics.problems.values(),
+            *self._components.archive.problems(clock.wall_ms()),
         ]
         return "; ".join(sentences)

@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkSlotParts:
+class SinkSlotComponents:
     """What the slots are driven with."""
 
     archive: Archive
@@ -55,8 +55,8 @@ class SinkSlotParts:
 class SinkSlots:
     """Owned by the thread that decides."""
 
-    def __init__(self, parts: SinkSlotParts, *, slots: int) -> None:
-        self._parts = parts
+    def __init__(self, components: SinkSlotComponents, *, slots: int) -> None:
+        self._components = components
         self._batches = 0
         self._asked_to_end: set[int] = set()
         self._absent: tuple[int, ...] = ()
@@ -71,9 +71,9 @@ class SinkSlots:
         match event:
             case SlotReady(slot=slot):
                 self.slots.move(slot, SlotState.READY)
-                self._parts.statistics.deaths.ready(slot)
+                self._components.statistics.deaths.ready(slot)
             case SlotReported(report=report):
-                self._parts.apply(self._reported(event.slot, report))
+                self._components.apply(self._reported(event.slot, report))
             case BatchFinished():
                 self._finished(event)
             case SlotEnded():
@@ -84,7 +84,7 @@ class SinkSlots:
                 raise AssertionError("a slot of the sink reports its commits itself")
 
     def _reported(self, slot: int, report: SinkReport) -> SinkEffects:
-        archive, statistics = self._parts.archive, self._parts.statistics
+        archive, statistics = self._components.archive, self._components.statistics
         match report:
             case GroupWanted():
                 return archive.on_group_wanted(report)
@@ -108,7 +108,9 @@ class SinkSlots:
 
     def answer_group(self, batch: int) -> None:
         """Send the leader's group metadata of the moment to the slot of a batch that has asked for it."""
-        self._send(batch, LeaderGroup(group=self._parts.metadata(), gone=self._parts.archive.gone(batch)))
+        self._send(
+            batch, LeaderGroup(group=self._components.metadata(), gone=self._components.archive.gone(batch))
+        )
 
     def object_ended(self, batch: int, object_id: str) -> None:
         """Tell the slot of a batch that what it has left to the leader has its end."""
@@ -118,13 +120,13 @@ class SinkSlots:
         for slot in self.slots.of(SlotState.BUSY):
             state = self.slots[slot]
             if state.plan == batch and state.start is not None:
-                self._parts.slot_pool.send(slot, state.start, message)
+                self._components.slot_pool.send(slot, state.start, message)
 
     def _finished(self, event: BatchFinished) -> None:
         slot, finished = event.slot, event.finished
-        self._parts.statistics.batch_finished(slot, finished)
+        self._components.statistics.batch_finished(slot, finished)
         if finished.outcome is BatchOutcome.CLEAN:
-            self._parts.apply(self._parts.archive.on_finished(finished.batch))
+            self._components.apply(self._components.archive.on_finished(finished.batch))
             self.slots.move(slot, SlotState.ENDING if slot in self._asked_to_end else SlotState.READY)
         else:
             # SlotEnded follows; whatever it says, what was committed is read from the ledger.
@@ -134,16 +136,16 @@ class SinkSlots:
 
     def _died(self, slot: int, error: str | None) -> None:
         why = error or "its worker ended without a word"
-        where = self._parts.archive.in_hand(slot)
+        where = self._components.archive.in_hand(slot)
         is_starting = self.slots[slot].state is SlotState.STARTING
         if where is not None or is_starting:
             where = None if is_starting else where
-            self._parts.statistics.slot_died(slot, where, why)
+            self._components.statistics.slot_died(slot, where, why)
 
     def _ended(self, event: SlotEnded) -> None:
         self._asked_to_end.discard(event.slot)
         if event.clean and self.slots[event.slot].state is not SlotState.BUSY:
-            self._parts.statistics.deaths.ended(event.slot)
+            self._components.statistics.deaths.ended(event.slot)
             self.slots.move(event.slot, SlotState.FREE)
             return
         _log.warning(
@@ -161,21 +163,21 @@ class SinkSlots:
     def _void(self, slot: int, *, in_doubt: bool) -> None:
         if self.slots[slot].state is SlotState.RECOVERING:
             return
-        self._parts.slot_pool.void(slot)
-        self._parts.statistics.deaths.ended(slot)
+        self._components.slot_pool.void(slot)
+        self._components.statistics.deaths.ended(slot)
         self._asked_to_end.discard(slot)
         batch = self.slots[slot].plan
         if batch is not None:
-            self._parts.apply(self._parts.archive.on_lost(batch))
+            self._components.apply(self._components.archive.on_lost(batch))
         self.slots.move(slot, SlotState.RECOVERING)
-        self._parts.statistics.slot_lost(slot, in_doubt=in_doubt)
-        self._parts.recovery.submit(slot)
+        self._components.statistics.slot_lost(slot, in_doubt=in_doubt)
+        self._components.recovery.submit(slot)
 
     def void_all(self, recovering: tuple[int, ...]) -> None:
         """Void and recover every slot, those under way among them: the ledger's end is hidden by one."""
         for slot in range(self.slots.count):
             if slot in recovering:
-                self._parts.recovery.submit(slot)
+                self._components.recovery.submit(slot)
             else:
                 self.void(slot)
 
@@ -183,17 +185,17 @@ class SinkSlots:
         """The slot is fenced and the ledger was read since: it may be started again."""
         if self.slots[slot].state is not SlotState.RECOVERING:
             return
-        self._parts.slot_pool.forget_worker(slot)
+        self._components.slot_pool.forget_worker(slot)
         self.slots.move(slot, SlotState.FREE)
-        controls = self._parts.cache.controls().items()
-        self._parts.apply(self._parts.archive.on_recovered(slot, controls))
+        controls = self._components.cache.controls().items()
+        self._components.apply(self._components.archive.on_recovered(slot, controls))
 
     # -- what slots are given --------------------------------------------------------------------------------
 
     def end(self, slot: int) -> None:
         """Ask a slot to close, commit and complete what it has, and to end its batch."""
         self._asked_to_end.add(slot)
-        self._parts.slot_pool.end(slot)
+        self._components.slot_pool.end(slot)
 
     def plan(self) -> None:
         """Give ready slots partitions, and start as many free ones as there are partitions left for."""
@@ -203,14 +205,14 @@ class SinkSlots:
             self._grant(slot)
         # A start that Spark is late with is none to wait for: another slot may have what it lacks.
         coming = {*self.slots.of(SlotState.READY, SlotState.STARTING)} - {*self._absent}
-        wanted = self._parts.archive.ready() - len(coming)
+        wanted = self._components.archive.ready() - len(coming)
         for slot in self.slots.of(SlotState.FREE)[: max(0, wanted)]:
-            self.slots.started(slot, self._parts.slot_pool.start(slot))
-            self._parts.statistics.deaths.starting(slot)
+            self.slots.started(slot, self._components.slot_pool.start(slot))
+            self._components.statistics.deaths.starting(slot)
 
     def _leave_out_absent(self) -> None:
         """Have the slots that work take the partitions of those that Spark does not start."""
-        absent = self._parts.statistics.deaths.absent()
+        absent = self._components.statistics.deaths.absent()
         if absent == self._absent:
             return
         if added := sorted({*absent} - {*self._absent}):
@@ -221,12 +223,12 @@ class SinkSlots:
                 "their partitions. Look for free cores in the cluster, or lower tasks.max.",
             )
         self._absent = absent
-        self._parts.apply(self._parts.archive.on_absent(absent))
+        self._components.apply(self._components.archive.on_absent(absent))
 
     def _grant(self, slot: int) -> None:
-        parts, number = self._parts, self._batches + 1
-        metadata = parts.metadata()
-        grants = parts.archive.next_batch(slot, number)
+        components, number = self._components, self._batches + 1
+        metadata = components.metadata()
+        grants = components.archive.next_batch(slot, number)
         if not grants:
             return
         self._batches = number
@@ -235,10 +237,10 @@ class SinkSlots:
             slot=slot,
             group=metadata,
             partitions=grants,
-            earlier=parts.archive.earlier_options(grants),
+            earlier=components.archive.earlier_options(grants),
         )
         self.slots.granted(slot, number, time.monotonic())
-        if parts.slot_pool.grant(slot, batch):
+        if components.slot_pool.grant(slot, batch):
             _log.info("partitions_granted", slot=slot, partitions=[str(one.partition_of) for one in grants])
         else:
             # Its task has just ended: nothing was granted, but nothing is known to be over either.

@@ -71,20 +71,20 @@ class SinkStatistics:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """A sentence for each part that fails at present, those of slots among them."""
+        """A sentence for each component that fails at present, those of slots among them."""
         of_slots = {
-            f"slot {slot} {part}": sentence
+            f"slot {slot} {component}": sentence
             for slot, progress in self._progress.items()
-            for part, sentence in progress.problems.items()
+            for component, sentence in progress.problems.items()
         }
         return {**self._problems, **of_slots, **self.deaths.problems()}
 
-    def trouble(self, part: str, sentence: str | None) -> None:
-        """A part fails, or works again."""
+    def trouble(self, component: str, sentence: str | None) -> None:
+        """A component fails, or works again."""
         if sentence is None:
-            self._problems.pop(part, None)
+            self._problems.pop(component, None)
         else:
-            self._problems[part] = self.last_error = sentence
+            self._problems[component] = self.last_error = sentence
 
     def leadership_ended(self) -> None:
         """Forget what belonged to a leadership; what was counted since the start stays."""

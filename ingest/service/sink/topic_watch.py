@@ -91,7 +91,7 @@ class MissingTopics:
 T = TypeVar("T")
 
 
-_PART: Final = "topics"
+_COMPONENT: Final = "topics"
 _PAUSE_SECONDS: Final = 0.5
 
 
@@ -196,12 +196,12 @@ class TopicWatch:
                 if not self._has_failed:
                     _log.warning("topics_not_described", error=str(error), detail="it is tried again")
                 self._has_failed = True
-                self._post(ComponentProblem(_PART, str(error)))
+                self._post(ComponentProblem(_COMPONENT, str(error)))
                 time.sleep(_PAUSE_SECONDS)
             else:
                 if self._has_failed:
                     self._has_failed = False
-                    self._post(ComponentProblem(_PART, None))
+                    self._post(ComponentProblem(_COMPONENT, None))
                 return answer
         return None
 

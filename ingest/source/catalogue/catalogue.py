@@ -111,11 +111,13 @@ class Catalogue:
             effects.ignore("forbidden", question.event)
             messages.abandon_all(token)
         else:
-            seen = self._questions.confirmed_object(question, found, now.wall_ms, is_forbidden=is_forbidden)
-            if isinstance(seen, str):
-                effects.ignore(seen, question.event)
+            s3_object = self._questions.confirmed_object(
+                question, found, now.wall_ms, is_forbidden=is_forbidden
+            )
+            if isinstance(s3_object, str):
+                effects.ignore(s3_object, question.event)
             else:
-                item = self._pending_after_event(seen, question.source, now, effects)
+                item = self._pending_after_event(s3_object, question.source, now, effects)
         if item is None:
             messages.finish(token, effects)
         else:
@@ -129,8 +131,8 @@ class Catalogue:
         expiry, unread = listings.expiry, listings.unread
         expiry.begin_page(page, now)
         unread.begin_page(page)
-        for seen, object_id, entry in self._compared(page):
-            if seen is None:
+        for s3_object, object_id, entry in self._compared(page):
+            if s3_object is None:
                 assert object_id is not None
                 assert entry is not None
                 if not states.tombstones.needs(entry):
@@ -139,11 +141,11 @@ class Catalogue:
             if entry is not None:
                 expiry.listed()
                 unread.read()
-                states.owe_action(seen.id, entry, effects)
+                states.owe_action(s3_object.id, entry, effects)
                 if entry.state is State.DONE:
                     continue
-                states.side_objects.saw(seen.id.key, entry)
-            self._pending_after_listing(seen, entry, now, effects)
+                states.side_objects.saw(s3_object.id.key, entry)
+            self._pending_after_listing(s3_object, entry, now, effects)
         states.side_objects.listed(page, now)
         if unread.end_page(page) and self._knows_keys(page.bucket):
             unread.read()  # what was read is gone, as `post.action` deletes
@@ -206,9 +208,9 @@ class Catalogue:
         thousand objects at a time: one Effects is one transaction.
         """
         effects = EffectsBuilder()
-        for seen in objects:
-            if seen.id.bucket in self._filters:
-                self.states.apply_command(command, seen, now, effects)
+        for s3_object in objects:
+            if s3_object.id.bucket in self._filters:
+                self.states.apply_command(command, s3_object, now, effects)
         return effects.effects()
 
     # How things are
@@ -313,34 +315,34 @@ class Catalogue:
             question = self._questions.open(event, keys)
             effects.heads.append(question.request)
             return question.token
-        seen = as_announced(event, ObjectId(event.bucket, event.key, event.etag), now.wall_ms)
-        return self._pending_after_event(seen, source, now, effects)
+        s3_object = as_announced(event, ObjectId(event.bucket, event.key, event.etag), now.wall_ms)
+        return self._pending_after_event(s3_object, source, now, effects)
 
     def _pending_after_event(
-        self, seen: S3Object, source: Source, now: Instant, effects: EffectsBuilder
+        self, s3_object: S3Object, source: Source, now: Instant, effects: EffectsBuilder
     ) -> ObjectId | None:
         """The announced object if it is pending now; None when its end is known."""
-        pending = self.states.table.find(seen.id)
+        pending = self.states.table.find(s3_object.id)
         if pending is not None:
-            self._announced_again(pending, seen)
-            return seen.id
-        entry = self.states.ledger.get(seen.id)
-        is_at = verdict_of(entry, seen, source, now.wall_ms)
+            self._announced_again(pending, s3_object)
+            return s3_object.id
+        entry = self.states.ledger.get(s3_object.id)
+        is_at = verdict_of(entry, s3_object, source, now.wall_ms)
         if is_at is LedgerVerdict.SETTLED or (is_at is LedgerVerdict.UNKNOWN and source is Source.RESTORE):
-            effects.ignore("known" if entry is not None else "restored", seen.id)
+            effects.ignore("known" if entry is not None else "restored", s3_object.id)
             return None
-        route = self._judge_known(seen)
+        route = self._judge_known(s3_object)
         if isinstance(route, ExclusionReason):
-            effects.ignore(route.value, seen.id)
+            effects.ignore(route.value, s3_object.id)
             return None
         if entry is not None:
-            seen = replace(seen, size=entry.size)
-        self._begin(seen, route, entry, now, effects, is_fresh=True)
-        return seen.id
+            s3_object = replace(s3_object, size=entry.size)
+        self._begin(s3_object, route, entry, now, effects, is_fresh=True)
+        return s3_object.id
 
     def _begin(
         self,
-        seen: S3Object,
+        s3_object: S3Object,
         route: Route,
         entry: LedgerEntry | None,
         now: Instant,
@@ -348,20 +350,22 @@ class Catalogue:
         *,
         is_fresh: bool,
     ) -> None:
-        self._listings[seen.id.bucket].unread.read()
-        self.states.add_pending(seen, route=route, entry=entry, is_fresh=is_fresh, now=now, effects=effects)
+        self._listings[s3_object.id.bucket].unread.read()
+        self.states.add_pending(
+            s3_object, route=route, entry=entry, is_fresh=is_fresh, now=now, effects=effects
+        )
 
-    def _announced_again(self, pending: PendingObject, seen: S3Object) -> None:
+    def _announced_again(self, pending: PendingObject, s3_object: S3Object) -> None:
         known = pending.object
         says_more = known.sequencer is None and (
-            seen.sequencer is not None or seen.last_modified_ms >= known.last_modified_ms
+            s3_object.sequencer is not None or s3_object.last_modified_ms >= known.last_modified_ms
         )
         is_waiting = pending.phase is Phase.WAITING
         is_promoted = not pending.is_fresh
         if is_waiting and says_more:
-            pending.object = _seen_again(known, seen)
-        elif seen.last_modified_ms > known.last_modified_ms or has_other_version(seen, known):
-            pending.newer = _seen_again(known, seen)
+            pending.object = _seen_again(known, s3_object)
+        elif s3_object.last_modified_ms > known.last_modified_ms or has_other_version(s3_object, known):
+            pending.newer = _seen_again(known, s3_object)
         for part in (pending, *pending.splits):
             part.is_fresh = True
         if is_waiting and (says_more or is_promoted):
@@ -378,25 +382,27 @@ class Catalogue:
             entries = list(ledger.scan(page.bucket, page.after_key, page.through_key))
             return merged_with_ledger(page.objects, entries)
         self._listings[page.bucket].expiry.invalidate()
-        return ((seen, seen.id, ledger.get(seen.id)) for seen in page.objects)
+        return ((s3_object, s3_object.id, ledger.get(s3_object.id)) for s3_object in page.objects)
 
     def _pending_after_listing(
-        self, seen: S3Object, entry: LedgerEntry | None, now: Instant, effects: EffectsBuilder
+        self, s3_object: S3Object, entry: LedgerEntry | None, now: Instant, effects: EffectsBuilder
     ) -> None:
-        pending = self.states.table.find(seen.id)
+        pending = self.states.table.find(s3_object.id)
         if pending is not None:
             if pending.phase is not Phase.WAITING:
-                pending.relisted = _seen_again(pending.object, seen)
+                pending.relisted = _seen_again(pending.object, s3_object)
             return
-        if verdict_of(entry, seen, Source.LISTING, now.wall_ms) is LedgerVerdict.SETTLED:
+        if verdict_of(entry, s3_object, Source.LISTING, now.wall_ms) is LedgerVerdict.SETTLED:
             return
-        judge = self._filters[seen.id.bucket].listed_route_or_reason if entry is None else self._judge_known
-        route = judge(seen)
+        judge = (
+            self._filters[s3_object.id.bucket].listed_route_or_reason if entry is None else self._judge_known
+        )
+        route = judge(s3_object)
         if isinstance(route, ExclusionReason):
-            effects.ignore(route.value, seen.id)
-            self._listings[seen.id.bucket].unread.left_out(route, seen.id.key)
+            effects.ignore(route.value, s3_object.id)
+            self._listings[s3_object.id.bucket].unread.left_out(route, s3_object.id.key)
         else:
-            self._begin(seen, route, entry, now, effects, is_fresh=False)
+            self._begin(s3_object, route, entry, now, effects, is_fresh=False)
 
     def _knows_keys(self, bucket: str) -> bool:
         """Whether the ledger has an object of the bucket below the prefix."""
@@ -404,9 +410,9 @@ class Catalogue:
         known = self.states.ledger.scan(bucket, prefix or None, f"{prefix}\U0010ffff")
         return next(iter(known), None) is not None
 
-    def _judge_known(self, seen: S3Object) -> Route | ExclusionReason:
+    def _judge_known(self, s3_object: S3Object) -> Route | ExclusionReason:
         """The baseline is for what was not begun."""
-        return self._filters[seen.id.bucket].route_or_reason(seen.id.key)
+        return self._filters[s3_object.id.bucket].route_or_reason(s3_object.id.key)
 
     def _expire(self, expired: Sequence[ObjectId], now: Instant, effects: EffectsBuilder) -> None:
         states = self.states
@@ -422,11 +428,11 @@ class Catalogue:
                 states.write(object_id, None, effects)
 
 
-def _seen_again(known: S3Object, seen: S3Object) -> S3Object:
+def _seen_again(known: S3Object, s3_object: S3Object) -> S3Object:
     """Where and when the same content was seen last; its size is known already, an event may lack it."""
     return replace(
         known,
-        last_modified_ms=seen.last_modified_ms,
-        version_id=seen.version_id,
-        sequencer=seen.sequencer,
+        last_modified_ms=s3_object.last_modified_ms,
+        version_id=s3_object.version_id,
+        sequencer=s3_object.sequencer,
     )

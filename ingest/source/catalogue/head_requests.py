@@ -31,12 +31,12 @@ class LedgerVerdict(Enum):
     SETTLED = auto()
 
 
-def has_other_version(seen: S3Object, known: S3Object | LedgerEntry) -> bool:
+def has_other_version(s3_object: S3Object, known: S3Object | LedgerEntry) -> bool:
     """True when a version is named that was not the one known: it may be there where the other is not."""
-    return seen.version_id is not None and seen.version_id != known.version_id
+    return s3_object.version_id is not None and s3_object.version_id != known.version_id
 
 
-def verdict_of(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms: int) -> LedgerVerdict:
+def verdict_of(entry: LedgerEntry | None, s3_object: S3Object, source: Source, now_ms: int) -> LedgerVerdict:
     """Where an object is that `source` has just shown (docs/ledger.md).
 
     An event is newer when its time is above the one known, both being S3's clock, or when it names another
@@ -48,7 +48,7 @@ def verdict_of(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms
         return LedgerVerdict.UNFINISHED
     if entry.state is not State.SKIPPED or entry.reason not in REVIVABLE_REASONS:
         return LedgerVerdict.SETTLED
-    is_newer = seen.last_modified_ms > entry.last_modified_ms or has_other_version(seen, entry)
+    is_newer = s3_object.last_modified_ms > entry.last_modified_ms or has_other_version(s3_object, entry)
     if entry.reason == "archived":
         match source:
             case Source.RESTORE:
@@ -56,7 +56,7 @@ def verdict_of(entry: LedgerEntry | None, seen: S3Object, source: Source, now_ms
             case Source.EVENT:
                 revived = is_newer
             case Source.LISTING:
-                is_readable = not seen.is_archived
+                is_readable = not s3_object.is_archived
                 revived = is_readable and (is_newer or now_ms - entry.updated_ms >= _ARCHIVED_AGAIN_MS)
     else:
         revived = source is Source.LISTING or (source is Source.EVENT and is_newer)

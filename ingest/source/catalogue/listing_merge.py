@@ -219,8 +219,8 @@ def merged_with_ledger(
     """
     rest = iter(entries)
     ahead = next(rest, None)
-    for seen in listed:
-        key, etag = seen.id.key, seen.id.etag
+    for s3_object in listed:
+        key, etag = s3_object.id.key, s3_object.id.etag
         found: LedgerEntry | None = None
         while ahead is not None and ahead[0].key <= key:
             if ahead[0].key == key and ahead[0].etag == etag:
@@ -228,7 +228,7 @@ def merged_with_ledger(
             else:
                 yield None, ahead[0], ahead[1]
             ahead = next(rest, None)
-        yield seen, seen.id, found
+        yield s3_object, s3_object.id, found
     while ahead is not None:
         yield None, ahead[0], ahead[1]
         ahead = next(rest, None)

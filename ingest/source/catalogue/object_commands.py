@@ -52,20 +52,20 @@ class Replay:
 
     def writes(
         self,
-        seen: S3Object,
+        s3_object: S3Object,
         entry: LedgerEntry | None,
         slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """State `new` for the object, never a tombstone; splits continue from theirs or are cut again."""
-        if entry is None or not self.covers(seen.id, entry):
+        if entry is None or not self.covers(s3_object.id, entry):
             return []
         fresh = replace(
             entry, state=State.NEW, reason=None, error=None, attempts=0, action=None, updated_ms=now_ms
         )
         if not self.is_from_start:
             return [
-                LedgerWrite(key=seen.id, entry=fresh),
+                LedgerWrite(key=s3_object.id, entry=fresh),
                 *(
                     LedgerWrite(
                         key=key,
@@ -89,7 +89,7 @@ class Replay:
             is_kept=False,
         )
         return [
-            LedgerWrite(key=seen.id, entry=whole),
+            LedgerWrite(key=s3_object.id, entry=whole),
             *(LedgerWrite(key=key, entry=None) for key in slices),
         ]
 
@@ -102,14 +102,14 @@ class Mark:
 
     def writes(
         self,
-        seen: S3Object,
+        s3_object: S3Object,
         entry: LedgerEntry | None,
         slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """State `done` with the reason `marked`, unless it is done already."""
         state = None if entry is None else entry.state
-        if state is State.DONE or not self.selection.matches(seen.id, seen.last_modified_ms, state):
+        if state is State.DONE or not self.selection.matches(s3_object.id, s3_object.last_modified_ms, state):
             return []
         done = replace(
             entry or LedgerEntry(state=State.DONE),
@@ -120,13 +120,13 @@ class Mark:
             action=None,
             cuts=None,
             options=None if entry is None or entry.position is None else entry.options,
-            size=seen.size,
-            version_id=seen.version_id,
-            last_modified_ms=seen.last_modified_ms,
+            size=s3_object.size,
+            version_id=s3_object.version_id,
+            last_modified_ms=s3_object.last_modified_ms,
             updated_ms=now_ms,
         )
         return [
-            LedgerWrite(key=seen.id, entry=done),
+            LedgerWrite(key=s3_object.id, entry=done),
             *(LedgerWrite(key=key, entry=None) for key in slices),
         ]
 
@@ -136,7 +136,7 @@ class ObjectCommand(Protocol):
 
     def writes(
         self,
-        seen: S3Object,
+        s3_object: S3Object,
         entry: LedgerEntry | None,
         slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
@@ -179,7 +179,7 @@ class AlterOffsets:
 
     def writes(
         self,
-        seen: S3Object,
+        s3_object: S3Object,
         entry: LedgerEntry | None,
         slices: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
@@ -188,16 +188,16 @@ class AlterOffsets:
 
         Like a replay it never writes a tombstone for an object: what listings leave out would not come back.
         """
-        offset = self.offsets[seen.id]
+        offset = self.offsets[s3_object.id]
         if offset is None:
-            return _FROM_START.writes(seen, entry, slices, now_ms)
+            return _FROM_START.writes(s3_object, entry, slices, now_ms)
         if entry is not None and entry.cuts is None and Offset.of(entry) == offset:
             return []
         known = entry or LedgerEntry(
             state=offset.state,
-            size=seen.size,
-            version_id=seen.version_id,
-            last_modified_ms=seen.last_modified_ms,
+            size=s3_object.size,
+            version_id=s3_object.version_id,
+            last_modified_ms=s3_object.last_modified_ms,
         )
         changed = replace(
             known,
@@ -215,6 +215,6 @@ class AlterOffsets:
             updated_ms=now_ms,
         )
         return [
-            LedgerWrite(key=seen.id, entry=changed),
+            LedgerWrite(key=s3_object.id, entry=changed),
             *(LedgerWrite(key=key, entry=None) for key in slices),
         ]

@@ -90,8 +90,8 @@ class ObjectStates:
         route = next(iter(self.filters.values())).route_or_reason(key)
         return None if isinstance(route, ExclusionReason) else route
 
-    def _takes(self, seen: S3Object) -> Route | None:
-        route = self.filters[seen.id.bucket].listed_route_or_reason(seen)
+    def _takes(self, s3_object: S3Object) -> Route | None:
+        route = self.filters[s3_object.id.bucket].listed_route_or_reason(s3_object)
         return None if isinstance(route, ExclusionReason) else route
 
     def _witnesses(self, bucket: str) -> list[ObjectId]:
@@ -110,7 +110,7 @@ class ObjectStates:
 
     def add_pending(
         self,
-        seen: S3Object,
+        s3_object: S3Object,
         *,
         route: Route,
         entry: LedgerEntry | None,
@@ -119,19 +119,21 @@ class ObjectStates:
         effects: EffectsBuilder,
     ) -> PendingObject:
         """The object, pending from now on."""
-        pending = PendingObject(seen, route=route, since_ms=now.steady_ms, entry=entry, is_fresh=is_fresh)
-        if self.filters[seen.id.bucket].min_age_ms:
-            pending.due_ms = now.steady_ms + self._youth_ms(seen, now)
+        pending = PendingObject(
+            s3_object, route=route, since_ms=now.steady_ms, entry=entry, is_fresh=is_fresh
+        )
+        if self.filters[s3_object.id.bucket].min_age_ms:
+            pending.due_ms = now.steady_ms + self._youth_ms(s3_object, now)
         if entry is not None and entry.state is State.FAILED:
             pending.trouble, pending.tries = entry.reason, entry.attempts
             if entry.reason == WORKER_DIED:
                 pending.suspicion = Suspicion.SUSPECT
         self.table.add(pending)
         self.side_objects.add(pending, now)
-        effects.begin(seen.id)
-        if seen.id in self.unwritten:
+        effects.begin(s3_object.id)
+        if s3_object.id in self.unwritten:
             self.table.move(pending, Phase.WRITING)  # a tombstone, say: its commit comes first
-        elif seen.size == 0 and entry is None and not route.may_be_empty:
+        elif s3_object.size == 0 and entry is None and not route.may_be_empty:
             self.propose(
                 pending, entry_for(pending, State.SKIPPED, now_ms=now.wall_ms, reason="empty"), effects
             )
@@ -139,10 +141,10 @@ class ObjectStates:
             self.split(pending, entry.cuts, now, effects)
         return pending
 
-    def _youth_ms(self, seen: S3Object, now: Instant) -> int:
+    def _youth_ms(self, s3_object: S3Object, now: Instant) -> int:
         """How much longer the object is to wait: never beyond its whole age from now, whatever clocks say."""
-        age_ms = max(0, now.wall_ms - latest_ms(seen))
-        return max(0, self.filters[seen.id.bucket].min_age_ms - age_ms)
+        age_ms = max(0, now.wall_ms - latest_ms(s3_object))
+        return max(0, self.filters[s3_object.id.bucket].min_age_ms - age_ms)
 
     def add_unfinished(
         self, object_id: ObjectId, entry: LedgerEntry, now: Instant, effects: EffectsBuilder
@@ -155,13 +157,13 @@ class ObjectStates:
         if isinstance(route, ExclusionReason):
             effects.ignore(route.value, object_id)
             return
-        seen = S3Object(
+        s3_object = S3Object(
             id=object_id,
             size=entry.size,
             last_modified_ms=entry.last_modified_ms,
             version_id=entry.version_id,
         )
-        self.add_pending(seen, route=route, entry=entry, is_fresh=False, now=now, effects=effects)
+        self.add_pending(s3_object, route=route, entry=entry, is_fresh=False, now=now, effects=effects)
 
     def split(
         self, pending: PendingObject, cuts: tuple[int, ...], now: Instant, effects: EffectsBuilder
@@ -263,13 +265,13 @@ class ObjectStates:
     def finish_split_object(self, pending: PendingObject, now: Instant, effects: EffectsBuilder) -> None:
         """Write the end of a split object when all its splits have theirs and no live plan holds one."""
         if pending.phase is not Phase.SPLIT or any(
-            piece.phase is not Phase.GONE or piece.key in self.table.held for piece in pending.splits
+            split.phase is not Phase.GONE or split.key in self.table.held for split in pending.splits
         ):
             return
         assert pending.entry is not None
         entry = concluded(
             pending.entry,
-            [piece.entry for piece in pending.splits if piece.entry is not None],
+            [split.entry for split in pending.splits if split.entry is not None],
             now.wall_ms,
             self.post_action,
         )
@@ -354,17 +356,17 @@ class ObjectStates:
         return any(split.key in self.table.held or split.key in self.unwritten for split in pending.splits)
 
     def apply_command(
-        self, command: ObjectCommand, seen: S3Object, now: Instant, effects: EffectsBuilder
+        self, command: ObjectCommand, s3_object: S3Object, now: Instant, effects: EffectsBuilder
     ) -> None:
         """Apply a replay or mark to one object, now or when no plan holds it any more."""
-        object_id = seen.id
+        object_id = s3_object.id
         if self.is_held(object_id):
-            self.deferred[object_id] = (command, seen)
+            self.deferred[object_id] = (command, s3_object)
             return
         entry = self.ledger.get(object_id)
         known = {} if entry is None or entry.cuts is None else self.ledger.splits(object_id)
         pending = self.table.find(object_id)
-        for write in command.writes(seen, entry, known, now.wall_ms):
+        for write in command.writes(s3_object, entry, known, now.wall_ms):
             self.write(write.key, write.entry, effects)
             if write.key == object_id and entry is not None and entry.action is not None:
                 effects.withdrawn.append(object_id)
@@ -415,10 +417,10 @@ def entry_for(
     )
 
 
-def latest_ms(seen: S3Object) -> int:
+def latest_ms(s3_object: S3Object) -> int:
     """The latest moment at which it may have been written, in epoch milliseconds.
 
     S3 cuts LastModified to whole seconds in listings and in HEAD; only events know more.
     """
-    is_cut = seen.last_modified_ms % 1000 == 0
-    return seen.last_modified_ms + (999 if is_cut else 0)
+    is_cut = s3_object.last_modified_ms % 1000 == 0
+    return s3_object.last_modified_ms + (999 if is_cut else 0)

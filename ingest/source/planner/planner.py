@@ -30,7 +30,7 @@ class _WaitingQueue(Protocol):
     def put(self, pending: PendingObject, now_ms: int) -> None: ...
     def wake(self, now_ms: int) -> None: ...
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]: ...
-    def over(self, units: list[PendingObject]) -> None: ...
+    def over(self, taken: list[PendingObject]) -> None: ...
     def ready(self, now_ms: int, *, big: int) -> int: ...
     def is_next(self, pending: PendingObject) -> bool: ...
     def goes_before(self, pending: PendingObject) -> PendingObject | None: ...
@@ -40,7 +40,7 @@ class _WaitingQueue(Protocol):
 @dataclass(slots=True, kw_only=True)
 class _Plan:
     slot: int
-    units: dict[LedgerKey, PendingObject]
+    taken: dict[LedgerKey, PendingObject]
     is_big: bool
     granted_ms: int
     is_lost: bool = False
@@ -95,17 +95,20 @@ class Planner:
         self._queue_arrivals(now)
         if self.is_paused or now.steady_ms < self._holds.all_until_ms:
             return ()
-        units = self._queue.take(
+        taken = self._queue.take(
             now.steady_ms, idle_slots=max(1, idle_slots), may_take_big=self._room_for_big() > 0
         )
-        if not units:
+        if not taken:
             return ()
-        splits = tuple(self._work(unit) for unit in units)
-        is_big = any(self._limits.kind_of(unit) is SplitKind.BIG for unit in units)
+        splits = tuple(self._work(pending) for pending in taken)
+        is_big = any(self._limits.kind_of(pending) is SplitKind.BIG for pending in taken)
         self._plans[plan] = _Plan(
-            slot=slot, units={unit.key: unit for unit in units}, is_big=is_big, granted_ms=now.wall_ms
+            slot=slot,
+            taken={pending.key: pending for pending in taken},
+            is_big=is_big,
+            granted_ms=now.wall_ms,
         )
-        for pending in units:
+        for pending in taken:
             if pending.reads_before < 0:
                 pending.reads_before = self.access.of(pending.object.id.bucket).reads
             self._table.move(pending, Phase.ACTIVE)
@@ -152,7 +155,7 @@ class Planner:
         if live is None:
             return effects.effects()
         for checkpoint in checkpoints:
-            pending = live.units[checkpoint.key]
+            pending = live.taken[checkpoint.key]
             self._states.ledger.committed(checkpoint.key, checkpoint.entry)
             self._holds.end(pending.object.id.bucket)
             self.access.topics.has_written(checkpoint.entry.topic)
@@ -179,7 +182,7 @@ class Planner:
         failures = {_key_of(failure.work): failure for failure in finished.failures}
         cuts = {_key_of(work): (found, work.options) for work, found in finished.cuts}
         denied: set[str] = set()
-        for key, pending in live.units.items():
+        for key, pending in live.taken.items():
             if pending.phase is not Phase.ACTIVE:
                 continue
             if key in failures:
@@ -209,7 +212,7 @@ class Planner:
         lost = [(plan, live) for plan, live in self._plans.items() if live.slot == slot and live.is_lost]
         for plan, live in lost:
             self._release(plan, live)
-            for key, pending in live.units.items():
+            for key, pending in live.taken.items():
                 self._states.ledger.forget(key)
                 if pending.phase is not Phase.ACTIVE:
                     continue
@@ -264,7 +267,7 @@ class Planner:
         """What each slot that has a batch is at, by slot."""
         found = []
         for live in sorted(self._plans.values(), key=lambda live: live.slot):
-            left = [pending for pending in live.units.values() if pending.phase is Phase.ACTIVE]
+            left = [pending for pending in live.taken.values() if pending.phase is Phase.ACTIVE]
             if left:
                 found.append(_at_work(live, left))
         return found
@@ -314,12 +317,12 @@ class Planner:
 
     def _release(self, plan: int, live: _Plan) -> None:
         del self._plans[plan]
-        self._table.release(list(live.units))
+        self._table.release(list(live.taken))
 
     def _settle_down(self, live: _Plan, now: Instant, effects: EffectsBuilder) -> None:
         """Everything that waited for this plan to be over."""
-        self._queue.over(list(live.units.values()))
-        for pending in live.units.values():
+        self._queue.over(list(live.taken.values()))
+        for pending in live.taken.values():
             if pending.parent is not None:
                 self._states.finish_split_object(pending.parent, now, effects)
             self._states.apply_deferred(pending.object.id, now, effects)

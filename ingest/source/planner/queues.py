@@ -94,7 +94,7 @@ class UnorderedQueue:
         lonely = self._pop_lonely(now_ms, may_take_big=may_take_big)
         return [] if lonely is None else [lonely]
 
-    def over(self, units: list[PendingObject]) -> None:
+    def over(self, taken: list[PendingObject]) -> None:
         """A plan is over; here nothing waits for that by itself."""
 
     def ready(self, now_ms: int, *, big: int) -> int:
@@ -266,9 +266,9 @@ class PartitionQueue:
                     return taken
         return taken
 
-    def over(self, units: list[PendingObject]) -> None:
+    def over(self, taken: list[PendingObject]) -> None:
         """A plan is over: its topic-partitions are free for any slot."""
-        for pending in units:
+        for pending in taken:
             partition = self._partitions[pending.route.topic, pending.route.partition]
             whole = pending.parent or pending
             if whole.phase is Phase.GONE:

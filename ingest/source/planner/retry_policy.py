@@ -184,26 +184,27 @@ class PoisonSuspects:
         self._states = states
         self._limits = limits
         self._is_next = is_next
-        self._units: dict[PendingObject, None] = {}
+        self._suspects: dict[PendingObject, None] = {}
 
     def add(self, pending: PendingObject) -> None:
         """One more, or one again."""
-        self._units[pending] = None
+        self._suspects[pending] = None
 
     def arm(self, now: Instant, effects: EffectsBuilder) -> None:
         """Have the next attempts written of as many as there are slots; acknowledged, they may run.
 
         Not of more: a restart counts a written attempt whether it began or not.
         """
-        for pending in list(self._units):
+        for pending in list(self._suspects):
             if pending.suspicion is Suspicion.NONE or pending.phase is Phase.GONE:
-                del self._units[pending]
+                del self._suspects[pending]
         # An armed one that has to wait for its turn takes no place, or the one before it could not be armed.
         armed = sum(
-            unit.suspicion is Suspicion.ARMED and (unit.phase is not Phase.WAITING or self._is_next(unit))
-            for unit in self._units
+            suspect.suspicion is Suspicion.ARMED
+            and (suspect.phase is not Phase.WAITING or self._is_next(suspect))
+            for suspect in self._suspects
         )
-        for pending in self._units:
+        for pending in self._suspects:
             if armed >= self._limits.slots:
                 return
             is_idle = pending.suspicion is Suspicion.SUSPECT and pending.phase is Phase.WAITING

@@ -23,7 +23,7 @@ import pytest
 from headrace.kafka import cache_files
 from headrace.kafka.cache_files import CacheDirectory, claim_cache_directory
 from ingest.service import leadership_phase
-from ingest.service.leadership_phase import LeadershipPhase, Past, ProcessParts
+from ingest.service.leadership_phase import LeadershipPhase, Past, ProcessComponents
 from ingest.service.service_events import Fatal
 
 ROOT = Path(__file__).parents[3]
@@ -205,18 +205,18 @@ def test_who_was_replaced_comes_without_an_id(
     with closing(claimed(tmp_path)) as home, closing(claimed(tmp_path)) as twice, ExitStack() as stack:
         assert twice.instance_id() == home.instance_id()
         for _ in range(2):
-            phase = LeadershipPhase(_parts(), past, cast("Any", None))
+            phase = LeadershipPhase(_components(), past, cast("Any", None))
             lead = cast("FakeLeadership", phase._join(home, stack))
             lead.lose("another process has joined")
             assert isinstance(cast("queue.SimpleQueue[object]", phase._inbox).get_nowait(), Fatal)
         assert FakeLeadership.ids == [home.instance_id(), None if is_replaced else home.instance_id()]
 
 
-def _parts() -> ProcessParts:
+def _components() -> ProcessComponents:
     identity = SimpleNamespace(instance_id=None, lead_session_timeout_ms=6000)
     kafka = SimpleNamespace(ledger_topic="ledger")
     return cast(
-        "ProcessParts",
+        "ProcessComponents",
         SimpleNamespace(
             settings=SimpleNamespace(name="name", identity=identity, kafka=kafka),
             clients=SimpleNamespace(consumer={}),

@@ -10,8 +10,8 @@ from headrace.options.transforms.chain import (
     Condition,
     HasHeaderKey,
     InsertField,
+    KeyOrValue,
     NewField,
-    RecordPart,
     RegexRouter,
     TransformChain,
 )
@@ -72,7 +72,7 @@ def test_a_chain_is_read_in_order_with_its_conditions() -> None:
     assert insert.condition == Condition(predicate=HasHeaderKey(name="h"), negate=True)
     assert isinstance(insert.transform, InsertField)
     assert insert.transform.static == (NewField(name="f", is_required=True), "x")
-    assert chain.parts == {RecordPart.KEY}
+    assert chain.looks_into == {KeyOrValue.KEY}
     assert (chain.routes, chain.is_deterministic) == (True, True)
     renamed = {
         name.replace("insert", "other").replace("has", "p"): text.replace("insert", "other").replace(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from headrace.formats.content_kind import RowFormat
 from headrace.formats.record_columns import RecordColumns
-from headrace.names.archive_names import ArchiveName, NamePart, ObjectKind
+from headrace.names.archive_names import ArchiveName, NameElement, ObjectKind
 from headrace.options.record_sources import CsvEncoding, Enveloped, Form, RestoreOptions
 from headrace.vendors.confluent.join import RowsDiffer, joined
 from headrace.vendors.confluent.names import TombstoneObject, ValueObject, places
@@ -197,7 +197,7 @@ def differences_in_kafka(archive: Archive, restored: dict[Partition, list[Restor
     unused = list(archive.records)
     strange = 0
     names = [name for key in archive.objects if (name := name_of(archive, key)) is not None]
-    is_certain = all(name.partition is not None and name.is_exact(NamePart.PARTITION) for name in names)
+    is_certain = all(name.partition is not None and name.is_exact(NameElement.PARTITION) for name in names)
     for (topic, partition), rows in restored.items():
         offsets = [-1]
         for each in rows:
@@ -222,7 +222,7 @@ def differences_in_kafka(archive: Archive, restored: dict[Partition, list[Restor
 
 def _of_objects(objects: list[_Object], counts: Counter[str]) -> set[str]:
     counts["objects refused"] += sum(each.refused for each in objects)
-    found = {"order may differ" for each in objects if not each.name.is_exact(NamePart.ORDER)}
+    found = {"order may differ" for each in objects if not each.name.is_exact(NameElement.ORDER)}
     for columns in (columns for each in objects for columns in each.columns):
         counts["rows refused"] += len(columns.faults)
         counts.update(columns.inexact)
@@ -230,7 +230,7 @@ def _of_objects(objects: list[_Object], counts: Counter[str]) -> set[str]:
 
 
 def _is_of(archive: Archive, record: Record, topic: str, partition: int, name: ArchiveName) -> bool:
-    if name.partition is None or not name.is_exact(NamePart.PARTITION) or archive.name.endswith("right"):
+    if name.partition is None or not name.is_exact(NameElement.PARTITION) or archive.name.endswith("right"):
         return True
     same = record.topic == topic or archive.vendor == "quix"
     return same and record.partition == partition

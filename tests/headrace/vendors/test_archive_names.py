@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from headrace.names.archive_names import ArchiveName, LayoutName, NamePart, ObjectKind, is_index
+from headrace.names.archive_names import ArchiveName, LayoutName, NameElement, ObjectKind, is_index
 from headrace.options.record_sources import NameOptions
 from headrace.vendors.aiven.names import TemplateNames
 from headrace.vendors.aiven.names import read_name as aiven
@@ -53,9 +53,9 @@ def test_what_a_name_says_is_true_of_the_records(name: str) -> None:
         if found is None:
             assert "/.locks/" in key
             continue
-        if found.topic is not None and found.partition is not None and found.is_exact(NamePart.PARTITION):
+        if found.topic is not None and found.partition is not None and found.is_exact(NameElement.PARTITION):
             assert (found.topic, found.partition) in partitions, key
-        if found.offset is None or not found.is_exact(NamePart.OFFSET):
+        if found.offset is None or not found.is_exact(NameElement.OFFSET):
             continue
         assert found.topic is not None
         assert found.partition is not None
@@ -122,9 +122,9 @@ def test_a_template_with_a_time_makes_offset_and_order_inexact() -> None:
     found = names("orders/dt=1970/1-0.jsonl", NameOptions())
 
     assert found is not None
-    assert not found.is_exact(NamePart.OFFSET)
-    assert not found.is_exact(NamePart.ORDER)
-    assert found.is_exact(NamePart.PARTITION)
+    assert not found.is_exact(NameElement.OFFSET)
+    assert not found.is_exact(NameElement.ORDER)
+    assert found.is_exact(NameElement.PARTITION)
 
 
 def test_a_template_of_keys_gives_the_rest() -> None:
@@ -241,7 +241,7 @@ def test_names_of_lenses(key: str, partition: int, last: int, inexact: set[str])
 
     assert found is not None
     assert (found.topic, found.partition, found.last_offset) == ("t", partition, last)
-    assert {each.part.value for each in found.inexact} == inexact
+    assert {each.element.value for each in found.inexact} == inexact
 
 
 def test_a_topic_of_quix_may_have_had_another_name() -> None:
@@ -249,7 +249,7 @@ def test_a_topic_of_quix_may_have_had_another_name() -> None:
     found = quix("data/sink_topic/0/0000000000000000123.jsonl.gz", NameOptions())
 
     assert found is not None
-    assert not found.is_exact(NamePart.TOPIC)
+    assert not found.is_exact(NameElement.TOPIC)
     assert "restore.topic.map=sink_topic:<name>" in found.inexact[0].why
 
 

@@ -7,7 +7,7 @@ import pytest
 from headrace.formats.content_kind import RowFormat, avro_members, first_row, members_of, row_format
 from headrace.names.archive_names import ArchiveName, ObjectKind
 from headrace.options.record_sources import NameOptions
-from headrace.vendors.exactness import ContentFacts, Exactness, Grade, Part, exactness, worst
+from headrace.vendors.exactness import Aspect, ContentFacts, Exactness, Grade, exactness, worst
 from headrace.vendors.headrace.names import read_name as headrace
 from tests.headrace.vendors.archive import NAMES, Archive, archive
 from tests.headrace.vendors.decoding import plain, shape_of
@@ -17,32 +17,32 @@ from tests.headrace.vendors.test_archive_names import name_of
 
 # Of which part each difference is.
 PARTS: Final = {
-    "key": Part.KEY,
-    "null for an empty key": Part.KEY,
-    "dumped_key": Part.KEY,
-    "part_taken_by_value": Part.TIMESTAMP,
-    "headers": Part.HEADERS,
-    "duplicate headers": Part.HEADERS,
-    "order of headers": Part.HEADERS,
-    "timestamp": Part.TIMESTAMP,
-    "offset": Part.OFFSET,
-    "order": Part.ORDER,
-    "order may differ": Part.ORDER,
-    "tombstones held back": Part.TOMBSTONES,
-    "null for the JSON null": Part.VALUE,
-    "null for an empty value": Part.VALUE,
-    "JSON written anew": Part.VALUE,
-    "schema": Part.VALUE,
-    "newlines": Part.VALUE,
-    "types": Part.VALUE,
-    "members that are null": Part.VALUE,
-    "records missing": Part.RECORDS,
-    "rows refused": Part.RECORDS,
-    "rows that are no records": Part.RECORDS,
-    "objects refused": Part.RECORDS,
+    "key": Aspect.KEY,
+    "null for an empty key": Aspect.KEY,
+    "dumped_key": Aspect.KEY,
+    "part_taken_by_value": Aspect.TIMESTAMP,
+    "headers": Aspect.HEADERS,
+    "duplicate headers": Aspect.HEADERS,
+    "order of headers": Aspect.HEADERS,
+    "timestamp": Aspect.TIMESTAMP,
+    "offset": Aspect.OFFSET,
+    "order": Aspect.ORDER,
+    "order may differ": Aspect.ORDER,
+    "tombstones held back": Aspect.TOMBSTONES,
+    "null for the JSON null": Aspect.VALUE,
+    "null for an empty value": Aspect.VALUE,
+    "JSON written anew": Aspect.VALUE,
+    "schema": Aspect.VALUE,
+    "newlines": Aspect.VALUE,
+    "types": Aspect.VALUE,
+    "members that are null": Aspect.VALUE,
+    "records missing": Aspect.RECORDS,
+    "rows refused": Aspect.RECORDS,
+    "rows that are no records": Aspect.RECORDS,
+    "objects refused": Aspect.RECORDS,
 }
 # What shows that a part was not stored at all.
-ABSENT: Final = {Part.KEY: "key", Part.HEADERS: "headers", Part.TIMESTAMP: "timestamp"}
+ABSENT: Final = {Aspect.KEY: "key", Aspect.HEADERS: "headers", Aspect.TIMESTAMP: "timestamp"}
 _WRITTEN: Final = [name for name in NAMES if "FAIL" not in name]
 
 
@@ -65,7 +65,7 @@ def _members(bucket: Archive, content: bytes, found: RowFormat) -> frozenset[str
     return members_of((first_row(content.removeprefix(b"[\n")) or b"").removesuffix(b","))
 
 
-def _exactness(bucket: Archive) -> dict[Part, Exactness]:
+def _exactness(bucket: Archive) -> dict[Aspect, Exactness]:
     names = [found for key in bucket.objects if (found := name_of(bucket, key)) is not None]
     kinds: dict[str, set[ObjectKind]] = {}
     for name in names:
@@ -79,7 +79,7 @@ def _exactness(bucket: Archive) -> dict[Part, Exactness]:
         )
         for name in mains
     )
-    return {each.part: each for each in told}
+    return {each.aspect: each for each in told}
 
 
 @pytest.mark.parametrize("name", _WRITTEN)
@@ -88,9 +88,9 @@ def test_nothing_that_is_called_exact_differs(name: str) -> None:
     told = _exactness(archive(name))
 
     for excuse in EXCUSES[name]:
-        part = PARTS[excuse.lstrip("0123456789 ")]
-        assert told[part].grade is not Grade.EXACT, (excuse, part)
-        assert told[part].why
+        aspect = PARTS[excuse.lstrip("0123456789 ")]
+        assert told[aspect].grade is not Grade.EXACT, (excuse, aspect)
+        assert told[aspect].why
 
 
 @pytest.mark.parametrize("name", _WRITTEN)
@@ -98,8 +98,8 @@ def test_nothing_that_is_called_absent_came_back(name: str) -> None:
     """An archive is not called poorer than it is."""
     told = _exactness(archive(name))
 
-    for part, excuse in ABSENT.items():
-        assert (told[part].grade is Grade.ABSENT) <= (excuse in EXCUSES[name]), part
+    for aspect, excuse in ABSENT.items():
+        assert (told[aspect].grade is Grade.ABSENT) <= (excuse in EXCUSES[name]), aspect
 
 
 def test_our_own_layout_loses_nothing() -> None:
@@ -111,21 +111,21 @@ def test_our_own_layout_loses_nothing() -> None:
     found = exactness(name, ContentFacts(row_format=RowFormat.JSONL, members=fields), ordering="partition")
 
     assert {each.grade for each in found} == {Grade.EXACT}
-    assert [each.part for each in found] == list(Part)
+    assert [each.aspect for each in found] == list(Aspect)
 
 
 def test_the_worst_of_several_objects_counts() -> None:
     """With every reason once."""
     found = worst(
         [
-            (Exactness(Part.KEY, Grade.EXACT), Exactness(Part.VALUE, Grade.PARTLY, ("a",))),
-            (Exactness(Part.KEY, Grade.ABSENT, ("k",)), Exactness(Part.VALUE, Grade.PARTLY, ("a", "b"))),
+            (Exactness(Aspect.KEY, Grade.EXACT), Exactness(Aspect.VALUE, Grade.PARTLY, ("a",))),
+            (Exactness(Aspect.KEY, Grade.ABSENT, ("k",)), Exactness(Aspect.VALUE, Grade.PARTLY, ("a", "b"))),
         ]
     )
 
     assert found == (
-        Exactness(Part.KEY, Grade.ABSENT, ("k",)),
-        Exactness(Part.VALUE, Grade.PARTLY, ("a", "b")),
+        Exactness(Aspect.KEY, Grade.ABSENT, ("k",)),
+        Exactness(Aspect.VALUE, Grade.PARTLY, ("a", "b")),
     )
 
 
@@ -136,7 +136,7 @@ def test_no_order_is_exact_but_that_of_partitions(ordering: str) -> None:
     assert name is not None
     facts = ContentFacts(row_format=RowFormat.JSONL, members=frozenset({"value"}))
 
-    found = {each.part: each for each in exactness(name, facts, ordering=ordering)}
+    found = {each.aspect: each for each in exactness(name, facts, ordering=ordering)}
 
-    assert found[Part.ORDER].grade is Grade.PARTLY
-    assert "set ordering=partition" in found[Part.ORDER].why[0]
+    assert found[Aspect.ORDER].grade is Grade.PARTLY
+    assert "set ordering=partition" in found[Aspect.ORDER].why[0]

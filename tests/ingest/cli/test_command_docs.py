@@ -16,7 +16,7 @@ from headrace.model.positions import BytePosition
 from headrace.names.archive_names import LayoutName, ObjectKind
 from headrace.options.declarations.sink_options import ROTATE_RECORDS
 from headrace.options.record_sources import NameOptions
-from headrace.vendors.exactness import Exactness, Grade, Part
+from headrace.vendors.exactness import Aspect, Exactness, Grade
 from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.findings.archive_findings import ArchiveSample
 from ingest.checks.findings.finding import misconfigured
@@ -94,7 +94,7 @@ def _plan() -> Any:
 
 
 def _sample(seen: S3Object, _sides: frozenset[ObjectKind]) -> ArchiveSample:
-    parts = (Exactness(Part.TIMESTAMP, Grade.ABSENT, ("it is not stored",)),)
+    parts = (Exactness(Aspect.TIMESTAMP, Grade.ABSENT, ("it is not stored",)),)
     return ArchiveSample(url=seen.id.url, layout=LayoutName.CONFLUENT, exactness=parts, problem="x")
 
 

@@ -92,7 +92,7 @@ def test_an_answer_that_decides_nothing_is_a_problem(state: CompletionState, say
     assert isinstance(problem, ComponentProblem)
     assert says in (problem.sentence or "")
     assert "s3://b/7 (offsets 7 to 7 of t-0)" in (problem.sentence or "")
-    assert over == ComponentProblem(problem.part, None)
+    assert over == ComponentProblem(problem.component, None)
     assert isinstance(ended, CompletionEnded)
     assert ended.verdict is Verdict.COMPLETE
 

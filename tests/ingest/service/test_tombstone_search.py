@@ -54,7 +54,7 @@ def test_a_search_that_fails_again_is_a_problem_until_it_succeeds(bucket: tuple[
         search.request("topics/t/")
         problem = posted.get(timeout=30)
         assert isinstance(problem, ComponentProblem)
-        assert problem.part == PROBLEM
+        assert problem.component == PROBLEM
         assert "/topics/t/ wait" in str(problem.sentence)
         assert "AccessDenied" in str(problem.sentence)
         assert "restore.tombstones" in str(problem.sentence)

@@ -25,7 +25,7 @@ def test_a_withdrawn_action_is_not_tried_again_and_is_no_problem_any_more() -> N
     actions.request(OwedAction(_ID, (("k", "1", None),)))
     failed = told.get(timeout=30)
     assert isinstance(failed, ComponentProblem)
-    assert (failed.part, failed.sentence is None) == (PROBLEM, False)
+    assert (failed.component, failed.sentence is None) == (PROBLEM, False)
     assert not actions.is_idle
 
     actions.withdraw(_ID)

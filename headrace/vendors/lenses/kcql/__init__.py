@@ -5,10 +5,16 @@ parser      texts to statements
 """
 
 from headrace.vendors.lenses.kcql.parser import read_kcql, read_source_kcql
-from headrace.vendors.lenses.kcql.statements import FieldPart, KcqlError, PartitionField, Property, Statement
+from headrace.vendors.lenses.kcql.statements import (
+    FieldSource,
+    KcqlError,
+    PartitionField,
+    Property,
+    Statement,
+)
 
 __all__ = [
-    "FieldPart",
+    "FieldSource",
     "KcqlError",
     "PartitionField",
     "Property",

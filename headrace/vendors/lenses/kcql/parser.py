@@ -18,7 +18,7 @@ from typing import Final
 
 from headrace.vendors.lenses.kcql.statements import (
     EVERY_TOPIC,
-    FieldPart,
+    FieldSource,
     KcqlError,
     PartitionField,
     Property,
@@ -109,8 +109,8 @@ _REPLACED: Final = {
 }
 _OF_SINK: Final = frozenset({*_REPLACED, "PARTITIONBY", "NOPARTITION"})
 _PARTITIONERS: Final = {"VALUES": "false", "KEYSANDVALUES": "true"}
-_PARTS: Final = {**{str(part): part for part in FieldPart}, "_headers": FieldPart.HEADER}
-_ALONE: Final = frozenset({FieldPart.TOPIC, FieldPart.PARTITION})
+_SOURCES: Final = {**{str(source): source for source in FieldSource}, "_headers": FieldSource.HEADER}
+_ALONE: Final = frozenset({FieldSource.TOPIC, FieldSource.PARTITION})
 
 
 def read_kcql(source: str) -> tuple[Statement, ...]:
@@ -241,10 +241,10 @@ class _Parser:
         last = self._tokens[self._at - 1]
         if not path or not all(path):
             raise self._wrong("A part of this field's name is missing", first, last)
-        part = _PARTS.get(path[0])
-        if part is None:
-            return PartitionField(FieldPart.VALUE, tuple(path))
-        found = PartitionField(part, tuple(path[1:]))
+        source = _SOURCES.get(path[0])
+        if source is None:
+            return PartitionField(FieldSource.VALUE, tuple(path))
+        found = PartitionField(source, tuple(path[1:]))
         if problem := _problem_of(found):
             raise self._wrong(problem, first, last)
         return found
@@ -409,14 +409,18 @@ def _dotted(text: str) -> list[str]:
 
 
 def _problem_of(field: PartitionField) -> str:
-    part, path = field.part, field.path
-    if part in _ALONE:
-        return f"{part} has no fields; write it alone" if path else ""
-    if part is FieldPart.KEY:
+    source, path = field.source, field.path
+    if source in _ALONE:
+        return f"{source} has no fields; write it alone" if path else ""
+    if source is FieldSource.KEY:
         return ""
     if not path:
-        needs = {FieldPart.HEADER: "a header's name", FieldPart.DATE: "a pattern", FieldPart.VALUE: "a field"}
-        return f"{part} needs {needs[part]} after a dot"
-    if part is FieldPart.DATE and len(path) > 1:
+        needs = {
+            FieldSource.HEADER: "a header's name",
+            FieldSource.DATE: "a pattern",
+            FieldSource.VALUE: "a field",
+        }
+        return f"{source} needs {needs[source]} after a dot"
+    if source is FieldSource.DATE and len(path) > 1:
         return "_date takes one pattern; put one with dots between backticks"
     return ""

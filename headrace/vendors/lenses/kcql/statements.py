@@ -7,7 +7,7 @@ from typing import Final
 from headrace.model.text_formatting import MarkedError
 
 
-class FieldPart(StrEnum):
+class FieldSource(StrEnum):
     """What of a record `PARTITIONBY` names."""
 
     VALUE = "_value"
@@ -22,11 +22,11 @@ class FieldPart(StrEnum):
 class PartitionField:
     """One entry of `PARTITIONBY`. `path`: a field (none: the whole key), a header, or a pattern of dates."""
 
-    part: FieldPart
+    source: FieldSource
     path: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return ".".join([self.part, *(f"`{each}`" for each in self.path)])
+        return ".".join([self.source, *(f"`{each}`" for each in self.path)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def _loosely(header: list[Any]) -> list[Any]:
 
 def _parts(given: Given) -> set[str]:
     """What of the record the steps look into; the rest is not converted here."""
-    return {str(part) for part in sink_of({**_options(given)}).transforms.parts}
+    return {str(part) for part in sink_of({**_options(given)}).transforms.looks_into}
 
 
 def _options(given: Given) -> dict[str, str]:

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.vendors.lenses.kcql import FieldPart, KcqlError, PartitionField, Property, Statement, read_kcql
+from headrace.vendors.lenses.kcql import (
+    FieldSource,
+    KcqlError,
+    PartitionField,
+    Property,
+    Statement,
+    read_kcql,
+)
 
-_VALUE, _KEY, _HEADER = FieldPart.VALUE, FieldPart.KEY, FieldPart.HEADER
+_VALUE, _KEY, _HEADER = FieldSource.VALUE, FieldSource.KEY, FieldSource.HEADER
 
 _START = "INSERT INTO b SELECT * FROM t"
 
@@ -125,14 +132,14 @@ def test_several_statements() -> None:
         ("_key.`x y`", [(_KEY, "x y")]),
         ("_header.h-1", [(_HEADER, "h-1")]),
         ("_headers.h", [(_HEADER, "h")]),
-        ("_topic,_partition", [(FieldPart.TOPIC,), (FieldPart.PARTITION,)]),
-        ("_date.yyyy, _date.MM", [(FieldPart.DATE, "yyyy"), (FieldPart.DATE, "MM")]),
-        ("_date.`yyyy-MM-dd`", [(FieldPart.DATE, "yyyy-MM-dd")]),
+        ("_topic,_partition", [(FieldSource.TOPIC,), (FieldSource.PARTITION,)]),
+        ("_date.yyyy, _date.MM", [(FieldSource.DATE, "yyyy"), (FieldSource.DATE, "MM")]),
+        ("_date.`yyyy-MM-dd`", [(FieldSource.DATE, "yyyy-MM-dd")]),
         ("`_value.x`", [(_VALUE, "_value.x")]),
         ("a, STOREAS JSON", [(_VALUE, "a")]),
     ],
 )
-def test_partition_by(clause: str, fields: list[tuple[FieldPart, ...]]) -> None:
+def test_partition_by(clause: str, fields: list[tuple[FieldSource, ...]]) -> None:
     """Fields, with escapes, parentheses, and commas too many."""
     statement = _one(f"{_START} PARTITIONBY {clause}")
 
@@ -214,8 +221,8 @@ _TOPIC = st.from_regex(r"[A-Za-z0-9._-]{1,10}", fullmatch=True) | st.just("*")
 _FIELD = st.one_of(
     st.builds(PartitionField, st.sampled_from([_VALUE, _HEADER]), st.tuples(_TEXT) | st.tuples(_TEXT, _TEXT)),
     st.builds(PartitionField, st.just(_KEY), st.just(()) | st.tuples(_TEXT)),
-    st.builds(PartitionField, st.sampled_from([FieldPart.TOPIC, FieldPart.PARTITION])),
-    st.builds(PartitionField, st.just(FieldPart.DATE), st.tuples(_TEXT)),
+    st.builds(PartitionField, st.sampled_from([FieldSource.TOPIC, FieldSource.PARTITION])),
+    st.builds(PartitionField, st.just(FieldSource.DATE), st.tuples(_TEXT)),
 )
 _PROPERTIES = st.lists(
     st.builds(Property, _TEXT, st.just("") | _TEXT), max_size=3, unique_by=lambda each: each.name
