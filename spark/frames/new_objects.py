@@ -14,8 +14,8 @@ from headrace.model.errors import HeadraceError, ObjectMissing
 from headrace.model.objects import ListingPage, ObjectId, S3Object
 from headrace.model.text_formatting import printable
 from ingest.source.catalogue import ObjectFilter
+from ingest.source.catalogue.deduplication import HeadRequests, as_announced
 from ingest.source.catalogue.effects import EffectsBuilder, MessageTracker
-from ingest.source.catalogue.head_requests import HeadRequests, as_announced
 from ingest.source.catalogue.listing_merge import ExclusionReason
 from ingest.source.notification import (
     EventKind,

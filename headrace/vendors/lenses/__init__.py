@@ -1,1 +1,8 @@
-"""Lenses' S3 sink: names, rows with and without its envelope, and what comes back."""
+"""Lenses' S3 sink and source: names, rows, options and KCQL.
+
+names         keys of objects and index files
+rows          what is read; written_values, envelope: what is written
+translation   the sink's options in ours; translated_statements: its KCQL; source_translation: the source's
+options       what becomes of each option
+kcql          the language
+"""

@@ -1,4 +1,8 @@
 """Looks at bucket, queue, broker, ledger and a running service; nothing is changed.
 
-`probe_calls` asks for what `check` judges, `status_reader` follows the ledger without leading.
+probe_calls      what `check` judges, begin here; machine, sink_uploads
+bucket_keys      clients, and keys page by page
+preview          what `plan` counts; archive_preview, archive_samples: of an archive; sink_topics: of a sink
+sample_object    an object as a sink would write it
+status_reader    how an ingester is, by its service or by its ledger
 """

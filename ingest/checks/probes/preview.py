@@ -8,7 +8,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import S3Object
 from ingest.source.catalogue import ExclusionReason, ObjectFilter
-from ingest.source.catalogue.head_requests import LedgerVerdict, Source, verdict_of
+from ingest.source.catalogue.deduplication import LedgerVerdict, Source, verdict_of
 
 _EXAMPLES: Final = 5
 

@@ -5,33 +5,33 @@ happens. Nothing here blocks, starts a thread or reads a clock. Every call answe
 function of the service carries all of them out:
 
     def carry_out(effects):
-        delete(effects.settled); leave(effects.left); ask(effects.heads); log(effects.warnings, effects.ended)
+        delete(effects.settled); leave(effects.abandoned); request(effects.heads); log(effects.warnings)
         if effects.writes:                                  # one Effects, one driver transaction
             commit(effects.writes)                          # returns after the acknowledged commit
-            carry_out(catalogue.written(effects.writes, now()))
+            carry_out(catalogue.on_written(effects.writes, now()))
 
 On taking the lead, after void, fence and read:
 
-    catalogue = Catalogue(bucket=.., view=cache, intake=Intake(route=.., prefix=..))
-    planner = Planner(catalogue, limits=Limits(slots=..), backoff=Backoff(first_ms=.., longest_ms=..))
+    catalogue = Catalogue(view=cache, filters={bucket: ObjectFilter(..)})
+    planner = Planner(catalogue, limits=BatchLimits(slots=..), backoff=Backoff(..))
     carry_out(catalogue.resume(now()))                   # partial, failed and new become pending
 
 Then, for each thing in the inbox:
 
-    a message           carry_out(catalogue.announce(delivery_id, notification.events, now()))
-    a HEAD's answer     carry_out(catalogue.headed(token, found, now()))
-    a listing's page    carry_out(catalogue.observe(ListingPage(..), now()))
+    a message           carry_out(catalogue.on_message(message_id, events, now()))
+    a HEAD's answer     carry_out(catalogue.on_head_answer(token, found, now()))
+    a listing's page    carry_out(catalogue.on_listing_page(ListingPage(..), now()))
     whether to start one  planner.ready(now()) > 0
     a free slot         works = planner.next_batch(slot, plan, now(), idle_slots=n)
-    Committed           carry_out(planner.committed(plan, checkpoints))
-    Finished            carry_out(planner.finished(plan, finished, now()))
-    a slot lost         planner.lost(plan); void, fence, read, catalogue.ledger_applied(..) for what was read;
-                        carry_out(planner.recovered(slot, now(), worker_died=..))
-    a record read back  catalogue.ledger_applied(key, entry)
+    Committed           carry_out(planner.on_committed(plan, checkpoints))
+    Finished            carry_out(planner.on_finished(plan, finished, now()))
+    a slot lost         planner.on_lost(plan); void, fence, read, catalogue.on_ledger_record(..) of it all;
+                        carry_out(planner.on_recovered(slot, now(), worker_died=..))
+    a record read back  catalogue.on_ledger_record(key, entry)
     a command           carry_out(catalogue.apply_command(Replay(..), objects, now()))
     every turn          carry_out(planner.tick(now()))
 
-Rules that hold throughout: a delivery is settled only by what an acknowledged commit, or a ledger read
+Rules that hold throughout: a message is settled only by what an acknowledged commit, or a ledger read
 after a fence, has said of all its objects; a plan that ended FENCED or UNKNOWN is a lost one; no driver write
 names an object that a live plan holds; an object whose driver write is under way is not planned; versions of
 one key go one after the other. `catalogue.wants_listing` says whether to ask for more pages.

@@ -7,8 +7,7 @@ from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State
 from headrace.model.objects import ListingPage, ObjectId, Route, S3Object
 from headrace.options.settings import JoiningSettings
-from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite, Owed
-from ingest.source.catalogue.head_requests import (
+from ingest.source.catalogue.deduplication import (
     HeadRequests,
     LedgerVerdict,
     Source,
@@ -17,6 +16,7 @@ from ingest.source.catalogue.head_requests import (
     source_of,
     verdict_of,
 )
+from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite, Owed
 from ingest.source.catalogue.ledger_view import LedgerView
 from ingest.source.catalogue.listing_merge import (
     BucketListings,

@@ -1,10 +1,15 @@
 """What an event or a listing of an object means, given its ledger entry."""
 
+import re
+
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object
-from ingest.source.catalogue.head_requests import LedgerVerdict, Source, verdict_of
+from ingest.source import catalogue
+from ingest.source.catalogue import Catalogue, Effects
+from ingest.source.catalogue.deduplication import LedgerVerdict, Source, verdict_of
+from ingest.source.planner import Planner
 
 HOUR = 3_600_000
 KNOWN_MS = 10 * HOUR
@@ -86,3 +91,12 @@ def test_skipped_is_not_always_final(
     """A listing, a newer event or a restore brings it back; a repeated event does not."""
     found = verdict_of(entry(State.SKIPPED, reason), sight, source, now_ms)
     assert found is (LedgerVerdict.REVIVED if is_revived else LedgerVerdict.SETTLED)
+
+
+def test_the_front_door_calls_what_is_there() -> None:
+    """What it shows of the catalogue, the planner and effects is what they have."""
+    text = catalogue.__doc__ or ""
+    for name, owner in (("catalogue", Catalogue), ("planner", Planner), ("effects", Effects)):
+        called = set(re.findall(rf"\b{name}\.(\w+)", text)) - {"Planner"}
+        assert called
+        assert {one for one in called if not hasattr(owner, one)} == set(), name

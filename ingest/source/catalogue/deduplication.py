@@ -1,4 +1,4 @@
-"""Events that only a HEAD can confirm, and what the sight of an object means, given its ledger entry."""
+"""Whether an object that is announced or listed is new, by its entry; events that only a HEAD confirms."""
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
