@@ -29,7 +29,7 @@ _AMBIGUOUS: Final = frozenset({RowFormat.SEPARATED, RowFormat.TEXT, RowFormat.LI
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReadObject:
     """An object that is read: its key, which says what its rows are, and its bytes."""
 
     key: str
@@ -40,26 +40,26 @@ class Part:
 class MergedTombstones:
     """Rows of a tombstone object that are between those of the object that is read."""
 
-    keys: Part
-    headers: Part | None
+    keys: ReadObject
+    headers: ReadObject | None
     places: tuple[RowPlace, ...]
 
 
 class JoinedDecoder:
-    """Decodes objects of one archive with what belongs to each; memory is a batch of each of its parts."""
+    """Decodes objects of one archive with what belongs to each; memory is a batch of each."""
 
     def __init__(self, decoder: ArchiveDecoder, options: DecodeOptions) -> None:
         self._decoder = decoder
         self._options = options
-        # What says where a record was is written once, behind the headers that the record had.
+        # What says where a record was is written once, after the headers that the record had.
         bare = replace(options.format, headers=NoSource())
         self._bare = replace(options, format=bare)
         self._builder = RecordBuilder.of(options)
 
     def decode(
         self,
-        own: Part,
-        sides: Sequence[Part],
+        own: ReadObject,
+        sides: Sequence[ReadObject],
         tombstones: Sequence[MergedTombstones],
         start: Position | None,
         *,
@@ -103,7 +103,9 @@ class JoinedDecoder:
         readers = [self._tombstone_rows(each) for each in tombstones]
         return merged(batches, skipped(places, at.tombstones), readers, at, name=name)
 
-    def _records(self, own: Part, sides: Sequence[Part], at: JoinedPosition) -> Iterator[RowBatch]:
+    def _records(
+        self, own: ReadObject, sides: Sequence[ReadObject], at: JoinedPosition
+    ) -> Iterator[RowBatch]:
         """The object's rows with keys and headers; their positions count the rows before."""
         last: list[RowBatch] = []
 
@@ -135,10 +137,10 @@ class JoinedDecoder:
             batch = source_headers.of_rows(batch, nothing)
         return self._builder.within_limit(batch)
 
-    def _side_columns(self, side: Part) -> Iterator[RecordColumns]:
+    def _side_columns(self, side: ReadObject) -> Iterator[RecordColumns]:
         return map(_columns, self._side_batches(side))
 
-    def _side_batches(self, side: Part) -> Iterator[RowBatch]:
+    def _side_batches(self, side: ReadObject) -> Iterator[RowBatch]:
         try:
             yield from self._decoder.decode(
                 side.source, None, key=side.key, options=self._bare, begin=None, end=None
@@ -168,7 +170,7 @@ class JoinedDecoder:
         except RowsDiffer as error:
             raise InvalidObject(f"{each.keys.source.name}: {error}.", reason=ROWS_DIFFER) from error
 
-    def _compare_counts(self, own: Part, sides: Sequence[Part]) -> None:
+    def _compare_counts(self, own: ReadObject, sides: Sequence[ReadObject]) -> None:
         row_format = self._decoder.read_as(own.source, own.key, self._bare).row_format
         count = self._count(own, always=row_format in _AMBIGUOUS)
         if count is None:
@@ -183,20 +185,20 @@ class JoinedDecoder:
                     reason=ROWS_DIFFER,
                 )
 
-    def _count(self, part: Part, *, always: bool) -> int | None:
+    def _count(self, part: ReadObject, *, always: bool) -> int | None:
         """The rows of an object, None where all of it would have to be read to know."""
         if self._decoder.read_as(part.source, part.key, self._bare).row_format is RowFormat.PARQUET:
             return row_count(part.source, options=self._bare)
         return self.rows_of(part) if always else None
 
-    def rows_of(self, part: Part) -> int:
+    def rows_of(self, part: ReadObject) -> int:
         """The rows of an object, bad ones included; reads all of it."""
         batches = self._decoder.decode(
             part.source, None, key=part.key, options=self._bare, begin=None, end=None
         )
         return sum(len(batch) + len(batch.bad) for batch in batches)
 
-    def _part(self, side: Part) -> str:
+    def _part(self, side: ReadObject) -> str:
         name = self._decoder.name(side.key)
         assert name is not None, f"{side.key} is joined and has no name"
         return _PARTS[name.kind]

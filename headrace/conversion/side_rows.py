@@ -19,8 +19,8 @@ from headrace.formats.connect.avro_text import CONFLUENT_HEADERS
 from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet
 from headrace.formats.connect.to_avro import avro_of_schema
 from headrace.formats.converted_records import ConvertedRecords, Form, header_text
-from headrace.formats.encoding.avro_encoder import part_shape
-from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
+from headrace.formats.encoding.avro_binary import AvroBlocks, encoded
+from headrace.formats.encoding.avro_encoder import shape_of_form
 from headrace.formats.encoding.connect_values import (
     ConnectAvroEncoder,
     ConnectJsonLines,
@@ -32,12 +32,12 @@ from headrace.formats.encoding.encoder import ObjectEncoder, joined, text_of
 from headrace.formats.encoding.json_members import base64_texts
 from headrace.formats.encoding.parquet_encoder import (
     ParquetTables,
-    part_array,
-    part_type,
+    array_of_form,
     stored,
     stored_type,
+    type_of_form,
 )
-from headrace.formats.encoding.row_schema import PartSchema, RowSchema
+from headrace.formats.encoding.row_schema import ColumnForm, RowSchema
 from headrace.formats.encoding.text_encoder import LineEncoder, SeparatedRows, bare_json, steps
 from headrace.formats.records.registry import varint
 from headrace.model.columns import Headers
@@ -91,7 +91,7 @@ def new_side_encoder(
     return _of_headers(output, header_text(header))
 
 
-def _confluent_keys(output: OutputSettings, part: PartSchema | None) -> ObjectEncoder:
+def _confluent_keys(output: OutputSettings, part: ColumnForm | None) -> ObjectEncoder:
     """Keys with the schema that Kafka Connect has for them."""
     match output.format:
         case OutputFormat.AVRO:
@@ -104,16 +104,16 @@ def _confluent_keys(output: OutputSettings, part: PartSchema | None) -> ObjectEn
             return LineEncoder(output, ConnectJsonLines(output.rows.json, key_of).text)
 
 
-def _of_keys(output: OutputSettings, part: PartSchema | None) -> ObjectEncoder:
+def _of_keys(output: OutputSettings, part: ColumnForm | None) -> ObjectEncoder:
     match output.format:
         case OutputFormat.AVRO:
             assert part is not None, "keys of Avro have a schema"
-            return _AvroRows(output, part_shape(part), lambda records: _key_data(records, part))
+            return _AvroRows(output, shape_of_form(part), lambda records: _key_data(records, part))
         case OutputFormat.PARQUET:
             assert part is not None, "keys of Parquet have a schema"
-            field = pa.field("key", stored_type(part_type(part)))
+            field = pa.field("key", stored_type(type_of_form(part)))
             return ParquetTables(
-                output, pa.schema([field]), lambda records: [stored(part_array(records.key, part))]
+                output, pa.schema([field]), lambda records: [stored(array_of_form(records.key, part))]
             )
         case OutputFormat.BYTES:
             return LineEncoder(output, SeparatedRows(output).text)
@@ -127,12 +127,12 @@ def _key_lines(records: ConvertedRecords) -> bytes:
     return text_of(joined([*pieces, b"\n"], len(records)))
 
 
-def _key_data(records: ConvertedRecords, part: PartSchema) -> Any:
+def _key_data(records: ConvertedRecords, part: ColumnForm) -> Any:
     """The datum of each key, none of which is null: a union of the keys' own has its branch."""
     data = records.key.data() if records.key.schema == part.schema else None
     if data is not None:
         return arrow_binary(data)
-    return encoded(part_array(records.key, part), parse_schema(json.dumps(part_shape(part))))
+    return encoded(array_of_form(records.key, part), parse_schema(json.dumps(shape_of_form(part))))
 
 
 def _of_headers(output: OutputSettings, text: HeaderText) -> ObjectEncoder:

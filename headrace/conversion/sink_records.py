@@ -30,7 +30,7 @@ from headrace.formats.converters.plain_converters import (
 )
 from headrace.formats.converters.typed_columns import RowFaults, Segment, runs
 from headrace.formats.encoding.connect_values import unwritable
-from headrace.formats.encoding.row_schema import PartSchema
+from headrace.formats.encoding.row_schema import ColumnForm
 from headrace.formats.transforms.record_chain import RecordChain
 from headrace.model.clock import wall_ms
 from headrace.model.columns import KafkaRecords, Numbers
@@ -205,7 +205,7 @@ def schema_problems(
 def _schema_problem(
     output: OutputSettings, form: Form, schema: ColumnSchema | None, topic: str
 ) -> tuple[str, str] | None:
-    why = unwritable(output.format, output.rows.avro, PartSchema(form, schema))
+    why = unwritable(output.format, output.rows.avro, ColumnForm(form, schema))
     if why is None:
         return None
     return "schema_unfit", f"output.format={output.format} cannot hold the values of topic {topic}: {why}"

@@ -27,8 +27,8 @@ from headrace.formats.converted_records import (
 )
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
 from headrace.formats.encoding.row_schema import (
+    ColumnForm,
     HeaderSchemas,
-    PartSchema,
     RowSchema,
     has_typed_envelope,
     header_schemas,
@@ -106,7 +106,7 @@ def _is_held(output: OutputSettings, schema: RowSchema, records: ConvertedRecord
 
 
 @lru_cache(maxsize=1000)
-def _is_narrower(form: OutputFormat, part: PartSchema) -> bool:
+def _is_narrower(form: OutputFormat, part: ColumnForm) -> bool:
     if part.schema is None or part.schema.connect is None or part.schema.arrow is None:
         return False
     try:

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from headrace.conversion.archives import ArchiveDecoder
-from headrace.conversion.joined import JoinedDecoder, Part
+from headrace.conversion.joined import JoinedDecoder, ReadObject
 from headrace.formats import DecodeOptions
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.errors import HeadraceError, ObjectError, ObjectMissing, ObjectSuperseded
@@ -229,7 +229,7 @@ class FolderSearch:
     def _count(self, calls: BucketCalls, seen: S3Object) -> int:
         known = self._counts.get((seen.id.key, seen.id.etag))
         if known is None:
-            known = self._decoder.rows_of(Part(seen.id.key, calls.source(seen)))
+            known = self._decoder.rows_of(ReadObject(seen.id.key, calls.source(seen)))
             self._counts[seen.id.key, seen.id.etag] = known
             if len(self._counts) > _MAX_COUNTS:
                 self._counts.popitem(last=False)

@@ -84,8 +84,8 @@ def removable(checkpoint: PartitionCheckpoint, objects: Iterable[SealedObject]) 
 
 def moved_to(checkpoint: PartitionCheckpoint, offset: int) -> PartitionCheckpoint:
     """The checkpoint of the same life at another offset, for what Kafka no longer has below it."""
-    letters = tuple(one for one in checkpoint.dead_letters if one >= offset)
-    return replace(checkpoint, offset=offset, dead_letters=letters)
+    dead_letters = tuple(one for one in checkpoint.dead_letters if one >= offset)
+    return replace(checkpoint, offset=offset, dead_letters=dead_letters)
 
 
 _MARK: Final = "headrace"

@@ -53,7 +53,7 @@ class DeadLetter:
         return _size(self.key, self.value) + _RECORD_BYTES + sum(map(_header_bytes, self.headers))
 
     def within(self, most: int) -> "DeadLetter":
-        """The letter in so many bytes: whole, else without key, value and headers of its own, else its place.
+        """The dead letter in so many bytes: whole, without key, value and own headers, or only its place.
 
         A header says how large the record was.
         """
@@ -117,7 +117,7 @@ class DeadLetters:
             ("__connect.errors.exception.class.name", fault.reason.encode()),
             ("__connect.errors.exception.message", fault.message.encode()),
         ]
-        letter = DeadLetter(
+        dead_letter = DeadLetter(
             topic=self._topic,
             key=records.keys.get(row),
             value=records.values.get(row),
@@ -126,7 +126,7 @@ class DeadLetters:
         )
         # With what stands beside it a record may be larger than any topic takes.
         limit = self._limit_of(self._topic)
-        return letter.within(self._max_bytes if limit is None else min(limit, self._max_bytes))
+        return dead_letter.within(self._max_bytes if limit is None else min(limit, self._max_bytes))
 
     def _note(self, records: KafkaRecords, offset: int, fault: RecordFault) -> None:
         now = time.monotonic()

@@ -176,8 +176,8 @@ class FrameWriter:
         if not self._uploads.is_direct:
             self.sealed += transaction.objects
 
-    def _produce(self, letters: Sequence[DeadLetter]) -> None:
-        if not letters:
+    def _produce(self, dead_letters: Sequence[DeadLetter]) -> None:
+        if not dead_letters:
             return
         if self._producer is None:
             kafka = self._settings.kafka
@@ -185,9 +185,9 @@ class FrameWriter:
                 kafka.client("producer"), ledger_topic=kafka.ledger_topic, is_void=lambda: False
             )
         self._producer.begin(b"")
-        for letter in letters:
+        for dead_letter in dead_letters:
             self._producer.send_record(
-                letter.topic, key=letter.key, value=letter.value, headers=letter.headers
+                dead_letter.topic, key=dead_letter.key, value=dead_letter.value, headers=dead_letter.headers
             )
         self._producer.commit(())
 

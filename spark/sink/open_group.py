@@ -17,7 +17,7 @@ from headrace.formats.converters.inferred_column import schema_of_kind
 from headrace.formats.converters.json_inference import settled
 from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema
 from headrace.formats.encoding.encoder import LEARNED, LearningEncoder
-from headrace.formats.encoding.row_schema import PartSchema
+from headrace.formats.encoding.row_schema import ColumnForm
 from headrace.model.clock import wall_ms
 from headrace.model.columns import NO_TIMESTAMP
 from headrace.model.sink_entries import ObjectState, SealedObject, Upload
@@ -111,7 +111,7 @@ class ObjectColumns:
         if not rows:
             return Taken(0, change=NewObject())
         assert schema.value is not None, "values without a schema are of the rows"
-        null = replace(schema, value=PartSchema(schema.value.form, _NULL))
+        null = replace(schema, value=ColumnForm(schema.value.form, _NULL))
         taken = self._declared(records.slice(0, rows), null)
         if taken.change is None and rows < len(records):
             return Taken(rows, change=NewObject())
@@ -123,7 +123,7 @@ def _kind_of(schema: RowSchema) -> Any | None:
     return None if value is None or value.schema is None else value.schema.kind
 
 
-class ObjectParts:
+class OpenObjects:
     """Filled, sealed and given up together."""
 
     def __init__(self, shape: ObjectShape, objects: tuple[OpenObject, ...]) -> None:
@@ -156,14 +156,14 @@ class ObjectParts:
         for one in self._objects:
             one.add(records)
 
-    def seal(self, *, name: str | None = None, tags: Mapping[str, str] | None = None) -> "SealedParts":
+    def seal(self, *, name: str | None = None, tags: Mapping[str, str] | None = None) -> "SealedUploads":
         """What the ledger needs; `name` where it was not known before. `tags` are the main object's. Once."""
         uploads = []
         for role, one in zip(self._shape.roles, self._objects, strict=True):
             key = None if name is None else self._shape.key(role, name)
             is_main = one is self._objects[-1]
             uploads.append((role, one.seal(key=key, tags=tags if is_main else None)))
-        return SealedParts(tuple(uploads))
+        return SealedUploads(tuple(uploads))
 
     def abandon(self) -> None:
         """Give all back."""
@@ -171,7 +171,7 @@ class ObjectParts:
             one.abandon()
 
 
-class SealedParts:
+class SealedUploads:
     """The uploads of an object whose last parts are on their way."""
 
     def __init__(self, uploads: tuple[tuple[str, Future[Upload]], ...]) -> None:
@@ -199,7 +199,7 @@ class OpenGroup:
 
     group: str
     id: str
-    object: ObjectParts
+    object: OpenObjects
     columns: ObjectColumns
     opened_ms: int
     first_offset: int
@@ -249,7 +249,7 @@ class ClosedGroup:
     open: OpenGroup
     name: str | None
     closed_ms: int
-    uploads: SealedParts | None = None
+    uploads: SealedUploads | None = None
     completion: Future[Completion] | None = None
     """At least once, while it is made visible before its offsets are committed."""
     is_sealed: bool = False

@@ -16,7 +16,7 @@ from headrace.model.columns import Numbers
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import AgeFrom, RotateTogether
 from spark.sink.object_naming import ObjectNaming
-from spark.sink.open_group import ClosedObjects, ObjectColumns, ObjectParts, OpenGroup
+from spark.sink.open_group import ClosedObjects, ObjectColumns, OpenGroup, OpenObjects
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
 from spark.sink.rotation import BatchFacts, OpenBatch, RotateReason, WaitingRows
 from spark.sink.routed_tools import SlotTools
@@ -83,18 +83,22 @@ class PartitionObjects:
 
     # -- filling ---------------------------------------------------------------------------------------------
 
-    def write(self, parts: Iterable[tuple[str, ConvertedRecords]], now_ms: int) -> None:
+    def write(self, grouped: Iterable[tuple[str, ConvertedRecords]], now_ms: int) -> None:
         """Write the records of groups, which are of one run, through as many objects as it takes.
 
-        Where a refused record ends it, what lies below of other groups is written: `parts` gives no more.
+        Where a refused record ends it, what lies below of other groups is written: `grouped` gives no more.
         """
         if self._together is not RotateTogether.NONE:
             self._write_together(
-                [WaitingRows(group, part, self._times(part, now_ms)) for group, part in parts], now_ms
+                [
+                    WaitingRows(group, converted, self._times(converted, now_ms))
+                    for group, converted in grouped
+                ],
+                now_ms,
             )
             return
-        for group, part in parts:
-            self._write_alone(group, part, now_ms)
+        for group, converted in grouped:
+            self._write_alone(group, converted, now_ms)
 
     def learned(self, run: ConvertedRecords) -> ConvertedRecords:
         """The run, with what is known of the values of this partition so far: objects begin with it.
@@ -108,16 +112,16 @@ class PartitionObjects:
         values, self._known[topic] = values.learned(self._known.get(topic, pa.null()))
         return replace(run, value=values)
 
-    def _write_alone(self, group: str, part: ConvertedRecords, now_ms: int) -> None:
+    def _write_alone(self, group: str, converted: ConvertedRecords, now_ms: int) -> None:
         rotation = self._tools.rotation
-        while len(part):
+        while len(converted):
             one = self._open.get(group)
-            limit = rotation.limit(None if one is None else one.facts(), self._times(part, now_ms))
+            limit = rotation.limit(None if one is None else one.facts(), self._times(converted, now_ms))
             if limit.rows:
-                added = self._append(group, part.slice(0, limit.rows), now_ms)
+                added = self._append(group, converted.slice(0, limit.rows), now_ms)
                 if added is None:
                     return
-                part = part.slice(added.rows, len(part))
+                converted = converted.slice(added.rows, len(converted))
                 if not added.is_all:
                     # The limit was that of an object which is closed, or counted a record that is in none.
                     continue
@@ -135,17 +139,17 @@ class PartitionObjects:
             opened = {group: one.facts() for group, one in self._open.items()}
             facts = BatchFacts(open=opened, batch=self._batch)
             sifted = [self._sifted(rows) for rows in waiting]
-            fitting = [each.rows for each in sifted if len(each.rows.part)]
+            fitting = [each.rows for each in sifted if len(each.rows.converted)]
             breaks = [each.end for each in sifted if each.end is not None]
             cut = self._tools.batches.cut(fitting, facts, breaks) if fitting else None
             end = _NO_END if cut is None else cut.offset
             stop = self._refuse_below(end, sifted)
             below = [rows.split(end if stop is None else stop)[0] for rows in fitting]
-            self._write_below([rows for rows in below if len(rows.part)], now_ms)
+            self._write_below([rows for rows in below if len(rows.converted)], now_ms)
             if stop is not None:
                 return
             rest = [rows.split(end)[1] for rows in waiting]
-            waiting = [rows for rows in rest if len(rows.part)]
+            waiting = [rows for rows in rest if len(rows.converted)]
             if cut is not None:
                 self._close_batch(cut.reason, now_ms)
         if (reason := self._batch_due(now_ms)) is not None:
@@ -155,20 +159,20 @@ class PartitionObjects:
         if waiting:
             self._batch.add(waiting)
         for rows in waiting:
-            part = rows.part
-            while len(part) and (added := self._append(rows.group, part, now_ms)) is not None:
-                part = part.slice(added.rows, len(part))
+            converted = rows.converted
+            while len(converted) and (added := self._append(rows.group, converted, now_ms)) is not None:
+                converted = converted.slice(added.rows, len(converted))
 
     def _sifted(self, waiting: WaitingRows) -> "_Sifted":
         """The rows without those that the group's object refuses, up to the first that it does not take."""
-        one, part = self._open.get(waiting.group), waiting.part
+        one, converted = self._open.get(waiting.group), waiting.converted
         shape = self._naming.shape(waiting.group)
         output = self._tools.settings.sink.output
-        columns = ObjectColumns(output, shape.schema_of(part)) if one is None else one.columns.copy()
+        columns = ObjectColumns(output, shape.schema_of(converted)) if one is None else one.columns.copy()
         refused: list[tuple[int, Refused]] = []
         row = records = 0
-        while row < len(part):
-            rest = part.slice(row, len(part))
+        while row < len(converted):
+            rest = converted.slice(row, len(converted))
             taken = columns.taken(rest, shape.schema_of(rest), ahead=records)
             columns.widen(taken.kind)
             row, records = row + taken.rows, records + taken.rows
@@ -183,41 +187,43 @@ class PartitionObjects:
     def _refuse_below(self, end: int, sifted: Sequence["_Sifted"]) -> int | None:
         """Refuse the records below `end` that no object takes; the offset of one that ends writing."""
         found = [
-            (int(each.all.offsets[row]), each.all.part.slice(row, row + 1), change)
+            (int(each.all.offsets[row]), each.all.converted.slice(row, row + 1), change)
             for each in sifted
             for row, change in each.refused
         ]
-        for offset, part, change in sorted(found, key=lambda one: one[0]):
-            if offset < end and not self._refuse(part, change.reason, change.message):
+        for offset, converted, change in sorted(found, key=lambda one: one[0]):
+            if offset < end and not self._refuse(converted, change.reason, change.message):
                 return offset
         return None
 
-    def _times(self, part: ConvertedRecords, now_ms: int) -> Numbers:
-        return self._tools.batches.times(part, self._tools.shapes.values.names, now_ms)
+    def _times(self, converted: ConvertedRecords, now_ms: int) -> Numbers:
+        return self._tools.batches.times(converted, self._tools.shapes.values.names, now_ms)
 
-    def _append(self, group: str, part: ConvertedRecords, now_ms: int) -> "_Added | None":
+    def _append(self, group: str, converted: ConvertedRecords, now_ms: int) -> "_Added | None":
         """Add records to the group's object, or to a new one; None when nothing more is to be written.
 
         After a record that no object takes, or with which the object closes, some may be left.
         """
-        schema = self._naming.shape(group).schema_of(part)
+        schema = self._naming.shape(group).schema_of(converted)
         one = self._open.get(group)
         if one is None:
-            one = self._open[group] = self._new_object(group, part, schema, now_ms)
-        taken = one.columns.taken(part, schema)
+            one = self._open[group] = self._new_object(group, converted, schema, now_ms)
+        taken = one.columns.taken(converted, schema)
         if taken.rows:
-            one.add(part.slice(0, taken.rows), taken.kind)
+            one.add(converted.slice(0, taken.rows), taken.kind)
         if isinstance(taken.change, Refused):
-            refused = part.slice(taken.rows, taken.rows + 1)
+            refused = converted.slice(taken.rows, taken.rows + 1)
             if not self._refuse(refused, taken.change.reason, taken.change.message):
                 return None
             return _Added(taken.rows + 1, is_all=False)
         if taken.change is not None:
             self._close_with(group, RotateReason.SCHEMA, now_ms)
-        return _Added(taken.rows, is_all=taken.rows == len(part))
+        return _Added(taken.rows, is_all=taken.rows == len(converted))
 
-    def _new_object(self, group: str, part: ConvertedRecords, schema: RowSchema, now_ms: int) -> OpenGroup:
-        tools, first = self._tools, part.records.first_offset
+    def _new_object(
+        self, group: str, converted: ConvertedRecords, schema: RowSchema, now_ms: int
+    ) -> OpenGroup:
+        tools, first = self._tools, converted.records.first_offset
         shape, name = self._naming.shape(group), None
         object_id = secrets.token_hex(16)
         batch_offset = first if self._batch.first_offset is None else self._batch.first_offset
@@ -227,7 +233,7 @@ class PartitionObjects:
                 first_offset=first,
                 batch_offset=batch_offset,
                 opened_ms=now_ms,
-                first_time_ms=int(part.records.timestamps_ms[0]),
+                first_time_ms=int(converted.records.timestamps_ms[0]),
             )
         encoders = {role: shape.encoder(role, schema) for role in shape.roles}
         objects = tuple(
@@ -245,13 +251,13 @@ class PartitionObjects:
         opened = OpenGroup(
             group=group,
             id=object_id,
-            object=ObjectParts(shape, objects),
+            object=OpenObjects(shape, objects),
             columns=ObjectColumns(tools.settings.sink.output, schema, learning),
             opened_ms=now_ms,
             first_offset=first,
             batch_offset=batch_offset,
             age_from_ms=None if tools.settings.sink.rotation.age_from is AgeFrom.OPENED else self._closed_ms,
-            span_from_ms=int(self._times(part.slice(0, 1), now_ms)[0]),
+            span_from_ms=int(self._times(converted.slice(0, 1), now_ms)[0]),
         )
         due = self._due_of(opened)
         if due is not None:

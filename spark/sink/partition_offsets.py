@@ -21,7 +21,7 @@ Mask = npt.NDArray[np.bool_]
 
 MAX_ENTRIES: Final = 10_000
 """Above so many entries over its offset a partition closes the open object that holds the offset back."""
-_LETTERS_A_GROUP: Final = 3
+_DEAD_LETTERS_A_GROUP: Final = 3
 # A checkpoint has room for those of one more fetch.
 _MOST_ENTRIES: Final = MAX_ENTRIES * 5 // 4
 
@@ -159,8 +159,8 @@ class PartitionOffsets:
         record of the ledger, so that a few of them count as one group.
         """
         # Those that the offset has passed are removed with each commit.
-        letters = len(self._dead_letters) + len(self._new_dead_letters)
-        return sum(map(len, self._done.values())) + letters // _LETTERS_A_GROUP
+        dead_letters = len(self._dead_letters) + len(self._new_dead_letters)
+        return sum(map(len, self._done.values())) + dead_letters // _DEAD_LETTERS_A_GROUP
 
     @property
     def is_crowded(self) -> bool:
@@ -175,7 +175,7 @@ class PartitionOffsets:
         chosen = {one.id for one in objects}
         still_open = (one.first_offset for one in self._open.values() if one.id not in chosen)
         offset = min(still_open, default=self.position)
-        letters = self._dead_letters | self._new_dead_letters
+        dead_letters = self._dead_letters | self._new_dead_letters
         covered = [one.last_offset for one in objects if one.last_offset is not None]
         return PartitionCommit(
             objects=tuple(one.id for one in objects),
@@ -186,7 +186,7 @@ class PartitionOffsets:
                 topic_id=self._grant.topic_id,
                 offset=offset,
                 highest=max([self._highest, *covered, *self._new_dead_letters]),
-                dead_letters=tuple(sorted(one for one in letters if one >= offset)),
+                dead_letters=tuple(sorted(one for one in dead_letters if one >= offset)),
                 options=self._options,
                 is_made_again=self._grant.is_made_again,
             ),

@@ -62,7 +62,7 @@ class PartitionWork:
             closes_together=tools.shapes.values.names.is_of_batches
             or not tools.settings.sink.transforms.is_deterministic,
         )
-        self._letters: dict[int, DeadLetter | None] = {}
+        self._dead_letters: dict[int, DeadLetter | None] = {}
         self._adding: KafkaRecords | None = None
         self._has_written_beyond_stop = False
         self.isolation: Final = Isolation()
@@ -201,7 +201,7 @@ class PartitionWork:
                 self._stop_at(fault.offset, fault.reason, fault.message)
                 return False
             try:
-                self._letters[fault.offset] = self._tools.dead_letters.of(self._adding, fault)
+                self._dead_letters[fault.offset] = self._tools.dead_letters.of(self._adding, fault)
             except InvalidObject as error:
                 # Its topic has become a ledger, which nothing may be written into.
                 self._stop_at(fault.offset, "dead_letter_refused", str(error))
@@ -209,9 +209,9 @@ class PartitionWork:
             self._offsets.add_dead_letter(fault.offset)
         return True
 
-    def stop_at_letter(self, why: str) -> None:
+    def stop_at_dead_letter(self, why: str) -> None:
         """Stop at the first record whose dead letter no topic takes."""
-        self._stop_at(min(self._letters), "dead_letter_refused", why)
+        self._stop_at(min(self._dead_letters), "dead_letter_refused", why)
 
     def give_up(self, why: str) -> None:
         """Stop where reading would begin again: objects of what follows cannot be made."""
@@ -235,11 +235,11 @@ class PartitionWork:
         commit = self._offsets.commit()
         if not self._offsets.is_news(commit):
             return None
-        letters = (self._letters[offset] for offset in commit.dead_letters)
+        dead_letters = (self._dead_letters[offset] for offset in commit.dead_letters)
         return Transaction(
             objects=self.objects.closed.entries(commit.objects, now_ms),
             commit=commit,
-            dead_letters=tuple(letter for letter in letters if letter is not None),
+            dead_letters=tuple(dead_letter for dead_letter in dead_letters if dead_letter is not None),
             is_urgent=bool(commit.objects or commit.dead_letters),
             times=self.objects.closed.times(commit.objects),
         )
@@ -249,13 +249,13 @@ class PartitionWork:
         commit = transaction.commit
         self._offsets.committed(commit)
         for offset in commit.dead_letters:
-            del self._letters[offset]
+            del self._dead_letters[offset]
         self.objects.closed.committed(commit.objects)
 
     def abandon(self) -> None:
         """Give up everything that is not committed: reading continues at the checkpoint, up to a stop."""
         self.objects.abandon()
-        self._letters.clear()
+        self._dead_letters.clear()
         self._offsets.abandon()
         self._has_written_beyond_stop = False
         self.isolation.begin_again()

@@ -153,28 +153,28 @@ class WaitingRows(NamedTuple):
     """The records of one group that are to be written, and the times of each that a span goes by."""
 
     group: str
-    part: ConvertedRecords
+    converted: ConvertedRecords
     times_ms: Numbers
 
     @property
     def offsets(self) -> Numbers:
         """Those of the records, which rise."""
-        return self.part.records.offsets
+        return self.converted.records.offsets
 
     def split(self, offset: int) -> "tuple[WaitingRows, WaitingRows]":
         """What lies below the offset, and the rest."""
         below = int(np.searchsorted(self.offsets, offset))
         return (
-            WaitingRows(self.group, self.part.slice(0, below), self.times_ms[:below]),
-            WaitingRows(self.group, self.part.slice(below, len(self.part)), self.times_ms[below:]),
+            WaitingRows(self.group, self.converted.slice(0, below), self.times_ms[:below]),
+            WaitingRows(self.group, self.converted.slice(below, len(self.converted)), self.times_ms[below:]),
         )
 
     def without(self, rows: Sequence[int]) -> "WaitingRows":
         """All but these row numbers."""
         if not rows:
             return self
-        kept = np.setdiff1d(np.arange(len(self.part)), rows)
-        return WaitingRows(self.group, self.part.take(kept), self.times_ms[kept])
+        kept = np.setdiff1d(np.arange(len(self.converted)), rows)
+        return WaitingRows(self.group, self.converted.take(kept), self.times_ms[kept])
 
 
 @dataclass(slots=True)
@@ -220,13 +220,13 @@ class BatchRotation:
         self._settings = settings
         self._is_total = settings.together is RotateTogether.TOTAL
 
-    def times(self, part: ConvertedRecords, names: ObjectNames, now_ms: int) -> Numbers:
+    def times(self, converted: ConvertedRecords, names: ObjectNames, now_ms: int) -> Numbers:
         """The times that a span goes by: those of names."""
         if self._settings.span_ms and names.time_source is NameTimeSource.WALLCLOCK:
-            return np.full(len(part), now_ms, np.int64)
+            return np.full(len(converted), now_ms, np.int64)
         if self._settings.span_ms and names.time_source is NameTimeSource.VALUE:
-            return times_of_field(part, names.value_path)
-        return part.records.timestamps_ms
+            return times_of_field(converted, names.value_path)
+        return converted.records.timestamps_ms
 
     def cut(
         self, waiting: Sequence[WaitingRows], facts: BatchFacts, schema_breaks: Sequence[int]

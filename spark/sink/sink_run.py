@@ -259,10 +259,10 @@ class SinkRun:
             report = self._transactions.commit(
                 [one for _, commit in commits for one in commit.objects],
                 [commit.checkpoint for _, commit in commits],
-                [letter for _, commit in commits for letter in commit.dead_letters],
+                [dead_letter for _, commit in commits for dead_letter in commit.dead_letters],
             )
         except DeadLettersRefused as error:
-            self._stop_at_letters([work for work, commit in commits if commit.dead_letters], error)
+            self._stop_at_dead_letters([work for work, commit in commits if commit.dead_letters], error)
             return
         self._gone |= self._transactions.gone
         for _, commit in commits:
@@ -275,10 +275,10 @@ class SinkRun:
                     self._completing[one.id] = one, self._uploads.complete(one)
         self._link.send(report)
 
-    def _stop_at_letters(self, works: Sequence[PartitionWork], error: DeadLettersRefused) -> None:
+    def _stop_at_dead_letters(self, works: Sequence[PartitionWork], error: DeadLettersRefused) -> None:
         """Stop these partitions at their first bad records, for which there is no place; others continue."""
         for work in works:
-            work.stop_at_letter(str(error))
+            work.stop_at_dead_letter(str(error))
             self._note_stop(work)
         self._rewind(works)
 

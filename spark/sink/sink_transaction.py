@@ -68,21 +68,21 @@ class SinkTransactions:
         self,
         objects: Sequence[SealedObject],
         checkpoints: Sequence[PartitionCheckpoint],
-        letters: Sequence[DeadLetter],
+        dead_letters: Sequence[DeadLetter],
     ) -> SinkCommitted:
         """Commit these together; what the leader is to be sent. Repeated while it can be, for a minute."""
         deadline = time.monotonic() + _REPEAT_SECONDS
         while True:
             began = time.monotonic()
             try:
-                self._transact(objects, checkpoints, letters)
+                self._transact(objects, checkpoints, dead_letters)
             except (SlotRevoked, CommitUnknown):
                 raise
             except RecordRefused as error:
                 # The broker does not say which record it refuses.
-                if not letters or not self._may_repeat(error):
+                if not dead_letters or not self._may_repeat(error):
                     raise
-                self._shorten(letters[0].topic, error)
+                self._shorten(dead_letters[0].topic, error)
             except HeadraceError as error:
                 if not self._may_repeat(error) or time.monotonic() > deadline:
                     raise
@@ -97,7 +97,7 @@ class SinkTransactions:
                     objects=tuple(objects),
                     checkpoints=tuple(checkpoints),
                     records_by_topic=dict(records),
-                    bad_by_reason=dict(Counter(letter.reason for letter in letters)),
+                    bad_by_reason=dict(Counter(dead_letter.reason for dead_letter in dead_letters)),
                     seconds=time.monotonic() - began,
                 )
 
@@ -105,7 +105,7 @@ class SinkTransactions:
         self,
         objects: Sequence[SealedObject],
         checkpoints: Sequence[PartitionCheckpoint],
-        letters: Sequence[DeadLetter],
+        dead_letters: Sequence[DeadLetter],
     ) -> None:
         producer = self._producer
         # Asked for each time: a standby's arrival raises the generation.
@@ -116,12 +116,17 @@ class SinkTransactions:
         offsets = [self._offset(one) for one in checkpoints if one.partition_of not in self.gone]
         if offsets:
             producer.send_offsets(offsets, self._group)
-        for letter in letters:
+        for dead_letter in dead_letters:
             if self._steps:
-                short = letter.within(STEPS[self._steps - 1])
+                short = dead_letter.within(STEPS[self._steps - 1])
                 producer.send_alone(short.topic, key=short.key, value=short.value, headers=short.headers)
             else:
-                producer.send_record(letter.topic, key=letter.key, value=letter.value, headers=letter.headers)
+                producer.send_record(
+                    dead_letter.topic,
+                    key=dead_letter.key,
+                    value=dead_letter.value,
+                    headers=dead_letter.headers,
+                )
         # What is visible already (at least once) has nothing that could be left undone.
         pending = [one for one in objects if one.state is ObjectState.PENDING]
         entries: list[SinkEntry] = [*pending, *checkpoints]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from headrace.conversion.archives import ArchiveDecoder
-from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
+from headrace.conversion.joined import JoinedDecoder, MergedTombstones, ReadObject
 from headrace.conversion.source_records import SourceRecords
 from headrace.formats import DecodeOptions
 from headrace.formats.compression import stored_codec
@@ -134,8 +134,8 @@ class Decoding:
         """The rows of the work with what is in the objects next to it."""
         assert self._archive is not None
 
-        def part(beside: SideObject) -> Part:
-            return Part(beside.key, source.beside[beside.key])
+        def part(beside: SideObject) -> ReadObject:
+            return ReadObject(beside.key, source.beside[beside.key])
 
         tombstones = [
             MergedTombstones(
@@ -144,7 +144,7 @@ class Decoding:
             for each in split.tombstones
         ]
         return JoinedDecoder(self._archive, self._options(split)).decode(
-            Part(split.object.id.key, source),
+            ReadObject(split.object.id.key, source),
             [part(side) for side in split.sides],
             tombstones,
             split.start,

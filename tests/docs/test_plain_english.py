@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -107,6 +108,54 @@ def test_docstrings_are_in_plain_english() -> None:
         for fault in _faults(text, f"{path.relative_to(ROOT)}:{line}")
     ]
     assert found == []
+
+
+# Words that mean one thing (docs/architecture.md), and how often identifiers of the product use them at most:
+# a part is what an upload has, a piece, something seen or a unit what has no better word. Lower them.
+_USES: Final = {"part": 1_150, "seen": 165, "piece": 266, "unit": 205, "desk": 0, "scene": 0, "world": 0}
+# Letters of patterns and texts; all others are dead letters.
+_OF_LETTERS: Final = ("date_letters.py", "date_pattern.py", "configuration_text.py", "partition_columns.py")
+
+
+def _identifiers(path: Path) -> Iterator[str]:
+    for node in nodes(path):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.keyword(arg=str(name)):
+                yield name
+
+
+def _words(name: str) -> list[str]:
+    """The words of an identifier, small and in the singular."""
+    return [word.lower().removesuffix("s") for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)]
+
+
+def test_identifiers_use_words_for_what_they_mean() -> None:
+    """No more of them than there are."""
+    uses = Counter(word for path in PRODUCT for name in _identifiers(path) for word in _words(name))
+    assert {word: uses[word] for word, most in _USES.items() if uses[word] > most} == {}
+
+
+def test_a_letter_is_a_dead_letter() -> None:
+    """The copy of a bad record has its two words everywhere."""
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in PRODUCT
+        if path.name not in _OF_LETTERS
+        for name in _identifiers(path)
+        if "letter" in (words := _words(name)) and "dead" not in words
+    }
+    assert found == set()
+
+
+def test_the_words_of_an_identifier() -> None:
+    """Of all three spellings."""
+    assert _words("_OF_PARTS") == ["of", "part"]
+    assert _words("SentPart") == ["sent", "part"]
+    assert _words("dead_letters") == ["dead", "letter"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from typing import Final
 
 from headrace.conversion.archives import ArchiveDecoder
-from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
+from headrace.conversion.joined import JoinedDecoder, MergedTombstones, ReadObject
 from headrace.formats import DecodeOptions
 from headrace.model.errors import ObjectError
 from headrace.model.ledger_entry import LedgerEntry, State
@@ -89,10 +89,10 @@ class DrivenRestore:
         ]
         sides = [self._part(side) for side in work.sides]
         joined = JoinedDecoder(self._decoder, options)
-        return list(joined.decode(Part(key, own), sides, merged, None, first_row=work.first_row))
+        return list(joined.decode(ReadObject(key, own), sides, merged, None, first_row=work.first_row))
 
-    def _part(self, side: SideObject) -> Part:
-        return Part(side.key, self._source(side.key))
+    def _part(self, side: SideObject) -> ReadObject:
+        return ReadObject(side.key, self._source(side.key))
 
     def _source(self, key: str) -> MemorySource:
         return MemorySource(self._bucket.objects[key], name=f"s3://archive/{key}")

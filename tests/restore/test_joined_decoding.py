@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.conversion.archives import ArchiveDecoder
-from headrace.conversion.joined import JoinedDecoder, MergedTombstones, Part
+from headrace.conversion.joined import JoinedDecoder, MergedTombstones, ReadObject
 from headrace.formats import DecodeOptions
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing
 from headrace.model.objects import RowPlace
@@ -41,16 +41,16 @@ def _decoder(**changes: str) -> JoinedDecoder:
     return JoinedDecoder(ArchiveDecoder(loaded.restore), DecodeOptions(format=loaded, topic="t"))
 
 
-def _part(key: str, content: bytes) -> Part:
-    return Part(key, MemorySource(content, chunk=7, name=f"s3://archive/{key}"))
+def _part(key: str, content: bytes) -> ReadObject:
+    return ReadObject(key, MemorySource(content, chunk=7, name=f"s3://archive/{key}"))
 
 
-def _values(rows: Sequence[int], extension: str = "json") -> Part:
+def _values(rows: Sequence[int], extension: str = "json") -> ReadObject:
     content = _packed([{"n": row} for row in rows], [{"name": "n", "type": "long"}], extension)
     return _part(f"{_STEM}.{extension}", content)
 
 
-def _keys(rows: Sequence[int], extension: str = "json", stem: str = _STEM) -> Part:
+def _keys(rows: Sequence[int], extension: str = "json", stem: str = _STEM) -> ReadObject:
     texts = [f"k{row}" for row in rows]
     if extension == "json":
         content = b"".join(json.dumps(text).encode() + b"\n" for text in texts)
@@ -61,7 +61,7 @@ def _keys(rows: Sequence[int], extension: str = "json", stem: str = _STEM) -> Pa
     return _part(f"{stem}.keys.{extension}", content)
 
 
-def _headers(rows: Sequence[int], extension: str = "json", stem: str = _STEM) -> Part:
+def _headers(rows: Sequence[int], extension: str = "json", stem: str = _STEM) -> ReadObject:
     lists = [[{"key": "h", "value": f"v{row}"}] for row in rows]
     if extension == "avro":
         pair = {
@@ -117,7 +117,7 @@ def _joined(position: Position) -> JoinedPosition:
 
 
 def _rows(
-    own: Part, sides: Sequence[Part], *, start: Position | None = None, **changes: str
+    own: ReadObject, sides: Sequence[ReadObject], *, start: Position | None = None, **changes: str
 ) -> list[tuple[JoinedPosition, _Row]]:
     return _read(list(_decoder(**changes).decode(own, sides, (), start)))
 
@@ -185,7 +185,7 @@ def test_a_side_object_that_is_gone_is_not_the_value_object() -> None:
             del offset, length
             raise ObjectMissing(f"{self.name} is gone.")
 
-    gone = Part(f"{_STEM}.keys.json", _Gone(b'"k"\n', name="s3://archive/gone"))
+    gone = ReadObject(f"{_STEM}.keys.json", _Gone(b'"k"\n', name="s3://archive/gone"))
 
     with pytest.raises(InvalidObject, match=r"s3://archive/gone is gone\. It holds the keys") as raised:
         _rows(_values(range(1)), [gone])

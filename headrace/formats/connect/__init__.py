@@ -18,7 +18,7 @@ Avro
                     names that AvroData puts into schemas; its options are headrace.options.schema_settings;
                     confluent_key, CONFLUENT_HEADERS, lenses_envelope, aiven_record: the vendors' records
 
-    Values: headrace.formats.encoding.avro_pieces.encoded(with_defaults(as_connect(array, schema), schema),
+    Values: headrace.formats.encoding.avro_binary.encoded(with_defaults(as_connect(array, schema), schema),
     parse_schema(avro_of_schema(schema))) gives the datum of each.
 
 Parquet

@@ -17,7 +17,7 @@ from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.connect.schema import DECIMAL, TIME, decimal_of, decimal_scale
 from headrace.formats.connect.schema_documents import ONE_OF
 from headrace.formats.converted_records import ColumnSchema
-from headrace.formats.converters.object_arrays import ListPart, MapPart, Part, ScalarPart, StructPart
+from headrace.formats.converters.object_arrays import ListNode, MapNode, ScalarNode, StructNode, TypeNode
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.parquet_avro import avro_schema
 from headrace.model.columns import Column, Numbers
@@ -52,7 +52,7 @@ class JsonSchemaReader:
             arrow = arrow_type(connect)
         except pa.ArrowException as error:
             raise InvalidSchema(str(error)) from error
-        kind, self._part = _shape(connect)
+        kind, self._node = _shape(connect)
         self._decoder = msgspec.json.Decoder(kind)
         self.schema = ColumnSchema(arrow=arrow, avro=avro_schema(arrow), version=number, connect=connect)
 
@@ -60,7 +60,7 @@ class JsonSchemaReader:
         """See `SchemaReader.read`."""
         texts = list(data.each(0, len(data)))
         try:
-            return rows, self._part.array(list(map(self._decoder.decode, texts)))  # type: ignore[arg-type]  # no nulls
+            return rows, self._node.array(list(map(self._decoder.decode, texts)))  # type: ignore[arg-type]  # no nulls
         except _WRONG:
             return self._singly(texts, rows, faults)
 
@@ -68,20 +68,20 @@ class JsonSchemaReader:
         good, arrays = [], []
         for text, row in zip(texts, rows.tolist(), strict=True):
             try:
-                arrays.append(self._part.array([self._decoder.decode(text or b"")]))
+                arrays.append(self._node.array([self._decoder.decode(text or b"")]))
                 good.append(row)
             except _WRONG:
                 faults.add(row, "not_json", "the JSON after the schema's id is no value of that schema")
         return np.array(good, np.int64), pa.concat_arrays(arrays or [pa.array([], self.schema.arrow)])
 
 
-def _shape(schema: ConnectSchema) -> tuple[Any, Part]:
+def _shape(schema: ConnectSchema) -> tuple[Any, TypeNode]:
     """What a value is decoded into, and what makes a column of such."""
-    kind, part = _required(schema)
-    return (kind | None, part) if schema.optional and kind is not msgspec.Raw else (kind, part)
+    kind, node = _required(schema)
+    return (kind | None, node) if schema.optional and kind is not msgspec.Raw else (kind, node)
 
 
-def _required(schema: ConnectSchema) -> tuple[Any, Part]:  # noqa: PLR0911  # a line for each kind
+def _required(schema: ConnectSchema) -> tuple[Any, TypeNode]:  # noqa: PLR0911  # a line for each kind
     arrow = arrow_type(schema)
     match schema.type:
         case Type.STRUCT if schema.name == ONE_OF:
@@ -90,23 +90,23 @@ def _required(schema: ConnectSchema) -> tuple[Any, Part]:  # noqa: PLR0911  # a 
             return _struct(schema, arrow)
         case Type.ARRAY:
             below, item = _shape(schema.item)
-            return list[below], ListPart(arrow, item)  # type: ignore[valid-type]  # made for the decoder
+            return list[below], ListNode(arrow, item)  # type: ignore[valid-type]  # made for the decoder
         case Type.MAP:
             return _map(schema, arrow)
         case Type.BYTES if schema.name == DECIMAL:
-            return msgspec.Raw, ScalarPart(arrow, _decimal(schema))
+            return msgspec.Raw, ScalarNode(arrow, _decimal(schema))
         case Type.INT32 if schema.name == TIME:
-            return int, ScalarPart(arrow, _time_of_day)
+            return int, ScalarNode(arrow, _time_of_day)
         case _:
-            return _PYTHON.get(schema.type, int), ScalarPart(arrow)
+            return _PYTHON.get(schema.type, int), ScalarNode(arrow)
 
 
-def _struct(schema: ConnectSchema, arrow: Any) -> tuple[Any, Part]:
+def _struct(schema: ConnectSchema, arrow: Any) -> tuple[Any, TypeNode]:
     fields: list[Any] = []
-    parts = []
+    nodes = []
     names = {}
     for number, each in enumerate(schema.fields):
-        kind, part = _shape(each.schema)
+        kind, node = _shape(each.schema)
         # JSON's names may be none of Python's.
         name = f"f{number}"
         names[name] = each.name
@@ -117,9 +117,9 @@ def _struct(schema: ConnectSchema, arrow: Any) -> tuple[Any, Part]:
             fields.append((name, kind, _NULL if kind is msgspec.Raw else None))
         else:
             fields.append((name, kind))
-        parts.append((attrgetter(name), part))
+        nodes.append((attrgetter(name), node))
     made = msgspec.defstruct("Row", fields, rename=names, gc=False, kw_only=True)
-    return made, StructPart(arrow, parts)
+    return made, StructNode(arrow, nodes)
 
 
 def _giving(value: Any) -> Callable[[], Any]:
@@ -129,14 +129,14 @@ def _giving(value: Any) -> Callable[[], Any]:
 _NULL: Final = msgspec.Raw(b"null")
 
 
-def _map(schema: ConnectSchema, arrow: Any) -> tuple[Any, Part]:
+def _map(schema: ConnectSchema, arrow: Any) -> tuple[Any, TypeNode]:
     key, value = schema.map_parts
-    (key_kind, key_part), (value_kind, value_part) = _shape(key), _shape(value)
+    (key_kind, key_node), (value_kind, value_node) = _shape(key), _shape(value)
     if schema.has_text_keys and not key.optional:
-        return dict[str, value_kind], MapPart(arrow, key_part, value_part)  # type: ignore[valid-type]  # as above
+        return dict[str, value_kind], MapNode(arrow, key_node, value_node)  # type: ignore[valid-type]  # as above
     entry = msgspec.defstruct("Entry", [("key", key_kind), ("value", value_kind)], gc=False, kw_only=True)
     pairs = attrgetter("key"), attrgetter("value")
-    return list[entry], MapPart(arrow, key_part, value_part, pairs=pairs)  # type: ignore[valid-type]  # as above
+    return list[entry], MapNode(arrow, key_node, value_node, pairs=pairs)  # type: ignore[valid-type]  # as above
 
 
 class _OneOf:
@@ -145,18 +145,18 @@ class _OneOf:
     def __init__(self, schema: ConnectSchema) -> None:
         self.type = arrow_type(schema)
         self._optional = schema.optional
-        self._alternatives: list[tuple[msgspec.json.Decoder[Any], Part]] = []
+        self._alternatives: list[tuple[msgspec.json.Decoder[Any], TypeNode]] = []
         for each in schema.fields:
-            kind, part = _required(each.schema)
-            self._alternatives.append((msgspec.json.Decoder(kind), part))
+            kind, node = _required(each.schema)
+            self._alternatives.append((msgspec.json.Decoder(kind), node))
 
     def array(self, values: list[Any]) -> Any:
-        """See `Part`."""
+        """See `TypeNode`."""
         chosen = [self._chosen(value) for value in values]
         filled = [None if one is None else one[0] for one in chosen]
         below = [
-            part.array([one[1] if one is not None and one[0] == number else None for one in chosen])
-            for number, (_, part) in enumerate(self._alternatives)
+            node.array([one[1] if one is not None and one[0] == number else None for one in chosen])
+            for number, (_, node) in enumerate(self._alternatives)
         ]
         mask = pa.array([one is None for one in filled], pa.bool_())
         return pa.StructArray.from_arrays(below, fields=list(self.type), mask=mask)
@@ -164,10 +164,10 @@ class _OneOf:
     def _chosen(self, value: Any) -> tuple[int, Any] | None:
         if value is None or (self._optional and bytes(value) == b"null"):
             return None
-        for number, (decoder, part) in enumerate(self._alternatives):
+        for number, (decoder, node) in enumerate(self._alternatives):
             try:
                 found = decoder.decode(value)
-                part.array([found])
+                node.array([found])
             except _WRONG:
                 continue
             return number, found

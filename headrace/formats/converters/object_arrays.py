@@ -13,8 +13,8 @@ import pyarrow as pa
 Getter = Callable[[Any], Any]
 
 
-class Part(Protocol):
-    """One place of the type."""
+class TypeNode(Protocol):
+    """A node of the type: a scalar, or what holds others."""
 
     type: Any
 
@@ -22,7 +22,7 @@ class Part(Protocol):
         """The values there, None for nulls. Raises what Arrow and conversions raise for others."""
 
 
-class ScalarPart:
+class ScalarNode:
     """Values that Arrow takes as they are, or as `convert` makes them."""
 
     def __init__(self, kind: Any, convert: Getter | None = None) -> None:
@@ -30,29 +30,31 @@ class ScalarPart:
         self._convert = convert
 
     def array(self, values: list[Any]) -> Any:
-        """See `Part`."""
+        """See `TypeNode`."""
         convert = self._convert
         if convert is not None:
             values = [None if value is None else convert(value) for value in values]
         return pa.array(values, self.type)
 
 
-class StructPart:
+class StructNode:
     """Objects whose members `fields` get; `may_be_null`: one of them may be None."""
 
-    def __init__(self, kind: Any, fields: Sequence[tuple[Getter, Part]], *, may_be_null: bool = True) -> None:
+    def __init__(
+        self, kind: Any, fields: Sequence[tuple[Getter, TypeNode]], *, may_be_null: bool = True
+    ) -> None:
         self.type = kind
         self._fields = fields
         self._may_be_null = may_be_null
 
     def array(self, values: list[Any]) -> Any:
-        """See `Part`."""
+        """See `TypeNode`."""
         filled = None
         if self._may_be_null:
             flags = [value is not None for value in values]
             if not all(flags):
                 filled, values = np.array(flags, np.bool_), list(compress(values, flags))
-        below = [part.array(list(map(getter, values))) for getter, part in self._fields]
+        below = [node.array(list(map(getter, values))) for getter, node in self._fields]
         if not below:
             found = pa.array([{}] * len(values), self.type)
         else:
@@ -60,29 +62,29 @@ class StructPart:
         return found if filled is None else _spread(found, filled)
 
 
-class ListPart:
+class ListNode:
     """Sequences, none of which is None unless `may_be_null`."""
 
-    def __init__(self, kind: Any, item: Part, *, may_be_null: bool = True) -> None:
+    def __init__(self, kind: Any, item: TypeNode, *, may_be_null: bool = True) -> None:
         self.type = kind
         self._item = item
         self._may_be_null = may_be_null
 
     def array(self, values: list[Any]) -> Any:
-        """See `Part`."""
+        """See `TypeNode`."""
         values, mask = _without_nulls(values) if self._may_be_null else (values, None)
         items = self._item.array(list(chain.from_iterable(values)))
         return pa.ListArray.from_arrays(_offsets(values), items, type=self.type, mask=mask)
 
 
-class MapPart:
+class MapNode:
     """Mappings, or with `pairs` sequences of objects that have a key and a value."""
 
     def __init__(
         self,
         kind: Any,
-        key: Part,
-        item: Part,
+        key: TypeNode,
+        item: TypeNode,
         *,
         pairs: tuple[Getter, Getter] | None = None,
         may_be_null: bool = True,
@@ -94,7 +96,7 @@ class MapPart:
         self._may_be_null = may_be_null
 
     def array(self, values: list[Any]) -> Any:
-        """See `Part`."""
+        """See `TypeNode`."""
         values, mask = _without_nulls(values) if self._may_be_null else (values, None)
         if self._pairs is None:
             keys = list(chain.from_iterable(values))

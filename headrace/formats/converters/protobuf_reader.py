@@ -13,7 +13,7 @@ from headrace.formats.connect import ConnectSchema, InvalidSchema
 from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.connect.schema import decimal_scale
 from headrace.formats.converted_records import ColumnSchema
-from headrace.formats.converters.object_arrays import ListPart, MapPart, Part, ScalarPart, StructPart
+from headrace.formats.converters.object_arrays import ListNode, MapNode, ScalarNode, StructNode, TypeNode
 from headrace.formats.converters.protobuf_columns import Unread, message_reader, symbols
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.parquet_avro import avro_schema
@@ -41,7 +41,7 @@ class ProtobufReader:
         from google.protobuf import message_factory
 
         self._class: Any = message_factory.GetMessageClass(message)
-        self._part: Part | None = None
+        self._node: TypeNode | None = None
         self._columns: Callable[[Column], Any] | None = None
         self._unread = 0
         self.wants_texts = False
@@ -53,7 +53,7 @@ class ProtobufReader:
             connect, self.wants_texts = None, True
         arrow = None if connect is None else arrow_type(connect)
         if connect is not None:
-            self._part = _message_part(message, connect)
+            self._node = _message_node(message, connect)
             self._columns = message_reader(message, connect)
         self.schema = ColumnSchema(
             arrow=arrow,
@@ -86,8 +86,8 @@ class ProtobufReader:
             return None
 
     def _array(self, messages: list[Any]) -> Any:
-        if self._part is not None:
-            return self._part.array(messages)
+        if self._node is not None:
+            return self._node.array(messages)
         from google.protobuf import json_format
 
         texts = [
@@ -108,7 +108,7 @@ class ProtobufReader:
                 faults.add(row, "not_protobuf", _NONE)
             except _WRONG:
                 faults.add(row, "not_protobuf", _BEYOND)
-        nothing = pa.array([], pa.string() if self._part is None else self._part.type)
+        nothing = pa.array([], pa.string() if self._node is None else self._node.type)
         return np.array(good, np.int64), pa.concat_arrays(arrays or [nothing])
 
 
@@ -117,28 +117,28 @@ _BEYOND: Final = "the message after the schema's id has a value that Kafka Conne
 _WRONG: Final = (pa.ArrowException, ArithmeticError, OverflowError, ValueError, TypeError)
 
 
-def _message_part(message: Any, schema: ConnectSchema, *, may_be_null: bool = False) -> Part:
+def _message_node(message: Any, schema: ConnectSchema, *, may_be_null: bool = False) -> TypeNode:
     """What makes a column of messages, whose schema `connect_schema` has made."""
     unions = real_oneofs(message)
     plain = [each for each in message.fields if real_oneof(each) is None]
     below = [each.schema for each in schema.fields]
-    fields: list[tuple[Getter, Part]] = [
-        (_union_getter(one), _union_part(one, inner))
+    fields: list[tuple[Getter, TypeNode]] = [
+        (_union_getter(one), _union_node(one, inner))
         for one, inner in zip(unions, below[: len(unions)], strict=True)
     ]
     fields += [
-        (_getter(each), _field_part(each, inner))
+        (_getter(each), _field_node(each, inner))
         for each, inner in zip(plain, below[len(unions) :], strict=True)
     ]
-    return StructPart(arrow_type(schema), fields, may_be_null=may_be_null)
+    return StructNode(arrow_type(schema), fields, may_be_null=may_be_null)
 
 
-def _union_part(oneof: Any, schema: ConnectSchema) -> Part:
+def _union_node(oneof: Any, schema: ConnectSchema) -> TypeNode:
     fields = [
-        (_present(each.name), _one_part(each, inner.schema))
+        (_present(each.name), _one_node(each, inner.schema))
         for each, inner in zip(oneof.fields, schema.fields, strict=True)
     ]
-    return StructPart(arrow_type(schema), fields)
+    return StructNode(arrow_type(schema), fields)
 
 
 def _union_getter(oneof: Any) -> Getter:
@@ -157,29 +157,29 @@ def _present(name: str) -> Getter:
     return lambda message: getattr(message, name) if message.HasField(name) else None
 
 
-def _field_part(field: Any, schema: ConnectSchema) -> Part:
+def _field_node(field: Any, schema: ConnectSchema) -> TypeNode:
     arrow = arrow_type(schema)
     if is_map(field):
         key, value = schema.map_parts
-        parts = field.message_type.fields_by_name
-        return MapPart(
-            arrow, _one_part(parts["key"], key), _one_part(parts["value"], value), may_be_null=False
+        members = field.message_type.fields_by_name
+        return MapNode(
+            arrow, _one_node(members["key"], key), _one_node(members["value"], value), may_be_null=False
         )
     if field.is_repeated:
-        return ListPart(arrow, _one_part(field, schema.item), may_be_null=False)
-    return _one_part(field, schema)
+        return ListNode(arrow, _one_node(field, schema.item), may_be_null=False)
+    return _one_node(field, schema)
 
 
-def _one_part(field: Any, schema: ConnectSchema) -> Part:
+def _one_node(field: Any, schema: ConnectSchema) -> TypeNode:
     """What makes a column of single values of a field."""
     if field.enum_type is not None:
-        return ScalarPart(arrow_type(schema), symbols(field.enum_type))
+        return ScalarNode(arrow_type(schema), symbols(field.enum_type))
     message = field.message_type
     if message is None:
-        return ScalarPart(arrow_type(schema))
+        return ScalarNode(arrow_type(schema))
     if logical_schema(message, field) is None:
-        return _message_part(message, schema, may_be_null=True)
-    return ScalarPart(arrow_type(schema), _LOGICAL.get(message.full_name) or _decimal(decimal_scale(schema)))
+        return _message_node(message, schema, may_be_null=True)
+    return ScalarNode(arrow_type(schema), _LOGICAL.get(message.full_name) or _decimal(decimal_scale(schema)))
 
 
 def _decimal(scale: int) -> Getter:

@@ -6,7 +6,7 @@ encoder          what every encoder is; one whose columns are found in the objec
 text_encoder     JSON Lines, JSON, CSV, text and bytes, compressed
 json_members     key, value and headers in rows of JSON, which text_encoder writes
 csv_encoder      records as rows of CSV; text_encoder: one field and a separator
-avro_encoder     Avro, of which avro_pieces encodes the columns
+avro_encoder     Avro, of which avro_binary encodes the columns
 parquet_encoder  Parquet, and values as Parquet can hold them
 
 `headrace.conversion.encoders` chooses among them, and the vendors' own.

@@ -6,10 +6,10 @@ from typing import Any, Final
 from headrace.formats.arrow import arrow_binary
 from headrace.formats.avro_schema import PRIMITIVES, Node, parse_schema
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded, with_nulls
+from headrace.formats.encoding.avro_binary import AvroBlocks, encoded, with_nulls
 from headrace.formats.encoding.encoder import Pieces, gathered, joined, text_of
-from headrace.formats.encoding.parquet_encoder import field_arrays, part_array
-from headrace.formats.encoding.row_schema import PartSchema, RowSchema, schema_of
+from headrace.formats.encoding.parquet_encoder import array_of_form, field_arrays
+from headrace.formats.encoding.row_schema import ColumnForm, RowSchema, schema_of
 from headrace.formats.encoding.text_encoder import steps
 from headrace.formats.records.registry import varint
 from headrace.options.sink_settings import OutputField, OutputSettings
@@ -23,7 +23,7 @@ _FORMS: Final = {Form.BYTES: "bytes", Form.TEXT: "string", Form.JSON: "string"}
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 
 
-def part_shape(part: PartSchema) -> Shape:
+def shape_of_form(part: ColumnForm) -> Shape:
     """The schema of keys or values."""
     return _FORMS[part.form] if part.schema is None else json.loads(part.schema.avro)
 
@@ -49,7 +49,7 @@ def _bare(field: OutputField, schema: RowSchema) -> Shape:
     part = {OutputField.KEY: schema.key, OutputField.VALUE: schema.value}.get(field)
     if part is None:
         return _fields(field, schema)[0]["type"]
-    shape = part_shape(part)
+    shape = shape_of_form(part)
     return shape if is_record(shape) else nullable(shape)
 
 
@@ -75,7 +75,7 @@ def _fields(field: OutputField, schema: RowSchema) -> list[dict[str, Shape]]:
             return [_field("key", nullable(_key_shape(schema)))]
         case OutputField.VALUE:
             assert schema.value is not None, "the schema is that of an object with values"
-            return [_field("value", nullable(part_shape(schema.value)))]
+            return [_field("value", nullable(shape_of_form(schema.value)))]
         case _:
             kinds = {OutputField.TOPIC: "string", OutputField.PARTITION: "int", OutputField.OFFSET: "long"}
             return [_field(field, kinds[field])]
@@ -88,10 +88,10 @@ def _field(name: str, shape: Shape) -> dict[str, Shape]:
 def _key_shape(schema: RowSchema) -> Shape:
     """The schema of keys, whose types have other names where values have types of the same ones."""
     assert schema.key is not None, "the schema is that of an object with keys"
-    shape = part_shape(schema.key)
+    shape = shape_of_form(schema.key)
     if schema.value is None:
         return shape
-    clashes = _names(shape, "") & _names(part_shape(schema.value), "")
+    clashes = _names(shape, "") & _names(shape_of_form(schema.value), "")
     return _renamed(shape, "") if clashes else shape
 
 
@@ -207,11 +207,11 @@ class AvroEncoder:
             if name in self._nodes
         ]
 
-    def _part(self, column: ConvertedColumn, part: PartSchema | None, node: Node) -> Any:
+    def _part(self, column: ConvertedColumn, part: ColumnForm | None, node: Node) -> Any:
         assert part is not None, "the schema is that of an object with this part"
         data = column.data() if column.schema == part.schema else None
         if data is None:
-            return encoded(part_array(column, part), node)
+            return encoded(array_of_form(column, part), node)
         array = arrow_binary(data)
         if node.kind != "union":
             return array
@@ -222,5 +222,5 @@ class AvroEncoder:
         return with_nulls(array, joined([prefix, filled], len(filled)), varint(null))
 
 
-def _is_union(part: PartSchema) -> bool:
+def _is_union(part: ColumnForm) -> bool:
     return part.schema is not None and isinstance(json.loads(part.schema.avro), list)

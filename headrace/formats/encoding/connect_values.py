@@ -18,11 +18,11 @@ from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet,
 from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
+from headrace.formats.encoding.avro_binary import AvroBlocks, encoded
 from headrace.formats.encoding.encoder import Pieces, binary, joined, text_of
 from headrace.formats.encoding.json_members import copied
-from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array
-from headrace.formats.encoding.row_schema import PartSchema
+from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_form
+from headrace.formats.encoding.row_schema import ColumnForm
 from headrace.formats.encoding.text_encoder import steps
 from headrace.options.schema_settings import AvroOptions, JsonStyle
 from headrace.options.sink_settings import OutputFormat, OutputSettings
@@ -47,20 +47,20 @@ def value_of(records: ConvertedRecords) -> ConvertedColumn:
     return records.value
 
 
-def connect_schema(part: PartSchema) -> ConnectSchema:
+def connect_schema(column_form: ColumnForm) -> ConnectSchema:
     """The schema of keys or values; InvalidSchema where Connect has none for them."""
-    if part.schema is None:
-        return _PLAIN[part.form]
-    if part.schema.connect is not None:
-        return part.schema.connect
-    if part.schema.arrow is None:
+    if column_form.schema is None:
+        return _PLAIN[column_form.form]
+    if column_form.schema.connect is not None:
+        return column_form.schema.connect
+    if column_form.schema.arrow is None:
         raise InvalidSchema("the schema refers to itself, which Kafka Connect has no schema for")
-    return schema_of_arrow(part.schema.arrow)
+    return schema_of_arrow(column_form.schema.arrow)
 
 
-def connect_array(column: ConvertedColumn, part: PartSchema, schema: ConnectSchema) -> Any:
+def connect_array(column: ConvertedColumn, column_form: ColumnForm, schema: ConnectSchema) -> Any:
     """The values as an array of the schema, with its defaults in the place of null fields."""
-    return with_defaults(as_connect(part_array(column, part), schema), schema)
+    return with_defaults(as_connect(array_of_form(column, column_form), schema), schema)
 
 
 # -- Values as lines of JSON, as Kafka Connect's sinks write them: by JsonConverter, or by Jackson -----------
@@ -84,7 +84,7 @@ def connect_json_pieces(column: ConvertedColumn, style: JsonStyle) -> Pieces:
     """The JSON of each key or value: by its schema, else as Jackson writes it; bytes are base64."""
     if column.form is Form.JSON:
         return [copied(jackson_column(column.texts(), style.astral))]
-    schema = connect_schema(PartSchema(column.form, column.schema))
+    schema = connect_schema(ColumnForm(column.form, column.schema))
     array = column.arrow() if column.form is Form.TYPED else _plain(column)
     return [binary(connect_json(array, schema, style))]
 
@@ -100,10 +100,10 @@ def _plain(column: ConvertedColumn) -> object:
 class ConnectAvroEncoder:
     """One object container file; InvalidSchema where Avro cannot hold the schema."""
 
-    def __init__(self, output: OutputSettings, part: PartSchema, column: ColumnOf) -> None:
-        self._part = part
+    def __init__(self, output: OutputSettings, column_form: ColumnForm, column: ColumnOf) -> None:
+        self._form = column_form
         self._column = column
-        self._connect = connect_schema(part)
+        self._connect = connect_schema(column_form)
         text = avro_of_schema(self._connect, output.rows.avro)
         self._node = parse_schema(text)
         self._blocks = AvroBlocks(output, json.loads(text))
@@ -116,7 +116,7 @@ class ConnectAvroEncoder:
     def add(self, records: ConvertedRecords) -> None:
         """Appends the data of records."""
         for step in steps(records):
-            array = connect_array(self._column(step), self._part, self._connect)
+            array = connect_array(self._column(step), self._form, self._connect)
             self._blocks.append(text_of(encoded(array, self._node)), len(step))
 
     def drain(self, *, end_block: bool = False) -> bytes:
@@ -136,32 +136,32 @@ class ConnectAvroEncoder:
 # -- Keys or values as a Parquet file of the schema that parquet-avro makes of theirs ------------------------
 
 
-def parquet_values(output: OutputSettings, part: PartSchema) -> ParquetTables:
+def parquet_values(output: OutputSettings, column_form: ColumnForm) -> ParquetTables:
     """A file of values, which are structs; InvalidSchema where they are not, or Parquet cannot hold them."""
-    connect = struct_schema(part)
+    connect = struct_schema(column_form)
     schema = parquet_schema(avro_tree(connect, output.rows.avro))
 
     def arrays(records: ConvertedRecords) -> list[Any]:
-        return columns(connect_array(value_of(records), part, connect), schema)
+        return columns(connect_array(value_of(records), column_form, connect), schema)
 
     return ParquetTables(output, schema, arrays, WRITER_OPTIONS)
 
 
-def struct_schema(part: PartSchema) -> ConnectSchema:
+def struct_schema(column_form: ColumnForm) -> ConnectSchema:
     """The schema of values that are records; InvalidSchema for others."""
-    connect = connect_schema(part)
+    connect = connect_schema(column_form)
     if connect.type is not Type.STRUCT:
         raise InvalidSchema(f"a row of Parquet is a record, and the value is a single {connect.type}")
     return connect.as_optional(optional=False)
 
 
-def parquet_keys(output: OutputSettings, part: PartSchema) -> ParquetTables:
+def parquet_keys(output: OutputSettings, column_form: ColumnForm) -> ParquetTables:
     """A file of keys, each in a record of its own."""
-    connect = connect_schema(part)
+    connect = connect_schema(column_form)
     schema = parquet_schema(avro_tree(confluent_key(connect), output.rows.avro))
 
     def arrays(records: ConvertedRecords) -> list[Any]:
-        return [as_parquet(connect_array(key_of(records), part, connect), schema.field(0))]
+        return [as_parquet(connect_array(key_of(records), column_form, connect), schema.field(0))]
 
     return ParquetTables(output, schema, arrays, WRITER_OPTIONS)
 
@@ -178,13 +178,13 @@ def columns(rows: Any, schema: Any) -> list[Any]:
 
 
 @lru_cache(maxsize=1000)
-def unwritable(form: OutputFormat, options: AvroOptions, part: PartSchema) -> str | None:
+def unwritable(form: OutputFormat, options: AvroOptions, column_form: ColumnForm) -> str | None:
     """Why the format has no rows of this schema; None where it has."""
     try:
         if form is OutputFormat.AVRO:
-            avro_of_schema(connect_schema(part), options)
+            avro_of_schema(connect_schema(column_form), options)
         elif form is OutputFormat.PARQUET:
-            parquet_schema(avro_tree(struct_schema(part), options))
+            parquet_schema(avro_tree(struct_schema(column_form), options))
     except InvalidSchema as error:
         return str(error)
     return None

@@ -16,8 +16,8 @@ from headrace.formats.arrow import arrow_binary
 from headrace.formats.arrow_rows import json_values
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, InferredValues
 from headrace.formats.encoding.json_members import header_lists
-from headrace.formats.encoding.parquet_encoder import field_arrays, part_array
-from headrace.formats.encoding.row_schema import PartSchema, RowSchema
+from headrace.formats.encoding.parquet_encoder import array_of_form, field_arrays
+from headrace.formats.encoding.row_schema import ColumnForm, RowSchema
 from headrace.model.columns import Column
 from headrace.options.choices import JsonFormat
 from headrace.options.sink_settings import OutputField, OutputSettings
@@ -113,9 +113,9 @@ def _headers(records: ConvertedRecords) -> Any:
     return pc.if_else(present, header_lists(list(headers)).cast(pa.string()), pa.scalar(None, pa.string()))
 
 
-def _members(column: ConvertedColumn, part: PartSchema, style: JsonFormat) -> list[Any]:
+def _members(column: ConvertedColumn, part: ColumnForm, style: JsonFormat) -> list[Any]:
     """The members of records as text, nested ones as JSON."""
-    array = part_array(column, part)
+    array = array_of_form(column, part)
     names = tuple(field.name for field in array.type if _has_own_text(field.type))
     if not isinstance(column, InferredValues) or not names:
         return [_text(each, style) for each in array.flatten()]

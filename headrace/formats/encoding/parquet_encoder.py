@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from headrace.formats.content_digest import ParquetDigest
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, InferredValues
 from headrace.formats.encoding.row_schema import (
-    PartSchema,
+    ColumnForm,
     RowSchema,
     as_lists,
     list_offsets,
@@ -75,16 +75,16 @@ HEADERS: Final = pa.list_(pa.field("item", HEADER, nullable=False))
 _FORMS: Final = {Form.BYTES: pa.binary(), Form.TEXT: pa.string(), Form.JSON: pa.string()}
 
 
-def part_type(part: PartSchema) -> Any:
+def type_of_form(part: ColumnForm) -> Any:
     """The Arrow type of keys or values."""
     return _FORMS[part.form] if part.schema is None else part.schema.arrow
 
 
-def part_array(column: ConvertedColumn, part: PartSchema) -> Any:
+def array_of_form(column: ConvertedColumn, part: ColumnForm) -> Any:
     """Keys or values as the object has them."""
     if isinstance(column, InferredValues):
-        return column.arrow_as(part_type(part))
-    return projected(column.arrow(), part_type(part))
+        return column.arrow_as(type_of_form(part))
+    return projected(column.arrow(), type_of_form(part))
 
 
 def row_fields(output: OutputSettings, schema: RowSchema) -> list[Any]:
@@ -97,9 +97,9 @@ def row_fields(output: OutputSettings, schema: RowSchema) -> list[Any]:
         OutputField.HEADERS: [pa.field("headers", HEADERS, nullable=False)],
     }
     if schema.key is not None:
-        kinds[OutputField.KEY] = [pa.field("key", part_type(schema.key))]
+        kinds[OutputField.KEY] = [pa.field("key", type_of_form(schema.key))]
     if schema.value is not None:
-        kinds[OutputField.VALUE] = [pa.field("value", part_type(schema.value))]
+        kinds[OutputField.VALUE] = [pa.field("value", type_of_form(schema.value))]
     return [field for each in OutputField if each in output.fields for field in kinds[each]]
 
 
@@ -131,7 +131,7 @@ def _part(field: OutputField, records: ConvertedRecords, schema: RowSchema) -> A
     is_key = field is OutputField.KEY
     part = schema.key if is_key else schema.value
     assert part is not None, "the schema is that of an object with this part"
-    return part_array(records.key if is_key else records.value, part)
+    return array_of_form(records.key if is_key else records.value, part)
 
 
 def _timestamps(kafka: KafkaRecords) -> list[Any]:

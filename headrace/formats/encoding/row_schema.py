@@ -160,7 +160,7 @@ _TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
 @dataclass(frozen=True, slots=True)
-class PartSchema:
+class ColumnForm:
     """What the keys or values of an object are; `schema` is there for typed ones."""
 
     form: Form
@@ -171,9 +171,9 @@ class PartSchema:
 class RowSchema:
     """The schemas of keys and values as far as the rows of the object depend on them."""
 
-    key: PartSchema | None = None
-    value: PartSchema | None = None
-    side_key: PartSchema | None = None
+    key: ColumnForm | None = None
+    value: ColumnForm | None = None
+    side_key: ColumnForm | None = None
     """Of keys in a side object."""
     headers: HeaderSchemas = ()
     """Of each header by name, where the names are columns: in Lenses' envelope."""
@@ -209,7 +209,9 @@ _RANK: Final = (Same, Projected, NewObject, Refused)
 def schema_of(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
     """The schema of an object that begins with these records; always the same for formats without one."""
     found, side = _own_schema(output, records), output.sidecars.keys
-    return found if side is None or side.format not in _TYPED else replace(found, side_key=_part(records.key))
+    return (
+        found if side is None or side.format not in _TYPED else replace(found, side_key=_form_of(records.key))
+    )
 
 
 def schema_without_values(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
@@ -221,16 +223,16 @@ def _own_schema(output: OutputSettings, records: ConvertedRecords) -> RowSchema:
     if has_typed_envelope(output):
         return _of_envelope(output, records)
     if output.format in _TYPED:
-        key = _part(records.key) if OutputField.KEY in output.fields else None
-        value = _part(records.value) if OutputField.VALUE in output.fields else None
+        key = _form_of(records.key) if OutputField.KEY in output.fields else None
+        value = _form_of(records.value) if OutputField.VALUE in output.fields else None
         return RowSchema(key, value)
     if output.layout is LayoutName.CONFLUENT:
         # An object has values of one schema, even where it does not show it.
-        return RowSchema(value=_part(records.value))
+        return RowSchema(value=_form_of(records.value))
     if output.format is OutputFormat.CSV and not output.envelope:
-        part = records.key if OutputField.KEY in output.fields else records.value
-        has_columns = part.schema is not None and (part.schema.is_inferred or part.schema.is_record)
-        return RowSchema(value=_part(part)) if has_columns else RowSchema()
+        column = records.key if OutputField.KEY in output.fields else records.value
+        has_columns = column.schema is not None and (column.schema.is_inferred or column.schema.is_record)
+        return RowSchema(value=_form_of(column)) if has_columns else RowSchema()
     return RowSchema()
 
 
@@ -245,21 +247,21 @@ def _of_envelope(output: OutputSettings, records: ConvertedRecords) -> RowSchema
     headers = first.records.headers
     wanted = OutputField.HEADERS in output.fields and headers is not None
     return RowSchema(
-        key=_envelope_part(output, OutputField.KEY, first.key),
-        value=_envelope_part(output, OutputField.VALUE, first.value),
+        key=_envelope_form(output, OutputField.KEY, first.key),
+        value=_envelope_form(output, OutputField.VALUE, first.value),
         headers=header_schemas(headers[0], output.rows.headers) if wanted and headers is not None else (),
     )
 
 
-def _envelope_part(output: OutputSettings, field: OutputField, column: ConvertedColumn) -> PartSchema | None:
+def _envelope_form(output: OutputSettings, field: OutputField, column: ConvertedColumn) -> ColumnForm | None:
     """None for a null that its converter gives no schema with: then the envelope has no such field."""
     if field not in output.fields or (column.form is Form.TYPED and bool(column.nulls()[0])):
         return None
-    return _part(column)
+    return _form_of(column)
 
 
-def _part(column: ConvertedColumn) -> PartSchema:
-    return PartSchema(column.form, column.schema)
+def _form_of(column: ConvertedColumn) -> ColumnForm:
+    return ColumnForm(column.form, column.schema)
 
 
 def next_schema(output: OutputSettings, opened: RowSchema, new: RowSchema) -> SchemaChange:
@@ -278,7 +280,7 @@ def next_schema(output: OutputSettings, opened: RowSchema, new: RowSchema) -> Sc
 
 
 def _change(
-    compatibility: SchemaCompatibility, opened: PartSchema | None, new: PartSchema | None
+    compatibility: SchemaCompatibility, opened: ColumnForm | None, new: ColumnForm | None
 ) -> SchemaChange:
     if opened == new:
         return Same()

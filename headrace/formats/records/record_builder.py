@@ -12,7 +12,7 @@ from headrace.formats.records.decode_options import DecodeOptions, PackedMember
 from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, Headers, position_header
 from headrace.formats.records.registry import KeyFraming, key_framing
 from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
-from headrace.formats.records.row_fields import FieldReader, Path, RecordFault, RecordParts, Row
+from headrace.formats.records.row_fields import FieldReader, Path, RecordFault, RecordFields, Row
 from headrace.formats.records.value_framing import ValueFraming, value_framing
 from headrace.model.columns import column_of, picked
 from headrace.model.rows import NULL_LENGTH, BadRow, Column, RowBatch
@@ -37,7 +37,7 @@ class RecordBuilder:
     """Gives each batch of one object its records; make one for each object."""
 
     options: DecodeOptions
-    read: Callable[[Row], RecordParts] | None
+    read: Callable[[Row], RecordFields] | None
     frame_key: KeyFraming | None = None
     frame_value: ValueFraming | None = None
 
@@ -103,7 +103,7 @@ class RecordBuilder:
     def _with_parts(self, batch: RowBatch, rows: Column) -> RowBatch:
         assert self.read is not None
         settings = self.options.format
-        found: list[RecordParts | None] = []
+        found: list[RecordFields | None] = []
         faults: dict[int, tuple[str, str, int]] = {}
         octets = rows.buffer
         # Plain numbers: to take a single one out of an array costs more than to read the row.

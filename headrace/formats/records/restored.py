@@ -15,7 +15,7 @@ from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, Headers
 from headrace.formats.records.row_fields import (
     Path,
     RecordFault,
-    RecordParts,
+    RecordFields,
     Row,
     content,
     from_base64,
@@ -119,13 +119,13 @@ class EnvelopeReader:
             field: field in settings.envelope_base64 or is_bytes(_PATHS[field]) for field in EnvelopeField
         }
 
-    def __call__(self, row: Row) -> RecordParts:
+    def __call__(self, row: Row) -> RecordFields:
         """The record that is in one row; Fault (`not_an_envelope`) where the row is none."""
         try:
             members = _OBJECT.decode(row)
         except msgspec.DecodeError:
             raise RecordFault("the row is no envelope: not a JSON object", reason="not_an_envelope") from None
-        return RecordParts(
+        return RecordFields(
             key=self._bytes(members, EnvelopeField.KEY),
             value=self._bytes(members, EnvelopeField.VALUE),
             headers=self._headers(members) + _offset(members),

@@ -19,7 +19,7 @@ from headrace.options.settings import FormatSettings
 Row = bytes | bytearray | memoryview
 
 
-class RecordParts(NamedTuple):
+class RecordFields(NamedTuple):
     """The parts of a record that came from the row; those that did not are left as they are here.
 
     A tuple, because one is made for each row.
@@ -174,7 +174,7 @@ class FieldReader:
         self._key_is_bytes = key is not None and is_bytes(key)
         self._value_is_bytes = value is not None and is_bytes(value)
 
-    def __call__(self, row: Row) -> RecordParts:
+    def __call__(self, row: Row) -> RecordFields:
         """The parts of one row; Fault where one is missing or wrong."""
         key, value = None, None
         headers: Headers = ()
@@ -192,7 +192,7 @@ class FieldReader:
                 headers = tuple((name, from_base64(each, "header")) for name, each in headers)
         if self._timestamp is not None:
             milliseconds = timestamp(self._timestamp(row))
-        return RecordParts(key=key, value=value, headers=headers, timestamp_ms=milliseconds)
+        return RecordFields(key=key, value=value, headers=headers, timestamp_ms=milliseconds)
 
 
 def _as(raw: msgspec.Raw, *, as_json: bool, is_bytes: bool, what: str) -> bytes | None:

@@ -27,11 +27,11 @@ from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet,
 from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, header_json
-from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
+from headrace.formats.encoding.avro_binary import AvroBlocks, encoded
 from headrace.formats.encoding.encoder import Pieces, binary, decimal_texts, joined, text_of
 from headrace.formats.encoding.json_members import NULL, base64_texts, copied, quoted
-from headrace.formats.encoding.parquet_encoder import ParquetTables, part_array
-from headrace.formats.encoding.row_schema import PartSchema, RowSchema
+from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_form
+from headrace.formats.encoding.row_schema import ColumnForm, RowSchema
 from headrace.formats.encoding.text_encoder import TextBlocks, steps
 from headrace.formats.encodings import CYCLE_MS, CYCLE_YEARS
 from headrace.formats.record_columns import RowUnfit
@@ -243,7 +243,7 @@ class AivenColumns:
         part = self._parts[field]
         assert part is not None, "the schema is that of an object with this part"
         schema = self._schemas[field]
-        return with_defaults(as_connect(part_array(column, part), schema), schema)
+        return with_defaults(as_connect(array_of_form(column, part), schema), schema)
 
     def _headers(self, headers: Sequence[Headers]) -> Any:
         flat = [header for each in headers for header in each]
@@ -258,7 +258,7 @@ class AivenColumns:
         )
 
 
-def connect_schema(part: PartSchema) -> ConnectSchema:
+def connect_schema(part: ColumnForm) -> ConnectSchema:
     """The schema that Kafka Connect's converter gives to keys or values; one that is inferred elsewhere."""
     if part.schema is None:
         return _PLAIN[part.form]

@@ -12,7 +12,7 @@ from headrace.formats.connect.avro_text import lenses_envelope
 from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedRecords
-from headrace.formats.encoding.avro_pieces import AvroBlocks, encoded
+from headrace.formats.encoding.avro_binary import AvroBlocks, encoded
 from headrace.formats.encoding.connect_values import connect_array, connect_schema
 from headrace.formats.encoding.encoder import ObjectEncoder, joined, text_of
 from headrace.formats.encoding.parquet_encoder import ParquetTables

@@ -21,7 +21,7 @@ from headrace.formats.connect.values import value_json
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.encoding.encoder import Pieces, decimal_texts, joined, text_of
 from headrace.formats.encoding.json_members import NULL, base64_texts, copied
-from headrace.formats.encoding.parquet_encoder import part_array
+from headrace.formats.encoding.parquet_encoder import array_of_form
 from headrace.formats.encoding.row_schema import RowSchema
 from headrace.formats.encoding.text_encoder import Member, separated
 from headrace.model.columns import NO_TIMESTAMP, Headers
@@ -253,7 +253,7 @@ class LensesCsvRows:
 
     def text(self, records: ConvertedRecords) -> bytes:
         """The rows of these records, one after the other."""
-        structs = part_array(records.value, self._part)
+        structs = array_of_form(records.value, self._part)
         if isinstance(structs, pa.ChunkedArray):
             structs = structs.combine_chunks()
         pieces: list[Any] = []

@@ -11,10 +11,10 @@ from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.encoding.encoder import decimal_texts, joined, text_of
 from headrace.formats.encoding.parquet_encoder import (
     ParquetTables,
-    part_array,
-    part_type,
+    array_of_form,
     stored,
     stored_type,
+    type_of_form,
 )
 from headrace.formats.encoding.row_schema import RowSchema
 from headrace.formats.encodings import from_base64, numbers
@@ -168,7 +168,7 @@ def quix_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:
     """The encoder of one file."""
     part = schema.value
     assert part is not None, "the schema is that of an object with values"
-    members = [each for each in part_type(part) if each.name not in COLUMNS]
+    members = [each for each in type_of_form(part) if each.name not in COLUMNS]
     file = pa.schema(
         [
             pa.field("_timestamp", pa.int64()),
@@ -179,7 +179,7 @@ def quix_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:
     )
 
     def arrays(records: ConvertedRecords) -> list[Any]:
-        values = part_array(records.value, part)
+        values = array_of_form(records.value, part)
         below = [values.field(each.name) for each in members]
         return [
             pa.array(records.records.timestamps_ms, pa.int64()),

@@ -295,7 +295,7 @@ def test_a_dead_letter_that_no_topic_takes_stops_its_partition(slot: Callable[..
     one = slot(fails, **{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"})
     one.read_again(_records(0, 10))
     work = one.works[P0]
-    work.stop_at_letter("The dead letter topic 'dead' takes no dead letter.")
+    work.stop_at_dead_letter("The dead letter topic 'dead' takes no dead letter.")
     work.abandon()
     assert work.stop is not None
     assert (work.stop.offset, work.stop.reason) == (7, "dead_letter_refused")

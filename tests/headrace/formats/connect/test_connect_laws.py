@@ -23,7 +23,7 @@ from headrace.formats.connect.schema import DECIMAL, PRECISION, SCALE, json_of_s
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converters.avro_reader import AvroReader
 from headrace.formats.converters.typed_columns import RowFaults
-from headrace.formats.encoding.avro_pieces import encoded
+from headrace.formats.encoding.avro_binary import encoded
 from headrace.options.choices import JsonFormat
 from headrace.options.schema_settings import CONVERTER, S3_SINK, AvroOptions, JsonStyle
 from tests.headrace.formats.connect.schemas import PAIRS, Pair, schemas_and_payloads

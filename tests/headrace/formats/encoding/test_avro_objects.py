@@ -17,8 +17,8 @@ from headrace.conversion.encoders import new_encoder, with_texts
 from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.encoding import Projected, next_schema, schema_of
-from headrace.formats.encoding.avro_pieces import encoded as avro_encoded
-from headrace.formats.encoding.avro_pieces import varints
+from headrace.formats.encoding.avro_binary import encoded as avro_encoded
+from headrace.formats.encoding.avro_binary import varints
 from headrace.formats.records.registry import varint
 from headrace.model.columns import NO_TIMESTAMP, TIMESTAMP_APPENDED, TIMESTAMP_NONE
 from headrace.options.choices import Compression

@@ -8,7 +8,7 @@ import pytest
 from headrace.formats.converted_records import ColumnSchema, Form
 from headrace.formats.converters.json_inference import TypesConflict, merged
 from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema
-from headrace.formats.encoding.row_schema import DEFAULT, PartSchema, fits, projected
+from headrace.formats.encoding.row_schema import DEFAULT, ColumnForm, fits, projected
 from headrace.options.sink_settings import OutputFormat, SchemaCompatibility
 from tests.headrace.formats.encoding.outputs import output
 
@@ -22,7 +22,7 @@ _F, _A = SchemaCompatibility.FORWARD, SchemaCompatibility.FULL
 
 
 def _schema(kind: Any, version: int | None) -> RowSchema:
-    return RowSchema(value=PartSchema(Form.TYPED, ColumnSchema(arrow=kind, avro=str(kind), version=version)))
+    return RowSchema(value=ColumnForm(Form.TYPED, ColumnSchema(arrow=kind, avro=str(kind), version=version)))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_stricter_of_key_and_value_counts() -> None:
 
 def test_another_form_is_another_object() -> None:
     """Values with a schema after values without one."""
-    plain = RowSchema(value=PartSchema(Form.BYTES))
+    plain = RowSchema(value=ColumnForm(Form.BYTES))
 
     assert type(next_schema(output(OutputFormat.PARQUET), plain, _schema(_OLD, 1))) is NewObject
 
