@@ -2,10 +2,14 @@
 
 import gc
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # It takes as long to load as all that is needed to answer a signal.
+    from typing import NoReturn
 
 
-def main() -> NoReturn:
+def main() -> "NoReturn":
     """Run the command line; on a Python that is too old, refuse in one sentence (exit code 2)."""
     if sys.version_info < (3, 11):  # noqa: UP036 - a tree is run by whatever Python somebody has
         found = ".".join(map(str, sys.version_info[:3]))
@@ -21,9 +25,13 @@ def main() -> NoReturn:
 
     interrupts = Interrupts(sys.argv[1:])
     interrupts.install()
-    from ingest.cli.app import main as run_command_line
+    try:
+        from ingest.cli.app import main as run_command_line
 
-    run_command_line(interrupts)
+        run_command_line(interrupts)
+    except SystemExit as ending:
+        interrupts.leave(ending.code)
+        raise
 
 
 if __name__ == "__main__":

@@ -6,14 +6,22 @@ command runs a signal is raised in the main thread, so that what was opened is c
 (a client waits for a broker), or a second signal comes, the process ends all the same.
 """
 
+from __future__ import annotations
+
+import atexit
 import os
 import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import Any, Final, NoReturn
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # None of it is needed to answer a signal, and it takes longer to load than all that is.
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+    from typing import Any, Final, NoReturn
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What a process is asked to end by."""
@@ -63,6 +71,22 @@ class Interrupts:
             raise SystemExit(self._code(self._received)) from None
         finally:
             self._has_something_to_undo = False
+
+    def leave(self, code: object) -> None:
+        """End the process with this code, once all that is to be done at its end is; return where it cannot.
+
+        Python answers no signal while it takes itself apart: one of that tenth of a second would be the
+        end of a command that is done.
+        """
+        is_alone = all(one.daemon for one in threading.enumerate() if one is not threading.main_thread())
+        if not is_alone or not isinstance(code, int | None):
+            return
+        atexit._run_exitfuncs()  # noqa: SLF001  # what Python itself calls
+        # A pipe that is closed: Python has words for it.
+        with suppress(OSError, ValueError):
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(code or 0)
 
     def _raise(self, number: int, _frame: FrameType | None) -> None:
         """Python calls it in the main thread, once that returns from C."""

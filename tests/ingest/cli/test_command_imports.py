@@ -13,7 +13,7 @@ import pytest
 
 # Of a process that runs the command: first who brings each module, then all that were loaded, and its CPU.
 _PROBE: Final = """
-import json, sys
+import atexit, json, sys
 
 class Noting:
     def __init__(self):
@@ -31,12 +31,13 @@ class Noting:
 noting = Noting()
 sys.meta_path.insert(0, noting)
 from ingest.__main__ import main
-try:
-    main()
-except SystemExit as end:
-    code = end.code or 0
-with open("found.json", "w") as file:
-    json.dump({"code": code, "modules": sorted(sys.modules), "chains": noting.chains}, file)
+
+@atexit.register
+def tell():
+    with open("found.json", "w") as file:
+        json.dump({"modules": sorted(sys.modules), "chains": noting.chains}, file)
+
+main()
 """
 _CLIENTS: Final = frozenset(
     {"aiobotocore", "aiohttp", "boto3", "botocore", "confluent_kafka", "pyspark", "py4j"}
@@ -115,7 +116,7 @@ def _run(folder: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
     )
     assert found.exists(), done.stderr
     answer: dict[str, Any] = json.loads(found.read_text())
-    return answer
+    return answer | {"code": done.returncode}
 
 
 @pytest.mark.parametrize("command", _COMMANDS, ids=lambda command: " ".join(command.arguments[:2]))

@@ -134,3 +134,47 @@ def test_a_signal_while_a_service_is_silent(
     assert process.returncode == 128 + number
     assert words == f"headrace: ended by {number.name}.\n"
     assert time.monotonic() - began < 15
+
+
+_AT_THE_END: Final = """
+import os, sys
+_, number, *sys.argv[1:] = sys.argv
+
+class Sending:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=int(number)):
+        kill(pid, number)
+
+sys.kept = Sending()
+from ingest.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_done_has_its_own_code(number: signal.Signals) -> None:
+    """Python answers no signal while it takes itself apart, which is not waited for."""
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_THE_END, str(int(number)), "--version"],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("headrace ")
+
+
+def test_what_is_printed_into_a_pipe_is_whole() -> None:
+    """However much it is, and however late it is read."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ingest", "options", "--schema"],
+        cwd=_ROOT,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert len(done.stdout) > 100_000
+    json.loads(done.stdout)
