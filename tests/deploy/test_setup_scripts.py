@@ -168,11 +168,12 @@ class Venv:
         return [call for call in self.calls.read_text().splitlines() if "config list" not in call]
 
 
-def uv(machine: Path, venv: Venv, body: str = "exit 0") -> None:
-    """A uv on the machine's PATH."""
+def uv(machine: Path, venv: Venv, body: str = "exit 0", *, options: str = "") -> None:
+    """A uv on the machine's PATH, whose help names these options."""
     program(
         machine / "uv",
-        f'[ "$1" != --version ] || exit 0\necho "uv $* ${{UV_DEFAULT_INDEX-}}" >> {venv.calls}\n{body}',
+        f'[ "$1" != --version ] || exit 0\n[ "$3" != --help ] || {{ echo " {options}"; exit 0; }}\n'
+        f'echo "uv $* ${{UV_DEFAULT_INDEX-}}" >> {venv.calls}\n{body}',
     )
 
 
@@ -188,6 +189,18 @@ def test_uv_on_the_path_installs(machine: Path, tmp_path: Path) -> None:
     python = f"uv pip install --quiet --python {venv.folder}/bin/python"
     assert first.strip() == f"{python} --compile-bytecode --require-hashes -r a.lock -r b.lock"
     assert second.strip() == f"{python} --require-hashes -r a.lock"
+
+
+def test_a_uv_that_can_has_pysparks_jars_left_uncompressed(machine: Path, tmp_path: Path) -> None:
+    """The wheel that it makes of them is unpacked at once: 15 s less; an older uv refuses the option."""
+    venv = Venv(tmp_path / "venv")
+    uv(machine, venv, options="--config-settings-package <CONFIG_SETTINGS_PACKAGE>")
+
+    assert run(machine, "install-locked", venv.folder, "--no-compile", "a.lock") == (0, "", "")
+
+    (call,) = venv.asked()
+    wanted = "--config-settings-package pyspark:--build-option=--compression=stored"
+    assert f" {wanted} --require-hashes -r a.lock" in call
 
 
 def test_uv_uses_the_index_that_pip_is_set_up_with(machine: Path, tmp_path: Path) -> None:
