@@ -4,6 +4,7 @@ import socket
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from typing import Final
 
@@ -43,6 +44,8 @@ _SHORT_SECONDS: Final = 60.0
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SIGNAL_SECONDS: Final = 0.5
+# It is read from a file, and a worker has many connectors.
+_version_of: Final = cache(version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,7 @@ class Connector:
         self.snapshot_holder = SnapshotHolder(
             Snapshot(
                 name=settings.name,
-                version=version("headrace"),
+                version=_version_of("headrace"),
                 buckets=() if settings.sink is not None else settings.buckets,
                 since_ms=wall_ms(),
             )
@@ -282,7 +285,7 @@ def _serve(settings: Settings, connector: Connector, closing: ExitStack) -> None
             settings,
             connector.port,
             host_name=socket.gethostname(),
-            version=version("headrace"),
+            version=_version_of("headrace"),
             auth=auth,
         )
         rest.start()

@@ -47,6 +47,7 @@ _FETCH_RECORDS: Final = 10_000
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 # The longest wait for records: how soon an end, a void slot and a finished upload are noticed.
 _FETCH_SECONDS: Final = 0.2
+_ANSWER_SECONDS: Final = 0.005
 _FULL_SECONDS: Final = 0.1
 _PROGRESS_SECONDS: Final = 1.0
 # Entries of one transaction: below what a broker takes at once, and soon completed.
@@ -116,7 +117,7 @@ class SinkRun:
         self._reported_stops: set[TopicPartition] = set()
         self._lost: list[tuple[str, int, int, int]] = []
         self._progress_at = 0.0
-        self._quiet_commit_at = time.monotonic()
+        self._quiet_commit_at = self._answered_at = time.monotonic()
         self._fetch_records = _FETCH_RECORDS
 
     def run(self) -> Finished:
@@ -203,12 +204,13 @@ class SinkRun:
 
     def _patience(self, seconds: float) -> float:
         """How long to wait for records: until the next object closes by time, or an upload is answered."""
+        now = time.monotonic()
         if self._completing or any(work.objects.closed for work in self._work.values()):
-            return 0.005
+            # An eighth more than S3 has taken anyway: it may be away for long.
+            return min(max(_ANSWER_SECONDS, (now - self._answered_at) / 8), _FULL_SECONDS)
+        self._answered_at = now
         dues = [due for work in self._work.values() if (due := work.objects.next_due_ms()) is not None]
-        if not dues:
-            return seconds
-        return min(seconds, max(0.001, (min(dues) - wall_ms()) / 1000))
+        return min(seconds, max(0.001, (min(dues) - wall_ms()) / 1000)) if dues else seconds
 
     def _on_event(self, event: LostOffsets | PartitionFault) -> None:
         partition = TopicPartition(event.topic, event.partition)
@@ -289,6 +291,7 @@ class SinkRun:
         done = [object_id for object_id, (_, future) in self._completing.items() if future.done()]
         if not done:
             return
+        self._answered_at = time.monotonic()
         completed: list[str] = []
         quarantined: list[tuple[str, str]] = []
         left: list[str] = []

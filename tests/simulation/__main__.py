@@ -20,6 +20,13 @@ from tests.simulation.scenario import Scenario, UnknownScenario, dumps, loads
 _HERE: Final = Path(__file__).parent
 _clock: Final = time.perf_counter
 _PROGRESS_SECONDS: Final = 10.0
+# Threads of native libraries gain nothing with so few rows, and cost their turns.
+_SURROUNDINGS: Final = {
+    "PYTHONHASHSEED": "0",
+    "POLARS_MAX_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -130,7 +137,7 @@ def _say(line: str, out: TextIO = sys.stdout) -> None:
 
 if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != "0":  # noqa: TID251  # the order of sets is part of a run
-        os.environ["PYTHONHASHSEED"] = "0"  # noqa: TID251  # as above
+        os.environ.update(_SURROUNDINGS)  # noqa: TID251  # as above
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])  # noqa: S606  # this very program
     ended = main()
     sys.stdout.flush()

@@ -15,6 +15,7 @@ _MOMENT_SECONDS: Final = 0.001
 # Three tasks one after the other, each of which Spark begins late, and what there is to do besides.
 _END_SECONDS: Final = 1_800.0
 _LOOK_SECONDS: Final = 0.5
+_LATE: Final = (0.0, 0.2, 0.5, 0.5)
 _REST_SECONDS: Final = 3.0
 """So long, at most, the last instance but one works on when all is well again."""
 
@@ -236,7 +237,7 @@ class Course:
             for process in processes:
                 kernel.go_on(process)
 
-        kernel.spawn(kernel.process("operator"), resume, "resume")
+        kernel.spawn(kernel.process("operator", is_prompt=True), resume, "resume")
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -283,6 +284,7 @@ class Course:
 def run_course(made: Environment, course: Course) -> None:
     """Run it to its end."""
     kernel = made.kernel
-    kernel.spawn(kernel.process("operator"), course.run, "operator")
+    kernel.lateness = kernel.rng.choice(_LATE)
+    kernel.spawn(kernel.process("operator", is_prompt=True), course.run, "operator")
     kernel.run(until=kernel.now + 4 * _END_SECONDS)
     course.collect()

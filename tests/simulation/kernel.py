@@ -16,6 +16,7 @@ from typing import Any, Final
 from greenlet import getcurrent, greenlet
 
 _READ_SECONDS: Final = 1e-6
+_IDLE_SECONDS: Final = 0.015
 _get_loop: Final = asyncio.events._get_running_loop
 _set_loop: Final = asyncio.events._set_running_loop
 EPOCH_MS: Final = 1_700_000_000_000
@@ -38,6 +39,8 @@ class Process:
     pid: int
     is_dead: bool = False
     is_stopped: bool = False
+    is_prompt: bool = False
+    """Its waits are never late: it is none of those that are tried."""
     is_lost: bool = False
     """Who started it takes it for dead, and it is not."""
     stopped_at: float = 0.0
@@ -74,6 +77,12 @@ class Kernel:
         self.now = 1000.0
         """Monotonic seconds."""
         self.end = float("inf")
+        self.lateness = 0.0
+        """So many seconds later an idle wait ends than it was to, as on a machine that has too much to do.
+
+        It may always be late. What looks around ten times a second then does so twice, which is most of what
+        a run that waits for something would cost.
+        """
         self.turns = 0
         self.events: list[tuple[float, str]] = []
         self.current: Actor | None = None
@@ -91,9 +100,9 @@ class Kernel:
 
     # -- processes and actors --------------------------------------------------------------------------------
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str, *, is_prompt: bool = False) -> Process:
         """A new process."""
-        return Process(name, 10_000 + next(self._numbers))
+        return Process(name, 10_000 + next(self._numbers), is_prompt=is_prompt)
 
     def number(self) -> int:
         """A number that nothing else of this run has."""
@@ -152,8 +161,8 @@ class Kernel:
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
-    def park(self, seconds: float | None = None) -> bool:
-        """Wait to be unparked, or for so long; whether it was unparked."""
+    def park(self, seconds: float | None = None, *, is_exact: bool = False) -> bool:
+        """Wait to be unparked, or for so long, and perhaps a little longer; whether it was unparked."""
         actor = self.current
         assert actor is not None, "only threads of the simulation wait"
         if actor.process.is_dead:
@@ -161,6 +170,8 @@ class Kernel:
         actor.is_parked, actor.was_woken = True, False
         actor.token += 1
         if seconds is not None:
+            if seconds >= _IDLE_SECONDS and not (is_exact or actor.process.is_prompt):
+                seconds += self.lateness
             due = self.now + seconds if seconds > 0 else self.now
             heappush(self._timers, (due, next(self._numbers), actor.token, actor))
         self._give_on(actor)
@@ -178,7 +189,7 @@ class Kernel:
         """Let so much time pass for this thread; others run."""
         if self.current is None:
             return
-        self.park(seconds)
+        self.park(seconds, is_exact=True)
 
     def turn(self) -> None:
         """Let whoever the seed picks run first."""
