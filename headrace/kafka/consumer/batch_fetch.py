@@ -303,9 +303,9 @@ class _Places:
     def filled(self, addresses: npt.NDArray[np.uint64]) -> Iterator[list[_Pointer]]:
         """The pointers with these addresses, some at a time; they have others after that."""
         for begin in range(0, len(addresses), _POINTERS):
-            part = addresses[begin : begin + _POINTERS]
-            self._places[: len(part)] = part
-            yield self._pointers[: len(part)]
+            some = addresses[begin : begin + _POINTERS]
+            self._places[: len(some)] = some
+            yield self._pointers[: len(some)]
 
 
 def _gathered(messages: Messages) -> Fetched:
