@@ -16,6 +16,8 @@ _MOMENT_SECONDS: Final = 0.001
 _END_SECONDS: Final = 1_800.0
 _LOOK_SECONDS: Final = 0.5
 _LATE: Final = (0.0, 0.2, 0.5, 0.5)
+_REST_SECONDS: Final = 3.0
+"""So long, at most, the last instance but one works on when all is well again."""
 
 
 @dataclass
@@ -46,8 +48,6 @@ class Course:
 
     data: tuple[str, ...] = ()
     """Steps that also happen in a calm run."""
-    rest_seconds: tuple[float, float] = (0.0, 3.0)
-    """So long, from and to, it works on when all is well again, before its last part."""
     last_options: Mapping[str, str] = {}
     """What the last part has besides: it leaves nothing open."""
 
@@ -253,7 +253,7 @@ class Course:
         for process in self._stopped:
             kernel.go_on(process)
         if not self.calm:
-            kernel.sleep(kernel.rng.uniform(*self.rest_seconds))
+            kernel.sleep(_REST_SECONDS * kernel.rng.random())
         for one in self.alive:
             one.stop.ask("the end")
         deadline = kernel.now + 120.0

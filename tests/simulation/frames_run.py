@@ -120,8 +120,6 @@ class _FramesCourse(Course):
     """Objects come, and are read by queries that end and begin."""
 
     data = ("put", "delete")
-    # What is too young for `object.min.age.ms` is not there yet for the last query.
-    rest_seconds = (4.0, 4.0)
 
     def __init__(self, made: Environment, scenario: Scenario, outcome: FramesOutcome) -> None:
         super().__init__(made, scenario, outcome, calm=False)
