@@ -1,14 +1,31 @@
-"""The splits of a batch, which of them one task reads, and what goes to the tasks."""
+"""The splits of a batch, which of them one task reads, what filters leave out, and what goes to the tasks."""
 
 import dataclasses
+import operator
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
 
 from headrace.formats import DecodeOptions
 from headrace.formats.packed.members import cuts
@@ -17,7 +34,9 @@ from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Split
 from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
+from spark.frames.column_types import METADATA
 from spark.frames.frame_options import FramesSettings
+from spark.frames.record_rows import object_values
 
 # What a small object costs beside its bytes, in bytes.
 _OPEN_COST: Final = 256 * 1024
@@ -88,6 +107,73 @@ def cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[
     except ObjectError:
         # The task that reads it finds the same, and says so.
         return ()
+
+
+# -- What of the objects a query's filters need ------------------------------------------------------------
+
+ColumnPath = tuple[str, ...]
+
+_COMPARED: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
+    EqualTo: operator.eq,
+    GreaterThan: operator.gt,
+    GreaterThanOrEqual: operator.ge,
+    LessThan: operator.lt,
+    LessThanOrEqual: operator.le,
+    In: lambda value, among: value in among,
+    StringStartsWith: str.startswith,
+    StringEndsWith: str.endswith,
+    StringContains: operator.contains,
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMES: Final = frozenset({"last_modified", "timestamp"})
+KEY_PATH: Final[ColumnPath] = (METADATA, "key")
+"""How filters name an object's key."""
+
+
+def may_hold(condition: Filter, values: Mapping[ColumnPath, Any]) -> bool:
+    """False when the filter is true for no row of an object; `values` are those that all its rows have.
+
+    True where they do not say it, and where Spark compares what Python does not: Spark filters rows again.
+    """
+    asked = condition.child if isinstance(condition, Not) else condition
+    is_wanted = asked is condition
+    path: Any = getattr(asked, "attribute", None)
+    if path not in values:
+        return True
+    value = values[path]
+    if isinstance(asked, IsNull | IsNotNull):
+        return (value is None) is (isinstance(asked, IsNull) is is_wanted)
+    compare = _COMPARED.get(type(asked))
+    if compare is None:
+        return True
+    if value is None:
+        # Neither true nor false for null, so its negation is not true either.
+        return False
+    given = getattr(asked, "value", None)
+    among = given if isinstance(asked, In) else (given,)
+    if not isinstance(among, tuple) or not all(_is_alike(value, one) for one in among):
+        return True
+    return compare(value, given) is is_wanted
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """True for values of one type, times with a zone both."""
+    is_time = isinstance(other, datetime)
+    return type(one) is type(other) and (not is_time or other.tzinfo is not None)
+
+
+def shown_values(found: S3Object, route: Route, shown: frozenset[str]) -> dict[ColumnPath, Any]:
+    """What all rows of an object have, by the columns of filters; `shown` are columns of their own, too."""
+    values = object_values(found, route)
+    for name in _TIMES:
+        if values[name] is not None:
+            try:
+                values[name] = _EPOCH + timedelta(microseconds=values[name])
+            except OverflowError:
+                del values[name]
+    return {(METADATA, name): value for name, value in values.items()} | {
+        (name,): values[name] for name in shown & values.keys()
+    }
 
 
 # -- What goes to the tasks: pickles have fields by their place, and executors may have another version ------

@@ -40,7 +40,7 @@ from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, 
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of
 from spark.frames.log_entries import identity
 from spark.frames.log_store import LogStore, log_store
-from spark.frames.record_rows import constant, metadata_array, position_texts, record_batch, topic_of
+from spark.frames.record_rows import constant, metadata_array, object_values, position_texts, record_batch
 from spark.source.decoding import Decoding
 
 _LOG = structlog.get_logger(__name__)
@@ -262,6 +262,7 @@ class _Reading:
         count = (
             len(columns.arrays[0]) if columns.arrays else (0 if columns.kept is None else len(columns.kept))
         )
+        of_key = object_values(split.object, split.route) if self._from_key else {}
         arrays = []
         for field in self._schema:
             if field.name == METADATA and positions is not None:
@@ -269,7 +270,7 @@ class _Reading:
             elif field.name == RESCUED:
                 arrays.append(pa.nulls(count, field.type) if columns.rescued is None else columns.rescued)
             elif field.name in self._from_key:
-                arrays.append(constant(_of_key(split, field.name), field.type, count))
+                arrays.append(constant(of_key[field.name], field.type, count))
             else:
                 arrays.append(next(data))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -358,19 +359,6 @@ class _Reading:
                 "errors.tolerance=all and schema.evolution=add need a state.path for what they write."
             )
         return log_store(path, self._settings.shared.s3)
-
-
-def _of_key(split: Split, name: str) -> Any:
-    route = split.route
-    match name:
-        case "topic":
-            return topic_of(route)
-        case "partition":
-            return route.partition
-        case "start_offset":
-            return route.start_offset
-        case _:
-            return None if route.timestamp_ms is None else route.timestamp_ms * 1000
 
 
 def _row_positions(at: RowPosition, rows: Any) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.model.columns import NULL_LENGTH, Column, column_of
-from headrace.model.objects import Route
+from headrace.model.objects import Route, S3Object
 from headrace.model.positions import BytePosition, position_as_dict
 from headrace.model.rows import RecordTarget, RowBatch
 from headrace.model.slot_protocol import Split
@@ -32,8 +32,17 @@ def record_batch(rows: RowBatch, split: Split, target: RecordTarget, schema: Any
 def metadata_array(split: Split, positions: Any, kind: Any) -> Any:
     """The column `_metadata` for rows at these positions, texts in the ledger's JSON shape."""
     count = len(positions)
-    found, route = split.object, split.route
-    values: dict[str, Any] = {
+    values = object_values(split.object, split.route)
+    arrays = [
+        positions if field.name == "position" else constant(values[field.name], field.type, count)
+        for field in kind
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+def object_values(found: S3Object, route: Route) -> dict[str, Any]:
+    """What is the same in all rows of an object, by the names of `_metadata`; times are microseconds."""
+    return {
         "bucket": found.id.bucket,
         "key": found.id.key,
         "version_id": found.version_id,
@@ -45,11 +54,6 @@ def metadata_array(split: Split, positions: Any, kind: Any) -> Any:
         "start_offset": route.start_offset,
         "timestamp": None if route.timestamp_ms is None else route.timestamp_ms * 1000,
     }
-    arrays = [
-        positions if field.name == "position" else constant(values[field.name], field.type, count)
-        for field in kind
-    ]
-    return pa.StructArray.from_arrays(arrays, fields=list(kind))
 
 
 def topic_of(route: Route) -> str | None:

@@ -9,7 +9,10 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    EqualTo,
+    Filter,
     InputPartition,
+    StringStartsWith,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -22,13 +25,21 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, HeadraceError
-from headrace.model.objects import S3Object
+from headrace.model.objects import Route, S3Object
 from headrace.options.choices import Tolerance
 from ingest.source.catalogue import Baseline
 from ingest.source.catalogue.listing_merge import ExclusionReason
 from ingest.source.object_selection import object_filter_of
 from spark.frames.admission import NO_LIMITS
-from spark.frames.batch_splits import FramePartition, cuts_of, partitioned, splits_of
+from spark.frames.batch_splits import (
+    KEY_PATH,
+    FramePartition,
+    cuts_of,
+    may_hold,
+    partitioned,
+    shown_values,
+    splits_of,
+)
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import METADATA as METADATA_OPTION
 from spark.frames.frame_options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
@@ -194,20 +205,42 @@ def _is_nullable_within(kind: DataType) -> bool:
     return not isinstance(kind, MapType) or (kind.valueContainsNull and _is_nullable_within(kind.valueType))
 
 
-def _objects_now(settings: FramesSettings) -> Iterator[tuple[S3Object, Any]]:
-    """What the bucket has now and the filters let pass, with its route; blocks on listings."""
+def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterator[tuple[S3Object, Route]]:
+    """What the bucket has now and the filters let pass, with its route; blocks on listings.
+
+    `prefix` is one within that of the settings, where no other keys are wanted.
+    """
     shared = settings.shared
     chosen = object_filter_of(shared, Baseline(start_key=shared.discovery.native_start_key))
     oldest_ms = wall_ms() - shared.discovery.min_age_ms
     try:
-        for found in s3_calls(shared.s3).listed(shared.s3.bucket, shared.s3.prefix):
+        for found in s3_calls(shared.s3).listed(shared.s3.bucket, prefix or shared.s3.prefix):
             route = chosen.listed_route_or_reason(found)
-            is_wanted = not isinstance(route, ExclusionReason) and settings.is_in_time(found)
-            is_wanted = is_wanted and not settings.is_state(found.id.key)
+            if isinstance(route, ExclusionReason):
+                continue
+            is_wanted = settings.is_in_time(found) and not settings.is_state(found.id.key)
             if is_wanted and not found.is_archived and found.last_modified_ms <= oldest_ms:
                 yield found, route
     except HeadraceError as error:
         raise FrameRefused(str(error)) from error
+
+
+class _Pushed:
+    """`pushFilters` of a reader, for which PySpark requires no setting.
+
+    It refuses readers with one of their own unless spark.sql.python.filterPushdown.enabled is set, so that
+    filters are not ignored unseen; here Spark filters the rows in any case.
+    """
+
+    def __init__(self, keep: Callable[[list[Filter]], None]) -> None:
+        self._keep = keep
+        # By which it knows a reader without one.
+        self.__func__ = DataSourceReader.pushFilters
+
+    def __call__(self, filters: list[Filter]) -> list[Filter]:
+        """All of them, for Spark to apply to rows."""
+        self._keep(filters)
+        return filters
 
 
 class HeadraceReader(DataSourceReader):
@@ -216,6 +249,19 @@ class HeadraceReader(DataSourceReader):
     def __init__(self, settings: FramesSettings, task: ReadTask) -> None:
         self._settings = settings
         self._task = task
+        self._filters: list[Filter] = []
+        # The key's variables as columns: with other types than theirs, Spark compares something else.
+        types = arrow_schema_of(StructType([StructField(*each) for each in PARTITION_COLUMNS.items()]))
+        self._shown = frozenset(
+            field.name
+            for field in task.schema
+            if settings.rows is Rows.COLUMNS and field.name in task.template_names and field in types
+        )
+
+    @property
+    def pushFilters(self) -> _Pushed:  # noqa: N802  # PySpark's name
+        """Takes the filters of the query that objects are chosen by."""
+        return _Pushed(self._filters.extend)
 
     @in_a_sentence
     def partitions(self) -> list[FramePartition]:
@@ -224,7 +270,8 @@ class HeadraceReader(DataSourceReader):
         calls = s3_calls(settings.shared.s3)
         splits = [
             split
-            for found, route in _objects_now(settings)
+            for found, route in _objects_now(settings, self._prefix())
+            if self._is_needed(found, route)
             for split in splits_of(found, route, cuts_of(settings, calls, found))
         ]
         parts = partitioned(splits, tasks=settings.tasks, split_bytes=settings.split_bytes)
@@ -234,6 +281,20 @@ class HeadraceReader(DataSourceReader):
         """The rows of a partition, in a task."""
         assert isinstance(partition, FramePartition), "it is one of `partitions`"
         return self._task.read(partition)
+
+    def _prefix(self) -> str:
+        """The longest prefix that all keys begin with that the filters let pass."""
+        prefix = self._settings.shared.s3.prefix
+        given = [
+            each.value
+            for each in self._filters
+            if isinstance(each, EqualTo | StringStartsWith) and each.attribute == KEY_PATH
+        ]
+        return max((each for each in given if each.startswith(prefix)), key=len, default=prefix)
+
+    def _is_needed(self, found: S3Object, route: Route) -> bool:
+        values = shown_values(found, route, self._shown) if self._filters else {}
+        return all(may_hold(each, values) for each in self._filters)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_task": self._task}

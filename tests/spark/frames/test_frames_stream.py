@@ -170,6 +170,38 @@ def test_members_of_archives(frames: Frames, input_format: str) -> None:
     assert [(int(row.n), row.name) for row in columns.collect()] == [(1, "a"), (2, "b")] * 4
 
 
+def test_filters_leave_objects_out(frames: Frames) -> None:
+    """With Spark's setting for it they are not read, the bad one neither; rows are the same without it."""
+    frames.put("orders-1", {"n": 1}, {"n": 2})
+    frames.put("orders-2", {"n": 3})
+    # It keeps the schema for the reads after it.
+    frames.read(rows="columns", input_format="jsonl", file_name_template="in/{{topic}}-{{partition}}")
+    frames.put("bad-1", b"no row")
+    setting = "spark.sql.python.filterPushdown.enabled"
+
+    def found(condition: str) -> list[int]:
+        given = {"rows": "columns", "input_format": "jsonl", "metadata_column": "true"}
+        frame = frames.read(**given, file_name_template="in/{{topic}}-{{partition}}")
+        return sorted(row.n for row in frame.where(condition).select("n").collect())
+
+    wanted = {
+        "topic = 'orders' and partition > 1": [3],
+        "_metadata.key like 'in/orders-%' and n <> 1": [2, 3],
+        "_metadata.last_modified < '2000-01-01T00:00:00Z'": [],
+    }
+    frames.spark.conf.set(setting, "true")
+    try:
+        assert {condition: found(condition) for condition in wanted} == wanted
+        with pytest.raises(PySparkException, match="has a bad row"):
+            found("n > 0")
+    finally:
+        frames.spark.conf.unset(setting)
+    with pytest.raises(PySparkException, match="has a bad row"):
+        found("topic = 'orders'")
+    frames.s3.delete_object(Bucket=frames.bucket, Key="in/bad-1")
+    assert {condition: found(condition) for condition in wanted} == wanted
+
+
 def test_batches_hold_to_their_limit_and_restarts_read_nothing_twice(frames: Frames) -> None:
     """Five objects in three batches, one more after a restart: each row once. A bad row is a sentence."""
     for number in range(5):
