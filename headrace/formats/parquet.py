@@ -27,9 +27,6 @@ from headrace.options.choices import ValueFormat
 # Batches above four times this are made into JSON part by part.
 _PART_BYTES: Final = 1024 * 1024
 
-# Who takes batches of Arrow as they are pays for each of them; what they hold is limited as that of others.
-_ARROW_ROWS: Final = 20_000
-
 
 def decode(
     source: ByteSource,
@@ -95,7 +92,7 @@ class ArrowRows:
             stop = len(groups) if end is None else min(end, len(groups))
             for group in range(begin or 0, stop):
                 row = 0
-                for batch in groups.batches(group, last=stop - 1, most_rows=_ARROW_ROWS):
+                for batch in groups.batches(group, last=stop - 1):
                     yield RowPosition(group, row), batch
                     row += batch.num_rows
 

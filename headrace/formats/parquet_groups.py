@@ -191,7 +191,7 @@ class RowGroups:
         """How many bytes a group has, before compression."""
         return int(self._metadata.row_group(group).total_byte_size)
 
-    def batches(self, group: int, *, last: int | None = None, most_rows: int = BATCH_ROWS) -> Iterator[Any]:
+    def batches(self, group: int, *, last: int | None = None) -> Iterator[Any]:
         """The group's rows as Arrow batches; groups come in ascending order. ValueError for a wrong count.
 
         `last`: up to which group they will be asked for, None for this one only.
@@ -206,7 +206,7 @@ class RowGroups:
         batches: Iterator[Any] | None = None
         seen = 0
         while True:
-            rows = _next_rows(columns, min(most_rows, max(1, claimed - seen)))
+            rows = _next_rows(columns, min(BATCH_ROWS, max(1, claimed - seen)))
             if batches is None:
                 batches = self._reader.reader.iter_batches(
                     rows, row_groups=[group], column_indices=self._wanted, use_threads=False

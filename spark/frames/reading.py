@@ -2,7 +2,7 @@
 
 import base64
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,7 +47,6 @@ _LOG = structlog.get_logger(__name__)
 
 BAD: Final = "bad"
 _MOMENT: Final = pa.timestamp("us", "UTC")
-_BATCH_BYTES: Final = 4 * 1024 * 1024
 
 
 @functools.cache
@@ -97,34 +96,11 @@ class ReadTask(Shipped):
         except HeadraceError as error:
             raise FrameRefused(str(error)) from error
         try:
-            yield from gathered(
-                batch for split in partition.splits for batch in run.split(sources.next(), split)
-            )
+            for split in partition.splits:
+                yield from run.split(sources.next(), split)
         finally:
             sources.close()
         run.keep_bad_rows()
-
-
-def gathered(batches: Iterable[Any], *, most_bytes: int = _BATCH_BYTES) -> Iterator[Any]:
-    """The same rows in fewer batches: each costs both ends of Spark's socket some 0.5 ms.
-
-    Those up to half of `most_bytes` become larger ones of at most that; others stay as they are.
-    """
-    held: list[Any] = []
-    count = 0
-    for batch in batches:
-        size = batch.nbytes
-        if held and (count + size > most_bytes or size > most_bytes // 2):
-            yield pa.concat_batches(held)
-            held, count = [], 0
-        if size > most_bytes // 2:
-            # Not worth a copy.
-            yield batch
-        else:
-            held.append(batch)
-            count += size
-    if held:
-        yield held[0] if len(held) == 1 else pa.concat_batches(held)
 
 
 class _Reading:

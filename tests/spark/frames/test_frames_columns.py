@@ -2,18 +2,15 @@
 
 import json
 from dataclasses import replace
-from io import BytesIO
-from itertools import pairwise
 from typing import Any
 from unittest.mock import Mock
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.formats import json_batches, jsonl, parquet
+from headrace.formats import json_batches, jsonl
 from headrace.model.columns import column_of
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat
@@ -21,7 +18,6 @@ from spark.frames.column_rows import ColumnReader, Columns, NewColumns
 from spark.frames.column_types import columns_of_rows
 from spark.frames.frame_options import Evolution, reading_settings
 from spark.frames.inference import format_of
-from spark.frames.reading import gathered
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource
 
@@ -365,28 +361,3 @@ def test_a_column_that_is_passed_over_ends_reading_at_once() -> None:
 
     assert [row["id"] for row in read(content, made, is_fit=True)[0]] == [0, 1, 2]
     assert made._strict is None
-
-
-@given(st.lists(st.integers(0, 60), max_size=12), st.integers(8, 400))
-def test_batches_are_gathered_in_their_order(counts: list[int], most: int) -> None:
-    """Small ones become one of at most the limit, a large one stays as it is; no row is lost or moved."""
-    batches, row = [], 0
-    for count in counts:
-        batches.append(pa.RecordBatch.from_pydict({"n": pa.array(range(row, row + count), pa.int64())}))
-        row += count
-    found = list(gathered(iter(batches), most_bytes=most))
-
-    assert [n for batch in found for n in batch["n"].to_pylist()] == list(range(row))
-    assert all(batch.nbytes <= most or batch in batches for batch in found)
-    # Of two neighbours one is at least half of the limit, or both would not fit in one.
-    for one, other in pairwise(found):
-        assert max(one.nbytes, other.nbytes) > most // 2 or one.nbytes + other.nbytes > most
-
-
-def test_of_parquet_all_rows_of_a_group_that_fit_come_at_once() -> None:
-    """A batch costs both ends of Spark's socket time, however few rows it has."""
-    content = BytesIO()
-    pq.write_table(pa.table({"n": pa.array(range(15_000), pa.int64())}), content)
-    rows = parquet.ArrowRows(MemorySource(content.getvalue()), options=decode_options(InputFormat.PARQUET))
-
-    assert [batch.num_rows for _, batch in rows.batches(None, None)] == [15_000]
