@@ -3,7 +3,8 @@
 `python -m bench.spark_source --scale 1` with an S3 of its own; `--endpoint URL` uses one that runs, and
 `--only restart` runs one comparison. Spark's sources read the same bytes from the local disk, for its own S3
 file system is not part of PySpark: the ratios are against a rival without a network. CPU is that of Spark's
-processes, without S3's: it says more than the time where the machine has other work.
+processes, without S3's: it says more than the time where the machine has other work. The ceiling is a
+source in Python that has its rows in memory.
 """
 
 import argparse
@@ -47,11 +48,13 @@ def took(frame: DataFrame) -> tuple[float, float]:
     return time.perf_counter() - began, sum(cpu_seconds(os.getpid()).values()) - cpu
 
 
-def compared(mine: Callable[[], DataFrame], theirs: Callable[[], DataFrame], rows: int) -> dict[str, Any]:
-    """Both, in turn: rows a second, CPU a row, and how many rows are read where Spark reads one; medians."""
-    runs = [(took(mine()), took(theirs())) for _ in range(ROUNDS + 1)][1:]
+def compared(
+    mine: Callable[[], DataFrame], theirs: Callable[[], DataFrame], bare: Callable[[], DataFrame], rows: int
+) -> dict[str, Any]:
+    """All in turn: rows a second, CPU a row, and how many rows are read where Spark reads one; medians."""
+    runs = [(took(mine()), took(theirs()), took(bare())) for _ in range(ROUNDS + 1)][1:]
     seconds, cpu = (
-        tuple(statistics.median(run[side][kind] for run in runs) for side in (0, 1)) for kind in (0, 1)
+        tuple(statistics.median(run[side][kind] for run in runs) for side in (0, 1, 2)) for kind in (0, 1)
     )
     return {
         "headrace_rows_per_second": round(rows / seconds[0]),
@@ -60,6 +63,10 @@ def compared(mine: Callable[[], DataFrame], theirs: Callable[[], DataFrame], row
         "headrace_cpu_us_per_row": round(cpu[0] / rows * 1e6, 2),
         "spark_cpu_us_per_row": round(cpu[1] / rows * 1e6, 2),
         "cpu_ratio": round(statistics.median(run[1][1] / run[0][1] for run in runs), 2),
+        # Of a source that has its rows in memory.
+        "ceiling_cpu_us_per_row": round(cpu[2] / rows * 1e6, 2),
+        "ceiling_ratio": round(statistics.median(run[1][0] / run[2][0] for run in runs), 2),
+        "ceiling_cpu_ratio": round(statistics.median(run[1][1] / run[2][1] for run in runs), 2),
     }
 
 
@@ -75,6 +82,8 @@ def rates(bench: Bench, scale: float) -> dict[str, Any]:
     for number in range(4):
         bench.put(f"json/{number}.jsonl", content * copies)
         bench.put(f"parquet/{number}.parquet", parquet.getvalue())
+    one = str(bench.folder / "one.parquet")
+    pq.write_table(table, one)
     rows = 4 * copies * count
     schema = bench.spark.read.parquet(bench.files("parquet")).schema
     found: dict[str, Any] = {"rows": rows}
@@ -87,7 +96,10 @@ def rates(bench: Bench, scale: float) -> dict[str, Any]:
         options = bench.options(f"{kind}/", input__format=input_format)
         mine = bench.spark.read.format("headrace").schema(columns).options(**options)
         theirs = bench.spark.read.schema(columns).format(kind)
-        found[name] = compared(mine.load, partial(theirs.load, bench.files(kind)), rows)
+        bare = bench.spark.read.format("bare").schema(columns).options(copies=copies, tasks=4)
+        found[name] = compared(
+            mine.load, partial(theirs.load, bench.files(kind)), partial(bare.load, one), rows
+        )
         say("spark_source", f"{name}: {found[name]}")
     return found
 

@@ -1,12 +1,17 @@
 """What comparisons with Spark's own file sources share: a bucket, the same objects as files, a session."""
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from localstack_client.session import Session
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 import headrace.spark
 
@@ -15,6 +20,46 @@ def client_of(service: Any, endpoint: str) -> Any:
     """A client of S3 or SQS."""
     host = urlsplit(endpoint).netloc
     return Session("test", "test", region_name="us-east-1", localstack_host=host).client(service)
+
+
+BARE_ROWS: Final = 3_300
+"""Of a batch: more of them cost Spark as much a row."""
+
+
+class BareReader(DataSourceReader):
+    """Yields `copies` of a Parquet file's rows in each of `tasks` tasks, as batches that are in memory."""
+
+    def __init__(self, path: str, columns: list[str], copies: int, tasks: int) -> None:
+        self._path = path
+        self._columns = columns
+        self._copies = copies
+        self._tasks = tasks
+
+    def partitions(self) -> list[InputPartition]:
+        """All of them alike."""
+        return [InputPartition(number) for number in range(self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The file is decoded once, and its batches are handed out again and again."""
+        del partition
+        table = pq.read_table(self._path, columns=self._columns).replace_schema_metadata()
+        batches: list[pa.RecordBatch] = table.to_batches(max_chunksize=BARE_ROWS)
+        for _ in range(self._copies):
+            yield from batches
+
+
+class BareSource(DataSource):
+    """What no source in Python is faster than: it takes rows from memory, and does nothing with them."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "bare"
+
+    def reader(self, schema: StructType) -> BareReader:
+        """The reader of these columns."""
+        given = self.options
+        return BareReader(given["path"], schema.fieldNames(), int(given["copies"]), int(given["tasks"]))
 
 
 class Bench:
@@ -39,6 +84,7 @@ class Bench:
             builder = builder.config(name, value)
         self.spark = builder.master("local[2]").getOrCreate()
         headrace.spark.register(self.spark)
+        self.spark.dataSource.register(BareSource)
 
     def put(self, key: str, content: bytes) -> None:
         """An object, and a file of the same content."""
