@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
-from ingest.http.http_server import MAX_CONNECTIONS, Response
+from ingest.http.http_server import MAX_CONNECTIONS, REQUEST_SECONDS, Response
 from ingest.service.endpoints import StatusEndpoints
 
 READY = b"ready: leader\n"
@@ -24,9 +24,9 @@ def server() -> Iterator[StatusEndpoints]:
     made.close()
 
 
-def _probe(server: StatusEndpoints, *, seconds: float = 1.0) -> bytes:
-    """The readiness page, as a probe with a short patience gets it."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=seconds)
+def _probe(server: StatusEndpoints) -> bytes:
+    """The readiness page, as a probe gets it that waits for no time-out of other clients."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=REQUEST_SECONDS / 2)
     try:
         connection.request("GET", "/health/ready")
         return connection.getresponse().read()
