@@ -106,8 +106,8 @@ class Board:
             # A broker whose JVM has compiled nothing yet costs the first contestant half its speed, and one
             # that has seen no transactions costs us.
             with self._step("warming the broker up, not measured"):
-                headrace(self._stage, workload)
-                plain_script(self._stage, workload)
+                for contestant in list(contestants(workload).values())[:2]:
+                    contestant(self._stage, workload)
         for number in range(self._asked.rounds):
             for workload in self._asked.workloads:
                 if number >= self._rounds(workload):
