@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -158,7 +159,7 @@ def discovery(bench: Bench, known: int) -> dict[str, Any]:
     )
     before = log.last
     fill(log, known)
-    _moved(places["headrace"], before, log.last)
+    _moved(places["headrace"], before, log)
     _files(files, known)
 
     found: dict[str, Any] = {"known": known}
@@ -191,12 +192,12 @@ def _numbers(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if path.name.isdecimal()} if folder.exists() else set()
 
 
-def _moved(checkpoint: Path, before: int, after: int) -> None:
-    """The checkpoint has done the log's batches up to this one."""
+def _moved(checkpoint: Path, before: int, log: DiscoveryLog) -> None:
+    """The checkpoint has done all batches of the log, whose last one it knows by number and mark."""
     for path in (checkpoint / "offsets").iterdir():
         if path.name.isdecimal():
-            old, new = f'"batch":{before}', f'"batch":{after}'
-            path.write_text(path.read_text().replace(old, new).replace(old.replace(":", ": "), new))
+            moved = re.sub(rf'"batch": *{before}\b', f'"batch":{log.last}', path.read_text())
+            path.write_text(re.sub(r'"mark": *"\w+"', f'"mark":"{log.mark(log.last)}"', moved))
             # Hadoop's file system refuses what its checksum does not fit.
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
