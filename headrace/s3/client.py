@@ -186,10 +186,29 @@ _BY_OPTION: Final = {
 }
 _WORDS: Final = 200
 _NOT_FOUND: Final = 404
+_PRECONDITION_FAILED: Final = 412
+_NOT_IMPLEMENTED: Final = 501
+_WRITES: Final = frozenset({"PutObject", "CompleteMultipartUpload"})
 
 
 class UploadEnded(ObjectError):
     """The upload is not there any more: a lifecycle rule or a person has ended it before it was completed."""
+
+
+class NameTaken(ObjectError):
+    """A request with a condition was refused: another object has the name, or what it replaces is gone."""
+
+
+class WriteConflict(SourceUnavailable):
+    """Another request to the name is under way, or S3 refuses the condition for as long as the upload lives.
+
+    So it does for an upload whose name was taken when it began and is free now, and for one that is to
+    replace an object that is younger.
+    """
+
+
+class ConditionsUnknown(ObjectError):
+    """The store knows no such request (501): no conditions, where it had one."""
 
 
 def translate_upload(error: Exception, *, what: str) -> HeadraceError:
@@ -202,7 +221,16 @@ def translate_upload(error: Exception, *, what: str) -> HeadraceError:
         if isinstance(ours, SourceUnavailable):
             return SourceUnavailable(f"{what} could not be written for now ({type(error).__name__}).")
         return ours
-    code, status = answer_of(error)
+    return _refused_upload(error, *answer_of(error), what=what)
+
+
+def _refused_upload(error: ClientError, code: str, status: int, *, what: str) -> HeadraceError:
+    if status == _NOT_IMPLEMENTED or code == "ConditionalRequestConflict":
+        kind = ConditionsUnknown if status == _NOT_IMPLEMENTED else WriteConflict
+        return kind(f"{what} could not be written for now ({code}).")
+    # To a write only a condition says that there is no such key.
+    if status == _PRECONDITION_FAILED or (code == "NoSuchKey" and error.operation_name in _WRITES):
+        return NameTaken(f"{what} was written by another program meanwhile.")
     if status == _NOT_FOUND and not code.isalpha() and error.operation_name != "HeadObject":
         # Its document broke off: whether the bucket or only the upload is not there, the next answer tells.
         return SourceUnavailable(f"{what} could not be written for now ({status}).")

@@ -1,4 +1,4 @@
-"""What became of an object when its upload was to be completed, and what S3 has in its place. Pure.
+"""What became of an object when its upload was to be completed, and what S3 has in its place.
 
 A sent part is compared with what S3 lists, and an object's bytes with parts that were sent to another upload
 of its name. An object that is in the bucket is read as what it was when it was first asked for.
@@ -11,9 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+import structlog
 from isal import isal_zlib
 
-from headrace.s3.client import BOTOCORES, translate_upload
+from headrace.model.errors import ObjectForbidden, SourceUnavailable
+from headrace.s3.client import BOTOCORES, ConditionsUnknown, NameTaken, WriteConflict, translate_upload
+
+_log = structlog.get_logger(__name__)
 
 OBJECT_ID: Final = "headrace-object"
 """The user metadata that holds the id of a sealed object, from its upload's start."""
@@ -51,6 +55,71 @@ def by_metadata(metadata: Mapping[str, str] | None, object_id: str, *, is_taken:
     if found == object_id:
         return Completion(CompletionState.COMPLETED)
     return Completion(CompletionState.NAME_TAKEN if is_taken else CompletionState.SUPERSEDED, found)
+
+
+Prove = Callable[[], None]
+"""Blocks until the caller has shown that it may replace objects; raises where it may not."""
+
+WHERE_FREE: Final[Mapping[str, str]] = {"IfNoneMatch": "*"}
+"""The condition that no object has the name."""
+# Each is another program's write between two requests of ours.
+_MOST_RIVALS: Final = 5
+
+
+class Rivals:
+    """Replaces objects of other slots, each only after a proof. For one client's calls; thread-safe.
+
+    The proof is asked for when the other object has been seen, and exactly that one is replaced: a slot that
+    hung and resumes cannot replace what its successor has put, whose name has the same first offset.
+    """
+
+    def __init__(self) -> None:
+        self._knows_conditions = True
+
+    def send(
+        self,
+        send: Callable[[Mapping[str, str]], None],
+        head: Callable[[], Mapping[str, Any] | None],
+        prove: Prove,
+        *,
+        object_id: str,
+    ) -> None:
+        """Have `send` write under a condition; `head` asks what has the name. What these raise is raised.
+
+        SourceUnavailable while other programs write the name again and again. A store that knows no
+        conditions has its objects replaced without a look.
+        """
+        condition: Mapping[str, str] = WHERE_FREE if self._knows_conditions else {}
+        for _ in range(_MOST_RIVALS):
+            try:
+                return send(condition)
+            except ConditionsUnknown as error:
+                if not condition:
+                    raise
+                self._knows_conditions = False
+                _log.warning("conditions_unsupported", error=str(error))
+                condition = {}
+                continue
+            except WriteConflict:
+                found, is_known = None, False
+            except NameTaken:
+                found, is_known = _found(head)
+            if found is not None and found.get("Metadata", {}).get(OBJECT_ID) == object_id:
+                return None
+            if is_known and found is None:
+                condition = WHERE_FREE
+                continue
+            prove()
+            condition = {} if found is None else {"IfMatch": found["ETag"]}
+        raise SourceUnavailable("Other programs write an object of the same name again and again.")
+
+
+def _found(head: Callable[[], Mapping[str, Any] | None]) -> tuple[Mapping[str, Any] | None, bool]:
+    """What has the name, and whether that is known: it may be the caller's own, whose answer was lost."""
+    try:
+        return head(), True
+    except ObjectForbidden:
+        return None, False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,9 @@ from headrace.options.sink_settings import UploadSettings
 from headrace.s3.client import (
     BOTOCORES,
     NO_UPLOAD,
+    NameTaken,
     UploadEnded,
+    WriteConflict,
     answer_of,
     attempted,
     is_about_credentials,
@@ -29,8 +31,11 @@ from headrace.s3.client import (
 )
 from headrace.s3.completion import (
     OBJECT_ID,
+    WHERE_FREE,
     Completion,
     CompletionState,
+    Prove,
+    Rivals,
     SentPart,
     StoredObject,
     accepted_parts,
@@ -92,6 +97,7 @@ class UploadCalls:
         self._at_start: Given = self._every | _at_start(options)
         self._tags = dict(options.tags)
         self._has_ended = threading.Event()
+        self._rivals = Rivals()
 
     def end(self) -> None:
         """Make no request any more: what is under way is answered, and not tried again (UploadEnded).
@@ -132,22 +138,39 @@ class UploadCalls:
         content_type: str | None = None,
         metadata: Given | None = None,
         tags: Given | None = None,
+        prove: Prove | None = None,
     ) -> None:
-        """Put a whole object by one request, over what is there: without exactly-once."""
+        """Put a whole object by one request: without exactly-once. What has its name is replaced.
+
+        With `prove` an object with another id is replaced only after it has returned.
+        """
         described = self._described(object_id, content_type, metadata, tags)
-        self._sent(self._client.put_object, bucket, key, body, described)
+
+        def send(condition: Given) -> None:
+            self._sent(self._client.put_object, bucket, key, body, {**described, **condition})
+
+        if prove is None:
+            send({})
+        else:
+            self._rivals.send(send, lambda: self._head(bucket, key), prove, object_id=object_id)
 
     def complete(
-        self, bucket: str, upload: Upload, *, object_id: str, overwrites: bool = False
+        self,
+        bucket: str,
+        upload: Upload,
+        *,
+        object_id: str,
+        overwrites: bool = False,
+        prove: Prove | None = None,
     ) -> Completion:
         """What became of the object. Nothing is replaced unless it `overwrites`: its name may recur.
 
-        Where another sink has put the same records under the name, before its offsets were moved here, the
-        object is there: the same bytes, or the same content packed by other libraries.
+        With `prove` an object with another id is replaced, too, and only after it has returned. Where another
+        sink has put the same records under the name, before its offsets were moved here, the object is
+        there: the same bytes, or the same content packed by other libraries.
         """
-        condition = {} if overwrites else {"IfNoneMatch": "*"}
 
-        def once() -> Completion:
+        def once(condition: Given) -> Completion:
             refused = self._try_completion(bucket, upload, completion_parts(upload.parts), condition)
             if refused == "InvalidPart":
                 listed = self.list_parts(bucket, upload.key, upload.upload_id)
@@ -165,18 +188,37 @@ class UploadCalls:
                 return Completion(CompletionState.COMPLETED)
             return found
 
-        return attempted(once, self._backoff)
+        if prove is not None:
+            return self._completed_over(bucket, upload.key, once, prove, object_id=object_id)
+        try:
+            return attempted(lambda: once({} if overwrites else WHERE_FREE), self._backoff)
+        except WriteConflict:
+            # For good, where the name was taken when the upload began: what had it was deleted since.
+            if self._head(bucket, upload.key) is not None:
+                raise
+            return attempted(lambda: once({}), self._backoff)
+
+    def _completed_over(
+        self, bucket: str, key: str, once: Callable[[Given], Completion], prove: Prove, *, object_id: str
+    ) -> Completion:
+        completion = Completion(CompletionState.COMPLETED)
+
+        def send(condition: Given) -> None:
+            nonlocal completion
+            completion = attempted(lambda: once(condition), self._backoff)
+            if completion.state is CompletionState.NAME_TAKEN:
+                raise NameTaken(f"s3://{bucket}/{key} was written by another program meanwhile.")
+
+        self._rivals.send(send, lambda: self._head(bucket, key), prove, object_id=object_id)
+        return completion
 
     def head_metadata(self, bucket: str, key: str) -> dict[str, str] | None:
         """The user metadata of an object; None when there is none (404).
 
         ObjectForbidden for a 403, which proves nothing: without s3:ListBucket a missing one is a 403, too.
         """
-        try:
-            answer = self._called(self._client.head_object, bucket, key, **self._every)
-        except ObjectMissing:
-            return None
-        return dict(answer.get("Metadata", {}))
+        found = self._head(bucket, key)
+        return None if found is None else dict(found.get("Metadata", {}))
 
     def list_parts(self, bucket: str, key: str, upload_id: str) -> list[SentPart] | None:
         """The parts that S3 has of the upload, by number; None when there is no such upload."""
@@ -209,6 +251,12 @@ class UploadCalls:
         except AccessDenied:
             return False
         return True
+
+    def _head(self, bucket: str, key: str) -> Any | None:
+        try:
+            return self._called(self._client.head_object, bucket, key, **self._every)
+        except ObjectMissing:
+            return None
 
     def _try_completion(
         self, bucket: str, upload: Upload, parts: list[dict[str, Any]], condition: Given

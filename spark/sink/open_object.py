@@ -12,6 +12,7 @@ from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import Upload
 from headrace.s3.client import UploadEnded
+from headrace.s3.completion import Prove
 from headrace.s3.upload_calls import UploadCalls
 from spark.sink.send_pool import InFlight, SendPool
 from spark.sink.spill import Part, PartBuffer, SpillLost
@@ -21,7 +22,8 @@ from spark.sink.spill import Part, PartBuffer, SpillLost
 class ObjectTarget:
     """Where an object goes and what it is given there. `key` None: known when the object closes.
 
-    With `is_direct` (at least once) an object of one part is put by one request when it is sealed.
+    With `is_direct` (at least once) an object of one part is put by one request when it is sealed; `prove` as
+    in `UploadCalls.put`.
     """
 
     object_id: str
@@ -31,6 +33,7 @@ class ObjectTarget:
     content_type: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    prove: Prove | None = None
 
 
 Changed = Callable[["OpenObject", bool], None]
@@ -183,6 +186,7 @@ class OpenObject:
                 content_type=target.content_type,
                 metadata=target.metadata,
                 tags=self._tags,
+                prove=target.prove,
             )
             return ""
 

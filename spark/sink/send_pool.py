@@ -184,3 +184,39 @@ class InFlight:
         with self._changed:
             before = self._answers
             self._changed.wait_for(lambda: self._answers != before, seconds)
+
+
+class Proof:
+    """Lets calls in other threads wait until the slot's thread has shown that the slot is not given up."""
+
+    def __init__(self, prove: Callable[[], None]) -> None:
+        """`prove` is called by `serve` alone, and raises what the slot then ends with."""
+        self._prove = prove
+        self._changed = threading.Condition()
+        self._wanted = 0
+        self._given = 0
+        self._is_closed = False
+
+    def wait(self) -> None:
+        """Block until a proof is given that was begun after this call; UploadEnded when the slot ends."""
+        with self._changed:
+            self._wanted += 1
+            number = self._wanted
+            self._changed.wait_for(lambda: self._given >= number or self._is_closed)
+            if self._given < number:
+                raise UploadEnded("An object of another slot was not replaced before this slot ended.")
+
+    def serve(self) -> None:
+        """Give what is waited for. For the slot's thread."""
+        wanted = self._wanted
+        if wanted > self._given:
+            self._prove()
+            with self._changed:
+                self._given = wanted
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """There will be none any more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()

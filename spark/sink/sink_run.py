@@ -83,6 +83,7 @@ class SinkRun:
             max_bytes=sink.buffer.max_bytes - sink.buffer.max_bytes // _LOST_SHARE,
             directory=sink.buffer.directory,
             is_direct=not settings.kafka.exactly_once,
+            prove=self._transactions.prove,
             threads=sink.upload.connections,
         )
         self._reader = PartitionReader(

@@ -101,6 +101,10 @@ class SinkTransactions:
                     seconds=time.monotonic() - began,
                 )
 
+    def prove(self) -> None:
+        """Show that the slot may work on: a transaction with nothing but the leader's group commit."""
+        self.commit((), (), ())
+
     def _transact(
         self,
         objects: Sequence[SealedObject],

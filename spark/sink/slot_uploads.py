@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
@@ -11,10 +11,10 @@ import structlog
 
 from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.model.sink_entries import SealedObject
-from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.completion import Completion, CompletionState, Prove
 from headrace.s3.upload_calls import UploadCalls
 from spark.sink.open_object import ObjectTarget, OpenObject
-from spark.sink.send_pool import InFlight, SendPool
+from spark.sink.send_pool import InFlight, Proof, SendPool
 from spark.sink.spill import PartBuffer, SpillDirectory, part_size
 
 _log = structlog.get_logger(__name__)
@@ -30,7 +30,8 @@ class SlotUploads:
     """Opens objects, bounds their memory, completes what is committed. For the slot's thread alone.
 
     `max_bytes` bounds the memory of encoders, buffers and parts that are being sent, except for what one poll
-    adds; half of it is for the parts.
+    adds; half of it is for the parts. `prove` shows that the slot is not given up, or raises: with it, what
+    `is_direct` replaces an object of another slot only after it. It is called by `balance` and `wait`.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class SlotUploads:
         directory: Path,
         threads: int = THREADS,
         is_direct: bool = False,
+        prove: Callable[[], None] | None = None,
         slow_seconds: float = _SLOW_SECONDS,
     ) -> None:
         self.is_direct = is_direct
@@ -53,6 +55,7 @@ class SlotUploads:
         self._directory = SpillDirectory(directory)
         self._pool = SendPool(threads)
         self._in_flight = InFlight()
+        self._proof = None if prove is None else Proof(prove)
         # In the order in which they were last added to.
         self._open: dict[OpenObject, int] = {}
         self._open_bytes = 0
@@ -98,6 +101,7 @@ class SlotUploads:
             content_type=content_type,
             metadata=metadata or {},
             tags=tags or {},
+            prove=self._prove,
         )
         opened = OpenObject(
             encoder,
@@ -116,6 +120,7 @@ class SlotUploads:
 
         A disk that refuses is a problem of the moment (`problems`), tried again by the next call.
         """
+        self._serve()
         allowed = max(self._max_bytes - self._in_flight.bytes, 0)
         problem = None
         if self._open_bytes > allowed:
@@ -128,6 +133,7 @@ class SlotUploads:
 
     def wait(self, seconds: float) -> None:
         """Block until a part is answered, or the time is over: while `is_full`."""
+        self._serve()
         self._in_flight.wait(seconds)
 
     def problems(self) -> dict[str, str]:
@@ -150,7 +156,11 @@ class SlotUploads:
             found = Completion(CompletionState.COMPLETED)
             while waiting:
                 found = self._calls.complete(
-                    sealed.bucket, waiting[0], object_id=sealed.id, overwrites=sealed.overwrites
+                    sealed.bucket,
+                    waiting[0],
+                    object_id=sealed.id,
+                    overwrites=sealed.overwrites,
+                    prove=self._prove,
                 )
                 if found.state is not CompletionState.COMPLETED:
                     break
@@ -163,10 +173,20 @@ class SlotUploads:
     def close(self) -> None:
         """End sending, cancel what waits, and remove what is on disk. Uploads that are open stay so."""
         self._calls.end()
+        if self._proof is not None:
+            self._proof.close()
         self._pool.close()
         self._open.clear()
         self._open_bytes = 0
         self._directory.close()
+
+    @property
+    def _prove(self) -> Prove | None:
+        return self._proof.wait if self._proof is not None and self.is_direct else None
+
+    def _serve(self) -> None:
+        if self._proof is not None:
+            self._proof.serve()
 
     def _spill_down_to(self, allowed: int) -> str | None:
         """The sentence of a disk that refuses, None when all is well."""

@@ -173,6 +173,24 @@ SINK: Final = {
     "commits in doubt": Circumstance(
         _GROUPS, ("commit unanswered", "commit unanswered", "pause worker", "broker away")
     ),
+    "at least once, a process that hangs while objects are open": Circumstance(
+        {
+            **_GROUPS,
+            "exactly.once.support": "disabled",
+            "rotate.records": "7",
+            "rotate.age.ms": ("1000", "2000"),
+            "tasks.max": (None, "1"),
+        },
+        ("pause", "second"),
+        kinds=('"p"',),
+        counts=(3, 5),
+        partitions=(1,),
+        gaps=(4.0, 11.0),
+        story=(
+            Act((0.0, 0.1), "pause", {"seconds": (16.0, 20.0)}),
+            Act((0.2,), "second"),
+        ),
+    ),
 }
 """By what it is about."""
 _RESTORED: Final[Mapping[str, _Option]] = {

@@ -114,6 +114,11 @@ def talk_s3(bucket: str, client: Any) -> Iterator[Any]:
 
     yield ask("put_object", "ETag", Key="a", Body=b"0123456789", Metadata={"m": "1"})
     yield ask("head_object", "ETag", "ContentLength", "Metadata", Key="a")
+    yield ask("put_object", Key="a", Body=b"1", IfNoneMatch="*")
+    yield ask("put_object", Key="a", Body=b"1", IfMatch='"other"')
+    yield ask("put_object", Key="none", Body=b"1", IfMatch='"other"')
+    whose = client.head_object(Bucket=bucket, Key="a")["ETag"]
+    yield ask("put_object", "ETag", Key="a", Body=b"0123456789", Metadata={"m": "2"}, IfMatch=whose)
     yield ask("head_object", Key="none")
     yield ask("get_object", Key="none")
     yield ask("get_object", "ContentRange", "ContentLength", Key="a", Range="bytes=3-5")
@@ -176,6 +181,21 @@ def _uploads(client: Any, bucket: str, ask: Ask) -> Iterator[Any]:
     again, parts = begin("up", b"other")
     taken: Any = {"Key": "up", "UploadId": again}
     yield ask("complete_multipart_upload", MultipartUpload={"Parts": parts}, IfNoneMatch="*", **taken)
+    yield ask("complete_multipart_upload", MultipartUpload={"Parts": parts}, IfMatch='"other"', **taken)
+    whose = client.head_object(Bucket=bucket, Key="up")["ETag"]
+    yield ask("complete_multipart_upload", "ETag", MultipartUpload={"Parts": parts}, IfMatch=whose, **taken)
+    gone, parts = begin("gone", b"other")
+    late: Any = {"Key": "gone", "UploadId": gone, "IfMatch": whose}
+    yield ask("complete_multipart_upload", MultipartUpload={"Parts": parts}, **late)
+    client.delete_object(Bucket=bucket, Key="up")
+    freed, parts = begin("up", b"other")
+    free: Any = {"Key": "up", "UploadId": freed, "MultipartUpload": {"Parts": parts}, "IfNoneMatch": "*"}
+    yield ask("complete_multipart_upload", "ETag", **free)
+    taken_first, parts = begin("up", b"later")
+    client.delete_object(Bucket=bucket, Key="up")
+    conflict: Any = {"Key": "up", "UploadId": taken_first, "MultipartUpload": {"Parts": parts}}
+    yield ask("complete_multipart_upload", IfNoneMatch="*", **conflict)
+    yield ask("complete_multipart_upload", "ETag", **conflict)
     pending = client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
     yield [one["Key"] for one in pending]
 

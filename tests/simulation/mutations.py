@@ -63,6 +63,13 @@ MUTATIONS: Final = {
         "mask &= ~np.isin(offsets, np.fromiter(self._dead_letters, np.int64))",
         "pass",
     ),
+    "a proof before another's object is replaced": Mutation(
+        "sink",
+        "at least once, a slot that was given up replaces nothing of its successor's",
+        "headrace/s3/completion.py",
+        "            prove()\n",
+        "",
+    ),
     "pending in transaction": Mutation(
         "sink",
         "the transaction has an entry for each sealed object",

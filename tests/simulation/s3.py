@@ -43,6 +43,8 @@ class PendingUpload:
     metadata: dict[str, str]
     tags: dict[str, str] = field(default_factory=dict)
     parts: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+    was_taken: bool = False
+    """Whether its name was taken when it began."""
 
 
 @dataclass
@@ -178,6 +180,7 @@ class SimulatedS3:
                 self._all.now_ms(),
                 dict(given.get("Metadata", {})),
                 _tags(given),
+                was_taken=given["Key"] in self._all.objects[given["Bucket"]],
             )
             return {"UploadId": upload_id}
 
@@ -203,9 +206,7 @@ class SimulatedS3:
             upload = self._upload(operation, given)
             if self._all.weather.strikes("broken", operation):
                 raise refused(operation, "InternalError", 200)
-            found = self._all.objects[given["Bucket"]]
-            if given.get("IfNoneMatch") == "*" and given["Key"] in found:
-                raise refused(operation, "PreconditionFailed", 412)
+            self._is_met(operation, given, upload)
             bodies = []
             wanted = given["MultipartUpload"]["Parts"]
             for place, part in enumerate(wanted, 1):
@@ -254,8 +255,7 @@ class SimulatedS3:
         body = _read(given["Body"])
 
         def act() -> Any:
-            if given.get("IfNoneMatch") == "*" and given["Key"] in self._bucket("PutObject", given):
-                raise refused("PutObject", "PreconditionFailed", 412)
+            self._is_met("PutObject", given)
             etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
             stored = StoredObject(
                 body, etag, dict(given.get("Metadata", {})), self._all.now_ms(), _tags(given)
@@ -264,6 +264,22 @@ class SimulatedS3:
             return {"ETag": etag}
 
         return self._call("PutObject", act, given)
+
+    def _is_met(self, operation: str, given: Mapping[str, Any], upload: PendingUpload | None = None) -> None:
+        """Refuse a write whose condition is not met, or cannot be met by this upload any more."""
+        there = self._bucket(operation, given).get(given["Key"])
+        if given.get("IfNoneMatch") == "*":
+            if there is not None:
+                raise refused(operation, "PreconditionFailed", 412)
+            if upload is not None and upload.was_taken:
+                raise refused(operation, "ConditionalRequestConflict", 409)
+        if "IfMatch" in given:
+            if there is None:
+                raise refused(operation, "NoSuchKey", 404)
+            if there.etag.strip('"') != given["IfMatch"].strip('"'):
+                raise refused(operation, "PreconditionFailed", 412)
+            if upload is not None and upload.begun_ms < there.modified_ms:
+                raise refused(operation, "ConditionalRequestConflict", 409)
 
     # -- objects ---------------------------------------------------------------------------------------------
 

@@ -101,6 +101,8 @@ class MemoryS3:
         body = given["Body"] if isinstance(given["Body"], bytes) else given["Body"].read()
         tags = dict(parse_qsl(given.get("Tagging", ""), keep_blank_values=True))
         with self._lock:
+            if given.get("IfNoneMatch") == "*" and given["Key"] in self.objects:
+                raise _refused("PreconditionFailed", 412, "PutObject")
             self.puts += 1
             self.objects[given["Key"]] = StoredObject(
                 body=body, tags=tags, metadata=given["Metadata"], headers={}, bucket=given["Bucket"]

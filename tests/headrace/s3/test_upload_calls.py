@@ -2,7 +2,7 @@
 
 import base64
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from headrace.formats.content_digest import TextDigest, has_content
 from headrace.model.errors import (
     AccessDenied,
+    Fenced,
     InvalidConfiguration,
     ObjectForbidden,
     ResourceMissing,
@@ -19,7 +20,7 @@ from headrace.model.sink_entries import Upload
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption
 from headrace.s3.client import UploadEnded
-from headrace.s3.completion import Completion, CompletionState, SentPart, accepted_parts
+from headrace.s3.completion import Completion, CompletionState, Prove, SentPart, accepted_parts
 from headrace.s3.upload_calls import UploadCalls
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws
@@ -303,3 +304,98 @@ def test_an_object_that_says_the_same_in_other_bytes_is_there(bucket: str) -> No
         assert (found == COMPLETED) == (key == "same.gz")
         assert calls.complete(bucket, replace(upload, content=""), object_id="ours") != COMPLETED
         assert gzip.decompress(content(bucket, key)) == there
+
+
+def test_a_name_that_was_taken_when_the_upload_began_and_is_free_now(bucket: str) -> None:
+    """S3 refuses its condition for good (409): what had the name was deleted, as the page tells operators."""
+    calls = upload_calls(bucket)
+    calls.put(bucket, "freed", b"theirs", object_id="other")
+    upload = sealed(calls, bucket, "freed", b"ours")
+    assert calls.complete(bucket, upload, object_id="ours").state is CompletionState.NAME_TAKEN
+    aws.s3().delete_object(Bucket=bucket, Key="freed")
+    assert calls.complete(bucket, upload, object_id="ours") == COMPLETED
+    assert content(bucket, "freed") == b"ours"
+
+
+class Proofs:
+    """Counts proofs, and does something while one is given."""
+
+    def __init__(self, during: Callable[[], object] = lambda: None) -> None:
+        self.asked = 0
+        self._during = during
+
+    def __call__(self) -> None:
+        """See `headrace.s3.completion.Prove`."""
+        self.asked += 1
+        self._during()
+
+
+def _written(calls: UploadCalls, bucket: str, key: str, way: str, body: bytes, prove: Prove) -> None:
+    """An object of the id `ours`, put by one request or by an upload of parts."""
+    if way == "put":
+        calls.put(bucket, key, body, object_id="ours", prove=prove)
+    else:
+        upload = sealed(calls, bucket, key, body)
+        calls.complete(bucket, upload, object_id="ours", overwrites=True, prove=prove)
+
+
+@pytest.mark.parametrize("way", ["put", "parts"])
+def test_an_object_of_another_slot_is_replaced_after_a_proof(bucket: str, way: str) -> None:
+    """At least once: a free name needs none, and neither does what is this slot's own."""
+    calls, proofs, key = upload_calls(bucket), Proofs(), f"proof-{way}"
+    _written(calls, bucket, key, way, b"first", proofs)
+    _written(calls, bucket, key, way, b"again", proofs)
+    assert proofs.asked == 0
+    calls.put(bucket, key, b"theirs", object_id="other")
+    _written(calls, bucket, key, way, b"ours", proofs)
+    assert (proofs.asked, content(bucket, key)) == (1, b"ours")
+
+
+@pytest.mark.parametrize("way", ["put", "parts"])
+def test_a_slot_that_proves_nothing_replaces_nothing(bucket: str, way: str) -> None:
+    """It was given up, and resumes: what its successor has put has the same name, and more records."""
+
+    def refuse() -> None:
+        raise Fenced("The slot was given up.")
+
+    calls, key = upload_calls(bucket), f"no-proof-{way}"
+    calls.put(bucket, key, b"of the successor", object_id="other")
+    with pytest.raises(Fenced):
+        _written(calls, bucket, key, way, b"older", refuse)
+    assert content(bucket, key) == b"of the successor"
+
+
+@pytest.mark.parametrize("way", ["put", "parts"])
+def test_exactly_the_object_that_was_seen_before_the_proof_is_replaced(bucket: str, way: str) -> None:
+    """Another one, or none, wants a proof of its own."""
+    calls, key = upload_calls(bucket), f"late-{way}"
+    changes: Iterator[Callable[[], object]] = iter(
+        [
+            lambda: calls.put(bucket, key, b"second", object_id="second"),
+            lambda: aws.s3().delete_object(Bucket=bucket, Key=key),
+        ]
+    )
+
+    def change() -> None:
+        if (one := next(changes, None)) is not None:
+            one()
+
+    proofs = Proofs(change)
+    calls.put(bucket, key, b"first", object_id="first")
+    _written(calls, bucket, key, way, b"ours", proofs)
+    # S3 takes no condition of an upload that is older than what was deleted.
+    assert (proofs.asked, content(bucket, key)) == (2 if way == "put" else 3, b"ours")
+
+
+def test_a_store_without_conditions_replaces_without_a_look(bucket: str, proxy: Proxy) -> None:
+    """It answers 501; the sink works on as it did before there were conditions, and asks once."""
+    proofs = Proofs()
+
+    def is_conditional(request: Request) -> bool:
+        return request.method == "PUT" and "if-none-match" in request.headers
+
+    proxy.on(error("NotImplemented", 501), when=is_conditional)
+    calls = upload_calls(bucket, endpoint=proxy.url)
+    for body in (b"1", b"2"):
+        calls.put(bucket, "plain", body, object_id="ours", prove=proofs)
+    assert (content(bucket, "plain"), proofs.asked) == (b"2", 0)
