@@ -1,18 +1,16 @@
-"""Where GETs of a bucket go, what they carry and give, and the kept connections over which they are sent.
-
-Both are read from a request that botocore made. A connection sends one GET at a time.
-"""
+"""What GETs of a bucket carry and give, and the kept connections over which they are sent, one at a time."""
 
 import http.client
+import io
 import re
 import socket
 import ssl
+import struct
 import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
-from urllib.parse import quote, urlsplit
 
 from botocore.httpsession import create_urllib3_context
 from urllib3.util import wait_for_read
@@ -58,8 +56,11 @@ class Connections:
         """
         connection = self._take()
         try:
-            connection.sock.sendall(_request(target, headers))
-            return Reply(_answered(connection.sock), connection, self)
+            try:
+                connection.sock.sendall(_request(target, headers))
+                return _replied(connection, self)
+            except BlockingIOError as error:
+                raise TimeoutError("timed out") from error
         except BaseException:
             connection.close()
             raise
@@ -78,7 +79,7 @@ class Connections:
             except IndexError:
                 return self._connected()
             # Nothing was asked, so what can be read is the other side's end (or bytes that nobody may trust).
-            if connection.sock is not None and not wait_for_read(connection.sock, timeout=0):
+            if connection.sock is not None and not _is_readable(connection.sock):
                 return connection
             connection.close()
 
@@ -96,7 +97,10 @@ class Connections:
         try:
             connection.connect()
             connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            connection.sock.settimeout(self._read_seconds)
+            if origin.scheme == "https":
+                connection.sock.settimeout(self._read_seconds)
+            else:
+                _limit_waits(connection.sock, self._read_seconds)
         except BaseException:
             connection.close()
             raise
@@ -107,68 +111,105 @@ def _request(target: str, headers: Mapping[str, str]) -> bytes:
     """A GET as it is sent; ValueError for what would be another request, or more than one."""
     if _NOT_IN_TARGET.search(target):
         raise ValueError("a request's target holds a control character or a space")
-    lines = [f"GET {target} HTTP/1.1\r\n", *(f"{name}: {value}\r\n" for name, value in headers.items())]
-    text = "".join(lines)
-    if text.count("\r") != len(lines) or text.count("\n") != len(lines):
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if lines.count("\r") != len(headers) or lines.count("\n") != len(headers):
         raise ValueError("a header holds a line break")
-    return f"{text}\r\n".encode("latin-1")
+    return f"GET {target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
 
 
-def _answered(sock: socket.socket) -> "_Response":
-    response = _Response(sock, method="GET")
+def _limit_waits(sock: socket.socket, seconds: float) -> None:
+    """Have the system end waits of the socket after so long, with BlockingIOError.
+
+    Python's own timeout looks before each call whether the socket is ready: a system call more for each, and
+    the interpreter let go of once more, for which eight threads wait. TLS reads in steps, and needs it.
+    """
+    sock.settimeout(None)
+    whole = int(seconds)
+    limit = struct.pack("@ll", whole, int((seconds - whole) * 1_000_000))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
+_LOOKING: Final = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    """Whether something, or the end, can be read without waiting."""
+    if sock.gettimeout() is not None:
+        return bool(wait_for_read(sock, timeout=0))
+    try:
+        sock.recv(1, _LOOKING)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _replied(connection: http.client.HTTPConnection, home: "Connections") -> "Reply":
+    """The answer that begins with the next bytes of the connection; blocks. Raises as the library does."""
+    sock = connection.sock
+    first = sock.recv(_FIRST_BYTES)
+    head = _USUAL.match(first)
+    headers = None if head is None else _usual_headers(head[0])
+    if headers is not None and head is not None:
+        return Reply(int(head[1]), headers, first[head.end() :], connection, home)
+    response = http.client.HTTPResponse(_Begun(first, sock), method="GET")  # type: ignore[arg-type]  # it asks for no more of a socket
     try:
         response.begin()
     except BaseException:
         response.close()
         raise
-    return response
+    return _OddReply(response, connection, home)
 
 
-class _Response(http.client.HTTPResponse):
-    """An answer whose head, when it is the usual one, is read without `email`'s parser: a tenth of the CPU.
+class _Begun(io.RawIOBase):
+    """A socket for the library, which reads what was received of it before."""
 
-    Usual is what S3 says of an object, as far as the first packet shows it: 200 or 206, with a length, over a
-    connection that is kept. Any other head is the library's to read.
-    """
+    def __init__(self, first: bytes, sock: socket.socket) -> None:
+        self._first = first
+        self._rest = sock.makefile("rb", buffering=0)
 
-    _usual: dict[bytes, bytes] | None = None
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """What the library reads."""
+        return io.BufferedReader(self)
 
-    def begin(self) -> None:
-        """Read the head; blocks. Raises as the library does."""
-        seen = self.fp.peek()
-        end = seen.find(b"\r\n\r\n")
-        status = _USUAL_STATUS.match(seen)
-        headers = None if end < 0 or status is None else _usual_headers(seen[:end])
-        if headers is None or status is None:
-            super().begin()
-            return
-        self.fp.read(end + 4)
-        self._usual = headers
-        self.status = self.code = int(status[1])
-        self.version, self.reason = 11, ""
-        self.length = int(headers[b"content-length"])
-        self.chunked = self.will_close = False
+    def readable(self) -> bool:
+        """It is."""
+        return True
 
-    def getheader(self, name: str, default: Any = None) -> Any:
-        """The value of one of the headers that `_HEADERS` names, or `default` without it."""
-        if self._usual is None:
-            return super().getheader(name, default)
-        value = self._usual.get(name.lower().encode())
-        return default if value is None else value.decode("latin-1")
+    def readinto(self, buffer: Any, /) -> int | None:
+        """Fill as much of the buffer as one read gives; blocks."""
+        if self._first:
+            part = self._first[: len(buffer)]
+            self._first = self._first[len(part) :]
+            buffer[: len(part)] = part
+            return len(part)
+        found = self._rest.readinto(buffer)
+        if found is None:
+            raise TimeoutError("timed out")
+        return found
+
+    def close(self) -> None:
+        """The connection's own is left open."""
+        self._rest.close()
+        super().close()
 
 
-_USUAL_STATUS: Final = re.compile(rb"HTTP/1\.1 (200|206)[ \r]")
+# A usual head with the content of a small object; one record of TLS.
+_FIRST_BYTES: Final = 16 * 1024
+# Lines of a name and a value. Bare line breaks, continued lines, white space before a colon: parsers differ
+# there, and before a line's end.
+_USUAL: Final = re.compile(rb"HTTP/1\.1 (200|206)(?: [^\r\n]*+)?(?:\r\n[^:\r\n\t ]++:[^\r\n]*+)*+\r\n\r\n")
 # What a GET of an object is asked for, and what would make its answer another than the usual one.
 _HEADERS: Final = re.compile(
     rb"\r\n(etag|content-length|content-range|transfer-encoding|connection):[ \t]*([^\r\n]*)", re.IGNORECASE
 )
-# Bare line breaks, continued lines, spaces before a colon or a line's end: parsers differ there.
-_ODD: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]|\n[^:\r\n]*(?:[ \t]:|(?=\r|$))|[ \t](?=\r|$)")
 
 
 def _usual_headers(head: bytes) -> dict[bytes, bytes] | None:
     """What `_HEADERS` finds in a head, by names in lower case; None for a head that is not the usual one."""
-    if _ODD.search(head):
+    if b" \r" in head or b"\t\r" in head:
         return None
     found = _HEADERS.findall(head)
     headers = {name.lower(): value for name, value in found}
@@ -180,41 +221,110 @@ def _usual_headers(head: bytes) -> dict[bytes, bytes] | None:
 
 
 class Reply:
-    """The answer to a GET. Closed, it gives its connection back if the body was read to its end."""
+    """The answer to a GET. Closed, it gives its connection back if the body was read to its end.
+
+    This is what S3 says of an object, as far as the first bytes show it: 200 or 206, with a length, over a
+    connection that is kept. It is read without `email`'s parser and a file for each answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        headers: Mapping[bytes, bytes],
+        begun: bytes,
+        connection: http.client.HTTPConnection,
+        home: Connections,
+    ) -> None:
+        self.status = status
+        self._headers = headers
+        self._left = int(headers[b"content-length"])
+        # Of the body; what a server sends after it is nobody's.
+        self._begun = begun[: self._left] if len(begun) > self._left else begun
+        self._connection: http.client.HTTPConnection | None = connection
+        self._home = home
+        self._file: io.BufferedReader | None = None
+
+    def header(self, name: str) -> str | None:
+        """The value of one of the headers that `_HEADERS` names; None without it."""
+        value = self._headers.get(name.lower().encode())
+        return None if value is None else value.decode("latin-1")
+
+    def has_begun(self) -> bool:
+        """Whether a first byte of the body is here, or none is to come; blocks, and raises as `read` does."""
+        return bool(not self._left or self._begun or self._rest.peek(1))
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes of the body, then none; blocks. Raises as `answer.Body` says."""
+        wanted = min(size, self._left)
+        chunk, self._begun = self._begun[:wanted], self._begun[wanted:]
+        if len(chunk) < wanted and self._connection is not None:
+            more: bytes | None = self._rest.read(wanted - len(chunk))
+            if more is None:
+                raise TimeoutError("timed out")
+            chunk += more
+        self._left -= len(chunk)
+        if not chunk and wanted:
+            raise http.client.IncompleteRead(b"", self._left)
+        if not self._left:
+            # Not when the object is closed, but now: its decoding may take longer than the connection lives.
+            self._end(keep=True)
+        return chunk
+
+    def close(self) -> None:
+        """Close the connection unless it was given back; more than once does no harm."""
+        self._end(keep=False)
+
+    @property
+    def _rest(self) -> io.BufferedReader:
+        """What comes after the bytes that came with the head."""
+        if self._file is None:
+            assert self._connection is not None
+            self._file = self._connection.sock.makefile("rb")
+        return self._file
+
+    def _end(self, *, keep: bool) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._file is not None:
+            self._file.close()
+        if keep:
+            self._home.give_back(connection)
+        else:
+            connection.close()
+
+
+class _OddReply(Reply):
+    """One with any other head, which is the library's to read: refusals, mostly."""
 
     def __init__(
         self, response: http.client.HTTPResponse, connection: http.client.HTTPConnection, home: Connections
     ) -> None:
         self._response = response
-        self._connection: http.client.HTTPConnection | None = connection
+        self._connection = connection
         self._home = home
         self.status = response.status
         # None where the other side gives none, or no number.
-        self._left: int | None = response.length
+        self._length: int | None = response.length
 
     def header(self, name: str) -> str | None:
         """The header's value; None without it."""
         return self._response.getheader(name)
 
     def has_begun(self) -> bool:
-        """Whether a first byte of the body is here, or none is to come; blocks, and raises as `read` does."""
-        return self._left == 0 or bool(self._response.peek(1))
+        """See `Reply`."""
+        return self._length == 0 or bool(self._response.peek(1))
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes of the body, then none; blocks. Raises as `answer.Body` says."""
+        """See `Reply`."""
         chunk = self._response.read(size)
-        if self._left is not None:
-            self._left -= len(chunk)
-            if not chunk and size and self._left:
-                raise http.client.IncompleteRead(b"", self._left)
+        if self._length is not None:
+            self._length -= len(chunk)
+            if not chunk and size and self._length:
+                raise http.client.IncompleteRead(b"", self._length)
         if self._response.isclosed():
-            # Not when the object is closed, but now: its decoding may take longer than the connection lives.
-            self._end(keep=not self._left and not self._response.will_close)
+            self._end(keep=not self._length and not self._response.will_close)
         return chunk
-
-    def close(self) -> None:
-        """Close the connection unless it was given back; more than once does no harm."""
-        self._end(keep=False)
 
     def _end(self, *, keep: bool) -> None:
         connection, self._connection = self._connection, None
@@ -301,82 +411,3 @@ class GetAnswer:
     etag: str
     content_length: int | None
     content_range: str | None
-
-
-_PORTS: Final = {"http": 80, "https": 443}
-_CREDENTIAL: Final = re.compile(r"AWS4-HMAC-SHA256 Credential=.+/\d{8}/([a-z0-9-]+)/s3/aws4_request, ")
-# Directory buckets have sessions of their own, and an ARN may mean several regions.
-_OTHER_BUCKETS: Final = re.compile(r":|--x-s3$|--xa-s3$")
-# Printable, without spaces and quotes: what is signed as it is sent.
-_PLAIN_ETAG: Final = re.compile(r"[!#-~]+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """How to ask for the objects of a bucket. `region` is None when requests are not signed."""
-
-    origin: Origin
-    host: str
-    """The header: with the port unless it is the scheme's own."""
-    prefix: str
-    """What is before the key in the path, with its slash."""
-    region: str | None
-    user_agent: str
-
-    def path(self, asked: GetRequest) -> str:
-        """The path, as it is sent and signed."""
-        return self.prefix + _path(asked.key)
-
-    def headers(self, asked: GetRequest) -> dict[str, str]:
-        """The headers that are signed, names in lower case."""
-        # As `Asked.parameters` says it to botocore.
-        headers = {"host": self.host, "if-match": f'"{asked.etag}"'}
-        if asked.range is not None:
-            headers["range"] = asked.range
-        if asked.requester_pays:
-            headers["x-amz-request-payer"] = "requester"
-        return headers
-
-
-def is_supported(asked: GetRequest) -> bool:
-    """Whether the fast path can send this at all; what is unusual is botocore's."""
-    return bool(asked.key) and _PLAIN_ETAG.fullmatch(asked.etag) is not None
-
-
-def query_of(asked: GetRequest) -> str:
-    """The query, as it is sent and signed; empty for none."""
-    return "" if asked.version_id is None else f"versionId={quote(asked.version_id, safe='~')}"
-
-
-def endpoint_of(url: str, headers: Mapping[str, str], asked: GetRequest) -> Endpoint | None:
-    """The endpoint of botocore's request for `asked` (names in lower case); None for any other kind."""
-    parts = urlsplit(url)
-    own = _path(asked.key)
-    if (
-        _OTHER_BUCKETS.search(asked.bucket)
-        or parts.scheme not in _PORTS
-        or parts.hostname is None
-        or "@" in parts.netloc
-        or parts.query != query_of(asked)
-        or not parts.path.endswith(f"/{own}")
-    ):
-        return None
-    region = None
-    if "authorization" in headers:
-        found = _CREDENTIAL.match(headers["authorization"])
-        if found is None:
-            return None
-        region = found[1]
-    port = parts.port or _PORTS[parts.scheme]
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return Endpoint(
-        origin=Origin(parts.scheme, parts.hostname, port),
-        host=host if port == _PORTS[parts.scheme] else f"{host}:{port}",
-        prefix=parts.path.removesuffix(own),
-        region=region,
-        user_agent=headers.get("user-agent", ""),
-    )
-
-
-def _path(key: str) -> str:
-    return quote(key, safe="/~")

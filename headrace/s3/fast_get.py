@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlsplit
 
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
@@ -24,18 +25,7 @@ from botocore.httpsession import get_cert_path
 from headrace.aws.aws_credentials import SigningCredentials
 from headrace.aws.aws_errors import AwsRefusal, classify, refusal
 from headrace.s3.client import BOTOCORES, translate_s3, unreachable
-from headrace.s3.connections import (
-    Connections,
-    Endpoint,
-    GetAnswer,
-    GetRequest,
-    Origin,
-    Reply,
-    endpoint_of,
-    is_supported,
-    query_of,
-    verifying,
-)
+from headrace.s3.connections import Connections, GetAnswer, GetRequest, Origin, Reply, verifying
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _NO_BODY: Final = hashlib.sha256(b"").hexdigest()
@@ -88,7 +78,7 @@ class Signer:
         if keys.token:
             signed["x-amz-security-token"] = keys.token
         names = sorted(signed)
-        canonical = "".join(f"{name}:{signed[name]}\n" for name in names)
+        canonical = "".join([f"{name}:{signed[name]}\n" for name in names])
         signed_names = ";".join(names)
         # S3 takes the path as it is: "." and ".." are parts of keys.
         request = f"GET\n{path}\n{query}\n{canonical}\n{signed_names}\n{_NO_BODY}"
@@ -110,6 +100,85 @@ class Signer:
             key = hmac.digest(key, part.encode(), "sha256")
         self._made = (secret, day, _Hmac(key))
         return self._made[2]
+
+
+_PORTS: Final = {"http": 80, "https": 443}
+_CREDENTIAL: Final = re.compile(r"AWS4-HMAC-SHA256 Credential=.+/\d{8}/([a-z0-9-]+)/s3/aws4_request, ")
+# Directory buckets have sessions of their own, and an ARN may mean several regions.
+_OTHER_BUCKETS: Final = re.compile(r":|--x-s3$|--xa-s3$")
+# Printable, without spaces and quotes: what is signed as it is sent.
+_PLAIN_ETAG: Final = re.compile(r"[!#-~]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """How to ask for the objects of a bucket. `region` is None when requests are not signed."""
+
+    origin: Origin
+    host: str
+    """The header: with the port unless it is the scheme's own."""
+    prefix: str
+    """What is before the key in the path, with its slash."""
+    region: str | None
+    user_agent: str
+
+    def path(self, asked: GetRequest) -> str:
+        """The path, as it is sent and signed."""
+        return self.prefix + _path(asked.key)
+
+    def headers(self, asked: GetRequest) -> dict[str, str]:
+        """The headers that are signed, names in lower case."""
+        # As `Asked.parameters` says it to botocore.
+        headers = {"host": self.host, "if-match": f'"{asked.etag}"'}
+        if asked.range is not None:
+            headers["range"] = asked.range
+        if asked.requester_pays:
+            headers["x-amz-request-payer"] = "requester"
+        return headers
+
+
+def is_supported(asked: GetRequest) -> bool:
+    """Whether the fast path can send this at all; what is unusual is botocore's."""
+    return bool(asked.key) and _PLAIN_ETAG.fullmatch(asked.etag) is not None
+
+
+def query_of(asked: GetRequest) -> str:
+    """The query, as it is sent and signed; empty for none."""
+    return "" if asked.version_id is None else f"versionId={quote(asked.version_id, safe='~')}"
+
+
+def endpoint_of(url: str, headers: Mapping[str, str], asked: GetRequest) -> Endpoint | None:
+    """The endpoint of botocore's request for `asked` (names in lower case); None for any other kind."""
+    parts = urlsplit(url)
+    own = _path(asked.key)
+    if (
+        _OTHER_BUCKETS.search(asked.bucket)
+        or parts.scheme not in _PORTS
+        or parts.hostname is None
+        or "@" in parts.netloc
+        or parts.query != query_of(asked)
+        or not parts.path.endswith(f"/{own}")
+    ):
+        return None
+    region = None
+    if "authorization" in headers:
+        found = _CREDENTIAL.match(headers["authorization"])
+        if found is None:
+            return None
+        region = found[1]
+    port = parts.port or _PORTS[parts.scheme]
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return Endpoint(
+        origin=Origin(parts.scheme, parts.hostname, port),
+        host=host if port == _PORTS[parts.scheme] else f"{host}:{port}",
+        prefix=parts.path.removesuffix(own),
+        region=region,
+        user_agent=headers.get("user-agent", ""),
+    )
+
+
+def _path(key: str) -> str:
+    return quote(key, safe="/~")
 
 
 _GET: Final = "GetObject"
@@ -148,6 +217,8 @@ class FastGet:
         self._buckets: dict[str, _Known | None] = {}
         self._origins: dict[Origin, Connections] = {}
         self._asking = threading.local()
+        # A second and its text. One reference is replaced at once, so threads need no lock.
+        self._written = (0, "")
         client.meta.events.register("before-send.s3.GetObject", self._intercept)
 
     def get(self, asked: GetRequest) -> GetAnswer | None:
@@ -174,7 +245,10 @@ class FastGet:
         raise refusal(code, reply.status, _GET, what=asked.what)
 
     def _send(self, asked: GetRequest, known: _Known) -> Reply:
-        at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        second = int(time.time())
+        if second != self._written[0]:
+            self._written = second, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
+        at = self._written[1]
         path, query = known.endpoint.path(asked), query_of(asked)
         try:
             headers = self._headers(asked, known.endpoint, known.signer, path=path, query=query, at=at)

@@ -3,7 +3,9 @@
 import datetime as dt
 import gzip
 import ipaddress
+import socket
 import ssl
+import struct
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -235,7 +237,12 @@ class TestConnections:
         """For every read: 30 s. A silent source is the source's failure."""
         read(calls, "a")
         (kept,) = _kept(calls)
-        assert kept.sock.gettimeout() == READ_SECONDS == 30
+        limits = [
+            kept.sock.getsockopt(socket.SOL_SOCKET, way, 16)
+            for way in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO)
+        ]
+        assert [struct.unpack("@ll", limit) for limit in limits] == [(READ_SECONDS, 0)] * 2
+        assert READ_SECONDS == 30
         server.says(Say(b"", "silent"), Say(said(b"half", length=99), "silent"))
         hasty = Connections(Origin("http", "127.0.0.1", server.port), None, read_seconds=0.1)
 
