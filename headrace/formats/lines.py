@@ -18,6 +18,8 @@ from headrace.model.rows import Numbers
 
 _LF = 10
 _CR = 13
+# So few are searched for a CR sooner than their lines' ends are gathered.
+_FEW_BYTES: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ def line_block(buffer: bytes, offset: int) -> LineBlock:
     """The lines of `buffer`, which begins and ends with a whole line."""
     octets = np.frombuffer(buffer, np.uint8)
     ends = (octets == _LF).nonzero()[0]
-    if not len(ends) or ends[-1] != len(buffer) - 1:
+    if not buffer.endswith(b"\n"):
         nexts = np.append(ends + 1, len(buffer))
         ends = np.append(ends, len(buffer))
     else:
@@ -117,10 +119,11 @@ def line_block(buffer: bytes, offset: int) -> LineBlock:
     starts = np.empty_like(ends)
     starts[0] = 0
     starts[1:] = nexts[:-1]
-    # A CR before the LF belongs to the line's end; starts < ends keeps an empty line from borrowing one.
-    returns = octets[ends - 1] == _CR
-    if returns.any():
-        ends = ends - (returns & (ends > starts) & (nexts > ends))
+    if len(buffer) > _FEW_BYTES or b"\r" in buffer:
+        # A CR before the LF belongs to the line's end; starts < ends keeps an empty line from borrowing one.
+        returns = octets[ends - 1] == _CR
+        if returns.any():
+            ends = ends - (returns & (ends > starts) & (nexts > ends))
     return LineBlock(buffer=buffer, offset=offset, starts=starts, ends=ends, nexts=nexts)
 
 

@@ -64,7 +64,17 @@ def plain_stream(
     """
     if not sniffed or (begin and stored_codec(source) is None):
         return regrouped(source.stream(begin))
+    # A small object may be here as a whole, which only sources of S3 know: not a stream of it in four steps.
+    at_hand: Callable[[], bytes | None] | None = None if begin else getattr(source, "at_hand", None)
+    content = None if at_hand is None else at_hand()
+    if content and len(content) <= CHUNK_BYTES and _is_plain(content[:HEAD_BYTES], source.name):
+        return iter((content,))
     return regrouped(_from_the_start(source, begin, opaque=opaque))
+
+
+def _is_plain(head: bytes, name: str) -> bool:
+    """Whether what begins so is to be read as it is, whatever is asked."""
+    return sniff(head) is None and skippable_bytes(head) is None and unsupported(head, name) is None
 
 
 def _from_the_start(source: ByteSource, begin: int, *, opaque: bool) -> Iterator[bytes]:

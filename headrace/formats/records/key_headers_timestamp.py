@@ -88,6 +88,8 @@ def constant_members(route: Route, settings: FormatSettings) -> bytes:
 
     A variable by itself is null where the key did not give it, and a number where it is one without padding.
     """
+    if not settings.fields:
+        return b""
     return b",".join(
         msgspec.json.encode(name) + b":" + _member(text, route) for name, text in settings.fields
     )
@@ -152,4 +154,7 @@ def constant_timestamp(s3_object: S3Object, route: Route, settings: FormatSettin
 
 def overhead_bytes(key: bytes | None, headers: Headers) -> int:
     """What key and headers add to the size of each record, as `record.max.bytes` measures it."""
-    return len(key or b"") + sum(len(name.encode()) + len(value or b"") for name, value in headers)
+    size = len(key or b"")
+    for name, value in headers:
+        size += len(name.encode()) + len(value or b"")
+    return size

@@ -26,9 +26,12 @@ IsBytes = Callable[[Path], bool]
 
 def needs_fields(settings: FormatSettings) -> bool:
     """True when something of the record comes from the row's fields, so that its JSON is needed."""
-    return settings.envelope is not Envelope.NONE or any(
-        isinstance(source, FieldSource | FieldHeaders)
-        for source in (settings.key_source, settings.value_source, settings.headers, settings.timestamp)
+    return (
+        settings.envelope is not Envelope.NONE
+        or isinstance(settings.key_source, FieldSource)
+        or isinstance(settings.value_source, FieldSource)
+        or isinstance(settings.headers, FieldHeaders)
+        or isinstance(settings.timestamp, FieldSource)
     )
 
 
@@ -53,7 +56,8 @@ class RecordBuilder:
         if options.archive is not None:
             return cls(options, None)
         found = cls._reading(options, is_bytes)
-        return replace(found, frame_value=value_framing(options, avro))
+        framing = value_framing(options, avro)
+        return found if framing is None else replace(found, frame_value=framing)
 
     @classmethod
     def _reading(cls, options: DecodeOptions, is_bytes: IsBytes) -> "RecordBuilder":
@@ -144,9 +148,9 @@ class RecordBuilder:
                 for headers in batch.headers
             ]
             sizes = sizes + np.array(of_headers, np.int64)
-        large = (sizes > self.options.row_max_bytes).nonzero()[0]
-        if not len(large):
+        if not len(sizes) or np.maximum.reduce(sizes) <= self.options.row_max_bytes:
             return batch
+        large = (sizes > self.options.row_max_bytes).nonzero()[0]
         faults = {}
         for index in large.tolist():
             size = int(sizes[index]) + self.options.overhead_bytes
