@@ -4,6 +4,7 @@ The partition of an object's constant key is asked of librdkafka once.
 """
 
 import ctypes
+import time
 from collections.abc import Callable
 from ctypes import CDLL
 from typing import Any, Final
@@ -74,8 +75,13 @@ class KeyPartitioner:
         return self._known[3]
 
 
+_FIELDS: Final = ("err", "payload", "len", "key", "key_len")
+# Failed deliveries and logs come by this; each look lets go of the interpreter, which other threads wait for.
+_POLL_SECONDS: Final = 0.01
 # Rows whose 72-byte messages are filled at a time: the array stays in the processor's cache.
 _ROWS_AT_ONCE: Final = 4096
+# So few are queued without letting go of the interpreter: to get it back takes longer where others want it.
+_FEW_ROWS: Final = 256
 _QUEUE_FULL: Final = KafkaError._QUEUE_FULL  # noqa: SLF001  # how the library names its local codes
 
 Partitions = Callable[[str], int]
@@ -120,9 +126,17 @@ class BatchProduce:
         self._ordinary = ordinary
         self._is_void = is_void
         self._partitioner = partitioner
+        holding: Any = ctypes.PyDLL(loaded._name, handle=loaded._handle)  # noqa: SLF001  # the library as it is loaded
+        self._produce_few = holding.rd_kafka_produce_batch
+        self._produce_few.restype = loaded.rd_kafka_produce_batch.restype
+        self._produce_few.argtypes = loaded.rd_kafka_produce_batch.argtypes
         self._calls = RecordCalls(loaded, handle, producer, is_void)
         self._topics: dict[str, int] = {}
         self._messages = np.zeros(_ROWS_AT_ONCE, dtype=_MESSAGE)
+        # Its fields and where it is: asked of numpy once, not for each small object.
+        self._fields: dict[str, Any] = {name: self._messages[name] for name in _FIELDS}
+        self._address: int = self._messages.ctypes.data
+        self._polled_at = 0.0
 
     def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""
@@ -139,26 +153,25 @@ class BatchProduce:
             self._calls.send(topic, partition, target, rows, begin, end)
         else:
             self._send_batches(topic, partition, target, rows, begin, end)
-        self._producer.poll(0)
+        now = time.monotonic()
+        if now - self._polled_at >= _POLL_SECONDS:
+            self._polled_at = now
+            self._producer.poll(0)
 
     def _send_batches(
         self, topic: int, partition: int, target: RecordTarget, rows: RowBatch, begin: int, end: int
     ) -> None:
-        key = (
-            None
-            if rows.keys is not None or target.key is None
-            else np.frombuffer(target.key or b"\0", np.uint8)
-        )
+        key = target.key if rows.keys is None else None
+        fields = self._fields
         for first in range(begin, end, _ROWS_AT_ONCE):
-            behind = min(first + _ROWS_AT_ONCE, end)
-            messages = self._messages[: behind - first]
-            _fill(messages, "payload", "len", rows.values, first, behind)
+            count = min(_ROWS_AT_ONCE, end - first)
+            _fill(fields["payload"][:count], fields["len"][:count], rows.values, first)
             if rows.keys is not None:
-                _fill(messages, "key", "key_len", rows.keys, first, behind)
+                _fill(fields["key"][:count], fields["key_len"][:count], rows.keys, first)
             else:
-                messages["key"] = 0 if key is None else key.ctypes.data
-                messages["key_len"] = len(target.key or b"")
-            self._produce(topic, target, partition, messages)
+                fields["key"][:count] = 0 if key is None else _address(key)
+                fields["key_len"][:count] = len(key or b"")
+            self._produce(topic, target, partition, count)
 
     def close(self) -> None:
         """Give the topics back; the producer must not be closed before."""
@@ -175,32 +188,45 @@ class BatchProduce:
             self._topics[name] = found
         return found
 
-    def _produce(self, topic: int, target: RecordTarget, partition: int, messages: Any) -> None:
-        while len(messages):
-            queued: int = self._library.rd_kafka_produce_batch(
-                topic, partition, COPY, messages.ctypes.data, len(messages)
+    def _produce(self, topic: int, target: RecordTarget, partition: int, count: int) -> None:
+        done = 0
+        while done < count:
+            produce = self._produce_few if count <= _FEW_ROWS else self._library.rd_kafka_produce_batch
+            queued: int = produce(
+                topic, partition, COPY, self._address + done * _MESSAGE.itemsize, count - done
             )
-            if queued == len(messages):
+            if queued == count - done:
                 return
             # librdkafka stops at a full queue: all from there on carry its code. Any other code is one row's.
-            refused = messages["err"][messages["err"] != 0]
+            codes = self._fields["err"][done:count]
+            refused = codes[codes != 0]
             others = refused[refused != _QUEUE_FULL]
             if len(others):
                 error = KafkaError(int(others[0]))
                 raise translate(error, what=f"topic {target.topic!r}, partition {partition}")
-            messages = messages[queued:]
+            done += queued
             wait_for_room(self._producer, self._is_void)
 
 
-def _fill(messages: Any, pointers: str, lengths: str, column: Column, first: int, behind: int) -> None:
-    """Point the messages at the column's rows [first, after); a null is a null pointer."""
-    address = np.frombuffer(column.buffer, np.uint8).ctypes.data if len(column.buffer) else _EMPTY.ctypes.data
-    messages[pointers] = column.starts[first:behind] + address
-    messages[lengths] = column.lengths[first:behind]
-    nulls = column.lengths[first:behind] == NULL_LENGTH
-    if nulls.any():
-        messages[pointers][nulls] = 0
-        messages[lengths][nulls] = 0
+def _address(buffer: Any) -> int:
+    """Where its bytes are, which have to live as long as that is used; somewhere where there are none."""
+    if not len(buffer):
+        return _EMPTY_ADDRESS
+    address: int = np.frombuffer(buffer, np.uint8).__array_interface__["data"][0]
+    return address
+
+
+def _fill(pointers: Any, lengths: Any, column: Column, first: int) -> None:
+    """Point messages, by these fields, at the column's rows from `first` on; a null has no pointer."""
+    behind = first + len(lengths)
+    np.add(column.starts[first:behind], _address(column.buffer), out=pointers, casting="unsafe")
+    sizes = column.lengths[first:behind]
+    lengths[:] = sizes
+    if np.minimum.reduce(sizes) == NULL_LENGTH:
+        nulls = sizes == NULL_LENGTH
+        pointers[nulls] = 0
+        lengths[nulls] = 0
 
 
 _EMPTY: Final = np.zeros(1, np.uint8)
+_EMPTY_ADDRESS: Final[int] = _EMPTY.ctypes.data

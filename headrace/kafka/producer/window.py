@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.kafka.kafka_errors import translate
@@ -82,7 +83,7 @@ class ProduceWindow:
         """
         if begin >= end:
             return
-        size = int(rows.values.lengths[begin:end].sum())
+        size = int(np.add.reduce(rows.values.lengths[begin:end]))
         at_once = max(1, _STEP_BYTES * (end - begin) // max(1, size))
         spreads = target.partition is None and (rows.keys is not None or not target.key)
         self._start_target(None if spreads else (target.topic, target.partition, target.key))
