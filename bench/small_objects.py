@@ -1,11 +1,13 @@
 """What one small object costs a worker in CPU, from its batch to the commit of its checkpoint, by thread.
 
 The task's own code in this process, on the broker of `make up` (or HEADRACE_TEST_KAFKA), with an S3 that
-answers at once from another process, so that nothing but the worker is measured:
+answers at once from another process, so that nothing but the worker is measured; with `--s3-ms` it takes so
+long for each GET, one after the other, as LocalStack does: then threads wait for each other at every object.
 
-    python -m bench.small_objects
+    python -m bench.small_objects [--s3-ms 2] [--batches 20]
 """
 
+import argparse
 import multiprocessing
 import pickle
 import socket
@@ -32,13 +34,22 @@ from tests.support import kafka
 from tests.support.configuration import settings_for
 
 OBJECTS_A_BATCH: Final = 200
-BATCHES: Final = 20
 BODY: Final = lines(0, 10)
 _ANSWER: Final = f"{HEAD}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
 
 
-def serve(listening: socket.socket) -> None:
-    """Answer every GET with the same ten lines, for good."""
+def serve(listening: socket.socket, seconds: float) -> None:
+    """Answer every GET with the same ten lines, for good; `seconds` after the GET before it."""
+    one_at_a_time = threading.Lock()
+    free_at = 0.0
+
+    def wait() -> None:
+        nonlocal free_at
+        with one_at_a_time:
+            now = time.monotonic()
+            free_at = max(now, free_at) + seconds
+            mine = free_at
+        time.sleep(mine - now)
 
     def answer(connection: socket.socket) -> None:
         asked = b""
@@ -46,6 +57,8 @@ def serve(listening: socket.socket) -> None:
             asked += received
             while b"\r\n\r\n" in asked:
                 _, _, asked = asked.partition(b"\r\n\r\n")
+                if seconds:
+                    wait()
                 connection.sendall(_ANSWER)
 
     while True:
@@ -107,7 +120,7 @@ def by_thread() -> "defaultdict[str, float]":
     return found
 
 
-def measure(settings: Settings, topic: str) -> None:
+def measure(settings: Settings, topic: str, batches: int) -> None:
     """Run the batches, and print microseconds an object."""
     tasks = task_settings(settings, slots=1)
     producer = new_slot_producer(tasks, 0, lambda: False)
@@ -121,9 +134,9 @@ def measure(settings: Settings, topic: str) -> None:
     run(0)
     threads = by_thread()
     process, main = time.process_time(), time.thread_time()
-    for number in range(1, BATCHES + 1):
+    for number in range(1, batches + 1):
         run(number)
-    objects = OBJECTS_A_BATCH * BATCHES
+    objects = OBJECTS_A_BATCH * batches
     whole = (time.process_time() - process) / objects * 1e6
     threads["main"] = time.thread_time() - main
     print(f"{whole:.0f} µs an object")
@@ -133,8 +146,16 @@ def measure(settings: Settings, topic: str) -> None:
 
 def main() -> None:
     """Measure on a topic of its own."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--s3-ms", type=float, default=0.0)
+    parser.add_argument("--batches", type=int, default=20)
+    asked = parser.parse_args()
     listening = socket.create_server(("127.0.0.1", 0))
-    server = multiprocessing.get_context("fork").Process(target=serve, args=(listening,), daemon=True)
+    server = multiprocessing.get_context("fork").Process(
+        target=serve, args=(listening, asked.s3_ms / 1000), daemon=True
+    )
     server.start()
     topic = f"small-{uuid.uuid4().hex[:8]}"
     endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -145,7 +166,7 @@ def main() -> None:
     for made in admin.create_topics(wanted).values():
         made.result()
     try:
-        measure(settings, topic)
+        measure(settings, topic, asked.batches)
     finally:
         server.kill()
 

@@ -176,17 +176,23 @@ class BatchRun:
             step = pipeline.next_step(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
             if self._link.is_void():
                 raise SlotRevoked
-            if isinstance(step, DecodingStopped):
-                return
-            if step is not None:
+            # What was handed over together is taken together: the questions around it are for a group.
+            while step is not None:
+                if isinstance(step, DecodingStopped):
+                    return
                 self._act(pipeline, step)
-            # An object's end is part of the transaction of its last rows, not of one more.
-            if self._transaction.is_due and not pipeline.ends_next():
-                self._transaction.commit()
+                self._commit_if_due(pipeline)
+                step = pipeline.step_at_hand()
+            self._commit_if_due(pipeline)
             if self._link.is_ending():
                 pipeline.stop(anywhere=True)
             elif time.monotonic() - self._began_at >= self._batch.max_seconds:
                 pipeline.stop()
+
+    def _commit_if_due(self, pipeline: Pipeline) -> None:
+        # An object's end is part of the transaction of its last rows, not of one more.
+        if self._transaction.is_due and not pipeline.ends_next():
+            self._transaction.commit()
 
     def _act(self, pipeline: Pipeline, step: DecodedRows | SplitEnded | SplitPoints) -> None:
         progress = self._progress[step.index]
@@ -258,7 +264,7 @@ class BatchRun:
             transaction.make_room()
             until = min(end, begin + transaction.room)
             transaction.touch(progress)
-            self._refused.sends_row(index, rows.positions(begin))
+            self._refused.sends_row(index, partial(rows.positions, begin))
             self._producer.send(target, rows, begin, until)
             transaction.count(target.topic, until - begin)
             progress.advance(then if until == end else rows.positions(until), records=until - begin)
@@ -278,7 +284,9 @@ class BatchRun:
                 known = replace(known, topic=topic, key=None, headers=())
             wanted = self._decoding.partitions_wanted(known.partition)
             count = self._producer.partitions(known.topic, at_least=wanted)
-            known = replace(known, partition=self._decoding.partition_among(known.partition, count))
+            partition = self._decoding.partition_among(known.partition, count)
+            if partition != known.partition:
+                known = replace(known, partition=partition)
             if known.partition is not None and known.partition >= count:
                 is_archive = self._settings.format.restore is not None
                 remedy = "restore.partition" if is_archive else "file.name.template"

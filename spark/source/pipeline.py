@@ -33,6 +33,9 @@ _BATCHES_AHEAD: Final = 4
 _TOGETHER_BYTES: Final = 256 * 1024
 _TOGETHER_STEPS: Final = 64
 _AT_ONCE_SECONDS: Final = 0.005
+# What is decoded may wait so long for the next small object, as it does for its commit anyway: objects that
+# S3 gives slowly, one by one, would wake the other thread each.
+_GATHERING_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class Pipeline:
         # Decoded, and not handed over yet; of how many bytes.
         self._together: list[PipelineStep | _Crashed] = []
         self._together_bytes = 0
+        self._together_since = 0.0
         # Handed over, and not taken yet.
         self._next: deque[PipelineStep | _Crashed] = deque()
         self._closed = threading.Event()
@@ -155,6 +159,12 @@ class Pipeline:
                 self._next.extend(self._steps.get(timeout=timeout))
             except queue.Empty:
                 return None
+        return self.step_at_hand()
+
+    def step_at_hand(self) -> PipelineStep | None:
+        """The next step of those that were handed over together, or None. Raises what is a bug."""
+        if not self._next:
+            return None
         step = self._next.popleft()
         self.steps_taken += 1
         if isinstance(step, _Crashed):
@@ -193,7 +203,7 @@ class Pipeline:
         try:
             for index, split in self._splits:
                 source = self._sources.next()
-                if not source.is_here:
+                if self._together and not source.comes_within(self._gathering_seconds()):
                     self._hand_over()
                 self._current = source
                 self._begun.append((split.object.id, source))
@@ -234,6 +244,8 @@ class Pipeline:
 
     def _put(self, step: PipelineStep) -> bool:
         """Hand the step over, at once unless its object was fetched whole; False when not taken."""
+        if not self._together:
+            self._together_since = time.monotonic()
         self._together.append(step)
         if isinstance(step, DecodedRows):
             self._together_bytes += len(step.rows.values.buffer)
@@ -241,6 +253,10 @@ class Pipeline:
         if waits and self._together_bytes < _TOGETHER_BYTES and len(self._together) < _TOGETHER_STEPS:
             return not self._closed.is_set()
         return self._hand_over()
+
+    def _gathering_seconds(self) -> float:
+        """How much longer what is decoded may wait."""
+        return max(0.0, self._together_since + _GATHERING_SECONDS - time.monotonic())
 
     def _hand_over(self) -> bool:
         steps, self._together, self._together_bytes = self._together, [], 0

@@ -57,6 +57,8 @@ class SplitProgress:
     def remaining(self) -> Split:
         """The work as it continues from what is committed."""
         committed = self.committed
+        if committed == (self.split.records, self.split.bad, self.split.start, State.PARTIAL, None, None):
+            return self.split
         if committed.position == self.split.start:
             return replace(self.split, records=committed.records, bad=committed.bad)
         # What this task committed has the meaning that its own settings give it.
@@ -71,11 +73,11 @@ class SplitProgress:
     def advance(self, position: Position, *, records: int = 0, bad: int = 0) -> None:
         """Everything before `position` is sent, with so many records and bad rows more."""
         now = self.now
-        self.now = now._replace(position=position, records=now.records + records, bad=now.bad + bad)
+        self.now = CheckpointState(now.records + records, now.bad + bad, position, *now[3:])
 
     def finish(self, state: State, *, reason: str | None = None, error: str | None = None) -> None:
         """The work's end in the ledger, once it is committed."""
-        self.now = self.now._replace(state=state, reason=reason, error=error)
+        self.now = CheckpointState(*self.now[:3], state, reason, error)
 
     def fail(self, error: HeadraceError) -> None:
         """The work stops without an end in the ledger: the driver decides what becomes of it."""
@@ -140,13 +142,13 @@ class RefusedRecords:
 
     def __init__(self) -> None:
         # At most one of these two: the record last sent, or whose copy the dead letter last sent is.
-        self._last_row: tuple[int, Position] | None = None
+        self._last_row: tuple[int, Callable[[], Position]] | None = None
         self._last_dead_letter: DeadLetterOf | None = None
         self._rows: set[tuple[int, Position]] = set()
         self._dead_letters: set[DeadLetterOf] = set()
 
-    def sends_row(self, index: int, position: Position) -> None:
-        """A row of split `index` is about to be sent."""
+    def sends_row(self, index: int, position: Callable[[], Position]) -> None:
+        """A row of split `index` is about to be sent; `position` is asked only after a refusal."""
         self._last_row = (index, position)
 
     def sends_dead_letter(self, progress: SplitProgress, position: Position) -> None:
@@ -166,9 +168,11 @@ class RefusedRecords:
 
         Returns the splits that fail: nothing of theirs is left to try.
         """
-        if self._last_row is not None and self._last_row not in self._rows:
-            self._rows.add(self._last_row)
-            return ()
+        if self._last_row is not None:
+            row = self._last_row[0], self._last_row[1]()
+            if row not in self._rows:
+                self._rows.add(row)
+                return ()
         copy = self._last_dead_letter
         if not sent or copy is None or copy[0] not in touched:
             return touched  # nothing but checkpoints: there is no smaller step

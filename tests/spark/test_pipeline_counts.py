@@ -27,6 +27,10 @@ class Source:
         self.size = size
         self.is_here = is_here
 
+    def comes_within(self, _seconds: float) -> bool:
+        """It is here or not."""
+        return self.is_here
+
     @property
     def fetched_bytes(self) -> int:
         """All that has come so far."""

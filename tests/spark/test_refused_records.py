@@ -26,7 +26,7 @@ def progress() -> SplitProgress:
 def test_a_row_refused_alone_is_a_bad_one_from_then_on(progress: SplitProgress) -> None:
     """Its split goes on: the next pass sets the row aside."""
     refused = RefusedRecords()
-    refused.sends_row(0, AT)
+    refused.sends_row(0, lambda: AT)
 
     assert not refused.holds_row(0, lambda: AT)
     assert refused.narrow(sent=1, touched={progress}) == ()
@@ -39,7 +39,7 @@ def test_a_dead_letter_goes_once_more_without_its_value_then_its_object_fails(
 ) -> None:
     """Two refusals of the same dead letter are the end of the object's attempt."""
     refused = RefusedRecords()
-    refused.sends_row(0, AT)
+    refused.sends_row(0, lambda: AT)
     refused.narrow(sent=1, touched={progress})
 
     refused.sends_dead_letter(progress, AT)

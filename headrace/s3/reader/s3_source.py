@@ -4,7 +4,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from headrace.model.objects import S3Object, SideObject
@@ -83,6 +83,54 @@ class ReadAhead:
 _HEAD_BYTES: Final = 512
 
 
+class Content:
+    """The bytes of a small object, or the error that they are not there for, as another thread brings them.
+
+    In the place of a Future: its conditions cost as much as a request's signature, for what is here already
+    whenever many objects are read.
+    """
+
+    __slots__ = ("_arrival", "_bytes", "_error", "is_here")
+
+    def __init__(self) -> None:
+        self.is_here = False
+        self._bytes = b""
+        self._error: BaseException | None = None
+        # Held until it is here.
+        self._arrival = threading.Lock()
+        self._arrival.acquire()
+
+    def bring(self, found: bytes) -> None:
+        """These are the bytes; once."""
+        self._bytes = found
+        self.is_here = True
+        self._arrival.release()
+
+    def fail(self, error: BaseException) -> None:
+        """There are none; once."""
+        self._error = error
+        self.bring(b"")
+
+    def comes_within(self, seconds: float) -> bool:
+        """Whether it is here, waiting so long for it; blocks."""
+        if not self.is_here and self._arrival.acquire(timeout=seconds):
+            self._arrival.release()
+        return self.is_here
+
+    def at_hand(self) -> bytes | None:
+        """The bytes, if they are here."""
+        return self._bytes if self.is_here and self._error is None else None
+
+    def result(self) -> bytes:
+        """The bytes; blocks until they are here. Raises what they are not there for."""
+        if not self.is_here:
+            with self._arrival:
+                pass
+        if self._error is not None:
+            raise self._error
+        return self._bytes
+
+
 class S3Source:
     """See `headrace.model.objects.Source`. Used by one thread at a time.
 
@@ -92,7 +140,7 @@ class S3Source:
     def __init__(self, calls: S3Calls, wanted: S3Object, pace: RateLimiter | None = None) -> None:
         self._wanted = wanted
         self._reading = ResumableGet(calls, wanted, RateLimiter(None) if pace is None else pace)
-        self._whole: Future[bytes] | None = None
+        self._whole: Content | None = None
         self._ahead: tuple[int, ReadAhead] | None = None
         self._head = b""
         self.beside: dict[str, S3Source] = {}
@@ -111,23 +159,30 @@ class S3Source:
     @property
     def fetched_bytes(self) -> int:
         """Bytes fetched from S3 so far."""
-        return self._reading.fetched_bytes + sum(each.fetched_bytes for each in self.beside.values())
+        own = self._reading.fetched_bytes
+        return own + sum(each.fetched_bytes for each in self.beside.values()) if self.beside else own
 
     @property
     def is_here(self) -> bool:
         """True when all of it, and what is read with it, was fetched: reading it waits for nothing."""
-        return (
-            self._whole is not None
-            and self._whole.done()
-            and all(each.is_here for each in self.beside.values())
-        )
+        if self._whole is None or not self._whole.is_here:
+            return False
+        return not self.beside or all(each.is_here for each in self.beside.values())
+
+    def comes_within(self, seconds: float) -> bool:
+        """Whether it is here, where it is fetched whole waiting so long for it; blocks."""
+        return self._whole is not None and self._whole.comes_within(seconds) and self.is_here
+
+    def at_hand(self) -> bytes | None:
+        """All of it, where it was fetched whole and is here; asks nobody, and raises nothing."""
+        return None if self._whole is None else self._whole.at_hand()
 
     def whole(self) -> bytes:
         """The whole object; blocks. For small ones."""
         return b"".join(self._reading.chunks(0, self.size))
 
-    def use_whole(self, content: "Future[bytes]") -> None:
-        """Serve everything from this future of `whole()`."""
+    def use_whole(self, content: Content) -> None:
+        """Serve everything from what is to come of `whole()`."""
         self._whole = content
 
     def fetch_ahead(self, begin: int) -> None:
@@ -196,7 +251,7 @@ class Prefetch:
         self._pool = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="prefetch")
         self._ready: deque[S3Source] = deque()
         # Opened, and not given to a fetcher yet.
-        self._wanted: list[tuple[S3Source, Future[bytes]]] = []
+        self._wanted: list[tuple[S3Source, Content]] = []
         self._next = 0
         self._held = 0
         self._current: S3Source | None = None
@@ -221,7 +276,9 @@ class Prefetch:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _let_go(self, source: S3Source) -> None:
-        self._held -= sum(each.size for each in (source, *source.beside.values()) if each.size <= SMALL_BYTES)
+        for each in (source, *source.beside.values()) if source.beside else (source,):
+            if each.size <= SMALL_BYTES:
+                self._held -= each.size
         source.close()
 
     def _look_ahead(self, *, need: bool) -> None:
@@ -259,19 +316,21 @@ class Prefetch:
         if wanted.size <= SMALL_BYTES:
             self._held += wanted.size
             if wanted.size:
-                content: Future[bytes] = Future()
+                content = Content()
                 source.use_whole(content)
                 self._wanted.append((source, content))
         return source
 
 
-def _fetch(wanted: Sequence[tuple[S3Source, Future[bytes]]]) -> None:
+def _fetch(wanted: Sequence[tuple[S3Source, Content]]) -> None:
     """Fetch these whole, in order."""
     for source, content in wanted:
         try:
-            content.set_result(source.whole())
+            found = source.whole()
         except BaseException as error:  # noqa: BLE001  # raised where the object is decoded
-            content.set_exception(error)
+            content.fail(error)
+        else:
+            content.bring(found)
 
 
 def _beside(split: Split) -> Iterator[SideObject]:

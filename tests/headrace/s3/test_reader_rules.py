@@ -1,7 +1,5 @@
 """What needs no S3: pace, the words for errors, and what has arrived."""
 
-from concurrent.futures import Future
-
 import pytest
 from botocore.exceptions import (
     ClientError,
@@ -16,6 +14,7 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.options.settings import BackoffSettings
 from headrace.s3 import S3Calls, translate_s3
 from headrace.s3.reader import RateLimiter, S3Source
+from headrace.s3.reader.s3_source import Content
 
 
 def refusal(status: int, code: str) -> ClientError:
@@ -86,11 +85,11 @@ def test_a_source_is_here_with_what_is_read_with_it() -> None:
         S3Source(calls, S3Object(id=ObjectId("bucket", key, "etag"), size=1, last_modified_ms=0))
         for key in ("value", "keys")
     )
-    contents: list[Future[bytes]] = [Future(), Future()]
+    contents = [Content(), Content()]
     for source, content in zip((value, keys), contents, strict=True):
         source.use_whole(content)
     value.beside["keys"] = keys
-    contents[0].set_result(b"v")
+    contents[0].bring(b"v")
     assert not value.is_here
-    contents[1].set_result(b"k")
+    contents[1].bring(b"k")
     assert value.is_here
