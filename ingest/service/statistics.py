@@ -17,7 +17,7 @@ from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Committed, Finished, Split
 from headrace.model.text_formatting import printable
-from headrace.process.logs import buffered_lines
+from headrace.process.logs import log_together
 from ingest.http.metrics import Metrics
 from ingest.http.quarantined import EntriesByState, newest_quarantined
 from ingest.http.snapshot import EventToCommit, QuarantinedObject, RecentObject
@@ -267,38 +267,32 @@ class Statistics:
         self.quarantined += sum(ended.entry.state is State.QUARANTINED for ended in objects)
         # All others would be pushed out again at once.
         self.recent.extend(_recent(ended, now.wall_ms) for ended in objects[-_RECENT:])
-        # Bound once for all of them; not for the life of the process, as logging may be set up anew.
-        log = _log.bind()
-        with buffered_lines():
-            for ended in objects:
-                self._say(log, ended, now)
+        log_together(_log, "object", [self._line(ended, now) for ended in objects])
         if self.traces is not None:
             for ended in objects:
                 self.traces.ended(ended, now)
 
-    def _say(self, log: Any, ended: FinishedObject, now: Instant) -> None:
+    def _line(self, ended: FinishedObject, now: Instant) -> tuple[str, dict[str, Any]]:
         entry = ended.entry
         if entry.state is State.DONE:
             waited = max(0, now.wall_ms - ended.seen_ms) / 1000
             self._metrics.event_to_commit.observe(waited)
             self.latency.took(waited)
-        say = log.error if entry.state is State.QUARANTINED else log.info
-        say(
-            "object",
-            bucket=ended.id.bucket,
-            key=ended.id.key,
-            etag=ended.id.etag,
-            outcome=str(entry.state),
-            reason=entry.reason,
-            topic=entry.topic,
-            records=entry.records,
-            bad=entry.bad,
-            bytes=entry.size,
-            fetched_bytes=self._fetched.pop(ended.id, 0),
-            attempts=entry.attempts,
-            error=entry.error,
-            duration_seconds=(now.steady_ms - ended.since_ms) / 1000,
-        )
+        return "error" if entry.state is State.QUARANTINED else "info", {
+            "bucket": ended.id.bucket,
+            "key": ended.id.key,
+            "etag": ended.id.etag,
+            "outcome": str(entry.state),
+            "reason": entry.reason,
+            "topic": entry.topic,
+            "records": entry.records,
+            "bad": entry.bad,
+            "bytes": entry.size,
+            "fetched_bytes": self._fetched.pop(ended.id, 0),
+            "attempts": entry.attempts,
+            "error": entry.error,
+            "duration_seconds": (now.steady_ms - ended.since_ms) / 1000,
+        }
 
     def rates(self) -> tuple[float, float]:
         """Records and bytes a second over the last ten seconds."""

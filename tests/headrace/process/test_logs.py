@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import logging
+import re
 import select
 import socket
 import subprocess
@@ -22,10 +23,11 @@ from py4j.java_gateway import (  # type: ignore[import-untyped]  # publishes no 
     GatewayClient,
     GatewayParameters,
 )
+from structlog.testing import capture_logs
 
 from headrace.model.text_formatting import printable
 from headrace.process.log_levels import LEVELS
-from headrace.process.logs import buffered_lines, configure, escape_values, relay
+from headrace.process.logs import buffered_lines, configure, escape_values, log_together, relay
 
 _SCRIPT = """
 import io, logging, structlog
@@ -186,6 +188,46 @@ def test_other_threads_lines_go_out_at_once(stream: _Stream) -> None:
         other.join()
         assert stream.events == ["other"]
     assert stream.events == ["other", "gathered"]
+
+
+HOSTILE = {
+    "key": 'in/\n"é\u2028',
+    "reason": None,
+    "bytes": 5,
+    "seconds": 0.25,
+    "is_kept": True,
+    "event_": "x",
+}
+
+
+def test_lines_that_are_logged_together_are_the_loggers_own(stream: _Stream) -> None:
+    """Names in their order, values escaped, what is bound to the context and to the logger before them."""
+    log = structlog.get_logger("headrace.tests").bind(slot="3\n")
+    with structlog.contextvars.bound_contextvars(connector="one"):
+        log.info("object", **HOSTILE)
+        log.error("object", **HOSTILE)
+        log_together(log, "object", [("info", dict(HOSTILE)), ("error", dict(HOSTILE))])
+    stamp = re.compile(r'"timestamp": "[^"]+"')
+    alone, together = stream.lines[:2], stream.lines[2:]
+    assert all(stamp.search(line) for line in stream.lines)
+    assert [stamp.sub("", line) for line in together] == [stamp.sub("", line) for line in alone]
+    assert len(stream.writes) == 3
+
+
+def test_lines_that_are_logged_together_are_held_to_the_loggers_level(stream: _Stream) -> None:
+    """As it is at the moment."""
+    log = structlog.get_logger("headrace.tests")
+    LEVELS.change("headrace.tests", "ERROR")
+    log_together(log, "object", [("info", {"number": 1}), ("error", {"number": 2})])
+    assert [json.loads(line)["number"] for line in stream.lines] == [2]
+
+
+def test_lines_that_are_logged_together_reach_who_captures_them(stream: _Stream) -> None:
+    """Where lines are written in another way, they are logged one by one."""
+    with capture_logs() as captured:
+        log_together(structlog.get_logger(), "object", [("info", {"number": 1}), ("error", {"number": 2})])
+    assert [(line["log_level"], line["number"]) for line in captured] == [("info", 1), ("error", 2)]
+    assert stream.lines == []
 
 
 @pytest.mark.parametrize("letter", ["x", "é"])
