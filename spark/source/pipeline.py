@@ -35,7 +35,7 @@ _TOGETHER_STEPS: Final = 64
 _AT_ONCE_SECONDS: Final = 0.005
 # What is decoded may wait so long for the next small object, as it does for its commit anyway: objects that
 # S3 gives slowly, one by one, would wake the other thread each.
-_GATHERING_SECONDS: Final = 0.02
+_GATHERING_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)

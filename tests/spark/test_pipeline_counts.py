@@ -169,6 +169,34 @@ def test_objects_that_are_here_are_handed_over_together() -> None:
         pipeline.close()
 
 
+def test_what_is_decoded_waits_a_moment_for_the_next_small_object() -> None:
+    """Objects that S3 gives slowly do not wake the other thread one by one."""
+    waited: list[float] = []
+
+    class Soon(Source):
+        def comes_within(self, seconds: float) -> bool:
+            waited.append(seconds)
+            self.is_here = True
+            return True
+
+    pipeline = Pipeline(
+        [(number, split(number)) for number in range(3)],
+        cast("Prefetch", Sources([Source(1, is_here=True), Soon(1), Soon(1)])),
+        decode=nothing,
+        cuts=lambda *_: (),
+        can_resume=lambda _: True,
+    )
+    try:
+        assert isinstance(pipeline.next_step(10), SplitEnded)
+        together = [pipeline.step_at_hand() for _ in range(3)]
+        assert [type(step) for step in together] == [SplitEnded, SplitEnded, DecodingStopped]
+        assert pipeline.step_at_hand() is None
+        # From when the first of them was decoded.
+        assert 0.1 >= waited[0] > waited[1] >= 0
+    finally:
+        pipeline.close()
+
+
 def rows(count: int, after: int) -> RowBatch:
     """So many rows, and what follows them."""
     return RowBatch(
