@@ -181,10 +181,10 @@ class _Begun(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int | None:
         """Fill as much of the buffer as one read gives; blocks."""
         if self._first:
-            part = self._first[: len(buffer)]
-            self._first = self._first[len(part) :]
-            buffer[: len(part)] = part
-            return len(part)
+            chunk = self._first[: len(buffer)]
+            self._first = self._first[len(chunk) :]
+            buffer[: len(chunk)] = chunk
+            return len(chunk)
         found = self._rest.readinto(buffer)
         if found is None:
             raise TimeoutError("timed out")
@@ -238,7 +238,7 @@ class Reply:
         self.status = status
         self._headers = headers
         self._left = int(headers[b"content-length"])
-        # Of the body; what a server sends after it is nobody's.
+        # Of the body; what a server sends after it is dropped.
         self._begun = begun[: self._left] if len(begun) > self._left else begun
         self._connection: http.client.HTTPConnection | None = connection
         self._home = home

@@ -174,7 +174,7 @@ class S3Source:
         return self._whole is not None and self._whole.comes_within(seconds) and self.is_here
 
     def at_hand(self) -> bytes | None:
-        """All of it, where it was fetched whole and is here; asks nobody, and raises nothing."""
+        """All of it, where it was fetched whole and is here; asks S3 nothing, and raises nothing."""
         return None if self._whole is None else self._whole.at_hand()
 
     def whole(self) -> bytes:
