@@ -11,6 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
+# Before what is large is imported, which would be imported twice: two seconds.
+if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":  # noqa: TID251  # the order of sets is part of a run
+    # Threads of native libraries gain nothing with so few rows, and cost their turns.
+    alone = dict.fromkeys(("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+    os.environ.update(alone, PYTHONHASHSEED="0")  # noqa: TID251  # as above
+    os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])  # noqa: S606  # this very program
+
 from headrace.options import SettingsError
 from tests.simulation.check import check, digest, scenario_of, shrink
 from tests.simulation.coverage import DIMENSIONS, HEAD, Coverage
@@ -20,13 +27,6 @@ from tests.simulation.scenario import Scenario, UnknownScenario, dumps, loads
 _HERE: Final = Path(__file__).parent
 _clock: Final = time.perf_counter
 _PROGRESS_SECONDS: Final = 10.0
-# Threads of native libraries gain nothing with so few rows, and cost their turns.
-_SURROUNDINGS: Final = {
-    "PYTHONHASHSEED": "0",
-    "POLARS_MAX_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--show", metavar="SEED", help="write a seed's scenario down, the first of a range's")
     parser.add_argument("--no-shrink", action="store_true", help="print failing scenarios as they are")
     parser.add_argument("--first", action="store_true", help="end with the first that fails")
-    parser.add_argument("--digest", action="store_true", help="show what each run came to")
+    parser.add_argument("--digest", action="store_true", help="show what each run came to, unjudged")
     given = parser.parse_args(arguments)
     # Loops of processes that were killed are cleared away with tasks in them, which asyncio reports.
     logging.getLogger("asyncio").disabled = True
@@ -91,11 +91,11 @@ def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:
     for seed, direction in ((seed, direction) for seed in seeds for direction in directions):
         scenario = scenario_of(direction, seed)
         coverage[direction].add(scenario)
+        count += 1
         if given.digest:
             _say(digest(scenario))
-        name = f"{direction} seed {seed}"
-        failed += _report(name, scenario, shrinks=not given.no_shrink)
-        count += 1
+            continue
+        failed += _report(f"{direction} seed {seed}", scenario, shrinks=not given.no_shrink)
         if failed and given.first:
             break
         if _clock() - shown > _PROGRESS_SECONDS:
@@ -136,9 +136,6 @@ def _say(line: str, out: TextIO = sys.stdout) -> None:
 
 
 if __name__ == "__main__":
-    if os.environ.get("PYTHONHASHSEED") != "0":  # noqa: TID251  # the order of sets is part of a run
-        os.environ.update(_SURROUNDINGS)  # noqa: TID251  # as above
-        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])  # noqa: S606  # this very program
     ended = main()
     sys.stdout.flush()
     # Not by `sys.exit`: threads of native libraries that killed processes have left may abort at its end.
