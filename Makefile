@@ -37,8 +37,9 @@ setup: java  ## a virtual environment in .venv with the locked packages and the 
 java:
 	@docker/check-java
 
-archive: setup  ## archive Spark's classes, for starts in half the time (once; half a minute)
+archive: setup  ## archive Spark's and Kafka's classes, for starts in half the time (once; half a minute)
 	@docker/share-classes .venv
+	@$(PARTS) archive
 
 up: setup  ## start a Kafka broker and LocalStack, and wait until both answer
 	@$(PARTS) up

@@ -1,5 +1,6 @@
 """A real Apache Kafka broker (KRaft, one node) from its jars, without Docker."""
 
+import hashlib
 import shutil
 import subprocess
 import time
@@ -50,6 +51,9 @@ _JAVA_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 )
 # Of tests and of demos, which last minutes: optimising what is run for so short takes half of its CPU.
+QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+"""The JVM writes what it thinks of an archive to its log."""
+_FEATURES = "bootstrap.checkpoint"
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _LASTING = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 
@@ -113,6 +117,7 @@ class Broker:
         )
         java = [
             _java(),
+            *_archived(paths, self._java_options),
             *self._java_options,
             "-cp",
             ":".join(map(str, [*paths, *self._more_classes])),
@@ -161,7 +166,17 @@ class Broker:
         )
 
     def _format(self, java: Sequence[str], configuration: Path) -> None:
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id, data = _new_id(), self.folder / "data"
+        # Which features a cluster begins with is all that formatting finds out, the same each time: a second
+        # of CPU. The lock is part of the name, as another Kafka has others.
+        digest = hashlib.sha256(jars.LOCK.read_bytes()).hexdigest()
+        kept = self._jar_folder / f"bootstrap-{digest[:16]}.checkpoint"
+        if not self._format_options and kept.exists():
+            data.mkdir(exist_ok=True)
+            shutil.copyfile(kept, data / _FEATURES)
+            identity = {"version": 1, "node.id": 1, "cluster.id": cluster_id, "directory.id": _new_id()}
+            (data / "meta.properties").write_text("".join(f"{name}={it}\n" for name, it in identity.items()))
+            return
         tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(configuration)]
         with step("kafka", "formatting the storage"):
             done = subprocess.run(
@@ -169,6 +184,10 @@ class Broker:
             )
         if done.returncode != 0:
             raise PartError(f"the storage of the broker could not be formatted:\n{done.stdout}{done.stderr}")
+        if not self._format_options:
+            made = self._jar_folder / f"{kept.name}-{cluster_id}"
+            shutil.copyfile(data / _FEATURES, made)
+            made.replace(kept)
 
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -181,6 +200,37 @@ class Broker:
             admin.list_topics(timeout=max(1.0, deadline - time.monotonic()))
         except KafkaException as error:
             raise PartError(f"the broker listens at {self.bootstrap} but does not answer: {error}") from error
+
+
+def _new_id() -> str:
+    """An id as Kafka writes one; it must not begin with a hyphen, which would be an option."""
+    return urlsafe_b64encode(b"h" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+
+
+def class_archive(paths: Sequence[Path]) -> Path | None:
+    """Where the archive of the jars' classes for this Java belongs, made or not; None for an unknown one."""
+    java = Path(_java()).resolve()
+    try:
+        release = (java.parent.parent / "release").read_bytes()
+    except OSError:
+        return None
+    # The JVM compares sizes and times, too; here they let a new archive be made.
+    traits = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths]
+    print_ = hashlib.sha256(b"\0".join([release, *(trait.encode() for trait in traits)])).hexdigest()
+    return paths[0].parent / f"classes-{print_[:16]}.jsa"
+
+
+def _archived(paths: Sequence[Path], given: Sequence[str]) -> list[str]:
+    """Options to use the archive of classes where there is one, and to say nothing where it does not fit."""
+    archive = class_archive(paths)
+    if archive is None or not archive.exists() or any("ArchiveClasses" in option for option in given):
+        return []
+    return [
+        f"-XX:SharedArchiveFile={archive}",
+        "-XX:+VerifySharedSpaces",
+        "-Xlog:cds=off",
+        "-Xlog:cds+dynamic=off",
+    ]
 
 
 def _java() -> str:

@@ -1,10 +1,14 @@
 """A broker of a test's own can be configured, killed and restarted, and its topics read to the end."""
 
+from pathlib import Path
+
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
-from localstack.broker import Broker
+from localstack import jars
+from localstack.broker import Broker, class_archive
+from localstack.parts import JAR_FOLDER
 from localstack.ports import is_listening
 from localstack.steps import PartError
 from tests.support.kafka import BrokerFactory, TopicFactory, new_topic, read_committed
@@ -33,6 +37,25 @@ def test_committed_records_survive_a_kill_and_a_restart(own_broker: BrokerFactor
 
     (record,) = read_committed(topic, bootstrap=broker.bootstrap)
     assert (record.key, record.value, record.headers) == (b"key", b"value", (("kind", b"test"),))
+    assert_it_began_as_formatted(broker)
+    assert_classes_are_mapped(broker)
+
+
+def assert_it_began_as_formatted(broker: Broker) -> None:
+    """Whether Kafka's tool formatted its storage, or what that left last time was used: the same features."""
+    logged = broker.daemon.log.read_text()
+    assert "transaction.version=2" in logged
+    kept = list(JAR_FOLDER.glob("bootstrap-*.checkpoint"))
+    assert (broker.folder / "data" / "bootstrap.checkpoint").read_bytes() in [
+        one.read_bytes() for one in kept
+    ]
+
+
+def assert_classes_are_mapped(broker: Broker) -> None:
+    """`make test` has made the archive; where there is none, none is named."""
+    archive = class_archive(jars.fetch(JAR_FOLDER))
+    if archive is not None and archive.exists():
+        assert str(archive) in Path(f"/proc/{broker.daemon.pid}/maps").read_text()
 
 
 @pytest.mark.long
