@@ -214,6 +214,14 @@ _SERVICES: Final = (
         ),
     ),
     Moved(
+        test="integration/test_until_idle.py::test_a_restore_that_reads_no_key_is_no_success",
+        shown_by=(
+            # Its course `keys_of_which_none_is_read`; the exit code of the process is the other test's.
+            "simulation/test_discovery_courses.py::test_it_comes_once_or_is_left_out",
+            f"{_START}test_until_idle_ends_by_itself_and_says_that_an_object_needs_a_person",
+        ),
+    ),
+    Moved(
         test="integration/test_until_idle.py::test_with_the_sinks_own_delimiter_everything_comes_back",
         shown_by=(
             "ingest/source/test_archive_routes.py::test_keys_are_read_by_the_sinks_own_delimiter",

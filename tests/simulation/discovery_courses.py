@@ -13,7 +13,7 @@ import random
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -54,11 +54,21 @@ class Course:
 
     def start(self, **options: str | None) -> None:
         """Begin to read, with these options, `__` for a dot; None: not that one."""
+        self._choose(options)
+        self._one = Instance(self.made, self._options)
+
+    def run_until_idle(self, **options: str | None) -> str | None:
+        """Read until nothing is left to do, with options as `start` has them; how that ended."""
+        self._choose(options)
+        self._one = Instance(self.made, self._options, until_idle=True)
+        self.wait(lambda: self.one.is_over, "its end")
+        return self.one.ending
+
+    def _choose(self, options: Mapping[str, str | None]) -> None:
         for name, value in options.items():
             self._options.pop(name.replace("__", "."), None)
             if value is not None:
                 self._options[name.replace("__", ".")] = value
-        self._one = Instance(self.made, self._options)
 
     def stop(self) -> None:
         """End what reads; it has to be without an error."""
@@ -389,6 +399,22 @@ def read_when_it_rests(course: Course) -> None:
     assert [outcome for outcome, reason in found if reason != "superseded"] == ["done"]
 
 
+def keys_of_which_none_is_read(course: Course) -> None:
+    """A restore until idle is no success, and says by what they are read: by the sink's own delimiter."""
+    name = f"topics_{TOPIC}_partition=0_{TOPIC}+0+0000000000.json"
+    _listed(course, {name: rows("archived", 3)})
+    _listed(course, {"readme.txt": [b"none of it"]}, counts=False)
+    restore = {"input__layout": "confluent", "restore__sidecars": "ignore"}
+    left_out = dict.fromkeys(("input__format", "file__name__template", "topic", "sqs__queue__url"))
+    assert course.run_until_idle(**restore, **left_out) == "exit 5"
+    (line,) = course.log("keys_unread")
+    assert "input.layout=confluent reads none of 2 keys" in line["error"]
+    assert "directory.delim" in line["error"]
+    assert not course.values()
+
+    assert course.run_until_idle(directory__delim="_") == "exit 0"
+
+
 COURSES: Final[dict[str, Callable[[Course], None]]] = {
     course.__name__: course
     for course in (
@@ -406,6 +432,7 @@ COURSES: Final[dict[str, Callable[[Course], None]]] = {
         keys_that_come_while_it_lists,
         globs,
         read_when_it_rests,
+        keys_of_which_none_is_read,
     )
 }
 

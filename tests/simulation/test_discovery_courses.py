@@ -22,6 +22,7 @@ _COURSES: Final = (
     "keys_that_come_while_it_lists",
     "globs",
     "read_when_it_rests",
+    "keys_of_which_none_is_read",
 )
 
 
