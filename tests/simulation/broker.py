@@ -6,7 +6,8 @@ newer initialisation fences older producers, offsets of a transaction are checke
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -110,6 +111,8 @@ class Transaction:
     process: Process | None = None
     state: str = "open"
     logs: dict[tuple[str, int], Log] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many records it has, by topic."""
     offsets: dict[str, dict[tuple[str, int], tuple[int, str]]] = field(default_factory=dict)
 
     @property
@@ -168,6 +171,10 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self.deleted: list[Topic] = []
         self.changed = Change(kernel)
+        self.committed: Counter[str] = Counter()
+        """How many records became visible, by topic; those that were deleted since too."""
+        self.on_ended: Callable[[Transaction], None] = lambda _running: None
+        """Called with each transaction that was committed."""
         self.groups: dict[str, Group] = {}
         self._epochs: dict[str, int] = {}
         self._open: dict[str, Transaction] = {}
@@ -231,6 +238,9 @@ class Broker:
         log.append(record)
         if transaction is not None:
             transaction.logs[name, partition] = log
+            transaction.counts[name] += 1
+        else:
+            self.committed[name] += 1
         self.changed.give()
         return record.offset
 
@@ -331,6 +341,8 @@ class Broker:
             if topic is not None and topic.logs[partition] is log:
                 log.append(Record(0, None, None, (), 0, running, is_marker=True))
         if state == "committed":
+            self.committed.update(running.counts)
+            self.on_ended(running)
             for group_id, offsets in running.offsets.items():
                 kept = self.group(group_id).offsets
                 kept.update({place: offset for place, offset in offsets.items() if place[0] in self.topics})

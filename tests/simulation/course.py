@@ -8,6 +8,8 @@ from typing import Any, Final
 from tests.simulation.environment import Environment, Instance
 from tests.simulation.kernel import Process
 from tests.simulation.scenario import Scenario
+from tests.simulation.shown import Said, Shown
+from tests.simulation.sink_generator import LETTERS
 
 _NUMBERS: Final = itertools.count(1)
 _AWAIT_SECONDS: Final = 6.0
@@ -38,6 +40,8 @@ class Ended:
     """The longest time in which nothing moved at the end, and nothing was said."""
     said: list[str] = field(default_factory=list)
     """How operations were refused."""
+    shown: list[Said] = field(default_factory=list)
+    """What was shown, and was not so; and what went beyond its bound."""
 
 
 class Course:
@@ -48,6 +52,8 @@ class Course:
 
     data: tuple[str, ...] = ()
     """Steps that also happen in a calm run."""
+    topics: tuple[str, ...] = ()
+    """Where its records come, unless it is a topic of the scenario."""
     last_options: Mapping[str, str] = {}
     """What the last part has besides: it leaves nothing open."""
 
@@ -58,6 +64,7 @@ class Course:
         self.calm = calm
         self.instances: list[Instance] = []
         self._stopped: list[Process] = []
+        self._shown = Shown(made, self.topics or tuple(scenario.topics), scenario.options, LETTERS)
         number = next(_NUMBERS)
         self.options = dict(scenario.options) | {
             # Clients are kept by their properties: those of an earlier run are none of this one's.
@@ -86,6 +93,7 @@ class Course:
             "executor lost": self._executor_lost,
             "await": self._await,
             "broker away": self._broker_away,
+            "token away": self._token_away,
             "commit unanswered": self._commit_unanswered,
             "s3": self._s3,
             "s3 away": self._s3_away,
@@ -114,6 +122,7 @@ class Course:
         ]
         ended.history, ended.log = made.bucket.history, made.log
         ended.turns, ended.seconds = made.kernel.turns, made.kernel.now - 1000.0
+        ended.shown = list(self._shown.broken.values())
         ended.is_stuck = made.kernel.stuck is not None
 
     @property
@@ -153,6 +162,10 @@ class Course:
 
     def _broker_away(self, seconds: float) -> None:
         self.made.network.down_until = self.made.kernel.now + seconds
+
+    def _token_away(self, seconds: float) -> None:
+        """Who makes a client has no token to log in with."""
+        self.made.network.no_token_until = self.made.kernel.now + seconds
 
     def _commit_unanswered(self, count: int) -> None:
         self.made.network.lose_answers += count
@@ -245,6 +258,7 @@ class Course:
         """End faults and instances, then have whatever is left done."""
         made, kernel = self.made, self.made.kernel
         made.registry.down_until = 0.0
+        made.network.no_token_until = 0.0
         made.network.down_until = made.bucket.weather.down_until = made.queue.down_until = 0.0
         made.network.lose_answers = 0
         made.bucket.weather.failing.clear()
@@ -279,6 +293,7 @@ class Course:
                 moved, ends = kernel.now, found
             ended.silent = max(ended.silent, kernel.now - moved)
         ended.ending = last.ending
+        self._shown.end(last)
 
 
 def run_course(made: Environment, course: Course) -> None:

@@ -186,6 +186,7 @@ class Instance:
                 failures=failures,
                 open_ledger=lambda: None,
             )
+            self.environment.watch(self)
             with collecting_own(failures):
                 code = self.connector.run()
             failures.raise_first()
@@ -217,6 +218,8 @@ class Environment:
         self.workers: dict[Process, list[Process]] = {}
         self.late_starts: list[float] = []
         """So late the next tasks begin, as where a cluster has no core for them."""
+        self.watch: Callable[[Instance], None] = lambda _: None
+        """Called with each instance that is about to run."""
         self.begun_tasks = 0
         """How many tasks Spark has been asked for."""
         self._settings: dict[str, Settings] = {}

@@ -20,6 +20,8 @@ def sanity(outcome: Ended) -> Iterator[Finding]:
     """Nothing fails in a way that has no sentence, and everything comes to an end."""
     for sentence in dict.fromkeys(outcome.crashes + outcome.failures):
         yield Finding("forward", sentence)
+    for law, sentence in outcome.shown:
+        yield Finding(law, sentence)
     if outcome.is_stuck:
         yield Finding("forward", f"it goes on and on: {outcome.turns} turns in {outcome.seconds:.0f} s")
     if outcome.silent > _SILENT_SECONDS:

@@ -46,6 +46,7 @@ class _RestoreCourse(Course):
     """An archive comes, and is restored."""
 
     data = ("arrive",)
+    topics = (RESTORED,)
 
     def __init__(self, made: Environment, scenario: Scenario, outcome: RestoreOutcome) -> None:
         super().__init__(made, scenario, outcome, calm=False)
