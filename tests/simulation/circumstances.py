@@ -170,6 +170,33 @@ SINK: Final = {
         },
         ("kill", "stop"),
     ),
+    "revoked while S3 is away": Circumstance(
+        {**_GROUPS, "rotate.records": "1", "tasks.max": (None, "1", "3")},
+        ("s3 away", "pause leader", "executor lost"),
+        counts=(4, 6, 9),
+        partitions=(1, 2),
+        story=(
+            Act((0.0,), "await", {"what": "transaction"}),
+            Act((0.0, 0.004, 0.02, 0.1), "s3 away", {"seconds": (3.0, 9.0, 20.0)}),
+            # A moment in which tasks look for the answer ten times a second, or more often.
+            Act((0.0, 0.3, 1.0, 2.5), ("topic again", "grow"), {"topic": "events0"}),
+            Act((0.0, 0.5), ("pause leader", "executor lost", "pause leader"), {"seconds": (6.0, 13.0)}),
+            Act((12.0,), "wait"),
+        ),
+    ),
+    "the lead is taken while there is no broker or token": Circumstance(
+        _GROUPS,
+        ("broker away", "token away", "kill"),
+        before=(
+            Act((0.0,), "start"),
+            Act((0.1, 0.3, 0.5, 0.8, 1.2), ("broker away", "token away"), {"seconds": (0.4, 1.5, 8.0)}),
+        ),
+        story=(
+            Act((0.0, 0.3, 1.0), ("kill", "stop")),
+            Act((0.1, 2.0), "start"),
+            Act((0.1, 0.3, 0.5, 0.8, 1.2), ("broker away", "token away"), {"seconds": (0.4, 1.5, 8.0)}),
+        ),
+    ),
     "commits in doubt": Circumstance(
         _GROUPS, ("commit unanswered", "commit unanswered", "pause worker", "broker away")
     ),
@@ -333,6 +360,33 @@ SOURCE: Final = {
             Act((12.0,), "wait"),
         ),
     ),
+    "a slot is lost, and its object asked for again": Circumstance(
+        {**_WORKS, "transaction.boundary.records": ("1", "3"), "tasks.max": (None, "1", "3")},
+        ("kill worker", "commit unanswered", "executor lost"),
+        rows=(5, 12, 20),
+        counts=(1, 2, 3),
+        story=(
+            Act((0.0,), "await", {"what": "transaction"}),
+            Act((0.0, 0.02, 0.1), "commit unanswered", {"count": (0, 1)}),
+            Act(_MOMENTS, "kill worker"),
+            Act((0.0, 0.05, 0.2, 0.5, 1.0), "replay", {"from_start": (False, True)}),
+            Act((0.0, 0.5), ("kill worker", "wait")),
+            Act((4.0,), "wait"),
+        ),
+    ),
+    "the lead is taken while there is no broker or token": Circumstance(
+        _WORKS,
+        ("broker away", "token away", "kill"),
+        before=(
+            Act((0.0,), "start"),
+            Act((0.1, 0.3, 0.5, 0.8, 1.2), ("broker away", "token away"), {"seconds": (0.4, 1.5, 8.0)}),
+        ),
+        story=(
+            Act((0.0, 0.3, 1.0), ("kill", "stop")),
+            Act((0.1, 2.0), "start"),
+            Act((0.1, 0.3, 0.5, 0.8, 1.2), ("broker away", "token away"), {"seconds": (0.4, 1.5, 8.0)}),
+        ),
+    ),
     "slots that Spark starts late": Circumstance(
         _WORKS,
         ("starts late", "kill worker"),
@@ -343,6 +397,33 @@ SOURCE: Final = {
         {"sqs.queue.url": "https://sqs.us-east-1.amazonaws.com/1/q", "sqs.max.held": (None, "1")},
         ("queue away", "kill", "stop"),
         story=(Act((0.0, 2.0), "foreign messages", {"count": (1, 20, 30)}),),
+    ),
+    "a bucket with objects from before its first start": Circumstance(
+        {
+            **_WORKS,
+            "aws.s3.bucket.name": (None, "incoming,second"),
+            "include.existing": ("false", "false", None),
+            "native.start.key": (None, "in/b.jsonl"),
+        },
+        ("kill", "stop", "second"),
+        before=(
+            Act((0.0,), "start"),
+            Act(
+                (2.5, 4.0),
+                "change",
+                {
+                    "options": (
+                        {"aws.s3.bucket.name": "second"},
+                        {"aws.s3.bucket.name": "incoming,second"},
+                        {"aws.s3.bucket.name": "second", "native.start.key": "in/b.jsonl"},
+                        {"aws.s3.bucket.name": "second", "native.start.key": None},
+                        {"aws.s3.bucket.name": "incoming,second", "include.existing": "false"},
+                    )
+                },
+            ),
+            Act((0.0, 1.0), ("uploads begin", "wait", "wait"), {}),
+        ),
+        story=(Act((1.5, 3.0), ("kill", "stop")), Act((0.1, 2.0, 12.0), "start"), Act((2.5,), "wait")),
     ),
     "one key in two buckets": Circumstance(
         {

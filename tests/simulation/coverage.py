@@ -35,6 +35,25 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         "limit",
     ),
 }
+UNDRAWN: Final[Mapping[str, str]] = {
+    "connector.class": "another name of what is drawn",
+    "instance.id lead.session.timeout.ms": "the pauses and sessions of stories are made for the defaults",
+    "offsets.storage.topic state.dir ledger.retention.ms": "of each run, or of weeks",
+    "producer.partitioner topic.creation. errors.deadletterqueue.topic.replication.factor": "librdkafka",
+    "spark. rest. traces.": "no service of them is in it",
+    "aws.s3. aws.access. aws.secret. aws.session. aws.credentials. aws.sts. aws.ca.": "botocore",
+    "sqs.endpoint sqs.region sqs.wait.time.seconds sqs.receivers": "aiobotocore, or only how soon",
+    "object.include object.exclude file.name.match": "of a key alone: courses and unit tests",
+    "post.action.unconditional": "documented to let go of what a law says",
+    "file.compression.type": "by the names of objects",
+    "transformer.max.buffer.size record.max.bytes": "limits of topics do the same",
+    "value. key.converter json.format input.envelope schema.registry. aws.glue.": "rows are read as JSON",
+    "csv. text. input.archive.": "of a format alone: its own tests",
+    "errors.retry.delay.max.ms errors.log.enable": "only how late, and how often a line",
+    "layout.indexes restore. store.envelope format. file.delim directory.delim tombstone.": "of restores",
+    "predicates": "of a row alone: its own tests",
+}
+"""Why options of a source are not drawn, by their names or how these begin."""
 HEAD: Final = (
     "| | scenarios | option values x option values | option values x faults | option values x operations "
     "| operations x faults | faults x faults |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
@@ -98,7 +117,8 @@ def _operations_of(step: Step, operations: Sequence[str]) -> Iterator[str]:
     if step.act == "change":
         options = step.given["options"]
         if "aws.s3.bucket.name" in options:
-            yield "other bucket"
+            is_added = options["aws.s3.bucket.name"] == source_generator.BOTH
+            yield "bucket added" if is_added else "other bucket"
         elif options in [one.get("options") for one in frames_generator.OPERATIONS.values()]:
             yield from (n for n, one in frames_generator.OPERATIONS.items() if one.get("options") == options)
         yield from (name for one in options if (name := f"change {one}") in operations)

@@ -11,6 +11,8 @@ from tests.simulation.network import CALL_SECONDS, Client, Network, Place, Simul
 
 _HEARD_SECONDS: Final = (0.001, 0.01, 0.1, 0.3)
 _CUTS: Final = (1, 2, 3, 5, 10, 10_000)
+_FETCH_WAIT_MS: Final = 500
+"""As librdkafka has it."""
 _EOF: Final = KafkaError._PARTITION_EOF  # how the library names its local codes
 
 
@@ -34,13 +36,19 @@ class SimulatedConsumer(Client):
         self._is_closed = False
         self._looked_at = -1
         """What has changed in the cluster when nothing was found."""
+        # A fetch waits so long for something before it is answered with the end that it has found.
+        self._fetch_seconds = 0.0
+        if "fetch.queue.backoff.ms" in properties:
+            self._fetch_seconds = int(properties.get("fetch.wait.max.ms", _FETCH_WAIT_MS)) / 1000
+        self._ends_due: dict[Place, tuple[int, float]] = {}
+        """By place, an end that was found, and when the fetch that found it is answered."""
 
     # -- by assignment ---------------------------------------------------------------------------------------
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
         """See Consumer."""
         self._kernel.require_alive()
-        for known in (self._positions, self._lives, self._ends_told, self._watermarks):
+        for known in (self._positions, self._lives, self._ends_told, self._ends_due, self._watermarks):
             known.clear()
         self._stopped.clear()
         self._paused.clear()
@@ -55,6 +63,7 @@ class SimulatedConsumer(Client):
             topic = self._broker.topics.get(place.topic)
             self._lives[where] = "" if topic is None else topic.id
             self._ends_told.pop(where, None)
+            self._ends_due.pop(where, None)
             self._stopped.discard(where)
 
     def incremental_unassign(self, places: Sequence[TopicPartition]) -> None:
@@ -88,6 +97,8 @@ class SimulatedConsumer(Client):
                 if found:
                     kernel.sleep(CALL_SECONDS * kernel.rng.random())
                 return found
+            if self._ends_due:
+                left = min(left, max(0.001, min(due for _, due in self._ends_due.values()) - kernel.now))
             self._broker.changed.wait(left if self._member is None else min(left, 0.5))
 
     def poll(self, timeout: float = -1) -> Any:
@@ -98,7 +109,8 @@ class SimulatedConsumer(Client):
     def _fetched(self, most: int) -> list[SimulatedMessage]:
         """What is there of some partitions: as much as the seed says, ends after it."""
         self._broker.expire()
-        if self._looked_at == self._broker.changed.count:
+        is_due = any(due <= self._kernel.now for _, due in self._ends_due.values())
+        if self._looked_at == self._broker.changed.count and not is_due:
             # Nothing has changed since there was nothing.
             return []
         looked_at = self._broker.changed.count
@@ -137,11 +149,22 @@ class SimulatedConsumer(Client):
             if (not self._is_committed and not record.is_marker) or is_visible(record):
                 found.append(SimulatedMessage(place, record))
                 most -= 1
-        if most and position >= end and self._tells_ends and self._ends_told.get(place) != end:
+        is_end = bool(most) and position >= end and self._tells_ends and self._ends_told.get(place) != end
+        if is_end and self._is_answered(place, end):
             position = max(position, end)
             self._ends_told[place] = end
             found.append(SimulatedMessage(place, None, KafkaError(_EOF), end))
         self._positions[place] = position
+
+    def _is_answered(self, place: Place, end: int) -> bool:
+        """Whether the fetch that has found this end, and nothing else, is answered by now."""
+        known = self._ends_due.get(place)
+        if known is None or known[0] != end:
+            known = self._ends_due[place] = end, self._kernel.now + self._fetch_seconds
+        if self._kernel.now < known[1]:
+            return False
+        del self._ends_due[place]
+        return True
 
     def _log(self, place: Place, found: list[SimulatedMessage]) -> Log | None:
         """What it reads; None, and an error found, for a topic that is not the one that it was assigned."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError
 
+from headrace.model.errors import AccessDenied
 from tests.simulation.broker import Broker, Record, refusal
 from tests.simulation.kernel import Kernel
 
@@ -22,6 +23,7 @@ class Network:
     kernel: Kernel
     broker: Broker
     down_until: float = 0.0
+    no_token_until: float = 0.0
     lose_answers: int = 0
     """So many of the next commits happen, and are not answered."""
     calls: dict[str, int] = field(default_factory=dict)
@@ -90,6 +92,9 @@ class Client:
     """What all clients have."""
 
     def __init__(self, network: Network, properties: Mapping[str, Any]) -> None:
+        if network.no_token_until > network.kernel.now:
+            # As `headrace.kafka.kafka_clients` does where one that is made has to log in with a token.
+            raise AccessDenied("The token is away: wait until its issuer answers.")
         self._network = network
         self._broker = network.broker
         self._kernel = network.kernel

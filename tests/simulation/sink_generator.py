@@ -144,6 +144,7 @@ FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kill leader": {"seconds": 3.0},
     "executor lost": {"seconds": 6.0},
     "broker away": {"seconds": 8.0},
+    "token away": {"seconds": 8.0},
     "commit unanswered": {"count": 1},
     "s3": {"kind": "503", "count": 3},
     "s3 lost": {"kind": "lost", "count": 1},

@@ -66,6 +66,14 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "transforms": (None, "insert", "flatten", "time", "header", "flatten,insert,header"),
     "aws.s3.bucket.name": (None, BOTH),
     "initial.inventory": (None, f"s3://{INVENTORIES}/{MANIFEST}"),
+    # Seldom: what they leave out is read by no other option.
+    "include.existing": (None, None, None, "false"),
+    "native.start.key": (None, None, None, "in/b.jsonl"),
+    # Objects of more than one batch are split, where they may be.
+    "job.max.bytes": (None, None, "600", "3000"),
+    "sqs.visibility.timeout.seconds": (None, "5"),
+    "events.fallback.after.ms": (None, "1000"),
+    "errors.retry.delay.ms": (None, "100"),
 }
 _CONNECT: Final = "org.apache.kafka.connect.transforms."
 _INSERT: Final = {
@@ -113,10 +121,14 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "grow": {"topic": TOPIC},
     # An inventory is of one bucket.
     "other bucket": {"options": {"aws.s3.bucket.name": SECOND, "initial.inventory": None}},
+    "bucket added": {"options": {"aws.s3.bucket.name": BOTH, "initial.inventory": None}},
+    "uploads begin": {"count": 2},
     "bucket denied": {"bucket": SECOND, "seconds": 20.0},
     "foreign messages": {"count": 14},
 }
 _BUCKET: Final = "aws.s3.bucket.name"
+FIRST_START: Final = ("include.existing", "native.start.key")
+"""What counts at the first start with a bucket."""
 # What a connector may be given while objects are half read.
 CHANGING: Final = (
     "tasks.max",
@@ -133,6 +145,8 @@ CHANGING: Final = (
     *("input.format",) * 5,
     *(_BUCKET,) * 3,
     "input.archive",
+    *FIRST_START * 2,
+    "aws.s3.prefix",
 )
 _NAMES: Final = (
     "in/a.jsonl",
@@ -200,7 +214,8 @@ def _objects(rng: random.Random, about: Circumstance | None, *, several: bool) -
                 ).encode()
             )
         body = rng.choice((b"\n", b"\n", b"\r\n")).join(lines) + rng.choice((b"\n", b""))
-        bucket = rng.choice((0, 1)) if several else 0
+        # Of one bucket it is none; another may come.
+        bucket = rng.choice((0, 1))
         yield Given(name, bucket, None, body, 0)
         if several and rng.random() < 0.3:
             yield Given(name, 1 - bucket, None, body, 0)
@@ -220,6 +235,7 @@ def _steps(
     if started:
         yield from first_steps(rng, about)
     done = 0
+    later: tuple[Step, ...] = ()
     while done < objects:
         end = min(objects, done + rng.choice((1, 2, 5)))
         if story:
@@ -228,7 +244,8 @@ def _steps(
         late = 0.0 if story else rng.choice((0.0, 0.0, 3.0, 70.0))
         after = rng.choice((0.0, 0.05, 0.3, 2.0, 6.0))
         yield Step(after, "put", {"begin": done, "end": end, "late": late})
-        done = end
+        yield from later
+        done, later = end, ()
         if not started:
             started = True
             yield Step(0.1, "start", {})
@@ -238,9 +255,18 @@ def _steps(
             after = rng.choice((0.0, 0.02, 0.05, 0.1, 0.2, 1.0, 5.0))
             yield from fault_steps(rng, after, SOURCE_FAULTS, about)
         if rng.random() < 0.3:
-            yield from noted(_operation(rng, current), current)
+            operation = tuple(noted(_operation(rng, current), current))
+            behind = _behind(rng, operation) if done < objects else 0
+            yield from operation[: len(operation) - behind]
+            later = operation[len(operation) - behind :]
         if rng.random() < 0.15:
             yield Step(rng.choice((0.0, 0.1, 3.0)), "delete", {"number": rng.randrange(done)})
+
+
+def _behind(rng: random.Random, operation: Sequence[Step]) -> int:
+    """How many steps of an operation come after the next objects, which another bucket then has already."""
+    is_house = _BUCKET in operation[0].given.get("options", ())
+    return len(operation) - 1 if is_house and rng.random() < 0.5 else 0
 
 
 def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]:
@@ -248,8 +274,15 @@ def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]
     after = rng.choice((0.0, 0.1, 1.0, 4.0))
     if rng.random() < 0.5:
         name = rng.choice(list(OPERATIONS))
-        act = {"replay whole": "replay", "other bucket": "change"}.get(name, name)
-        yield Step(after, act, dict(OPERATIONS[name]))
+        act = "change" if "options" in OPERATIONS[name] else "replay" if name == "replay whole" else name
+        given = dict(OPERATIONS[name])
+        if _BUCKET in given.get("options", ()):
+            # Its first start is not like that of the bucket before it, in one of two.
+            is_like = rng.random() < 0.5
+            first = {} if is_like else {one: rng.choice(DIMENSIONS[one]) for one in FIRST_START}
+            kept = valid_options({**options, **given["options"], **first}, FIXED, _WITH)
+            given["options"] = changes(options, kept)
+        yield Step(after, act, given)
     else:
         name, act = "change", "change"
         # Where a transform needs times, formats without them would be refused.

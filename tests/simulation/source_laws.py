@@ -23,14 +23,29 @@ def judge_source(scenario: Scenario, outcome: SourceOutcome) -> list[Finding]:
     """All that is against a law."""
     found = list(sanity(outcome))
     found += [Finding("last step last", sentence) for sentence in outcome.too_early]
+    found += [Finding("no memory of another life", sentence) for sentence in outcome.misremembered]
+    found += _left_out(outcome)
     found += _once(scenario, outcome)
     found += _order(scenario, outcome)
     found += _values(scenario, outcome)
     return found
 
 
-def _is_wanted(scenario: Scenario, key: str) -> bool:
-    return key.startswith(scenario.options.get("aws.s3.prefix", ""))
+def _left_out(outcome: SourceOutcome) -> Iterator[Finding]:
+    """What was there before the first start with its bucket is in Kafka only where an option lets it in."""
+    # Of two buckets two objects may have the same rows.
+    others = {
+        row
+        for number, given in enumerate(outcome.given)
+        if number not in outcome.past
+        for row in rows_of_object(given)[0]
+    }
+    seen = {row for partition in outcome.records for one in partition for row in rows_in(one.value)}
+    for number in sorted(outcome.past):
+        rows = set(rows_of_object(outcome.given[number])[0]) - others
+        if rows & seen:
+            url = outcome.ids[number].url
+            yield Finding("no memory of another life", f"{url} was there before the first start, and is read")
 
 
 def _once(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
@@ -57,7 +72,7 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
     """What was not replaced, deleted, marked or quarantined is in Kafka, or has its dead letters."""
     acts = {step.act for step in scenario.steps}
     letters = Counter(_object_of(letter) for letter in outcome.letters)
-    judged = [] if "mark" in acts else list(_judged(scenario, outcome))
+    judged = [] if "mark" in acts else list(_judged(outcome))
     # Of two buckets two objects may have the same rows.
     needed: Counter[Row] = Counter()
     for number in set(judged) - outcome.misread:
@@ -88,12 +103,14 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
             yield Finding("once", f"{given.topic}: {found} dead letters of {faulty} bad rows")
 
 
-def _judged(scenario: Scenario, outcome: SourceOutcome) -> Iterator[int]:
+def _judged(outcome: SourceOutcome) -> Iterator[int]:
     """Numbers of the objects that have to be in Kafka, and are not quarantined."""
     for number in outcome.whole:
+        if number in outcome.past or number in outcome.unsure:
+            continue
         entry = outcome.ledger.get(outcome.ids[number])
         is_quarantined = entry is not None and entry.state is State.QUARANTINED
-        if _is_wanted(scenario, outcome.given[number].topic) and not is_quarantined:
+        if outcome.given[number].topic.startswith(outcome.prefix) and not is_quarantined:
             yield number
 
 

@@ -4,15 +4,17 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from headrace.model.ledger_entry import LedgerEntry, decode_entry, decode_key
 from headrace.model.objects import ObjectId
 from tests.simulation.broker import Record
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, Instance, environment
+from tests.simulation.first_starts import Past, first_starts
 from tests.simulation.objects import encoded, form_of, row_of, rows_of_object
 from tests.simulation.operations import Operations
-from tests.simulation.s3 import StoredObject
+from tests.simulation.s3 import PendingUpload, StoredObject
 from tests.simulation.scenario import Given, Scenario
 from tests.simulation.sink_generator import LETTERS
 from tests.simulation.source_generator import INCOMING, INVENTORIES, MOVED, SECOND, TIME_MS, TOPIC
@@ -47,6 +49,14 @@ class SourceOutcome(Ended):
     """By number, the objects as the ledger names them."""
     ledger: dict[ObjectId, LedgerEntry] = field(default_factory=dict)
     """The last word of the ledger on each object."""
+    past: set[int] = field(default_factory=set)
+    """Numbers of the objects that first starts leave to the past: none of their rows is to be in Kafka."""
+    unsure: set[int] = field(default_factory=set)
+    """Numbers of the objects of which it may be either."""
+    misremembered: list[str] = field(default_factory=list)
+    """First starts that are remembered as no process made them."""
+    prefix: str = ""
+    """The last `aws.s3.prefix`."""
 
 
 def run_source(scenario: Scenario, *, calm: bool = False, seed: int | None = None) -> SourceOutcome:
@@ -60,7 +70,7 @@ def run_source(scenario: Scenario, *, calm: bool = False, seed: int | None = Non
 class _SourceCourse(Course):
     """Objects come, and are ingested."""
 
-    data = ("put", "delete", "limit")
+    data = ("uploads begin", "put", "delete", "limit")
 
     def __init__(self, made: Environment, scenario: Scenario, outcome: SourceOutcome, *, calm: bool) -> None:
         super().__init__(made, scenario, outcome, calm=calm)
@@ -71,6 +81,10 @@ class _SourceCourse(Course):
         self._touched: set[int] = set()
         self._stored: dict[int, bytes] = {}
         self._buckets: tuple[str, ...] = (INCOMING,)
+        self._past = Past(made.bucket)
+        self._next = 0
+        self._under_way: dict[int, str] = {}
+        """By number, the ids of multipart uploads that are not complete."""
         self._operations = Operations(self)
         outcome.given = list(scenario.records)
         made.bucket.on_taken = self._taken
@@ -90,6 +104,7 @@ class _SourceCourse(Course):
         """See Course."""
         own: dict[str, Callable[..., None]] = {
             "put": self._upload,
+            "uploads begin": self._begin_uploads,
             "delete": self._delete,
             "queue away": self._queue_away,
             "foreign messages": self._foreign_messages,
@@ -144,6 +159,19 @@ class _SourceCourse(Course):
             bucket = self._buckets[given.partition % len(self._buckets)]
             self._put_one(number, bucket, form_of(self.options), late)
 
+        self._next = end
+
+    def _begin_uploads(self, count: int = 1) -> None:
+        """The next objects to come are under way as multipart uploads from now on."""
+        self._move_house()
+        for number in range(self._next, min(self._next + count, len(self.scenario.records))):
+            given = self.scenario.records[number]
+            bucket = self._buckets[given.partition % len(self._buckets)]
+            if number not in self._under_way:
+                upload = self._under_way[number] = self.made.bucket.new_id()
+                at_ms = self.made.bucket.now_ms()
+                self.made.bucket.uploads[upload] = PendingUpload(bucket, given.topic, at_ms, {})
+
     def _put_one(self, number: int, bucket: str, form: str, late: float) -> None:
         """Put the object of a number, whose message comes so late."""
         made, given = self.made, self._outcome.given[number]
@@ -153,11 +181,19 @@ class _SourceCourse(Course):
         self._put[place] = number
         body = self._stored[number] = encoded(given, form)
         etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
+        upload = self._under_way.pop(number, None)
+        begun = None if upload is None else made.bucket.uploads.pop(upload, None)
+        if begun is not None and (begun.bucket, begun.key) == place:
+            etag += "-1"
+        else:
+            begun = None
         self._outcome.forms[number] = form
         self._outcome.ids[number] = ObjectId(bucket, given.topic, etag)
         if any(form_of(one.options) != form for one in self.alive):
             self._outcome.misread.add(number)
-        stored = StoredObject(body, f'"{etag}"', {}, made.bucket.now_ms())
+        stored = StoredObject(
+            body, f'"{etag}"', {}, self._past.put(number, None if begun is None else begun.begun_ms)
+        )
         made.bucket.put(bucket, given.topic, stored, "put")
         late = 0.0 if self.calm else late
         made.queue.announce(bucket, given.topic, etag=etag, size=len(body), after=late)
@@ -178,14 +214,18 @@ class _SourceCourse(Course):
 
     def start(self, **changes: str) -> Instance:
         """See Course."""
-        self._write_inventory()
-        self._note_format()
+        self._begin()
         return super().start(**changes)
 
     def _do_the_rest(self) -> None:
+        self._begin()
+        super()._do_the_rest()
+
+    def _begin(self) -> None:
+        """A process is about to begin with the options of now."""
         self._write_inventory()
         self._note_format()
-        super()._do_the_rest()
+        self._past.started(self.options)
 
     def _note_format(self) -> None:
         """A process begins: what is there in another format is misread, unless it was read before."""
@@ -235,19 +275,24 @@ class _SourceCourse(Course):
         super().collect()
         self._move_house()
         outcome = self._outcome
-        outcome.ledger = self._ledger()
+        outcome.ledger, outcome.prefix = self._ledger(), self.options.get("aws.s3.prefix", "")
+        firsts = first_starts(self._kept())
+        outcome.misremembered = list(self._past.misremembered(firsts))
+        outcome.past, outcome.unsure = self._past.left_out(firsts, outcome.ids, self.scenario.steps)
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         self._outcome.records = self._partitions()
         self._outcome.letters = self.made.broker.visible(LETTERS, 0)
         self._outcome.whole = [number for number in sorted(self._put.values()) if number not in self._touched]
 
-    def _ledger(self) -> dict[ObjectId, LedgerEntry]:
-        """What the ledger says of each object."""
+    def _kept(self) -> dict[Any, bytes]:
+        """What the ledger keeps, by key."""
         name = self.made.settings(self.options).kafka.ledger_topic
         topic = self.made.broker.topics.get(name)
-        found = {}
+        found: dict[Any, bytes | None] = {}
         for record in () if topic is None else self.made.broker.visible(name, 0):
-            key = decode_key(record.key or b"")
-            if isinstance(key, ObjectId):
-                found[key] = record.value
-        return {key: decode_entry(value) for key, value in found.items() if value is not None}
+            found[decode_key(record.key or b"")] = record.value
+        return {key: value for key, value in found.items() if value is not None}
+
+    def _ledger(self) -> dict[ObjectId, LedgerEntry]:
+        """What the ledger says of each object."""
+        return {key: decode_entry(value) for key, value in self._kept().items() if isinstance(key, ObjectId)}

@@ -7,7 +7,11 @@ from typing import Final
 
 import pytest
 
+from headrace.options.declarations import OPTIONS
+from headrace.options.declarations.option import Group
+from tests.simulation import restore_generator, source_generator
 from tests.simulation.__main__ import main
+from tests.simulation.coverage import UNDRAWN
 from tests.simulation.kernel import Kernel
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.patches import SimulatedLock, SimulatedRLock, simulated
@@ -147,3 +151,15 @@ def test_a_lock_of_a_run_is_given_back_by_all_who_hold_it_after_the_run() -> Non
         assert lock.acquire()
         lock.release()
     assert not lock.locked()
+
+
+def test_each_option_of_a_source_is_drawn_or_has_a_reason() -> None:
+    """An option that is new is drawn, or `UNDRAWN` says why not."""
+    sinks = {Group.SINK, Group.OUTPUT, Group.ROTATION, Group.UPLOADS}
+    drawn = {*source_generator.DIMENSIONS, *source_generator.FIXED, *restore_generator.DIMENSIONS}
+    drawn |= {*restore_generator.FIXED, "text.pattern"}
+    wanted = {option.name for option in OPTIONS if option.group not in sinks} - drawn
+    beginnings = tuple(name for names in UNDRAWN for name in names.split())
+
+    assert {name for name in wanted if not name.startswith(beginnings)} == set()
+    assert [one for one in beginnings if not any(name.startswith(one) for name in wanted)] == []
