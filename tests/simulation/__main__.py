@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -19,6 +20,7 @@ if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":  # noqa: 
     os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])  # noqa: S606  # this very program
 
 from headrace.options import SettingsError
+from tests.simulation.branches import measured
 from tests.simulation.check import check, digest, scenario_of, shrink
 from tests.simulation.coverage import DIMENSIONS, HEAD, Coverage
 from tests.simulation.laws import Finding
@@ -39,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--show", metavar="SEED", help="write a seed's scenario down, the first of a range's")
     parser.add_argument("--no-shrink", action="store_true", help="print failing scenarios as they are")
     parser.add_argument("--first", action="store_true", help="end with the first that fails")
+    parser.add_argument("--branches", action="store_true", help="measure the branches of the code reached")
+    parser.add_argument("--unreached", type=Path, metavar="FILE", help="with --branches: what was not")
     parser.add_argument("--digest", action="store_true", help="show what each run came to, unjudged")
     given = parser.parse_args(arguments)
     # Loops of processes that were killed are cleared away with tasks in them, which asyncio reports.
@@ -51,7 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
         if given.file is not None:
             found = [_report(file.stem, loads(_text_of(file)), shrinks=False) for file in given.file]
             return max(found)
-        return _run(_seeds(given.seeds, given.minutes), given)
+        seeds = _seeds(given.seeds, given.minutes)
+        with measured(given.unreached) if given.branches else nullcontext():
+            return _run(seeds, given)
     except UnknownScenario as error:
         _say(str(error), sys.stderr)
         return 2

@@ -393,6 +393,48 @@ SOURCE: Final = {
         before=(Act((0.0,), "start"),),
         story=(Act((0.0,), ("stop", "kill")), Act((0.0,), "starts late", {"count": 3})),
     ),
+    "a limit that falls": Circumstance(
+        {**_WORKS, "errors.tolerance": ("all", "all", None), "transaction.boundary.records": (None, "3")},
+        ("kill worker", "commit unanswered", "kill"),
+        rows=(5, 12, 20),
+        counts=(2, 3, 4),
+        story=(
+            Act((0.0,), "await", {"what": "transaction"}),
+            Act(_MOMENTS, "limit", {"topic": ("rows", "rows", "letters"), "size": (300, 700)}),
+        ),
+    ),
+    "objects in the order of their partition": Circumstance(
+        {
+            **_WORKS,
+            "file.name.template": "in/{{partition}}-{{start_offset}}.jsonl",
+            "ordering": "partition",
+            "distribution.type": None,
+        },
+        ("kill", "kill worker", "executor lost", "s3", "pause worker"),
+    ),
+    "a post-action that is refused": Circumstance(
+        {
+            **_WORKS,
+            "post.action": ("delete", "move:done/", "move:s3://moved/done/"),
+            "aws.s3.bucket.name": None,
+        },
+        ("kill", "stop", "replaced before it goes"),
+        before=(
+            Act((0.0,), "start"),
+            Act((0.0,), "forbidden", {"operation": "DeleteObject", "seconds": (4.0, 20.0)}),
+        ),
+        story=(Act((1.0, 6.0), ("kill", "wait", "stop")), _START),
+    ),
+    "events without ETag": Circumstance(
+        {
+            "sqs.queue.url": "https://sqs.us-east-1.amazonaws.com/1/q",
+            "poll.listing": (None, "incremental"),
+            "exactly.once.support": None,
+        },
+        ("queue away", "s3 lost", "s3", "kill", "replaced before it is read"),
+        names=2,
+        before=(Act((0.0,), "bare events"), Act((0.0,), "start")),
+    ),
     "messages of others": Circumstance(
         {"sqs.queue.url": "https://sqs.us-east-1.amazonaws.com/1/q", "sqs.max.held": (None, "1")},
         ("queue away", "kill", "stop"),

@@ -32,7 +32,6 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         *source_generator.OPERATIONS,
         *(f"change {name}" for name in dict.fromkeys(source_generator.CHANGING)),
         "delete",
-        "limit",
     ),
 }
 UNDRAWN: Final[Mapping[str, str]] = {
@@ -123,8 +122,8 @@ def _operations_of(step: Step, operations: Sequence[str]) -> Iterator[str]:
             yield from (n for n, one in frames_generator.OPERATIONS.items() if one.get("options") == options)
         yield from (name for one in options if (name := f"change {one}") in operations)
     elif step.act == "forbidden":
-        is_end = step.given["operation"] == "CompleteMultipartUpload"
-        yield "forbidden to end" if is_end else "forbidden"
+        named = {"CompleteMultipartUpload": "forbidden to end", "DeleteObject": "forbidden to act"}
+        yield named.get(step.given["operation"], "forbidden")
     elif step.act == "replay":
         yield "replay whole" if step.given["from_start"] else "replay"
     elif step.act in operations:

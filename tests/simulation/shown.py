@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _QUIET_SECONDS: Final = 3.0
 _SHOWN_OBJECTS: Final = 50
 """As docs/status.md has it of `recent` and `quarantined`."""
+_RECORD_BYTES: Final = 20_000
+"""Of a run's few objects: an entry has its object, and a command at most a thousand of them."""
 _UNSETTLED: Final = ("busy", "ending", "recovering", "starting")
 _MOST_SAID: Final = 5
 TRUE: Final = "shown = true"
@@ -55,6 +57,8 @@ class Ledger:
     """What the ledger holds, read anew when it has grown."""
 
     end: int = 0
+    largest: int = 0
+    """Bytes of its largest record."""
     entries: dict[Any, bytes | None] = field(default_factory=dict)
     sealed: dict[str, int] = field(default_factory=dict)
     """Of a sink, by the ids of all objects that were ever sealed: how many records each has."""
@@ -68,6 +72,7 @@ class Ledger:
                 continue
             key = decode_key(record.key or b"")
             self.entries[key] = record.value
+            self.largest = max(self.largest, record.size)
             self.end = record.offset + 1
             if record.value is not None and isinstance(key, ControlKey) and is_sink_key(key):
                 entry = decode_sink_entry(key, record.value)
@@ -106,6 +111,7 @@ class Shown:
         self.broken: dict[str, Said] = {}
         made.watch = self._watch
         made.broker.on_ended = self._ended
+        made.queue.on_asked = self._asked
 
     # -- what is so ------------------------------------------------------------------------------------------
 
@@ -180,15 +186,22 @@ class Shown:
                 what = f"{shown.sink.open_objects} objects are open in {slots} slots"
                 self._say(BOUNDED, "open", f"{what}, with max.open.files={most}")
 
+    def _limits(self, option: str) -> list[int]:
+        """The values that instances had of an option; none where one had its default."""
+        found = [int(one.options[option]) for one in self._lives if option in one.options]
+        return found if len(found) == len(self._lives) else []
+
+    def _asked(self, most: int) -> None:
+        """A client has asked the queue for so many messages."""
+        limits = self._limits("sqs.max.held")
+        if limits and most > max(limits):
+            self._say(BOUNDED, "held", f"{most} messages are asked for, with sqs.max.held={max(limits)}")
+
     def _ended(self, running: Transaction) -> None:
         """A transaction has ended: it holds no more records than the option lets it."""
-        limits = [
-            int(most)
-            for one in self._lives
-            if (most := one.options.get("transaction.boundary.records")) is not None
-        ]
+        limits = self._limits("transaction.boundary.records")
         count = sum(count for name, count in running.counts.items() if name in (*self._topics, self._letters))
-        if limits and len(limits) == len(self._lives) and count > max(limits):
+        if limits and count > max(limits):
             what = f"a transaction has {count} records"
             self._say(BOUNDED, "transaction", f"{what}, with transaction.boundary.records={max(limits)}")
 
@@ -200,6 +213,9 @@ class Shown:
         is_settled = not any(shown.slots.get(state) for state in _UNSETTLED)
         # Who lost the lead may have committed what it never heard of.
         is_sure = is_settled and life.is_alone and self._is_exact and not self._has_lost_lead(instance)
+        if self._ledger.largest > _RECORD_BYTES:
+            what = f"the ledger has a record of {self._ledger.largest} bytes"
+            self._say(BOUNDED, "entry", f"{what}, and {_RECORD_BYTES} is the most")
         if shown.sink is None:
             self._look_at_source(instance, shown)
         else:

@@ -50,6 +50,7 @@ def judge(scenario: Scenario, outcome: Outcome, calm: Outcome | None) -> list[Fi
     # At least once, what is not known to be there is put again.
     found += _names_once(outcome) if scenario.options.get("exactly.once.support") != "disabled" else ()
     found += _last_step_last(outcome)
+    found += _bounded(scenario, outcome)
     found += _values(scenario, outcome)
     if not found and calm is not None:
         found += _alone(scenario, outcome, calm)
@@ -111,6 +112,15 @@ def _names_once(outcome: Outcome) -> Iterator[Finding]:
     for _, what, key, by in outcome.history:
         if what == "replaced":
             yield Finding("once", f"{key} was replaced by {by}")
+
+
+def _bounded(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
+    """An object closes at exactly as many records as `rotate.records` lets it have."""
+    most = int(scenario.options.get("rotate.records", "0"))
+    is_changed = any("rotate.records" in step.given.get("options", ()) for step in scenario.steps)
+    for key, count in Counter(row.key for row in outcome.rows).items():
+        if 0 < most < count and not is_changed:
+            yield Finding("bounded", f"{key} has {count} records, with rotate.records={most}")
 
 
 def _last_step_last(outcome: Outcome) -> Iterator[Finding]:

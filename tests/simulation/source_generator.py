@@ -33,6 +33,9 @@ SECOND: Final = "second"
 """The bucket to which some connectors are moved, and that others have beside the first one."""
 BOTH: Final = f"{INCOMING},{SECOND}"
 
+PLACED: Final = "in/{{partition}}-{{start_offset}}.jsonl"
+"""Names of objects that have their place in a partition."""
+
 DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "input.format": ("jsonl", "csv", "json", "avro", "parquet", "text"),
     "json.path": (None, "$.Records[*]"),
@@ -74,6 +77,8 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "sqs.visibility.timeout.seconds": (None, "5"),
     "events.fallback.after.ms": (None, "1000"),
     "errors.retry.delay.ms": (None, "100"),
+    # Without it no order of objects is possible.
+    "file.name.template": (None, None, PLACED),
 }
 _CONNECT: Final = "org.apache.kafka.connect.transforms."
 _INSERT: Final = {
@@ -116,6 +121,9 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "reset": {},
     "pause connector": {},
     "forbidden": {"operation": "GetObject", "seconds": 20.0},
+    "forbidden to act": {"operation": "DeleteObject", "seconds": 20.0},
+    "limit": {"topic": TOPIC, "size": 700},
+    "bare events": {},
     "starts late": {"count": 3},
     "topic again": {"topic": TOPIC},
     "grow": {"topic": TOPIC},
@@ -172,12 +180,14 @@ def source_scenario(seed: int) -> Scenario:
     if chosen["transforms"] == "time" and chosen["input.format"] not in _WITH_TIMES:
         chosen["transforms"] = None
     options = valid_options(chosen, FIXED, _WITH)
-    objects = tuple(_objects(rng, about, several=options[_BUCKET] == BOTH))
+    partitions = rng.choice((1, 2, 3))
+    places = partitions if options["file.name.template"] == PLACED else 0
+    objects = tuple(_objects(rng, about, several=options[_BUCKET] == BOTH, places=places))
     return Scenario(
         seed=seed,
         direction="source",
         options=options,
-        topics={TOPIC: rng.choice((1, 2, 3))},
+        topics={TOPIC: partitions},
         records=objects,
         steps=tuple(_steps(rng, len(objects), options, about)),
     )
@@ -187,19 +197,24 @@ TIME_MS: Final = 1_700_000_000_000
 _SIZES: Final = (0, 0, 50, 50, 900)
 
 
-def _objects(rng: random.Random, about: Circumstance | None, *, several: bool) -> Iterator[Given]:
+def _objects(
+    rng: random.Random, about: Circumstance | None, *, several: bool, places: int
+) -> Iterator[Given]:
     """Objects as they are put, one after the other; a name may come again, in another bucket too.
 
-    What is the partition of a record is here the number of the bucket.
+    What is the partition of a record is here the number of the bucket. Names have one of so many places.
     """
     few = None if about is None else about.names
-    names = rng.sample(_NAMES, few or rng.choice((1, 3, 6)))
+    known = [f"in/{rng.randrange(places)}-{number:03}.jsonl" for number in range(6)] if places else _NAMES
+    names = rng.sample(known, few or rng.choice((1, 3, 6)))
     bad_share = rng.choice((0.0, 0.0, 0.1, 0.4))
     counts = () if about is None else about.counts
     for number in range(rng.choice(counts) if counts else drawn_count(rng, small=(1, 2, 3), big=(8, 15))):
         name = (
             rng.choice(names)
             if rng.random() < (0.7 if few else 0.2)
+            else f"in/{rng.randrange(places)}-{number:03}.jsonl"
+            if places
             else f"in/{number:03}-{rng.choice('abc')}.jsonl"
         )
         lines = []
@@ -274,7 +289,8 @@ def _operation(rng: random.Random, options: Mapping[str, str]) -> Iterator[Step]
     after = rng.choice((0.0, 0.1, 1.0, 4.0))
     if rng.random() < 0.5:
         name = rng.choice(list(OPERATIONS))
-        act = "change" if "options" in OPERATIONS[name] else "replay" if name == "replay whole" else name
+        named = {"replay whole": "replay", "forbidden to act": "forbidden"}
+        act = "change" if "options" in OPERATIONS[name] else named.get(name, name)
         given = dict(OPERATIONS[name])
         if _BUCKET in given.get("options", ()):
             # Its first start is not like that of the bucket before it, in one of two.

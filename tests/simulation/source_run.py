@@ -109,6 +109,7 @@ class _SourceCourse(Course):
             "queue away": self._queue_away,
             "foreign messages": self._foreign_messages,
             "limit": self._limit,
+            "bare events": self._have_bare_events,
         }
         operations = self._operations.acts()
         return {**super().acts(), **operations, **own, "topic again": self._topic_again}
@@ -245,6 +246,10 @@ class _SourceCourse(Course):
         for number in range(count):
             after = 0.0 if self.calm else number * _FOREIGN_SECONDS
             self.made.queue.announce("elsewhere", "in/x.jsonl", etag="0" * 32, size=1, after=after)
+
+    def _have_bare_events(self) -> None:
+        """Events name keys alone from now on, as those of some stores do."""
+        self.made.queue.is_bare = True
 
     def _queue_away(self, seconds: float) -> None:
         self.made.queue.down_until = self.made.kernel.now + seconds

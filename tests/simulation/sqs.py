@@ -36,16 +36,22 @@ class Queue:
         self.messages: list[_Message] = []
         self.down_until = 0.0
         self.is_deleted = False
+        self.is_bare = False
+        """Whether events have neither ETag nor size."""
         self.on_deleted: Callable[[str], None] = lambda _body: None
         """Called with the body of a message that a client deletes."""
+        self.on_asked: Callable[[int], None] = lambda _most: None
+        """Called with how many messages a client asks for."""
         self._numbers = itertools.count(1)
 
     def announce(self, bucket: str, key: str, *, etag: str, size: int, after: float = 0.0) -> None:
         """An S3 notification of an upload."""
-        entity = {
+        entity: dict[str, dict[str, Any]] = {
             "bucket": {"name": bucket},
             "object": {"key": quote_plus(key, safe="/"), "eTag": etag, "size": size},
         }
+        if self.is_bare:
+            entity["object"] = {"key": quote_plus(key, safe="/")}
         record = {
             "eventSource": "aws:s3",
             "eventName": "ObjectCreated:Put",
@@ -99,6 +105,7 @@ class SimulatedSqs:
         """See aiobotocore."""
         await self._call("ReceiveMessage")
         deadline = self._queue.kernel.now + given["WaitTimeSeconds"]
+        self._queue.on_asked(given["MaxNumberOfMessages"])
         while True:
             found = self._queue.receive(given["MaxNumberOfMessages"], given.get("VisibilityTimeout"))
             if found or self._queue.kernel.now >= deadline:
