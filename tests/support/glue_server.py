@@ -91,6 +91,9 @@ class Glue:
     def _registered(self, place: str, text: str) -> _Answer:
         if place not in self.schemas:
             return _ABSENT
+        known = self._found(place, text)
+        if known is not _ABSENT:
+            return known
         number = str(self.add(self.schemas[place], text, name=place))
         return 200, {"SchemaVersionId": number, "Status": self.versions[number].status()}
 
@@ -99,6 +102,8 @@ class Glue:
         if request["RegistryId"]["RegistryName"] not in self.registries:
             return _ABSENT
         assert request["Compatibility"] == "FULL_ALL"
+        if place in self.schemas:
+            return 400, {"__type": "AlreadyExistsException", "Message": "Schema already exists."}
         number = str(self.add(request["DataFormat"], request["SchemaDefinition"], name=place))
         return 200, {"SchemaVersionId": number, "SchemaVersionStatus": self.versions[number].status()}
 
