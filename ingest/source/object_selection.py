@@ -71,7 +71,8 @@ class KeyRoutes:
 class ArchiveRoutes:
     """`route(key)` by the names of an archive; `is_internal(key)` for what of it is no data of its own.
 
-    `keyed` are folders whose records have keys, by tombstones that are left out: only here these are seen.
+    `shown` are the kinds of side objects by folder that tombstones show which are left out: only here these
+    are seen.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class ArchiveRoutes:
         self._topic = topic
         self._topic_map = topic_map
         self._seen: set[tuple[str, str]] = set()
-        self.keyed: set[str] = set()
+        self.shown: dict[str, set[str]] = {}
 
     def is_internal(self, key: str) -> bool:
         """True for index objects, and for side objects and tombstones that the options leave out."""
@@ -103,7 +104,7 @@ class ArchiveRoutes:
         if option is None:
             return False
         if name.tombstones:
-            self.keyed.add(name.folder)
+            self.shown.setdefault(name.folder, set()).update({"keys", name.kind.value})
         if self._is_first("archive_objects_not_restored", found.pattern):
             what = "tombstones" if name.tombstones else name.kind.value
             _log.warning(
@@ -217,7 +218,7 @@ def _object_filter(
     return ObjectFilter(
         route=readers.route,
         is_internal=None if archive is None else archive.is_internal,
-        keyed=frozenset() if archive is None else archive.keyed,
+        shown={} if archive is None else archive.shown,
         prefix=settings.s3.prefix,
         include=settings.discovery.include,
         exclude=settings.discovery.exclude,

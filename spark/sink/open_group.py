@@ -157,12 +157,21 @@ class OpenObjects:
             one.add(records)
 
     def seal(self, *, name: str | None = None, tags: Mapping[str, str] | None = None) -> "SealedUploads":
-        """What the ledger needs; `name` where it was not known before. `tags` are the main object's. Once."""
-        uploads = []
+        """What the ledger needs; `name` where it was not known before. `tags` are the main object's. Once.
+
+        At least once, too, each appears after those before it: who sees the main one sees the others.
+        """
+        uploads: list[tuple[str, Future[Upload]]] = []
         for role, one in zip(self._shape.roles, self._objects, strict=True):
             key = None if name is None else self._shape.key(role, name)
             is_main = one is self._objects[-1]
-            uploads.append((role, one.seal(key=key, tags=tags if is_main else None)))
+            sealed = one.seal(
+                key=key,
+                tags=tags if is_main else None,
+                after=uploads[-1][1] if uploads else None,
+                may_put=not is_main or not any(side.is_uploading for side in self._objects[:-1]),
+            )
+            uploads.append((role, sealed))
         return SealedUploads(tuple(uploads))
 
     def abandon(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.encoding.encoder import ObjectEncoder
@@ -109,10 +110,23 @@ class OpenObject:
         except SpillLost as error:
             self.failure = self.failure or error
 
-    def seal(self, *, key: str | None = None, tags: Mapping[str, str] | None = None) -> "Future[Upload]":
+    @property
+    def is_uploading(self) -> bool:
+        """Whether parts of it were sent, so that it appears when its upload is completed and not before."""
+        return self._begun is not None
+
+    def seal(
+        self,
+        *,
+        key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        after: "Future[Upload] | None" = None,
+        may_put: bool = True,
+    ) -> "Future[Upload]":
         """What the ledger needs, once all parts are answered: the last one is sent in parallel.
 
-        `key` and further `tags` only where the target has no key. The future fails with UploadEnded, and is
+        `key` and further `tags` only where the target has no key. What is put by one request appears `after`
+        that one, and is not put so at all without `may_put`. The future fails with UploadEnded, and is
         cancelled by `abandon` and by the end of the pool. Once.
         """
         if self._key is None:
@@ -124,8 +138,8 @@ class OpenObject:
             self._send(part)
         self._append(self._encoder.finish())
         if (last := self._buffer.last_part()) is not None:
-            if self._target.is_direct and self._begun is None:
-                self._put(last)
+            if self._target.is_direct and self._begun is None and may_put:
+                self._put(last, after)
             else:
                 self._send(last)
         sealed: Future[Upload] = Future()
@@ -172,12 +186,14 @@ class OpenObject:
             after=begun,
         )
 
-    def _put(self, part: Part) -> None:
-        """Have the whole object put."""
+    def _put(self, part: Part, after: "Future[Upload] | None") -> None:
+        """Have the whole object put, once `after` is done; where that has failed, this fails with it."""
         target, key = self._target, self._key
         assert key is not None
 
         def put() -> str:
+            if after is not None:
+                after.result()
             self._calls.put(
                 target.bucket,
                 key,
@@ -190,9 +206,9 @@ class OpenObject:
             )
             return ""
 
-        self._await(part, put)
+        self._await(part, put, after=after)
 
-    def _await(self, part: Part, call: Callable[[], str], *, after: "Future[str] | None" = None) -> None:
+    def _await(self, part: Part, call: Callable[[], str], *, after: "Future[Any] | None" = None) -> None:
         with self._lock:
             self._unanswered += 1
         number = self._in_flight.begin(part.memory_bytes)

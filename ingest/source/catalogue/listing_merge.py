@@ -7,10 +7,11 @@ like a wrong listing.
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import translate
+from types import MappingProxyType
 from typing import Final
 
 from headrace.model.clock import Instant
@@ -79,7 +80,7 @@ class ObjectFilter:
     """Says where an object's records go, or why it is left out. `route` gives None for an unmatched key.
 
     `is_internal` knows the bookkeeping of the archive's layout; objects under `moved_to` were read before.
-    `keyed` are folders of which what is left out has shown that their records have keys; it may grow.
+    `shown` are the kinds of side objects by folder that what is left out has shown; it may grow.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class ObjectFilter:
         *,
         route: Callable[[str], Route | None],
         is_internal: Callable[[str], bool] | None = None,
-        keyed: Container[str] = frozenset(),
+        shown: Mapping[str, Set[str]] = MappingProxyType({}),
         prefix: str = "",
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
@@ -97,7 +98,7 @@ class ObjectFilter:
     ) -> None:
         self.prefix = prefix
         self.min_age_ms = min_age_ms
-        self.keyed = keyed
+        self.shown = shown
         self._moved_to = baseline.moved_to if moved_to is None else (*baseline.moved_to, moved_to)
         self._route = route
         self._is_internal = is_internal

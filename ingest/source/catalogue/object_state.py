@@ -62,7 +62,7 @@ class ObjectStates:
             self.table,
             self.ledger,
             route=self._route_of,
-            has_keys=lambda folder: folder in next(iter(filters.values())).keyed,
+            left_out=lambda folder: next(iter(filters.values())).shown.get(folder, frozenset()),
             mode=RestoreSidecars.IGNORE if joining is None else joining.sidecars,
             wait_ms=0 if joining is None else joining.wait_ms,
         )

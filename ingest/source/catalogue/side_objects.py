@@ -1,7 +1,7 @@
 """Which objects are read together: an object waits for those of its keys and headers, and covers them."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Final
@@ -53,7 +53,7 @@ class _Open:
 class SideObjects:
     """Of the catalogue, on its thread. `route` says what a key of the ledger is.
 
-    `has_keys` says of a folder whether tombstones that are left out show that its records have keys.
+    `left_out` says of a folder which kinds tombstones show that are left out.
     An object with rows waits, in Phase.JOINING, until the kinds of side objects that its topic has are known;
     side objects are in Phase.BESIDE, and end with the object that covers them. Which kinds a topic has is
     established by the first object that waits to the end, or that a listing shows to have no more.
@@ -65,14 +65,14 @@ class SideObjects:
         ledger: Overlay,
         *,
         route: Callable[[str], Route | None],
-        has_keys: Callable[[str], bool] = lambda _folder: False,
+        left_out: Callable[[str], Set[str]] = lambda _folder: frozenset(),
         mode: RestoreSidecars = RestoreSidecars.IGNORE,
         wait_ms: int = 0,
     ) -> None:
         self._table = table
         self._ledger = ledger
         self._route = route
-        self._has_keys = has_keys
+        self._left_out = left_out
         self._mode = mode
         self._wait_ms = wait_ms
         self._stems: dict[str, list[PendingObject]] = {}
@@ -109,10 +109,12 @@ class SideObjects:
             self._alone[pending.object.id] = now.steady_ms + self._wait_ms
 
     def _shows(self, place: ArchivePlace) -> None:
-        """The topic has side objects of this kind; one of tombstones holds keys."""
-        side = "keys" if place.is_tombstone else place.side
-        if side is not None:
-            self._shown.setdefault(place.folder, set()).add(side)
+        """The topic has side objects of this kind; where there are tombstones, there are keys."""
+        shown: set[str] = {"keys"} if place.is_tombstone else set()
+        if place.side is not None:
+            shown.add(place.side)
+        if shown:
+            self._shown.setdefault(place.folder, set()).update(shown)
 
     def listed(self, page: ListingPage, now: Instant) -> None:
         """A page of a listing: what it passed and did not show, of old objects, will not come."""
@@ -196,8 +198,8 @@ class SideObjects:
         last = f"{place.folder}\U0010ffff"
         for object_id, entry in islice(self._ledger.scan(bucket, place.folder, last), _RECALLED):
             kinds = {self._kind(side.key) for side in entry.sides}
-            if entry.tombstones:
-                kinds.add("keys")
+            for merged in entry.tombstones:
+                kinds |= {"keys"} if merged.headers is None else {"keys", "headers"}
             self._shown.setdefault(place.folder, set()).update(kind for kind in kinds if kind)
             known = self._route(object_id.key)
             if known is not None and known.archive is not None:
@@ -210,8 +212,7 @@ class SideObjects:
         """
         is_established = place.folder in self._established
         wanted = self._shown.get(place.folder, set()) if is_established else {"keys", "headers"}
-        if self._has_keys(place.folder):
-            wanted = wanted | {"keys"}
+        wanted = wanted | self._left_out(place.folder)
         return wanted - {"keys"} if place.is_tombstone else wanted
 
     def _known_sides(self, pending: PendingObject, place: ArchivePlace) -> dict[str, SideObject]:

@@ -109,6 +109,21 @@ def test_a_tombstone_shows_that_its_topic_has_keys(tombstones: str) -> None:
     assert dict(desk.tick().inexact) == {"side_object_missing": 1}
 
 
+@pytest.mark.parametrize("tombstones", ["after", "ignore"])
+def test_headers_of_a_tombstone_show_that_its_topic_has_headers(tombstones: str) -> None:
+    """A value whose headers are late waits for them, though the first of its topic went without."""
+    desk = _desk(tombstones=tombstones)
+    _announce(desk, _key(0), _key(0, ".keys"))
+    desk.tick()
+    desk.tick(_WAIT_MS)
+    assert _planned(desk) == {_key(0): [_key(0, ".keys")]}
+
+    _announce(desk, "topics/t/tombstone/t+0+0000000009.headers.json", _key(3), _key(3, ".keys"))
+    assert _planned(desk) == {}
+    _announce(desk, _key(3, ".headers"))
+    assert _planned(desk) == {_key(3): _sides(3)}
+
+
 @pytest.mark.parametrize("extension", ["avro", "json", "snappy.parquet"])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 100])
 def test_a_listing_of_an_old_archive_waits_for_nothing(extension: str, size: int) -> None:
