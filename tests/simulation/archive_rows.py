@@ -8,7 +8,7 @@ import json
 import lzma
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import cramjam
 import fastavro
@@ -41,7 +41,7 @@ def rows_of(bucket: Bucket, name: str) -> list[Row]:
     ]
 
 
-def _plain(body: bytes) -> bytes:
+def plain(body: bytes) -> bytes:
     """The bytes without the compression that their beginning shows."""
     begins = (unpack for magic, unpack in _UNPACK.items() if body.startswith(magic))
     unpack = next(begins, None)
@@ -61,8 +61,13 @@ _UNPACK: Final[dict[bytes, Callable[[bytes], Any]]] = {
 
 def _decoded(body: bytes) -> list[dict[str, Any]]:
     """The rows of an object, by what its first bytes show; CSV is what nothing else is."""
-    data = _plain(body)
+    data = plain(body)
     form = next((form for begin, form in _FORMS.items() if data.startswith(begin)), "csv")
+    return rows_of_form(form, data)
+
+
+def rows_of_form(form: str, data: bytes) -> list[Any]:
+    """The rows of an object of this format."""
     match form:
         case "jsonl":
             return [_json(line) for line in data.decode().split("\n") if line]
@@ -72,7 +77,7 @@ def _decoded(body: bytes) -> list[dict[str, Any]]:
             return [dict(row) for row in csv.DictReader(io.StringIO(data.decode(), newline=""))]
         case "avro":
             fastavro._read.BLOCK_READERS["zstandard"] = _zstandard  # it knows another library for it only
-            return [cast("dict[str, Any]", one) for one in fastavro.reader(io.BytesIO(data))]
+            return list(fastavro.reader(io.BytesIO(data)))
         case "parquet":
             return list(pq.read_table(io.BytesIO(data)).to_pylist())
         case _:

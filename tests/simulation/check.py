@@ -8,13 +8,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from tests.simulation import frames_generator, restore_generator, sink_generator, source_generator
+from tests.simulation import (
+    archives_generator,
+    frames_generator,
+    layouts_generator,
+    restore_generator,
+    sink_generator,
+    source_generator,
+)
+from tests.simulation.archives_generator import archives_scenario
+from tests.simulation.archives_laws import judge_archives
+from tests.simulation.archives_run import run_archives
 from tests.simulation.course import Ended
 from tests.simulation.environment import FOLDER_PREFIX
 from tests.simulation.frames_generator import frames_scenario
 from tests.simulation.frames_laws import judge_frames
 from tests.simulation.frames_run import run_frames
 from tests.simulation.laws import Finding
+from tests.simulation.layouts_generator import layout_scenario
+from tests.simulation.layouts_laws import judge_layouts
 from tests.simulation.restore_generator import restore_scenario
 from tests.simulation.restore_laws import judge_restore
 from tests.simulation.restore_run import run_restore
@@ -31,26 +43,43 @@ _OTHER_CUTS = 1_000_003
 _MOST_TRIES = 150
 DATA = ("produce", "put", "arrive")
 _SCENARIOS: Final = {
+    "archives": archives_scenario,
     "frames": frames_scenario,
+    "layouts": layout_scenario,
     "sink": sink_scenario,
     "source": source_scenario,
     "restore": restore_scenario,
 }
 _RUNS: Final[dict[str, Callable[[Scenario], Ended]]] = {
+    "archives": run_archives,
     "frames": run_frames,
+    "layouts": run_sink,
     "sink": run_sink,
     "source": run_source,
     "restore": run_restore,
 }
 _FIXED: Final = {
+    "archives": archives_generator.FIXED,
     "frames": frames_generator.FIXED,
+    "layouts": layouts_generator.FIXED,
     "sink": sink_generator.FIXED,
     "source": source_generator.FIXED,
     "restore": restore_generator.FIXED,
 }
 
 # Without these there is no run.
-_NEEDED: Final = ("topics", "output.format", "input.format", "path", "state.path")
+_NEEDED: Final = (
+    "topics",
+    "output.format",
+    "output.layout",
+    "input.format",
+    "input.layout",
+    "restore.topic.map",
+    "archive.output.format",
+    "archive.output.layout",
+    "path",
+    "state.path",
+)
 
 
 def scenario_of(direction: str, seed: int) -> Scenario:
@@ -83,6 +112,8 @@ def _loading_nothing(run: Callable[..., _T], *arguments: object, **given: object
 @_collecting_nothing()
 def check(scenario: Scenario) -> list[Finding]:
     """What a scenario shows to be against a law."""
+    if scenario.direction == "archives":
+        return judge_archives(scenario, _loading_nothing(run_archives, scenario))
     if scenario.direction == "frames":
         return judge_frames(scenario, _loading_nothing(run_frames, scenario))
     if scenario.direction == "restore":
@@ -93,7 +124,7 @@ def check(scenario: Scenario) -> list[Finding]:
     calm = None
     if is_comparable(scenario):
         calm = _loading_nothing(run_sink, scenario, calm=True, seed=scenario.seed + _OTHER_CUTS)
-    return judge(scenario, outcome, calm)
+    return (judge_layouts if scenario.direction == "layouts" else judge)(scenario, outcome, calm)
 
 
 @_collecting_nothing()

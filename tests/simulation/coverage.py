@@ -4,18 +4,29 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tests.simulation import frames_generator, restore_generator, sink_generator, source_generator
+from tests.simulation import (
+    archives_generator,
+    frames_generator,
+    layouts_generator,
+    restore_generator,
+    sink_generator,
+    source_generator,
+)
 from tests.simulation.scenario import Scenario, Step
 
 _Names = Mapping[str, Mapping[str, Any]]
 DIMENSIONS: Final = {
+    "archives": archives_generator.DIMENSIONS,
     "frames": frames_generator.DIMENSIONS,
+    "layouts": layouts_generator.DIMENSIONS,
     "restore": restore_generator.DIMENSIONS,
     "sink": sink_generator.DIMENSIONS,
     "source": source_generator.DIMENSIONS,
 }
 _FAULTS: Final[Mapping[str, _Names]] = {
+    "archives": sink_generator.FAULTS,
     "frames": frames_generator.FAULTS,
+    "layouts": sink_generator.FAULTS,
     "restore": sink_generator.FAULTS,
     "sink": sink_generator.FAULTS,
     "source": source_generator.SOURCE_FAULTS,
@@ -26,6 +37,8 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         *(f"change {name}" for name in frames_generator.CHANGING),
         "delete",
     ),
+    "archives": (),
+    "layouts": (*sink_generator.OPERATIONS, *(f"change {name}" for name in layouts_generator.CHANGED)),
     "restore": (),
     "sink": (*sink_generator.OPERATIONS, *(f"change {name}" for name in sink_generator.CHANGING)),
     "source": (

@@ -308,6 +308,62 @@ MUTATIONS: Final = {
         "fenced = beside.submit(self._fence, ids, timeout)",
         "fenced = beside.submit(lambda *_: None, ids, timeout)",
     ),
+    "names of the first record": Mutation(
+        "layouts",
+        "an object's name shows the offset of its first record",
+        "spark/sink/object_keys.py",
+        "NameField.START_OFFSET: facts.first_offset,",
+        "NameField.START_OFFSET: facts.batch_offset,",
+    ),
+    "values after their keys": Mutation(
+        "layouts",
+        "values appear after what is next to them",
+        "spark/sink/open_group.py",
+        "after=uploads[-1][1] if uploads else None,",
+        "after=None,",
+    ),
+    "tombstones of their own": Mutation(
+        "layouts",
+        "keys of tombstones are objects of their own, and no rows of values",
+        "spark/sink/object_shape.py",
+        "template = sink.output.sidecars.tombstone_template",
+        "template = None",
+    ),
+    "keys that are bytes": Mutation(
+        "layouts",
+        "a member of an envelope that is base64 is marked so",
+        "headrace/vendors/lenses/written_values.py",
+        "return _mark(name, column) if field in self._fields else []",
+        "return []",
+    ),
+    "keys of csv": Mutation(
+        "layouts",
+        "keys in csv are base64",
+        "headrace/vendors/aiven/csv_rows.py",
+        "return _base64(records.key)",
+        'return filled(records.key.texts(), b"")',
+    ),
+    "rows of a side object": Mutation(
+        "archives",
+        "keys and headers are joined from the row on where reading continues",
+        "headrace/vendors/confluent/join.py",
+        "        side.skip(skip)\n",
+        "        side.skip(0)\n",
+    ),
+    "the last offset orders": Mutation(
+        "archives",
+        "objects come in the order of the offset that their layout's names show",
+        "headrace/names/archive_names.py",
+        "return (self.offset or 0, self.first_timestamp_ms or 0, self.key)",
+        "return (0, self.first_timestamp_ms or 0, self.key)",
+    ),
+    "headers that tombstones show": Mutation(
+        "archives",
+        "headers of tombstones show that their topic has headers",
+        "ingest/source/catalogue/side_objects.py",
+        "            shown.add(place.side)\n",
+        '            shown.add("keys" if place.is_tombstone else place.side)\n',
+    ),
 }
 
 

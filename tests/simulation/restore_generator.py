@@ -8,7 +8,7 @@ from typing import Final
 from tests.simulation.circumstances import RESTORE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
-from tests.simulation.sink_generator import FAULTS, fault_steps
+from tests.simulation.sink_generator import FAULTS, fault_steps, story_of
 from tests.simulation.sink_records import JSON
 
 ARCHIVE: Final = "archive"
@@ -107,7 +107,7 @@ def restore_scenario(seed: int) -> Scenario:
         options=options,
         topics={ARCHIVED: partitions},
         records=records,
-        steps=tuple(_steps(rng, about)),
+        steps=tuple(restore_steps(rng, about)),
     )
 
 
@@ -121,7 +121,7 @@ def _records(
         yield Given(ARCHIVED, rng.randrange(partitions), b"k%d" % number, value, 1_700_000_000_000 + number)
 
 
-def _steps(rng: random.Random, about: Circumstance | None) -> Iterator[Step]:
+def restore_steps(rng: random.Random, about: Circumstance | None) -> Iterator[Step]:
     """Portions of the archive come, in the order of their names or in any."""
     order = rng.choice(("sorted", "random", "values first", "tombstones last"))
     portions, between = rng.choice((1, 1, 2, 4)), (0.0, 0.1, 2.0, 8.0)
@@ -134,5 +134,7 @@ def _steps(rng: random.Random, about: Circumstance | None) -> Iterator[Step]:
         given = {"portion": portion, "of": portions, "order": order, "late": rng.choice((0.0, 3.0))}
         yield Step(rng.choice(between), "arrive", given)
         yield Step(0.0, "start", {})
+        if portion == 0:
+            yield from story_of(rng, about)
         for _ in range(rng.choice((0, 0, 1, 2))):
             yield from fault_steps(rng, rng.choice((0.0, 0.05, 0.1, 0.2, 1.0, 5.0)), FAULTS, about)

@@ -38,44 +38,55 @@ def run_restore(scenario: Scenario) -> RestoreOutcome:
     """Make the archive, and restore it while things go wrong."""
     outcome = RestoreOutcome()
     with environment(scenario.seed) as made:
-        run_course(made, _RestoreCourse(made, scenario, outcome))
+        run_course(made, RestoreCourse(made, scenario, outcome))
     return outcome
 
 
-class _RestoreCourse(Course):
-    """An archive comes, and is restored."""
+class RestoreCourse(Course):
+    """An archive comes, and is restored. A subclass says of another archive what its objects hold."""
 
     data = ("arrive",)
     topics = (RESTORED,)
+    archived = ARCHIVED
+    """The topic of the archive."""
 
     def __init__(self, made: Environment, scenario: Scenario, outcome: RestoreOutcome) -> None:
         super().__init__(made, scenario, outcome, calm=False)
         self._outcome = outcome
         clients = {name: self.options[name] for name in ("bootstrap.servers", "aws.s3.endpoint", "state.dir")}
-        self._sink = sink_options(scenario.options) | clients | {"buffer.dir": str(made.folder / "buffer")}
+        self._sink = self.sink_options() | clients | {"buffer.dir": str(made.folder / "buffer")}
         self.options = source_options(self.options)
         self._objects: list[str] = []
         self._copied: dict[str, StoredObject] = {}
-        self._came: dict[str, float] = {}
+        self.came: dict[str, float] = {}
         self._spoiled = ""
         made.bucket.on_taken = self._taken
 
+    def sink_options(self) -> dict[str, str]:
+        """The configuration of the sink that makes the archive."""
+        return sink_options(self.scenario.options)
+
+    def numbers(self, objects: Mapping[str, bytes]) -> dict[str, list[int]]:
+        """By key, the numbers of the records whose values or keys an object holds."""
+        return {key: numbers_in(body) for key, body in objects.items()}
+
     def prepare(self) -> None:
         """See Course."""
-        made, partitions = self.made, self.scenario.topics[ARCHIVED]
+        made, partitions = self.made, self.scenario.topics[self.archived]
         made.bucket.make(ARCHIVE)
         made.bucket.make(INCOMING)
-        for name, count in ((ARCHIVED, partitions), (RESTORED, partitions), (LETTERS, 1)):
+        for name, count in ((self.archived, partitions), (RESTORED, partitions), (LETTERS, 1)):
             made.broker.create(name, count)
         for one in self.scenario.records:
-            made.broker.produce(ARCHIVED, one.partition, Record(0, one.key, one.value, (), one.timestamp_ms))
+            record = Record(0, one.key, one.value, one.headers, one.timestamp_ms)
+            made.broker.produce(self.archived, one.partition, record)
         sink = Instance(made, self._sink, until_idle=True)
         while not sink.is_over:
             made.kernel.sleep(1.0)
         assert sink.ending == "exit 0", sink.ending
-        self._outcome.archive = {
-            key: numbers_in(one.body) for key, one in made.bucket.objects[ARCHIVE].items()
-        }
+        self._outcome.archive = self.numbers(
+            {key: one.body for key, one in made.bucket.objects[ARCHIVE].items()}
+        )
 
     def acts(self) -> dict[str, Callable[..., None]]:
         """See Course."""
@@ -108,51 +119,52 @@ class _RestoreCourse(Course):
             )
             made.bucket.put(INCOMING, key, stored, "put")
             self._copied[key] = stored
-            self._came.setdefault(key, made.kernel.now)
+            self.came.setdefault(key, made.kernel.now)
             made.queue.announce(INCOMING, key, etag=one.etag.strip('"'), size=len(one.body), after=late)
         self._outcome.arrived = len(self._copied) == len(archive)
 
     def _taken(self, bucket: str, key: str, _stored: StoredObject) -> None:
         """What an object holds something of must be in Kafka, key and all, when it goes."""
-        if bucket != INCOMING or key not in self._outcome.archive or self._shows_no_keys(key):
+        if bucket != INCOMING or key not in self._outcome.archive or self.shows_no_keys(key):
             return
-        there = self._there()
+        there = self.there(key)
         missing = [number for number in self._outcome.archive[key] if number not in there]
         if missing:
             self._outcome.too_early.append(f"{key} was taken, and of records {missing} not all is in Kafka")
 
-    def _shows_no_keys(self, key: str) -> bool:
+    def shows_no_keys(self, key: str) -> bool:
         """Whether it could not be known when an object came that its topic has keys.
 
         `auto` takes a topic for one without keys where none has come in `restore.sidecars.wait.ms`: nothing
         in values tells the two apart, and `required` is for who knows better.
         """
-        came = self._came.get(key, 0.0)
+        came = self.came.get(key, 0.0)
         is_shown = any(
-            (".keys." in other or "tombstone" in other) and at <= came for other, at in self._came.items()
+            (".keys." in other or "tombstone" in other) and at <= came for other, at in self.came.items()
         )
         return self.scenario.options.get("restore.sidecars") != "required" and not is_shown
 
-    def _there(self) -> set[int]:
-        """The numbers of the records that are in Kafka as they were."""
+    def there(self, _key: str) -> set[int]:
+        """The numbers of the records that are in Kafka as they were, as far as this object showed it."""
         has_keys = "archive.keys" in self.scenario.options
         meant = {
             (one.key if has_keys else None, _plain(one.value)): number
             for number, one in numbered(self.scenario).items()
         }
-        found = ((record.key, _plain(record.value)) for part in self._partitions() for record in part)
+        found = ((record.key, _plain(record.value)) for part in self.partitions() for record in part)
         return {meant[each] for each in found if each in meant}
 
-    def _partitions(self) -> list[list[Record]]:
+    def partitions(self) -> list[list[Record]]:
+        """What is restored, by partition."""
         return [
             self.made.broker.visible(RESTORED, partition)
-            for partition in range(self.scenario.topics[ARCHIVED])
+            for partition in range(self.scenario.topics[self.archived])
         ]
 
     def collect(self) -> None:
         """See Course."""
         super().collect()
-        self._outcome.restored = self._partitions()
+        self._outcome.restored = self.partitions()
 
 
 def _spoiled(body: bytes) -> bytes:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
@@ -72,7 +72,7 @@ _UNWRAP: Final = {
     "transforms.unwrap.add.fields": "op",
 }
 _REGISTRY: Final = {"value.converter.schema.registry.url": "http://registry:8081"}
-_WITH: Final = {
+BESIDE: Final = {
     ("value.converter", AVRO): _REGISTRY,
     ("value.converter", JSON_SCHEMA): _REGISTRY,
     ("value.converter", PROTOBUF): _REGISTRY,
@@ -107,6 +107,15 @@ _WITH: Final = {
 }
 
 
+class Table(NamedTuple):
+    """What the options of a sink are drawn from: values, what all have, what some need, what may change."""
+
+    dimensions: Mapping[str, Sequence[str | None]]
+    fixed: Mapping[str, str]
+    beside: Mapping[tuple[str, str], Mapping[str, str]]
+    changing: Sequence[str]
+
+
 @cache
 def _rows() -> list[dict[str, str | None]]:
     return all_pairs(DIMENSIONS)
@@ -119,7 +128,7 @@ def sink_scenario(seed: int) -> Scenario:
     topics = {f"events{number}": rng.choice((1, 1, 2, 3)) for number in range(rng.choice((1, 1, 2)))}
     if about is not None and about.partitions:
         topics = {"events0": rng.choice(about.partitions)}
-    options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, _WITH)
+    options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, BESIDE)
     records = tuple(records_of(rng, topics, options, about))
     return Scenario(
         seed=seed,
@@ -127,7 +136,7 @@ def sink_scenario(seed: int) -> Scenario:
         options=options,
         topics=topics,
         records=records,
-        steps=tuple(_steps(rng, len(records), options, topics, about)),
+        steps=tuple(sink_steps(rng, len(records), options, topics, about, TABLE)),
     )
 
 
@@ -186,7 +195,12 @@ CHANGING: Final = (
 )
 
 
-def _operation(rng: random.Random, options: Mapping[str, str], topics: Mapping[str, int]) -> Any:
+TABLE: Final = Table(DIMENSIONS, FIXED, BESIDE, CHANGING)
+
+
+def _operation(
+    rng: random.Random, options: Mapping[str, str], topics: Mapping[str, int], table: Table
+) -> Any:
     """What an operator does; other options come with a restart."""
     after = rng.choice((0.0, 0.1, 1.0, 4.0))
     if rng.random() < 0.6:
@@ -198,10 +212,10 @@ def _operation(rng: random.Random, options: Mapping[str, str], topics: Mapping[s
         yield Step(after, act, given)
     else:
         act = "change"
-        changed = rng.choice(CHANGING)
-        other = {**options, changed: rng.choice(DIMENSIONS[changed])}
-        fixed = {**FIXED, "topics": options["topics"]}
-        yield Step(after, act, {"options": changes(options, valid_options(other, fixed, _WITH))})
+        changed = rng.choice(table.changing)
+        other = {**options, changed: rng.choice(table.dimensions[changed])}
+        fixed = {**table.fixed, "topics": options["topics"]}
+        yield Step(after, act, {"options": changes(options, valid_options(other, fixed, table.beside))})
     if act == "change":
         yield Step(0.0, rng.choice(("stop", "kill")), {})
         yield Step(rng.choice((0.1, 12.0)), "start", {})
@@ -210,12 +224,13 @@ def _operation(rng: random.Random, options: Mapping[str, str], topics: Mapping[s
 _GAPS: Final = (0.0, 0.0, 0.05, 0.05, 0.3, 2.0, 2.0, 11.0)
 
 
-def _steps(
+def sink_steps(
     rng: random.Random,
     records: int,
     options: Mapping[str, str],
     topics: Mapping[str, int],
     about: Circumstance | None,
+    table: Table,
 ) -> Any:
     """Records in portions, with faults and operations between them; at the end all is made well again."""
     yield from first_steps(rng, about)
@@ -235,7 +250,7 @@ def _steps(
             after = rng.choice((0.0, 0.01, 0.03, 0.1, 0.2, 1.0, 5.0))
             yield from fault_steps(rng, after, FAULTS, about)
         if rng.random() < 0.2:
-            yield from noted(_operation(rng, current, topics), current)
+            yield from noted(_operation(rng, current, topics, table), current)
 
 
 def noted(steps: Iterator[Step], current: dict[str, str]) -> Iterator[Step]:

@@ -1,10 +1,11 @@
 """The laws, as they are about archives: what a run of the sink must show, whatever has happened in it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from tests.simulation.archive_rows import Row
 from tests.simulation.laws import Finding, sanity
 from tests.simulation.scenario import Scenario
 from tests.simulation.sink_records import FRAMED, JSON, meaning_of_value
@@ -42,7 +43,14 @@ def _is_promised(scenario: Scenario) -> bool:
     return has_schemas and "schema.compatibility" in options
 
 
-def judge(scenario: Scenario, outcome: Outcome, calm: Outcome | None) -> list[Finding]:
+def _group(row: Row) -> str:
+    """What of a name the record decides."""
+    return row.key.rpartition(f"/{row.topic}/")[0]
+
+
+def judge(
+    scenario: Scenario, outcome: Outcome, calm: Outcome | None, *, group: Callable[[Row], str] = _group
+) -> list[Finding]:
     """All that is against a law; `calm` are the same records with nothing that went wrong."""
     undisturbed = () if calm is None else sanity(calm)
     found = [*sanity(outcome), *(Finding(one.law, f"undisturbed: {one.sentence}") for one in undisturbed)]
@@ -53,11 +61,11 @@ def judge(scenario: Scenario, outcome: Outcome, calm: Outcome | None) -> list[Fi
     found += _bounded(scenario, outcome)
     found += _values(scenario, outcome)
     if not found and calm is not None:
-        found += _alone(scenario, outcome, calm)
+        found += _alone(scenario, outcome, calm, group)
     return found
 
 
-def _letters(outcome: Outcome) -> list[Place]:
+def letters_of(outcome: Outcome) -> list[Place]:
     """Where the dead letters come from."""
     places = []
     for letter in outcome.letters:
@@ -76,7 +84,7 @@ def _letters(outcome: Outcome) -> list[Place]:
 def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
     """Every record that a reader gets is in exactly one visible object or dead letter."""
     rows = Counter((row.topic, row.partition, row.offset) for row in outcome.rows)
-    letters = Counter(_letters(outcome))
+    letters = Counter(letters_of(outcome))
     is_exact = scenario.options.get("exactly.once.support") != "disabled"
     most = Counter(place for place, _ in outcome.earlier)
     most.update(outcome.expected.keys())
@@ -101,6 +109,7 @@ def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Itera
         return
     # What a transform drops is handled.
     drops_nulls = "unwrap" in scenario.options.get("transforms", "")
+    drops_nulls = drops_nulls or scenario.options.get("behavior.on.null.values") == "ignore"
     for place, given in outcome.expected.items():
         is_dropped = drops_nulls and given.value is None
         if place not in found and not is_dropped and not _is_skipped(scenario, place):
@@ -149,13 +158,13 @@ def _values(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
         except (ValueError, KeyError, TypeError):
             yield Finding("alone", f"{row.key}: {given.value!r} is archived, and is no JSON")
             continue
-        difference = _difference(meant, row.fields["value"])
-        if difference is not None:
-            what = f"{given.value!r} became {row.fields['value']!r}: {difference}"
+        found = difference(meant, row.fields["value"])
+        if found is not None:
+            what = f"{given.value!r} became {row.fields['value']!r}: {found}"
             yield Finding("alone", f"{row.key} offset {row.offset}: {what}")
 
 
-def _difference(meant: Any, found: Any) -> str | None:
+def difference(meant: Any, found: Any) -> str | None:
     """Where a row says something else; a null, and a member that is not there, are the same."""
     match meant:
         case Mapping():
@@ -163,7 +172,7 @@ def _difference(meant: Any, found: Any) -> str | None:
         case list():
             if not isinstance(found, list) or len(meant) != len(found):
                 return f"{meant} is {found}"
-            inner = (_difference(one, other) for one, other in zip(meant, found, strict=True))
+            inner = (difference(one, other) for one, other in zip(meant, found, strict=True))
             return next((one for one in inner if one is not None), None)
         case Decimal():
             return None if _is_same_number(meant, found) else f"{meant} is {found!r}"
@@ -175,7 +184,7 @@ def _difference_of_members(meant: Mapping[str, Any], found: Any) -> str | None:
     if not isinstance(found, Mapping):
         # No member has a type that a schema could be made of.
         return f"{meant} is {found}" if meant or found is not None else None
-    inner = ((name, _difference(meant.get(name), found.get(name))) for name in {*meant, *found})
+    inner = ((name, difference(meant.get(name), found.get(name))) for name in {*meant, *found})
     return next((f"{name}: {one}" for name, one in inner if one is not None), None)
 
 
@@ -189,7 +198,9 @@ def _is_same_number(meant: Decimal, found: Any) -> bool:
     return Decimal(found) == meant
 
 
-def _alone(scenario: Scenario, outcome: Outcome, calm: Outcome) -> Iterator[Finding]:
+def _alone(
+    scenario: Scenario, outcome: Outcome, calm: Outcome, group: Callable[[Row], str]
+) -> Iterator[Finding]:
     """Group and verdict of a record are its own, however it was fetched and whatever had gone before."""
     if outcome.ending != "exit 0" or calm.ending != "exit 0":
         # Tasks that begin later than `--until-idle` waits end it, with a problem that says so.
@@ -199,15 +210,15 @@ def _alone(scenario: Scenario, outcome: Outcome, calm: Outcome) -> Iterator[Find
         return
     if outcome.expected.keys() != calm.expected.keys():
         return
-    mine, theirs = Counter(_letters(outcome)), Counter(_letters(calm))
+    mine, theirs = Counter(letters_of(outcome)), Counter(letters_of(calm))
     if mine.keys() != theirs.keys():
         yield Finding(
             "alone", f"dead letters of {sorted(mine.keys() ^ theirs.keys())} in one of two runs only"
         )
     if scenario.options.get("file.name.timestamp.source") == "wallclock":
         return
-    ours = {(row.topic, row.partition, row.offset): _group(row.key, row.topic) for row in outcome.rows}
-    undisturbed = {(row.topic, row.partition, row.offset): _group(row.key, row.topic) for row in calm.rows}
+    ours = {(row.topic, row.partition, row.offset): group(row) for row in outcome.rows}
+    undisturbed = {(row.topic, row.partition, row.offset): group(row) for row in calm.rows}
     for place in sorted(ours.keys() & undisturbed.keys()):
         if ours[place] != undisturbed[place]:
             yield Finding(
@@ -215,8 +226,3 @@ def _alone(scenario: Scenario, outcome: Outcome, calm: Outcome) -> Iterator[Find
             )
     for place in sorted(ours.keys() ^ undisturbed.keys()):
         yield Finding("alone", f"{place} is archived in one of two runs only")
-
-
-def _group(key: str, topic: str) -> str:
-    """What of a name the record decides."""
-    return key.rpartition(f"/{topic}/")[0]

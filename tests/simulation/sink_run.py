@@ -21,6 +21,8 @@ class Outcome(Ended):
     """What a run has come to."""
 
     rows: list[Row] = field(default_factory=list)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    """By bucket and key, where rows are those of another vendor's layout."""
     letters: list[Record] = field(default_factory=list)
     expected: dict[Place, Given] = field(default_factory=dict)
     """What a reader of the topics gets, by its place."""
@@ -109,4 +111,11 @@ class _SinkCourse(Course):
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         outcome.ended_uploads = self._operations.ended_uploads
         outcome.letters = made.broker.visible(LETTERS, 0)
+        if self.scenario.direction == "layouts":
+            outcome.objects = {
+                f"{bucket}/{key}": stored.body
+                for bucket in (BUCKET, SECOND)
+                for key, stored in made.bucket.objects[bucket].items()
+            }
+            return
         outcome.rows = [*rows_of(made.bucket, BUCKET), *rows_of(made.bucket, SECOND)]

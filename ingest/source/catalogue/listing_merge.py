@@ -7,7 +7,8 @@ like a wrong listing.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import translate
@@ -88,7 +89,7 @@ class ObjectFilter:
         *,
         route: Callable[[str], Route | None],
         is_internal: Callable[[str], bool] | None = None,
-        shown: Mapping[str, Set[str]] = MappingProxyType({}),
+        shown: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
         prefix: str = "",
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),

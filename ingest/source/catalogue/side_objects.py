@@ -1,7 +1,8 @@
 """Which objects are read together: an object waits for those of its keys and headers, and covers them."""
 
 import heapq
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Final
@@ -65,7 +66,7 @@ class SideObjects:
         ledger: Overlay,
         *,
         route: Callable[[str], Route | None],
-        left_out: Callable[[str], Set[str]] = lambda _folder: frozenset(),
+        left_out: Callable[[str], AbstractSet[str]] = lambda _folder: frozenset(),
         mode: RestoreSidecars = RestoreSidecars.IGNORE,
         wait_ms: int = 0,
     ) -> None:

@@ -1,0 +1,219 @@
+"""The laws, as they are about objects of other vendors' layouts: names, rows and parts are the records'."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from headrace.model.errors import HeadraceError
+from tests.simulation.archive_rows import Row
+from tests.simulation.laws import Finding
+from tests.simulation.layouts_parts import (
+    difference_in_key,
+    difference_in_restored,
+    difference_in_value,
+    is_same_headers,
+)
+from tests.simulation.layouts_records import number_in_key, number_of_given
+from tests.simulation.layouts_restore import restored_rows
+from tests.simulation.layouts_rows import UNTOLD, Look, Name, looks, name_of, side_rows
+from tests.simulation.scenario import Given, Scenario
+from tests.simulation.sink_laws import judge, letters_of
+from tests.simulation.sink_run import Outcome, Place
+
+_Found = tuple[Place, Given]
+_TOMBSTONES: Final = "/tombstone/"
+
+
+def judge_layouts(scenario: Scenario, outcome: Outcome, calm: Outcome | None) -> list[Finding]:
+    """All that is against a law; `calm` are the same records with nothing that went wrong."""
+    read = _Archive(scenario, outcome)
+    outcome.rows = read.rows
+    broken = read.broken
+    if calm is not None:
+        undisturbed = _Archive(scenario, calm)
+        calm.rows = undisturbed.rows
+        broken += [Finding(one.law, f"undisturbed: {one.sentence}") for one in undisturbed.broken]
+    return [*judge(scenario, outcome, calm, group=_group), *broken]
+
+
+def _group(row: Row) -> str:
+    """What of a name the record decides: the directories."""
+    return "" if row.fields["anonymous"] else row.key.rpartition("/")[0]
+
+
+def stem_of(key: str) -> str:
+    """What an object and those next to it have in common."""
+    directory, _, file = key.rpartition("/")
+    return f"{directory}/{file.partition('.')[0]}"
+
+
+class _Archive:
+    """The objects of a run, each held against the records."""
+
+    def __init__(self, scenario: Scenario, outcome: Outcome) -> None:
+        self._options = scenario.options
+        self._objects = outcome.objects
+        self._layout = scenario.options["output.layout"]
+        self._changes = {name for step in scenario.steps for name in step.given.get("options", ())}
+        records = [*outcome.earlier, *outcome.expected.items()]
+        self._records: dict[int, _Found] = {
+            number: one for one in records if (number := number_of_given(one[1], self._options)) is not None
+        }
+        self._places: dict[Place, Given] = dict(records)
+        self._lettered = set(letters_of(outcome))
+        self._placed: set[Place] = set()
+        self._made = {key: at for at, what, key, _ in outcome.history if what != "deleted"}
+        self.rows: list[Row] = []
+        self.broken: list[Finding] = []
+        self._read()
+
+    def _break(self, sentence: str) -> None:
+        self.broken.append(Finding("layout", sentence))
+
+    def _read(self) -> None:
+        names = {key: name_of(self._layout, key) for key in sorted(self._objects)}
+        sides: dict[str, dict[str, str]] = {}
+        for key, name in names.items():
+            if name is None:
+                self._break(f"{key} is no name of the layout")
+            else:
+                sides.setdefault(stem_of(key), {})[name.side] = key
+        for stem, kinds in sides.items():
+            name = names[next(iter(kinds.values()))]
+            assert name is not None, "those without one are left out"
+            if "" not in kinds and "keys" not in kinds:
+                self._break(f"{kinds} have no values next to them")
+                continue
+            try:
+                found = self._rows_of(name, kinds)
+            except (ValueError, KeyError, TypeError, IndexError, OSError) as error:
+                self._break(f"{stem} cannot be read: {type(error).__name__}: {error}")
+                continue
+            self._hold(name, kinds.get("", kinds.get("keys", stem)), found)
+            if "" in kinds:
+                self._restore(kinds[""], found)
+
+    def _rows_of(self, name: Name, kinds: Mapping[str, str]) -> list[tuple[Look, _Found | None]]:
+        """The rows of an object, with what is next to it, and their records."""
+        options = self._options
+        keys, headers = (
+            None if side not in kinds else self._side(name, kinds[side], side) for side in ("keys", "headers")
+        )
+        if "" in kinds:
+            rows = looks(self._objects[kinds[""]], options)
+        else:
+            rows = [Look(number_in_key(key), None, key) for key in keys or ()]
+        for side, found in (("keys", keys), ("headers", headers)):
+            if found is not None and len(found) != len(rows):
+                self._break(f"{kinds[side]} has {len(found)} rows for {len(rows)}")
+        if keys is not None and len(keys) == len(rows):
+            rows = [
+                look._replace(key=key, number=number_in_key(key) if look.number is None else look.number)
+                for look, key in zip(rows, keys, strict=True)
+            ]
+        placed = [(look, self._place(name, look)) for look in rows]
+        if headers is not None and len(headers) == len(rows):
+            for (_, record), own in zip(placed, headers, strict=True):
+                self._hold_headers(kinds["headers"], record, own)
+        self._hold_partners(kinds)
+        return placed
+
+    def _side(self, name: Name, key: str, side: str) -> list[Any]:
+        options = self._options
+        endings = {".avro": "avro", ".parquet": "parquet", ".json": "jsonl"}
+        form = next((form for ending, form in endings.items() if ending in key.rpartition("/")[2]), "bytes")
+        separator = options.get("output.separator", "\\n").replace("\\n", "\n")
+        return side_rows(name._replace(side=side), self._objects[key], form, separator)
+
+    def _hold_headers(self, key: str, record: _Found | None, own: Any) -> None:
+        if record is None or self._options.get("transforms") == "header":
+            return
+        pairs = [(one["key"], one["value"]) for one in own]
+        if not is_same_headers(pairs, record[1].headers):
+            self._break(f"{key}: {record[0]} has the headers {own!r}")
+
+    def _hold_partners(self, kinds: Mapping[str, str]) -> None:
+        """What is next to values is there, and was before them."""
+        if "sidecars" in self._changes:
+            return
+        wanted = [role for role in self._options.get("sidecars", "").split(",") if role]
+        base = kinds.get("", kinds.get("keys", ""))
+        for role in wanted:
+            if role not in kinds:
+                self._break(f"{base} has no {role} next to it")
+            elif self._made[kinds[role]] > self._made[base]:
+                self._break(f"{kinds[role]} was made after {base}")
+
+    def _place(self, name: Name, look: Look) -> _Found | None:
+        """The record of a row; of one that shows nothing some tombstone that has no row yet."""
+        if look.number is not None:
+            return self._records.get(look.number)
+        if look.offset is not UNTOLD:
+            place = (name.topic, name.partition, int(look.offset))
+            return (place, self._places[place]) if place in self._places else None
+        free = (
+            place
+            for place in sorted(self._places)
+            if place[:2] == (name.topic, name.partition)
+            and self._places[place].value is None
+            and place not in self._placed
+            and place not in self._lettered
+        )
+        chosen = next(free, None)
+        if chosen is None:
+            return None
+        self._placed.add(chosen)
+        return chosen, self._places[chosen]
+
+    def _hold(self, name: Name, key: str, found: list[tuple[Look, _Found | None]]) -> None:
+        """Rows and name of one object against the records."""
+        offsets, stamps = [], []
+        for look, record in found:
+            if record is None:
+                self.broken.append(Finding("once", f"{key}: {look} is of no record"))
+                continue
+            place, given = record
+            topic, partition, offset = place
+            self.rows.append(Row(key, topic, partition, offset, {"anonymous": look.is_anonymous}))
+            stamps.append(given.timestamp_ms)
+            offsets.append(None if look.is_anonymous else offset)
+            if (topic, partition) != (name.topic, name.partition):
+                self._break(f"{key} has a row of {topic}/{partition}")
+            if look.offset is not UNTOLD and look.offset != offset:
+                self._break(f"{key}: {place} shows the offset {look.offset}")
+            for what, difference in (
+                ("value", difference_in_value(look.value, place, given, self._options)),
+                ("key", difference_in_key(look.key, given, self._options)),
+            ):
+                if difference is not None:
+                    self._break(f"{key}: the {what} of {place} is another one: {difference}")
+        shown = [offset for offset in offsets if offset is not None]
+        if shown != sorted(set(shown)):
+            self._break(f"{key} has its rows in the order {shown}")
+        end = offsets[-1 if name.is_last else 0] if offsets else None
+        if end is not None and end != name.offset:
+            which = "last" if name.is_last else "first"
+            self._break(f"{key} shows {name.offset}, and its {which} record is {end}")
+        is_sure = name.times is not None and None not in offsets and bool(stamps)
+        if is_sure and name.times != (min(stamps), max(stamps)):
+            self._break(f"{key} shows {name.times}, and its records are of {min(stamps)} to {max(stamps)}")
+
+    def _restore(self, key: str, found: list[tuple[Look, _Found | None]]) -> None:
+        """The product's own reader gives the same records in the same order."""
+        options = self._options
+        is_raw = options["output.format"] in ("text", "bytes")
+        if is_raw or (options["output.layout"], options["output.format"]) == ("lenses", "csv"):
+            return
+        try:
+            rows = restored_rows(options, key.partition("/")[2], self._objects[key])
+        except (HeadraceError, AssertionError) as error:
+            self._break(f"{key} cannot be restored: {error}")
+            return
+        if len(rows) != len(found):
+            self._break(f"{key} has {len(found)} rows and is restored as {len(rows)}")
+            return
+        for row, (look, record) in zip(rows, found, strict=True):
+            if record is None or look.is_anonymous:
+                continue
+            difference = difference_in_restored(row, record, options)
+            if difference is not None:
+                self._break(f"{key}: {record[0]} is restored with another {difference}")
