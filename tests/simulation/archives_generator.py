@@ -155,16 +155,23 @@ _COMMON: Final = {
     "several slots, one partition": Circumstance(
         {
             "archive.rotate.records": "1",
+            "archive.sidecars.tombstones.directory": None,
             "ordering": (None, "partition"),
             "job.max.objects": (None, "1"),
             "tasks.max": (None, "3"),
             "restore.partition": None,
             "sqs.queue.url": None,
+            "exactly.once.support": None,
+            "input.layout": None,
+            "archive.file.name.template": None,
         },
         ("kill worker", "executor lost", "kill"),
-        orders=("sorted",),
+        orders=("sorted", "random"),
         portions=(1,),
-        counts=(6, 9, 12),
+        # More than ten, which names without zeros have in another order.
+        counts=(9, 12, 14),
+        # All objects are there when it begins.
+        before=(Act((0.0,), "wait"),),
     ),
 }
 _BESIDE: Final = {

@@ -59,6 +59,8 @@ class _Archive:
             number: one for one in records if (number := number_of_given(one[1], self._options)) is not None
         }
         self._places: dict[Place, Given] = dict(records)
+        apart = "sidecars.tombstones.directory"
+        self._has_tombstones_apart = apart in scenario.options and "sidecars" not in self._changes
         self._lettered = set(letters_of(outcome))
         self._placed: set[Place] = set()
         self._made = {key: at for at, what, key, _ in outcome.history if what != "deleted"}
@@ -166,7 +168,27 @@ class _Archive:
 
     def _hold(self, name: Name, key: str, found: list[tuple[Look, _Found | None]]) -> None:
         """Rows and name of one object against the records."""
-        offsets, stamps = [], []
+        is_apart = self._has_tombstones_apart and _TOMBSTONES not in key
+        if is_apart and any(look.value is None for look, _ in found):
+            self._break(f"{key} has a tombstone among its values")
+        offsets, stamps = self._hold_rows(name, key, found)
+        shown = [offset for offset in offsets if offset is not None]
+        if shown != sorted(set(shown)):
+            self._break(f"{key} has its rows in the order {shown}")
+        end = offsets[-1 if name.is_last else 0] if offsets else None
+        if end is not None and end != name.offset:
+            which = "last" if name.is_last else "first"
+            self._break(f"{key} shows {name.offset}, and its {which} record is {end}")
+        is_sure = name.times is not None and None not in offsets and bool(stamps)
+        if is_sure and name.times != (min(stamps), max(stamps)):
+            self._break(f"{key} shows {name.times}, and its records are of {min(stamps)} to {max(stamps)}")
+
+    def _hold_rows(
+        self, name: Name, key: str, found: list[tuple[Look, _Found | None]]
+    ) -> tuple[list[int | None], list[int]]:
+        """Each row against its record; offsets, None where a row shows nothing, and times of the records."""
+        offsets: list[int | None] = []
+        stamps: list[int] = []
         for look, record in found:
             if record is None:
                 self.broken.append(Finding("once", f"{key}: {look} is of no record"))
@@ -186,16 +208,7 @@ class _Archive:
             ):
                 if difference is not None:
                     self._break(f"{key}: the {what} of {place} is another one: {difference}")
-        shown = [offset for offset in offsets if offset is not None]
-        if shown != sorted(set(shown)):
-            self._break(f"{key} has its rows in the order {shown}")
-        end = offsets[-1 if name.is_last else 0] if offsets else None
-        if end is not None and end != name.offset:
-            which = "last" if name.is_last else "first"
-            self._break(f"{key} shows {name.offset}, and its {which} record is {end}")
-        is_sure = name.times is not None and None not in offsets and bool(stamps)
-        if is_sure and name.times != (min(stamps), max(stamps)):
-            self._break(f"{key} shows {name.times}, and its records are of {min(stamps)} to {max(stamps)}")
+        return offsets, stamps
 
     def _restore(self, key: str, found: list[tuple[Look, _Found | None]]) -> None:
         """The product's own reader gives the same records in the same order."""

@@ -169,8 +169,8 @@ MUTATIONS: Final = {
         "restore",
         "a tombstone object shows that its topic has keys",
         "ingest/source/catalogue/side_objects.py",
-        'side = "keys" if place.is_tombstone else place.side',
-        "side = place.side",
+        'shown: set[str] = {"keys"} if place.is_tombstone else set()',
+        "shown: set[str] = set()",
     ),
     "what is gone is recalled": Mutation(
         "restore",
@@ -350,12 +350,12 @@ MUTATIONS: Final = {
         "        side.skip(skip)\n",
         "        side.skip(0)\n",
     ),
-    "the last offset orders": Mutation(
+    "offsets order objects": Mutation(
         "archives",
-        "objects come in the order of the offset that their layout's names show",
-        "headrace/names/archive_names.py",
-        "return (self.offset or 0, self.first_timestamp_ms or 0, self.key)",
-        "return (0, self.first_timestamp_ms or 0, self.key)",
+        "objects of a partition come in the order of the offsets in their names",
+        "ingest/source/planner/queues.py",
+        "return (_NO_OFFSET if offset is None else offset), pending.route.timestamp_ms or 0",
+        "return (_NO_OFFSET if offset is None else 0), pending.route.timestamp_ms or 0",
     ),
     "headers that tombstones show": Mutation(
         "archives",

@@ -128,7 +128,8 @@ def restore_steps(rng: random.Random, about: Circumstance | None) -> Iterator[St
     if about is not None:
         order, portions = rng.choice(about.orders), rng.choice(about.portions)
         between = (2.0, 2.0, 8.0, 8.0)
-    if rng.random() < 0.5:
+    is_first = rng.random() < 0.5
+    if is_first and (about is None or not about.before):
         yield Step(0.0, "start", {})
     for portion in range(portions):
         given = {"portion": portion, "of": portions, "order": order, "late": rng.choice((0.0, 3.0))}
