@@ -15,6 +15,7 @@ from tests.simulation import (
     restore_generator,
     sink_generator,
     source_generator,
+    worker_generator,
 )
 from tests.simulation.archives_generator import archives_scenario
 from tests.simulation.archives_laws import judge_archives
@@ -37,6 +38,9 @@ from tests.simulation.sink_run import run_sink
 from tests.simulation.source_generator import source_scenario
 from tests.simulation.source_laws import judge_source
 from tests.simulation.source_run import run_source
+from tests.simulation.worker_generator import worker_scenario
+from tests.simulation.worker_laws import judge_worker
+from tests.simulation.worker_run import run_worker
 
 _T = TypeVar("_T")
 _OTHER_CUTS = 1_000_003
@@ -49,6 +53,7 @@ _SCENARIOS: Final = {
     "sink": sink_scenario,
     "source": source_scenario,
     "restore": restore_scenario,
+    "worker": worker_scenario,
 }
 _RUNS: Final[dict[str, Callable[[Scenario], Ended]]] = {
     "archives": run_archives,
@@ -57,6 +62,7 @@ _RUNS: Final[dict[str, Callable[[Scenario], Ended]]] = {
     "sink": run_sink,
     "source": run_source,
     "restore": run_restore,
+    "worker": run_worker,
 }
 _FIXED: Final = {
     "archives": archives_generator.FIXED,
@@ -65,6 +71,7 @@ _FIXED: Final = {
     "sink": sink_generator.FIXED,
     "source": source_generator.FIXED,
     "restore": restore_generator.FIXED,
+    "worker": worker_generator.FIXED,
 }
 
 # Without these there is no run.
@@ -79,6 +86,8 @@ _NEEDED: Final = (
     "archive.output.layout",
     "path",
     "state.path",
+    "workers",
+    "connectors",
 )
 
 
@@ -118,6 +127,8 @@ def check(scenario: Scenario) -> list[Finding]:
         return judge_frames(scenario, _loading_nothing(run_frames, scenario))
     if scenario.direction == "restore":
         return judge_restore(scenario, _loading_nothing(run_restore, scenario))
+    if scenario.direction == "worker":
+        return judge_worker(scenario, _loading_nothing(run_worker, scenario))
     if scenario.direction == "source":
         return judge_source(scenario, _loading_nothing(run_source, scenario))
     outcome = _loading_nothing(run_sink, scenario)

@@ -11,6 +11,7 @@ from tests.simulation import (
     restore_generator,
     sink_generator,
     source_generator,
+    worker_generator,
 )
 from tests.simulation.scenario import Scenario, Step
 
@@ -22,6 +23,7 @@ DIMENSIONS: Final = {
     "restore": restore_generator.DIMENSIONS,
     "sink": sink_generator.DIMENSIONS,
     "source": source_generator.DIMENSIONS,
+    "worker": worker_generator.DIMENSIONS,
 }
 _FAULTS: Final[Mapping[str, _Names]] = {
     "archives": sink_generator.FAULTS,
@@ -30,6 +32,7 @@ _FAULTS: Final[Mapping[str, _Names]] = {
     "restore": sink_generator.FAULTS,
     "sink": sink_generator.FAULTS,
     "source": source_generator.SOURCE_FAULTS,
+    "worker": worker_generator.FAULTS,
 }
 _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     "frames": (
@@ -46,6 +49,7 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         *(f"change {name}" for name in dict.fromkeys(source_generator.CHANGING)),
         "delete",
     ),
+    "worker": worker_generator.OPERATIONS,
 }
 UNDRAWN: Final[Mapping[str, str]] = {
     "connector.class": "another name of what is drawn",
@@ -92,6 +96,10 @@ class Coverage:
         faults: set[str] = set()
         operations: set[str] = set()
         for step in scenario.steps:
+            if self._direction == "worker":
+                faults.update(worker_generator.faults_of(step))
+                operations.update(worker_generator.operations_of(step))
+                continue
             faults.update(_faults_of(step, _FAULTS[self._direction]))
             operations.update(_operations_of(step, _OPERATIONS[self._direction]))
         self._pairs["faults"].update(itertools.product(chosen, faults))

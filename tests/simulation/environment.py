@@ -239,7 +239,8 @@ class Environment:
     def note(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """A processor of structlog: keep the line, and show none."""
         process = self.kernel.here()
-        if method != "debug":
+        # A process that was killed says nothing of how its threads end.
+        if method != "debug" and (process is None or not process.is_dead):
             name = "" if process is None else f"{process.name}:{process.pid}"
             self.log.append((self.kernel.now - 1000.0, name, str(event.pop("event", "")), dict(event)))
         raise structlog.DropEvent

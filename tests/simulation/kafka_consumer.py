@@ -149,6 +149,9 @@ class SimulatedConsumer(Client):
             if (not self._is_committed and not record.is_marker) or is_visible(record):
                 found.append(SimulatedMessage(place, record))
                 most -= 1
+        if most:
+            # Compaction may have taken the last ones.
+            position = max(position, end)
         is_end = bool(most) and position >= end and self._tells_ends and self._ends_told.get(place) != end
         if is_end and self._is_answered(place, end):
             position = max(position, end)

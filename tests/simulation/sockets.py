@@ -88,11 +88,11 @@ class SimulatedSocket:
 class SimulatedServer:
     """A listening socket."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int | None = None) -> None:
         process = _kernel().here()
         assert process is not None
         self.owner = process
-        self.port = next(_ports)
+        self.port = next(_ports) if port is None else port
         self.waiting: list[SimulatedSocket] = []
         self.changed = Signal(_kernel())
         self._is_closed = False
@@ -117,7 +117,8 @@ class SimulatedServer:
     def close(self) -> None:
         """Listen no more."""
         self._is_closed = True
-        _listening.pop(self.port, None)
+        if _listening.get(self.port) is self:
+            del _listening[self.port]
         self.changed.give()
 
 
@@ -131,15 +132,24 @@ def create_server(_address: object, **_options: object) -> SimulatedServer:
     return SimulatedServer()
 
 
-def create_connection(address: tuple[str, int], _timeout: float | None = None) -> SimulatedSocket:
+def listening(port: int) -> SimulatedServer:
+    """Who listens there; ConnectionRefusedError where nobody does."""
+    server = _listening.get(port)
+    if server is None or server.owner.is_dead:
+        raise ConnectionRefusedError(111, "Connection refused")
+    return server
+
+
+def create_connection(
+    address: tuple[str, int],
+    timeout: float | None = None,  # noqa: ARG001  # as socket's
+) -> SimulatedSocket:
     """See `socket.create_connection`."""
     now = _kernel()
     now.require_alive()
-    server = _listening.get(address[1])
+    server = listening(address[1])
     here = now.here()
     assert here is not None
-    if server is None or server.owner.is_dead:
-        raise ConnectionRefusedError(111, "Connection refused")
     ours, theirs = SimulatedSocket(here), SimulatedSocket(server.owner)
     ours.other, theirs.other = theirs, ours
     server.waiting.append(theirs)
