@@ -105,7 +105,8 @@ class ConfigurationTopic:
             try:
                 if reader is None:
                     reader = self._read()
-                reader.wait_for(lambda: True, 0.0)
+                # Raises what has ended the reading.
+                reader.wait_for(lambda: False, 0.0)
             except HeadraceError as error:
                 self._end_reading()
                 raise Unavailable(f"config.storage.topic cannot be read: {error}") from error

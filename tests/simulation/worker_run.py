@@ -35,7 +35,7 @@ from tests.simulation.worker_processes import WorkerEnvironment, WorkerInstance,
 _FIRST_PORT: Final = 8100
 _CLIENT_SECONDS: Final = 250.0
 """As long as a client waits: longer than a worker makes anybody wait."""
-_SETTLED_SECONDS: Final = 300.0
+_SETTLED_SECONDS: Final = 200.0
 _LOOK_SECONDS: Final = 0.5
 _DONE_SECONDS: Final = 240.0
 _LINGER_SECONDS: Final = 3.0
