@@ -310,6 +310,7 @@ class Worker:
             on_leaving=self._liveness.on_leaving,
             authorizations=self._authorizations,
             reading=self._reading_here,
+            take_up=self._catch_up,
         )
         return rest_server(listen, WorkerRoutes(routes, membership).answer, self._auth, host_name=host_name)
 
@@ -334,6 +335,11 @@ class Worker:
         """Show what was just written, without waiting for the next turn."""
         with suppress(HeadraceError):
             self._look()
+
+    def _catch_up(self) -> None:
+        """Know what other workers have written, as far as it can be read at once."""
+        if self._problem is None:
+            self.take_up()
 
 
 def _refusal(url: str, status: HTTPStatus) -> str | None:

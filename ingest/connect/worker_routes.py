@@ -17,7 +17,7 @@ from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.port import NotLeading
 from ingest.http.rest.rest_routes import RestRoutes, info_of
 from ingest.http.rest.router import Acts, Call, Refused, conflict, error_response, refusing
-from ingest.http.rest.server import FORWARDED
+from ingest.http.rest.server import FORWARDED, READS
 
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 _CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})
@@ -37,6 +37,8 @@ class Membership:
     """As who this worker talks to the others."""
     reading: Callable[[str], Sequence[str]]
     """The keys of what a connector that runs here reads now."""
+    take_up: Callable[[], None]
+    """Has what other workers have written meanwhile known here."""
 
 
 def changing_acts(changes: ConnectorChanges, directory: WorkerDirectory) -> Mapping[str, Acts]:
@@ -106,6 +108,9 @@ class WorkerRoutes:
         segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
         if segments[0] == "internal":
             return self._internal(request, segments)
+        if segments[0] == "connectors" and request.method not in READS:
+            # A connector that was just made, by way of another worker, is none that is unknown.
+            self._membership.take_up()
         if request.headers.get(FORWARDED) is None:
             if segments == ["connectors"] and "expand" in parse_qs(request.query, keep_blank_values=True):
                 return self._expanded(request)

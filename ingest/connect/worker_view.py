@@ -89,7 +89,8 @@ class WorkerDirectory:
             type=way,
         )
         hosted = self._hosted.find(record.name)
-        if hosted is None:
+        # What was deleted and made again is another one, though the one before has not been stopped yet.
+        if hosted is None or hosted.record.created_ms != record.created_ms:
             absent = _Absent(self._cluster_id())
             return ServedConnector(identity=identity, port=absent, offsets=absent)
         port = HostedPort(hosted, self._cluster_id())

@@ -135,6 +135,8 @@ class Member:
     is_replaced: bool = False
     inherits: bool = False
     """It holds what the member held whose place it has taken, and has not heard so yet."""
+    silent_since: float | None = None
+    """When its consumer was closed without leaving, as a static one is."""
 
 
 @dataclass(slots=True)
@@ -404,7 +406,7 @@ class Broker:
                 if process.is_dead
                 else process.stopped_at
                 if process.is_stopped
-                else None
+                else member.silent_since
             )
             if since is not None and self.kernel.now - since > member.session_seconds:
                 member.is_gone = True

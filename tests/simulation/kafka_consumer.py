@@ -278,6 +278,8 @@ class SimulatedConsumer(Client):
         self._is_closed = True
         process = self._kernel.here()
         if self._instance is not None:
+            if self._member is not None:
+                self._member.silent_since = self._kernel.now
             return
         if self._member is not None and process is not None and not process.is_dead:
             self._broker.leave(self._group, self._member)

@@ -104,7 +104,8 @@ _MAX_BODY: Final = 2 * 1024 * 1024
 # As long as Kafka Connect lets a request wait for its group.
 _PATIENCE_SECONDS: Final = 90.0
 _PAUSE_SECONDS: Final = 0.2
-_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
 FORWARDED: Final = "Headrace-Forwarded"
 """The header of a request that another worker passes on."""
 _ANY_ADDRESS: Final = {"0.0.0.0", "::"}  # noqa: S104 - what is listened on says not who we are
@@ -165,7 +166,7 @@ def patiently(
         deadline = clock() + _PATIENCE_SECONDS
         while True:
             response = answer(request)
-            waits = request.method not in _READS and request.headers.get(FORWARDED) is None
+            waits = request.method not in READS and request.headers.get(FORWARDED) is None
             passes = response.status is HTTPStatus.CONFLICT and RETRY[0] in response.headers
             if not (waits and passes) or clock() >= deadline:
                 return response
