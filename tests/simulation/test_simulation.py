@@ -17,8 +17,10 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.patches import SimulatedLock, SimulatedRLock, simulated
 from tests.simulation.scenario import UnknownScenario, dumps, loads
 from tests.simulation.sink_generator import sink_scenario
+from tests.simulation.worker_mutations import MUTATIONS as WORKER_MUTATIONS
 
 _ROOT: Final = Path(__file__).parents[2]
+_ALL_MUTATIONS: Final = {**MUTATIONS, **WORKER_MUTATIONS}
 _FAILED: Final = sorted((Path(__file__).parent / "failed").glob("*.json"))
 
 
@@ -45,7 +47,7 @@ def test_the_first_seeds_break_no_law() -> None:
 
 @pytest.mark.parametrize(
     ("direction", "seed", "after_others", "count"),
-    [((), "7", "6:8", 4), (("--direction", "source"), "69", "68:70", 1)],
+    [((), "7", "6:8", 5), (("--direction", "source"), "69", "68:70", 1)],
 )
 def test_a_seed_is_the_same_run_each_time(
     direction: tuple[str, ...], seed: str, after_others: str, count: int
@@ -79,10 +81,10 @@ def test_a_real_process_takes_no_virtual_time() -> None:
         assert (now.turns - before[0], now.now) == (2, before[1])
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("name", _ALL_MUTATIONS)
 def test_each_protection_is_where_it_is_taken_out(name: str) -> None:
     """What a mutation replaces is in the code, once: else it measures nothing."""
-    for file, line, _ in MUTATIONS[name].lines:
+    for file, line, _ in _ALL_MUTATIONS[name].lines:
         assert (_ROOT / file).read_text().count(line) == 1
 
 

@@ -155,6 +155,14 @@ OPERATIONS: Final = (
 )
 
 
+_CHANGING: Final = ("put same", "put", "patch", "delete", "create", "create again", "put invalid")
+_STEERING: Final = ("pause", "resume", "stop", "reset", "restart", "put", "create again")
+_STORIES: Final = ("changes at once", "made again", "who leads ends", "garbage", "workers come and go")
+"""What half of the scenarios are about."""
+LEADING: Final = -1
+"""The number of the worker that leads."""
+
+
 def config_of(name: str, options: Mapping[str, str]) -> dict[str, str]:
     """The configuration with which a connector is created first."""
     own = {one.partition(".")[2]: text for one, text in options.items() if one.startswith(f"{name}.")}
@@ -172,8 +180,9 @@ def worker_scenario(seed: int) -> Scenario:
     rng = random.Random(f"worker-{seed}")
     rows = _rows()
     drawn = {name: rng.choice(each) for name, each in DIMENSIONS.items()}
-    if seed < len(rows):
-        drawn = rows[seed]
+    place = seed // 2
+    if seed % 2 == 0 and place < len(rows):
+        drawn = rows[place]
     options = {name: value for name, value in drawn.items() if value is not None}
     names = options["connectors"].split(",")
     options = {
@@ -188,7 +197,9 @@ def worker_scenario(seed: int) -> Scenario:
         options=options,
         topics={EVENTS: rng.choice((1, 2))},
         records=records,
-        steps=tuple(_Steps(rng, options, len(records)).all()),
+        steps=tuple(
+            _Steps(rng, options, len(records), _STORIES[place % len(_STORIES)] if seed % 2 else "").all()
+        ),
     )
 
 
@@ -213,7 +224,8 @@ def _records(rng: random.Random, names: Sequence[str]) -> Iterator[Given]:
 class _Steps:
     """Requests, data and faults."""
 
-    def __init__(self, rng: random.Random, options: Mapping[str, str], records: int) -> None:
+    def __init__(self, rng: random.Random, options: Mapping[str, str], records: int, story: str) -> None:
+        self._story = story
         self._rng = rng
         self._options = options
         self._records = records
@@ -234,10 +246,52 @@ class _Steps:
             after = rng.choice((0.0, 0.3, 2.0, 6.0))
             yield Step(after, "put", {"begin": done, "end": end})
             done = end
-            for _ in range(rng.choice((0, 1, 1, 2))):
+            if self._story:
+                yield from self._about(rng.choice(self._names))
+            for _ in range(rng.choice((0, 0, 1) if self._story else (0, 1, 1, 2))):
                 yield from self._fault(rng.choice((0.0, 0.02, 0.1, 0.3, 1.0, 5.0)))
             for _ in range(rng.choice((1, 1, 2, 3))):
                 yield from self._operation(rng.choice((0.0, 0.0, 0.1, 0.3, 1.0, 4.0)))
+
+    def _about(self, name: str) -> Iterator[Step]:
+        """What the scenario is about, once more."""
+        rng, soon = self._rng, (0.0, 0.0, 0.01, 0.03, 0.1)
+        after = rng.choice((0.3, 2.0, 5.0))
+        if self._story == "changes at once":
+            operations = [rng.choice(("delete", "create", "create")), *rng.choices(_CHANGING, k=3)]
+            if rng.random() < 0.5:
+                yield self._ask(after, "delete", self._requests(name, "delete"))
+                operations = ["create", "create", rng.choice(_CHANGING)]
+            for operation in operations:
+                yield self._ask(rng.choice(soon), operation, self._requests(name, operation))
+        elif self._story == "made again":
+            steered = rng.choice(("stop", "pause", "put", "reset", "delete"))
+            requests = [*self._requests(name, "create again"), *self._requests(name, steered)]
+            yield self._ask(after, "create again", requests)
+        elif self._story == "who leads ends":
+            fault = rng.choice(("kill", "stop", "pause", "pause long", "java ends", "broker away"))
+            given = dict(FAULTS[fault]) | ({} if fault == "broker away" else {"number": LEADING})
+            steps = [Step(rng.choice(soon), act_of(fault), given)]
+            steps += [
+                self._ask(rng.choice(soon), operation, self._requests(name, operation))
+                for operation in rng.choices(_CHANGING, k=2)
+            ]
+            rng.shuffle(steps)
+            yield Step(after, "wait", {})
+            yield from steps
+            yield Step(rng.choice((0.1, 3.0, 20.0)), "worker", {"number": LEADING})
+        elif self._story == "garbage":
+            what = rng.choice(list(GARBAGE))
+            yield Step(after, "garbage", {"what": what})
+            operation = rng.choice(_CHANGING)
+            yield self._ask(rng.choice(soon), operation, self._requests(name, operation))
+            yield Step(rng.choice((0.5, 1.5, 5.0)), "clean", {})
+        else:
+            number = self._to()
+            yield Step(after, rng.choice(("kill", "stop")), {"number": number})
+            for operation in rng.choices(_STEERING, k=2):
+                yield self._ask(rng.choice((0.0, 0.3, 2.0)), operation, self._requests(name, operation))
+            yield Step(rng.choice((0.1, 1.0, 4.0)), "worker", {"number": number})
 
     def _to(self) -> int:
         return self._rng.randrange(self._workers)

@@ -26,6 +26,7 @@ from tests.simulation.worker_generator import (
     GARBAGE,
     GROUP,
     INCOMING,
+    LEADING,
     NAMES,
     SECOND,
     SECOND_ARCHIVE,
@@ -154,6 +155,9 @@ class _WorkerCourse(Course):
         return [one for one in self._workers_at.values() if not one.is_over]
 
     def _start_worker(self, number: int) -> None:
+        if number == LEADING:
+            self._supervise()
+            return
         before = self._workers_at.get(number)
         if before is not None and not before.is_over:
             return
@@ -175,6 +179,9 @@ class _WorkerCourse(Course):
             self._outcome.endings.append(worker.ending)
 
     def _at(self, number: int) -> WorkerInstance | None:
+        if number == LEADING:
+            leads = (one for one in self.alive if one.worker is not None and one.worker._topic.is_leading)
+            return next(leads, None)
         worker = self._workers_at.get(number)
         return None if worker is None or worker.is_over else worker
 

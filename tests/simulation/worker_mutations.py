@@ -1,0 +1,136 @@
+"""Protections of the worker, taken out one at a time.
+
+`python -m tests.simulation.worker_mutations [NAME ..]` prints their table of `docs/simulation.md`.
+"""
+
+from typing import Final
+
+from tests.simulation.mutations import Mutation, main
+
+_CHANGES: Final = "ingest/connect/changes.py"
+_HOSTED: Final = "ingest/connect/hosted_connector.py"
+_TOPIC: Final = "ingest/connect/connector_configurations.py"
+_ROUTES: Final = "ingest/connect/worker_routes.py"
+_VIEW: Final = "ingest/connect/worker_view.py"
+_PHASE: Final = "ingest/service/leadership_phase.py"
+
+_CREATE: Final = """        with self._lock:
+            if name in self._records():
+                raise Refused(HTTPStatus.CONFLICT"""
+_CONFIGURE: Final = """        with self._lock:
+            before = self._records().get(name)
+            return self._put(name, config, before), before is None"""
+
+MUTATIONS: Final = {
+    "one change after the other": Mutation(
+        "worker",
+        "what is judged is still so when it is written",
+        _CHANGES,
+        _CREATE,
+        _CREATE.replace("with self._lock", "if True"),
+        ((_CHANGES, _CONFIGURE, _CONFIGURE.replace("with self._lock", "if True")),),
+    ),
+    "a change is read back": Mutation(
+        "worker",
+        "a change is answered when the worker that leads reads it",
+        _TOPIC,
+        "while any(led.cache.controls().get(key) != raw for key, raw in changes):",
+        "while False:",
+    ),
+    "what has ended the reading": Mutation(
+        "worker",
+        "a worker reads the configuration topic again after its reading has ended",
+        _TOPIC,
+        "reader.wait_for(lambda: False, 0.0)",
+        "reader.wait_for(lambda: True, 0.0)",
+    ),
+    "nothing changed": Mutation(
+        "worker",
+        "a PUT of what is there starts nothing again",
+        _CHANGES,
+        "        if before is not None and before.config == record.config:\n            return before\n",
+        "",
+        ((_HOSTED, "return record.config, record.problem, record.created_ms", "return (record,)"),),
+    ),
+    "secrets are kept": Mutation(
+        "worker",
+        "a PUT that brings `[hidden]` back keeps what is there",
+        _CHANGES,
+        "config=kept_secrets(config, before) | ",
+        "config=dict(config) | ",
+    ),
+    "another life": Mutation(
+        "worker",
+        "what is deleted and made again is another one, and starts again",
+        _HOSTED,
+        "return record.config, record.problem, record.created_ms",
+        "return record.config, record.problem",
+        (
+            (
+                _VIEW,
+                "if hosted is None or hosted.record.created_ms != record.created_ms:",
+                "if hosted is None:",
+            ),
+        ),
+    ),
+    "the life before": Mutation(
+        "worker",
+        "nothing is asked of the life before that is still being stopped",
+        _VIEW,
+        "if hosted is None or hosted.record.created_ms != record.created_ms:",
+        "if hosted is None:",
+    ),
+    "known at once": Mutation(
+        "worker",
+        "a worker looks at the topic before it says that there is no such connector",
+        _ROUTES,
+        "            self._membership.take_up()\n",
+        "            pass\n",
+    ),
+    "as it was created": Mutation(
+        "worker",
+        "the first leadership of a connector writes what it was created to do",
+        _HOSTED,
+        "    if record.created_ms is None:\n        return None\n",
+        "    if record.created_ms is not None:\n        return None\n",
+    ),
+    "created once": Mutation(
+        "worker",
+        "what it was created to do is written once, and later wishes stay",
+        _PHASE,
+        "if creation is None or ledger.control(CREATION) == creation:",
+        "if creation is None:",
+    ),
+    "what is deleted is stopped": Mutation(
+        "worker",
+        "a connector without a record is stopped",
+        _HOSTED,
+        "if record is None or _runs_as(record) != _runs_as(hosted.record):",
+        "if record is not None and _runs_as(record) != _runs_as(hosted.record):",
+    ),
+    "who runs it answers": Mutation(
+        "worker",
+        "a request about a connector goes to the worker that runs it",
+        _ROUTES,
+        "return None if worker in (None, own) else workers.workers[str(worker)].url",
+        "return None",
+    ),
+    "who leads changes": Mutation(
+        "worker",
+        "a change goes to the worker that leads",
+        _ROUTES,
+        "        if is_change(method, segments):\n",
+        "        if False:\n",
+    ),
+    "not carried out": Mutation(
+        "worker",
+        "only what was certainly not carried out is sent again",
+        _ROUTES,
+        "gone = isinstance(error, ConnectionRefusedError)",
+        "gone = True",
+    ),
+}
+
+
+if __name__ == "__main__":
+    main(MUTATIONS)
