@@ -72,6 +72,8 @@ from ingest.source.object_selection import object_filter_of
 
 # What `run` reports as a problem of the one bucket, and starts.
 _OF_ONE: Final = frozenset({"bucket", "region", "list", "get"})
+# What no queue of another region can have; a bucket that is elsewhere has it.
+_OF_REGION: Final = frozenset({"region", "queue region", "notification"})
 
 
 def check(
@@ -176,28 +178,34 @@ def _of_several(settings: Settings, buckets: Sequence[BucketFacts]) -> Iterator[
     are_all_missing = all(
         isinstance(bucket.survey, Refused) and bucket.survey.cause is Cause.MISSING for bucket in buckets
     )
-    is_any_read = any(
-        isinstance(bucket.survey, Survey) and bucket.region in {None, settings.s3.region}
-        for bucket in buckets
-    )
     for place, bucket in zip(settings.by_place(), buckets, strict=True):
         for finding in bucket_findings(place, bucket):
             found = finding
-            if finding.verdict is Verdict.FAIL and finding.name in _OF_ONE and is_any_read:
-                found = _of_one(finding, bucket)
+            if finding.name in _OF_ONE and _is_of_one(settings, finding, buckets):
+                found = _of_one(finding, bucket, buckets)
             elif finding.exit is Exit.CONFIGURATION and finding.name == "bucket" and not are_all_missing:
                 # `run` waits for the others.
                 found = replace(finding, exit=Exit.UNUSABLE)
             yield from _of_bucket(place, settings, [found])
 
 
-def _of_one(finding: Finding, bucket: BucketFacts) -> Finding:
+def _is_of_one(settings: Settings, finding: Finding, buckets: Sequence[BucketFacts]) -> bool:
+    """Whether a failure is of one bucket and holds up no start: not where the option is wrong for all."""
+    regions = {bucket.region for bucket in buckets}
+    is_option_wrong = len(regions) == 1 and not regions & {None, settings.s3.region}
+    is_any_read = any(isinstance(bucket.survey, Survey) for bucket in buckets)
+    return finding.verdict is Verdict.FAIL and is_any_read and not is_option_wrong
+
+
+def _of_one(finding: Finding, bucket: BucketFacts, buckets: Sequence[BucketFacts]) -> Finding:
     """What holds up none of the other buckets, as the warning that it is."""
     remedy = finding.remedy
-    if finding.name == "region":
+    if finding.name in _OF_REGION:
         option = "its own aws.s3.region" if bucket.region is None else f"aws.s3.region={bucket.region}"
         remedy = f"Give it a source of its own, with {option}: buckets of one source are in one region."
-    sentence = f"{finding.sentence.removesuffix('.')}; the other buckets are read."
+    sentence = finding.sentence
+    if any(other is not bucket and isinstance(other.survey, Survey) for other in buckets):
+        sentence = f"{sentence.removesuffix('.')}; the other buckets are read."
     return replace(finding, verdict=Verdict.WARN, sentence=sentence, remedy=remedy, exit=Exit.DONE)
 
 
@@ -217,7 +225,10 @@ def _queue_findings(
         queue = probe_queue(place, clients, bucket_region=bucket.region)
         for finding in queue_findings(place, queue, bucket):
             if finding.name in OF_THE_BUCKET:
-                yield from _of_bucket(place, settings, [finding])
+                is_elsewhere = finding.name in _OF_REGION and bucket.region not in {None, settings.s3.region}
+                is_of_one = is_elsewhere and _is_of_one(settings, finding, buckets)
+                found = _of_one(finding, bucket, buckets) if is_of_one else finding
+                yield from _of_bucket(place, settings, [found])
             elif finding.name not in said:
                 said.add(finding.name)
                 yield finding

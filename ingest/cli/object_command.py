@@ -221,6 +221,8 @@ class CommandRequest:
     yes: bool
     as_json: bool
     timeout: float
+    problem: str | None = None
+    """Of several buckets: which could not be listed, so that not all that fits was chosen."""
 
 
 def carry_out(request: CommandRequest, reading: LedgerReader | None) -> None:
@@ -270,6 +272,8 @@ def lines_of(request: CommandRequest) -> Iterator[str]:
     """The lines shown before the question."""
     chosen = request.chosen
     size = bytes_text(sum(one.object.size for one in chosen))
+    if request.problem is not None:
+        yield f"problem   {printable(request.problem)}"
     if not chosen:
         yield f"There is nothing to {request.action}: no object fits."
         return
@@ -323,6 +327,7 @@ def shape_of(request: CommandRequest, outcome: SubmitOutcome | None) -> dict[str
             }
             for one in request.chosen
         ],
+        "problem": request.problem,
         "outcome": "nothing" if outcome is None else str(outcome),
     }
 

@@ -1,14 +1,14 @@
 """`headrace plan`: what `run` would do with the bucket as it is; writes nothing."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Final
 
 import typer
 
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.clock import wall_ms
-from headrace.model.errors import AccessDenied, Exit, ResourceMissing, SourceUnavailable, first_refusal
+from headrace.model.errors import Exit
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.text_formatting import bytes_text, counted, printable
@@ -23,7 +23,9 @@ from ingest.checks.probes.bucket_keys import (
     KeysPage,
     aws_clients,
     list_pages,
+    of_each_bucket,
     probe_inventories,
+    unlisted,
 )
 from ingest.checks.probes.preview import Amount, Preview, TopicPartition
 from ingest.checks.probes.status_reader import open_ledger_reader
@@ -212,20 +214,18 @@ def forecasts_of(
     if restore is not None:
         names = ArchiveNames(restore.layout, restore.names, restore.template)
         archive = ArchivePreview(names, filters[settings.s3.bucket])
+
+    def pages(place: Settings) -> Iterator[tuple[str, KeysPage]]:
+        return zip(repeat(place.s3.bucket), list_pages(clients.s3, place.s3, prefix=place.s3.prefix))
+
     # The ledger's size is the best guess at the bucket's; without one the bar only says that it lives.
     known = None if cache is None else sum(cache.counts().values()) or None
     with progress("listing", unit="objects", total=known) as report_progress:
-        for place in settings.by_place():
-            try:
-                for page in list_pages(clients.s3, place.s3, prefix=place.s3.prefix):
-                    forecast.add(_beside_ledger(place.s3.bucket, page, cache))
-                    if archive is not None:
-                        archive.add(page.objects)
-                    report_progress(forecast.listed.objects, known)
-            except (AccessDenied, ResourceMissing, SourceUnavailable) as error:
-                forecast.refused[place.s3.bucket] = error
-    if len(forecast.refused) == len(filters):
-        raise first_refusal(forecast.refused.values())
+        for bucket, page in of_each_bucket(settings.by_place(), pages, forecast.refused):
+            forecast.add(_beside_ledger(bucket, page, cache))
+            if archive is not None:
+                archive.add(page.objects)
+            report_progress(forecast.listed.objects, known)
     if archive is not None:
         # All decoders are loaded with it.
         from ingest.checks.probes.archive_samples import ArchiveSampler
@@ -306,12 +306,8 @@ def lines_of(
 
 def _problem(settings: Settings, forecast: Preview) -> str | None:
     """What `run` would report as problems at once."""
-    refused = [
-        f"{error} The other buckets are read; of this one at most the beginning is shown."
-        for error in forecast.refused.values()
-    ]
     unread = _unread(settings, forecast)
-    return " ".join([*refused, *([] if unread is None else [unread])]) or None
+    return " ".join([*unlisted(forecast.refused), *([] if unread is None else [unread])]) or None
 
 
 def _unread(settings: Settings, forecast: Preview) -> str | None:

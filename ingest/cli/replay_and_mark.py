@@ -1,17 +1,16 @@
 """`headrace replay` ingests objects again; `headrace mark` counts them as done without reading them."""
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
 
 from headrace.kafka.driver_ledger import prepare_ledger
-from headrace.model.errors import InvalidConfiguration
+from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.ledger_entry import State
 from headrace.options import Settings
 from headrace.process import logs
-from ingest.checks.probes.bucket_keys import aws_clients
+from ingest.checks.probes.bucket_keys import aws_clients, of_each_bucket, unlisted
 from ingest.checks.probes.status_reader import LedgerReader, client_properties, open_ledger_reader
 from ingest.cli.cli_options import (
     AsJson,
@@ -167,10 +166,12 @@ def mark(
     places = chosen_buckets(settings, bucket)
     reading = _reading(settings, startup_timeout, creates=not dry_run)
     try:
+        chosen, refused = _chosen(places, reading, selection)
         request = CommandRequest(
             settings=settings,
             action="mark",
-            chosen=_chosen(places, reading, selection),
+            chosen=chosen,
+            problem=" ".join(unlisted(refused)) or None,
             from_start=False,
             dry_run=dry_run,
             yes=yes,
@@ -185,12 +186,17 @@ def mark(
 
 def _chosen(
     places: Sequence[Settings], reading: LedgerReader | None, selection: Selection
-) -> list[SelectedObject]:
+) -> tuple[list[SelectedObject], dict[str, HeadraceError]]:
+    """The objects of all buckets that can be listed, and why others cannot."""
     clients = aws_clients(places[0])
+    cache = None if reading is None else reading.cache
+
+    def read(place: Settings) -> Iterator[SelectedObject]:
+        return objects_to_mark(clients.s3, cache, place, selection)
+
+    refused: dict[str, HeadraceError] = {}
     try:
-        cache = None if reading is None else reading.cache
-        each = (objects_to_mark(clients.s3, cache, place, selection) for place in places)
-        return list(chain.from_iterable(each))
+        return list(of_each_bucket(places, read, refused)), refused
     finally:
         clients.close()
 

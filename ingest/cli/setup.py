@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.kafka.admin import KafkaAdmin
-from headrace.model.errors import InvalidConfiguration
+from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.text_formatting import printable
 from headrace.options import Settings
 from headrace.process import logs
@@ -58,11 +58,19 @@ def setup(
     transitions = _transitions(transition, settings)
     logs.configure(level=log_level.value, style=log_format.value)
     clients = aws_clients(settings)
+    refused: dict[str, HeadraceError] = {}
     try:
         admin = KafkaAdmin(settings.kafka.client("admin"))
         steps = missing_steps(
-            settings, s3=clients.s3, sqs=clients.sqs, topics=lambda: topic_steps(settings, admin)
+            settings,
+            s3=clients.s3,
+            sqs=clients.sqs,
+            topics=lambda: topic_steps(settings, admin),
+            refused=refused,
         )
+        for bucket, error in refused.items():
+            problem = f"{str(error).removesuffix('.')}. The other buckets are set up."
+            Report(refused_shape(bucket, problem), [f"problem   {printable(problem)}"]).show(as_json=as_json)
         if settings.sink is not None:
             steps += sink_steps(settings, clients.s3, admin, transitions)
         for step in steps:
@@ -72,7 +80,7 @@ def setup(
             Report(shape_of(step, done=not dry_run), [line]).show(as_json=as_json)
     finally:
         clients.close()
-    if not steps and not as_json:
+    if not steps and not refused and not as_json:
         typer.echo("Everything is there already.")
 
 
@@ -91,7 +99,12 @@ def _transitions(text: str | None, settings: Settings) -> tuple[Transition, ...]
 
 def shape_of(step: Step, *, done: bool) -> dict[str, Any]:
     """The JSON shape of a step (docs/commands.md)."""
-    return {"step": step.sentence, "done": done}
+    return {"step": step.sentence, "done": done, "problem": None}
+
+
+def refused_shape(bucket: str, problem: str) -> dict[str, Any]:
+    """The same of a bucket, of several, that cannot be set up."""
+    return {"step": f"set up s3://{bucket}", "done": False, "problem": problem}
 
 
 def topic_steps(settings: Settings, admin: KafkaAdmin) -> Sequence[Step]:

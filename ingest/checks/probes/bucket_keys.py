@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import tenacity
 from botocore import UNSIGNED
@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
-from headrace.model.errors import HeadraceError, SourceUnavailable
+from headrace.model.errors import HeadraceError, SourceUnavailable, first_refusal
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options import Settings
 from headrace.options.aws_forms import proxy_config
@@ -24,6 +24,8 @@ from headrace.s3.inventory_manifests import read_manifests, unread_files
 from headrace.s3.s3_calls import S3Calls
 from ingest.checks.findings.finding import Finding, misconfigured, ok, unusable, warn
 from listeners.discovery_events import translated_errors
+
+T = TypeVar("T")
 
 _PAGE_KEYS: Final = 1000
 
@@ -59,6 +61,31 @@ def list_pages(
         if token is None:
             return
         position = last
+
+
+def of_each_bucket(
+    places: Sequence[Settings], read: Callable[[Settings], Iterable[T]], refused: dict[str, HeadraceError]
+) -> Iterator[T]:
+    """What is read of each bucket; of several one that answers is enough, as for `run`.
+
+    Why another does not goes into `refused`, by the bucket's name. Where none answers, raises what holds up a
+    start.
+    """
+    for place in places:
+        try:
+            yield from read(place)
+        except HeadraceError as error:
+            refused[place.s3.bucket] = error
+    if len(refused) == len(places):
+        raise first_refusal(refused.values())
+
+
+def unlisted(refused: Mapping[str, HeadraceError]) -> list[str]:
+    """A sentence for each bucket of several that was not listed to its end."""
+    return [
+        f"{error} The other buckets are read; of this one at most the beginning is shown."
+        for error in refused.values()
+    ]
 
 
 def answered_ms(answer: Mapping[str, Any]) -> int:

@@ -12,6 +12,7 @@ from headrace.aws.aws_errors import refusal
 from headrace.model.errors import HeadraceError
 from headrace.options.aws_forms import queue_region
 from headrace.options.settings import Settings, SqsSettings
+from ingest.checks.probes.bucket_keys import of_each_bucket
 from listeners.discovery_events import error_code, translated_errors
 
 if TYPE_CHECKING:
@@ -116,33 +117,40 @@ def missing_steps(
     s3: "S3Client",
     sqs: "SQSClient | None",
     topics: Callable[[], Sequence[Step]],
+    refused: dict[str, HeadraceError],
 ) -> tuple[Step, ...]:
     """What is missing, in the order in which it has to be done; nothing is changed by asking. Blocks.
 
     Without `sqs.queue.url` there is no queue to set up, and no `sqs` needed. Applying all steps makes the
-    next plan empty. `topics` gives the steps for topics that are missing. Raises SetupError, AccessDenied or
+    next plan empty. `topics` gives the steps for topics that are missing. Of several buckets one that can be
+    set up is enough, as for `run`: why others cannot goes into `refused`. Raises SetupError, AccessDenied or
     SourceUnavailable.
     """
-    steps: list[Step] = []
-    regions = {bucket: _bucket_region(s3, bucket) for bucket in settings.buckets}
-    if settings.sqs is not None:
+    places: list[_Place] = []
+
+    def of_bucket(one: Settings) -> list[Step]:
+        bucket = one.s3.bucket
+        region = _bucket_region(s3, bucket)
+        if one.sqs is None:
+            return []
         assert sqs is not None, "clients are made of the same settings"
-        places = []
-        for bucket, region in regions.items():
-            _check_regions(bucket, region, settings.sqs)
-            place = _Place(
-                s3=s3,
-                sqs=sqs,
-                url=settings.sqs.queue_url,
-                bucket=bucket,
-                prefix=settings.s3.prefix,
-                entry_id=f"headrace-{settings.name}",
-            )
-            places.append(place)
-        steps += _queue_steps(places[0])
-        for place in places:
-            steps += [*_permission_steps(place), *_notification_steps(place)]
-    return (*steps, *topics())
+        _check_regions(bucket, region, one.sqs, is_only=len(settings.buckets) == 1)
+        place = _Place(
+            s3=s3,
+            sqs=sqs,
+            url=one.sqs.queue_url,
+            bucket=bucket,
+            prefix=one.s3.prefix,
+            entry_id=f"headrace-{one.name}",
+        )
+        steps = [*_permission_steps(place), *_notification_steps(place)]
+        places.append(place)
+        return steps
+
+    # Of a sink each is needed; those with routes are asked with the rules of their lifecycle.
+    asked = settings.by_place() if settings.sink is None else (settings,)
+    of_buckets = list(of_each_bucket(asked, of_bucket, refused))
+    return (*(_queue_steps(places[0]) if places else ()), *of_buckets, *topics())
 
 
 def _bucket_region(s3: "S3Client", bucket: str) -> str | None:
@@ -162,7 +170,7 @@ def _bucket_region(s3: "S3Client", bucket: str) -> str | None:
             return str(headers[_REGION_HEADER])
 
 
-def _check_regions(bucket: str, bucket_region: str | None, sqs: SqsSettings) -> None:
+def _check_regions(bucket: str, bucket_region: str | None, sqs: SqsSettings, *, is_only: bool) -> None:
     """Raise where the queue would be made in a region in which it is not looked for, or not sent to."""
     named = queue_region(sqs.queue_url)
     if named is not None and named != sqs.region:
@@ -170,9 +178,12 @@ def _check_regions(bucket: str, bucket_region: str | None, sqs: SqsSettings) -> 
             f"sqs.queue.url {sqs.queue_url} is in {named}, and sqs.region is {sqs.region}: leave that out"
         )
     if bucket_region is not None and bucket_region != sqs.region:
+        fix = f"name a queue in {bucket_region}"
+        if not is_only:
+            fix = f"give it a source of its own, with aws.s3.region={bucket_region}"
         raise SetupError(
             f"s3://{bucket} is in {bucket_region}, and the queue of sqs.queue.url in {sqs.region}: S3 sends "
-            f"only to queues of the bucket's own region; name a queue in {bucket_region}"
+            f"only to queues of the bucket's own region; {fix}"
         )
 
 

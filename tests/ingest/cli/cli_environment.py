@@ -14,10 +14,11 @@ from typer.testing import CliRunner, Result
 from ingest.cli.check import check
 from ingest.cli.plan import plan
 from ingest.cli.replay_and_mark import mark, replay
+from ingest.cli.setup import setup
 from ingest.cli.status import status
 from tests.support import aws, kafka
 
-_COMMANDS: tuple[Callable[..., None], ...] = (check, mark, plan, replay, status)
+_COMMANDS: tuple[Callable[..., None], ...] = (check, mark, plan, replay, setup, status)
 
 
 @dataclass(slots=True, kw_only=True)

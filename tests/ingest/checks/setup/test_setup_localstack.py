@@ -15,7 +15,7 @@ pytestmark = pytest.mark.parts
 
 
 def _plan(settings: Settings) -> tuple[Step, ...]:
-    return missing_steps(settings, s3=aws.s3(), sqs=aws.sqs(), topics=lambda: ())
+    return missing_steps(settings, s3=aws.s3(), sqs=aws.sqs(), topics=lambda: (), refused={})
 
 
 def _settings(bucket: str, queue: str, *, prefix: str = "in/") -> Settings:
@@ -97,7 +97,8 @@ def test_topics_come_last_and_without_a_queue_they_are_all() -> None:
     """The steps for topics are the caller's."""
     topic = Step(sentence="create the topic events", apply=lambda: None)
     settings = settings_for(bucket=aws.new_bucket(), queue_url=None)
-    assert missing_steps(settings, s3=aws.s3(), sqs=aws.sqs(), topics=lambda: [topic]) == (topic,)
+    found = missing_steps(settings, s3=aws.s3(), sqs=aws.sqs(), topics=lambda: [topic], refused={})
+    assert found == (topic,)
 
 
 def test_a_missing_bucket_is_named() -> None:
