@@ -15,8 +15,8 @@ from headrace.formats.converters.plain_converters import without_nulls
 from headrace.formats.converters.typed_columns import RowFaults, Segment
 from headrace.formats.encoding.avro_encoder import AvroEncoder
 from headrace.formats.encoding.connect_values import (
-    ConnectAvroEncoder,
     ConnectJsonLines,
+    connect_avro,
     parquet_values,
     value_of,
 )
@@ -26,7 +26,6 @@ from headrace.formats.encoding.parquet_encoder import ParquetEncoder
 from headrace.formats.encoding.row_schema import RowSchema, has_typed_envelope, schema_of
 from headrace.formats.encoding.text_encoder import (
     LINE_FEED,
-    ArrayEncoder,
     JoinedEncoder,
     JsonRows,
     LineEncoder,
@@ -65,6 +64,7 @@ _LENSES: Final = {
     OutputFormat.TEXT: ".text",
 }
 _TEXTS_BYTES: Final = 64 * 1024 * 1024
+_COMMA: Final = b"," + LINE_FEED
 _PACKED_INSIDE: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
@@ -112,7 +112,8 @@ def _has_one_schema(records: ConvertedRecords) -> bool:
 def _of_headrace(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     match output.format:
         case OutputFormat.JSON:
-            return ArrayEncoder(output, JsonRows(output, ArrayEncoder.ENDING).text)
+            rows_text = JsonRows(output, _COMMA).text
+            return JoinedEncoder(output, rows_text, head=b"[\n", between=_COMMA, tail=b"\n]\n", empty=b"[]\n")
         case OutputFormat.JSONL:
             return LineEncoder(output, JsonRows(output, b"\n").text, takes_texts=True)
         case OutputFormat.TEXT | OutputFormat.BYTES:
@@ -135,9 +136,8 @@ def _of_aiven(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
         case OutputFormat.PARQUET:
             return aiven_parquet(output, schema)
         case OutputFormat.JSON:
-            between = b"," + LINE_FEED
-            rows = AivenJsonRows(output, between).text
-            return JoinedEncoder(output, rows, head=b"[\n", between=between, tail=b"\n]")
+            rows = AivenJsonRows(output, _COMMA).text
+            return JoinedEncoder(output, rows, head=b"[\n", between=_COMMA, tail=b"\n]")
         case _:
             return JoinedEncoder(output, AivenJsonRows(output, LINE_FEED).text, between=LINE_FEED)
 
@@ -146,7 +146,7 @@ def _of_confluent(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     match output.format:
         case OutputFormat.AVRO:
             assert schema.value is not None, "the schema is that of an object of values"
-            return ConnectAvroEncoder(output, schema.value, value_of)
+            return connect_avro(output, schema.value, value_of)
         case OutputFormat.PARQUET:
             assert schema.value is not None, "the schema is that of an object of values"
             return parquet_values(output, schema.value)
@@ -166,7 +166,7 @@ def _of_lenses(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     match output.format:
         case OutputFormat.AVRO:
             assert schema.value is not None, "the schema is that of an object of values"
-            return ConnectAvroEncoder(output, schema.value, value_of)
+            return connect_avro(output, schema.value, value_of)
         case OutputFormat.PARQUET:
             assert schema.value is not None, "the schema is that of an object of values"
             return parquet_values(output, schema.value)

@@ -19,11 +19,11 @@ from headrace.formats.connect.avro_text import CONFLUENT_HEADERS
 from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet
 from headrace.formats.connect.to_avro import avro_of_schema
 from headrace.formats.converted_records import ConvertedRecords, Form, header_text
-from headrace.formats.encoding.avro_binary import AvroBlocks, encoded
+from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded
 from headrace.formats.encoding.avro_encoder import shape_of_form
 from headrace.formats.encoding.connect_values import (
-    ConnectAvroEncoder,
     ConnectJsonLines,
+    connect_avro,
     headers_schema,
     key_of,
     parquet_keys,
@@ -38,7 +38,7 @@ from headrace.formats.encoding.parquet_encoder import (
     type_of_form,
 )
 from headrace.formats.encoding.row_schema import ColumnForm, RowSchema
-from headrace.formats.encoding.text_encoder import LineEncoder, SeparatedRows, bare_json, steps
+from headrace.formats.encoding.text_encoder import LineEncoder, SeparatedRows, bare_json
 from headrace.formats.records.registry import varint
 from headrace.model.columns import Headers
 from headrace.names.archive_names import LayoutName
@@ -96,7 +96,7 @@ def _confluent_keys(output: OutputSettings, part: ColumnForm | None) -> ObjectEn
     match output.format:
         case OutputFormat.AVRO:
             assert part is not None, "keys of Avro have a schema"
-            return ConnectAvroEncoder(output, part, key_of)
+            return connect_avro(output, part, key_of)
         case OutputFormat.PARQUET:
             assert part is not None, "keys of Parquet have a schema"
             return parquet_keys(output, part)
@@ -108,7 +108,7 @@ def _of_keys(output: OutputSettings, part: ColumnForm | None) -> ObjectEncoder:
     match output.format:
         case OutputFormat.AVRO:
             assert part is not None, "keys of Avro have a schema"
-            return _AvroRows(output, shape_of_form(part), lambda records: _key_data(records, part))
+            return AvroDataEncoder(output, shape_of_form(part), lambda records: _key_data(records, part))
         case OutputFormat.PARQUET:
             assert part is not None, "keys of Parquet have a schema"
             field = pa.field("key", stored_type(type_of_form(part)))
@@ -141,7 +141,9 @@ def _of_headers(output: OutputSettings, text: HeaderText) -> ObjectEncoder:
             shape = _HEADERS
             if output.layout is LayoutName.CONFLUENT:
                 shape = json.loads(avro_of_schema(CONFLUENT_HEADERS.fields[0].schema, output.rows.avro))
-            return _AvroRows(output, shape, lambda records: _each(records, lambda one: _avro(one, text)))
+            return AvroDataEncoder(
+                output, shape, lambda records: _each(records, lambda one: _avro(one, text))
+            )
         case OutputFormat.PARQUET:
             if output.layout is LayoutName.CONFLUENT:
                 schema = headers_schema(output)
@@ -155,37 +157,6 @@ def _of_headers(output: OutputSettings, text: HeaderText) -> ObjectEncoder:
             return ParquetTables(output, pa.schema([field]), lambda records: [_arrays(records, text)])
         case _:
             return LineEncoder(output, lambda records: text_of(_each(records, lambda one: _line(one, text))))
-
-
-class _AvroRows:
-    """One object container file of rows that are given as data."""
-
-    def __init__(self, output: OutputSettings, shape: Any, data: Callable[[ConvertedRecords], Any]) -> None:
-        self._data = data
-        self._blocks = AvroBlocks(output, shape)
-
-    @property
-    def buffered(self) -> int:
-        """Bytes held in memory."""
-        return self._blocks.buffered
-
-    def add(self, records: ConvertedRecords) -> None:
-        """Appends the data of records."""
-        for part in steps(records):
-            self._blocks.append(text_of(self._data(part)), len(part))
-
-    def drain(self, *, end_block: bool = False) -> bytes:
-        """The blocks that are closed."""
-        return self._blocks.drain(end_block=end_block)
-
-    @property
-    def content(self) -> str:
-        """The digest of what the object says."""
-        return self._blocks.content
-
-    def finish(self) -> bytes:
-        """The rest of the object."""
-        return self._blocks.drain(end_block=True)
 
 
 def _headers(records: ConvertedRecords) -> Sequence[Headers]:

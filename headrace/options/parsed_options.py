@@ -4,6 +4,7 @@ A source cannot have options of a sink, nor a sink those of a source.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
@@ -25,18 +26,10 @@ T = TypeVar("T")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-_DEFAULTS: Final[dict[tuple[str, str], object]] = {}
-"""Parsed defaults: of some hundred options nearly all have theirs, in each of a worker's configurations."""
-
-
+@cache
 def _default_of(option: Option[Any]) -> object:
-    """The parsed default of an option, which is immutable."""
-    if option.default is None:
-        return None
-    known = option.name, option.default
-    if known not in _DEFAULTS:
-        _DEFAULTS[known] = option.form.parse(option.default)
-    return _DEFAULTS[known]
+    """The parsed default, which is immutable: of some hundred options nearly all have theirs, each time."""
+    return None if option.default is None else option.form.parse(option.default)
 
 
 class Values:

@@ -19,11 +19,19 @@ from headrace.formats.arrow import column_of_arrow
 from headrace.formats.avro_container import MAGIC, SYNC_BYTES
 from headrace.formats.avro_schema import Node
 from headrace.formats.content_digest import AvroDigest
-from headrace.formats.encoding.encoder import joined, scattered
+from headrace.formats.converted_records import ConvertedRecords
+from headrace.formats.encoding.encoder import (
+    BlockEncoder,
+    Blocks,
+    digest_of,
+    joined,
+    scattered,
+    steps,
+    text_of,
+)
 from headrace.formats.encoding.row_schema import as_lists, list_offsets, map_entries
 from headrace.formats.records.registry import varint
 from headrace.model.columns import Numbers
-from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
 from headrace.options.sink_settings import OutputSettings
 
@@ -44,61 +52,44 @@ _CODECS: Final = {
 }
 
 
-class AvroBlocks:
+class AvroBlocks(Blocks):
     """Collects encoded rows and gives the file, block by block."""
 
     def __init__(self, output: OutputSettings, shape: Any) -> None:
         self._compression = output.compression
         self._level = output.compression_level
         self._sync = os.urandom(SYNC_BYTES)
-        self._rows: list[bytes] = []
-        self._count = self._rows_bytes = 0
         schema = json.dumps(shape, separators=(",", ":")).encode()
-        self._digest = None if output.layout is LayoutName.HEADRACE else AvroDigest(schema)
-        self._ready = [self._header(schema)]
-        self._ready_bytes = len(self._ready[0])
-
-    @property
-    def buffered(self) -> int:
-        """Bytes held."""
-        return self._rows_bytes + self._ready_bytes
-
-    @property
-    def content(self) -> str:
-        """The digest of schema and rows; empty in our own layout, whose names no other sink gives."""
-        return "" if self._digest is None else str(self._digest)
+        super().__init__(most=_BLOCK_BYTES, head=self._header(schema))
+        self._digest = digest_of(output, lambda: AvroDigest(schema))
 
     def append(self, rows: bytes, count: int) -> None:
         """Adds the data of `count` rows."""
         if self._digest is not None:
             self._digest.add(rows, count)
-        self._rows.append(rows)
-        self._rows_bytes += len(rows)
-        self._count += count
-        if self._rows_bytes >= _BLOCK_BYTES:
-            self._end_block()
-
-    def drain(self, *, end_block: bool) -> bytes:
-        """The blocks that are closed; with `end_block` the open one too."""
-        if end_block:
-            self._end_block()
-        done = b"".join(self._ready)
-        self._ready, self._ready_bytes = [], 0
-        return done
+        self._add(rows, count)
 
     def _header(self, schema: bytes) -> bytes:
         entries = {b"avro.schema": schema, b"avro.codec": _CODECS[self._compression].encode()}
         texts = b"".join(varint(len(text)) + text for entry in entries.items() for text in entry)
         return MAGIC + varint(len(entries)) + texts + varint(0) + self._sync
 
-    def _end_block(self) -> None:
-        if not self._count:
-            return
-        stored = _PACKERS[self._compression](b"".join(self._rows), self._level)
-        block = varint(self._count) + varint(len(stored)) + stored + self._sync
-        self._rows, self._count, self._rows_bytes = [], 0, 0
-        self._ready.append(block)
-        self._ready_bytes += len(block)
+    def _block(self, plain: bytes, count: int) -> bytes:
+        stored = _PACKERS[self._compression](plain, self._level)
+        return varint(count) + varint(len(stored)) + stored + self._sync
+
+
+class AvroDataEncoder(BlockEncoder[AvroBlocks]):
+    """One object container file of rows whose data, a binary array, `data` gives."""
+
+    def __init__(self, output: OutputSettings, shape: Any, data: Callable[[ConvertedRecords], Any]) -> None:
+        super().__init__(AvroBlocks(output, shape))
+        self._data = data
+
+    def add(self, records: ConvertedRecords) -> None:
+        """Appends the data of records."""
+        for step in steps(records):
+            self._blocks.append(text_of(self._data(step)), len(step))
 
 
 def _deflate(plain: bytes, level: int | None) -> bytes:
@@ -140,6 +131,12 @@ _SIGN: Final = 0x80
 
 class UnfitData(ValueError):
     """A value is not of its Avro type."""
+
+
+def encoded_rows(arrays: list[Any], node: Node, count: int) -> Any:
+    """The datum of each of `count` records from an array for each field."""
+    below = [encoded(array, child) for array, (_, child) in zip(arrays, node.fields, strict=True)]
+    return joined(below or [b""], count)
 
 
 def encoded(array: Any, node: Node) -> Any:

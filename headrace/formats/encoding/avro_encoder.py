@@ -6,11 +6,10 @@ from typing import Any, Final
 from headrace.formats.arrow import arrow_binary
 from headrace.formats.avro_schema import PRIMITIVES, Node, parse_schema
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.encoding.avro_binary import AvroBlocks, encoded, with_nulls
-from headrace.formats.encoding.encoder import Pieces, gathered, joined, text_of
+from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded, with_nulls
+from headrace.formats.encoding.encoder import Pieces, gathered, joined
 from headrace.formats.encoding.parquet_encoder import array_of_form, field_arrays
 from headrace.formats.encoding.row_schema import ColumnForm, RowSchema, schema_of
-from headrace.formats.encoding.text_encoder import steps
 from headrace.formats.records.registry import varint
 from headrace.options.sink_settings import OutputField, OutputSettings
 
@@ -137,34 +136,28 @@ def _renamed(shape: Shape, namespace: str) -> Shape:
 # -- Objects in Avro: rows from columns of encoded fields. Data that were Avro in Kafka are copied -----------
 
 
-class AvroEncoder:
+class AvroEncoder(AvroDataEncoder):
     """One object container file."""
 
     def __init__(self, output: OutputSettings, schema: RowSchema, *, takes_texts: bool = False) -> None:
         """With `takes_texts` rows of the object's own schema may be encoded already."""
         shape = row_shape(output, schema)
         node = parse_schema(json.dumps(shape))
+        super().__init__(output, shape, self.rows)
         self._output = output
         self._schema = schema
         self._takes_texts = takes_texts
         names = [name for name, _ in node.fields] if output.envelope else [output.fields[0]]
         nodes = [child for _, child in node.fields] if output.envelope else [node]
         self._nodes: dict[str, Node] = dict(zip(names, nodes, strict=True))
-        self._blocks = AvroBlocks(output, shape)
-
-    @property
-    def buffered(self) -> int:
-        """Bytes held in memory."""
-        return self._blocks.buffered
 
     def add(self, records: ConvertedRecords) -> None:
         """Appends the data of records."""
         texts = records.texts if self._takes_texts else None
         if texts is not None and schema_of(self._output, records) == self._schema:
             self._blocks.append(gathered(texts), len(records))
-            return
-        for part in steps(records):
-            self._blocks.append(text_of(self.rows(part)), len(part))
+        else:
+            super().add(records)
 
     def rows(self, records: ConvertedRecords) -> Any:
         """The datum of each record, as a binary array."""
@@ -175,19 +168,6 @@ class AvroEncoder:
             for piece in self._pieces(name, records)
         ]
         return joined(pieces, len(records))
-
-    def drain(self, *, end_block: bool = False) -> bytes:
-        """The blocks that are closed."""
-        return self._blocks.drain(end_block=end_block)
-
-    @property
-    def content(self) -> str:
-        """The digest of what the object says."""
-        return self._blocks.content
-
-    def finish(self) -> bytes:
-        """The rest of the object."""
-        return self._blocks.drain(end_block=True)
 
     def _pieces(self, field: OutputField, records: ConvertedRecords) -> Pieces:
         match field:

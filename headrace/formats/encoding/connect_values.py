@@ -18,12 +18,11 @@ from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet,
 from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.encoding.avro_binary import AvroBlocks, encoded
+from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded
 from headrace.formats.encoding.encoder import Pieces, binary, joined, text_of
 from headrace.formats.encoding.json_members import copied
 from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_form
 from headrace.formats.encoding.row_schema import ColumnForm
-from headrace.formats.encoding.text_encoder import steps
 from headrace.options.schema_settings import AvroOptions, JsonStyle
 from headrace.options.sink_settings import OutputFormat, OutputSettings
 
@@ -97,40 +96,16 @@ def _plain(column: ConvertedColumn) -> object:
 # -- Keys or values as an Avro file of their own schema, as Confluent's AvroData makes it --------------------
 
 
-class ConnectAvroEncoder:
-    """One object container file; InvalidSchema where Avro cannot hold the schema."""
+def connect_avro(output: OutputSettings, column_form: ColumnForm, column: ColumnOf) -> AvroDataEncoder:
+    """A file of keys or values; InvalidSchema where Avro cannot hold their schema."""
+    connect = connect_schema(column_form)
+    text = avro_of_schema(connect, output.rows.avro)
+    node = parse_schema(text)
 
-    def __init__(self, output: OutputSettings, column_form: ColumnForm, column: ColumnOf) -> None:
-        self._form = column_form
-        self._column = column
-        self._connect = connect_schema(column_form)
-        text = avro_of_schema(self._connect, output.rows.avro)
-        self._node = parse_schema(text)
-        self._blocks = AvroBlocks(output, json.loads(text))
+    def data(records: ConvertedRecords) -> Any:
+        return encoded(connect_array(column(records), column_form, connect), node)
 
-    @property
-    def buffered(self) -> int:
-        """Bytes held in memory."""
-        return self._blocks.buffered
-
-    def add(self, records: ConvertedRecords) -> None:
-        """Appends the data of records."""
-        for step in steps(records):
-            array = connect_array(self._column(step), self._form, self._connect)
-            self._blocks.append(text_of(encoded(array, self._node)), len(step))
-
-    def drain(self, *, end_block: bool = False) -> bytes:
-        """The blocks that are closed."""
-        return self._blocks.drain(end_block=end_block)
-
-    @property
-    def content(self) -> str:
-        """The digest of what the object says."""
-        return self._blocks.content
-
-    def finish(self) -> bytes:
-        """The rest of the object."""
-        return self._blocks.drain(end_block=True)
+    return AvroDataEncoder(output, json.loads(text), data)
 
 
 # -- Keys or values as a Parquet file of the schema that parquet-avro makes of theirs ------------------------

@@ -4,8 +4,8 @@ Next to it the encoder that finds its columns in the object's own first records,
 pieces of text, for all rows at once.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,11 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.model.columns import NULL_LENGTH, Column, Numbers
+from headrace.names.archive_names import LayoutName
+from headrace.options.sink_settings import OutputSettings
+
+B = TypeVar("B", bound="Blocks")
+D = TypeVar("D")
 
 
 class ObjectEncoder(Protocol):
@@ -42,6 +47,106 @@ class ObjectEncoder(Protocol):
 
     def finish(self) -> bytes:
         """The rest of the object; nothing is called afterwards."""
+
+
+# -- What an encoder is made of ------------------------------------------------------------------------------
+
+# Arrow counts the bytes of a column in 32 bits, and base64 and escapes add to them.
+_STEP_BYTES: Final = 128 * 1024 * 1024
+
+
+def steps(records: ConvertedRecords) -> Iterator[ConvertedRecords]:
+    """The records in steps that are not too large for one column; a large record is a step of its own."""
+    if len(records) <= 1 or records.records.payload_bytes() <= _STEP_BYTES:
+        if len(records):
+            yield records
+        return
+    middle = len(records) // 2
+    yield from steps(records.slice(0, middle))
+    yield from steps(records.slice(middle, len(records)))
+
+
+class Blocks:
+    """Collects what is encoded and gives it block by block, each begun after `most` bytes."""
+
+    _digest: Any = None
+
+    def __init__(self, *, most: int, head: bytes = b"") -> None:
+        self._most = most
+        self._plain: list[bytes] = []
+        self._plain_bytes = self._count = 0
+        self._ready = [head]
+        self._ready_bytes = len(head)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held."""
+        return self._plain_bytes + self._ready_bytes
+
+    @property
+    def content(self) -> str:
+        """The digest of what was added; empty in our own layout, whose names no other sink gives."""
+        return "" if self._digest is None else str(self._digest)
+
+    def drain(self, *, end_block: bool) -> bytes:
+        """The blocks that are closed; with `end_block` the open one too."""
+        if end_block:
+            self._close()
+        done = b"".join(self._ready)
+        self._ready, self._ready_bytes = [], 0
+        return done
+
+    def _add(self, plain: bytes, count: int) -> None:
+        """Adds `count` rows, or bytes, to the open block, which is closed when it is full."""
+        self._plain.append(plain)
+        self._plain_bytes += len(plain)
+        self._count += count
+        if self._plain_bytes >= self._most:
+            self._close()
+
+    def _close(self) -> None:
+        if self._count:
+            self._end_block(b"".join(self._plain))
+
+    def _end_block(self, plain: bytes) -> None:
+        block = self._block(plain, self._count)
+        self._plain, self._plain_bytes, self._count = [], 0, 0
+        self._ready.append(block)
+        self._ready_bytes += len(block)
+
+    def _block(self, plain: bytes, count: int) -> bytes:
+        """The block of what was added, `count` rows or bytes."""
+        raise NotImplementedError
+
+
+def digest_of(output: OutputSettings, make: Callable[[], D]) -> D | None:
+    """The digest of an object; None in our own layout."""
+    return None if output.layout is LayoutName.HEADRACE else make()
+
+
+class BlockEncoder(Generic[B]):
+    """An encoder of which all that it has is in blocks: what is left to say is how rows become text."""
+
+    def __init__(self, blocks: B) -> None:
+        self._blocks = blocks
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held in memory."""
+        return self._blocks.buffered
+
+    def drain(self, *, end_block: bool = False) -> bytes:
+        """The blocks that are closed."""
+        return self._blocks.drain(end_block=end_block)
+
+    @property
+    def content(self) -> str:
+        """The digest of what the object says."""
+        return self._blocks.content
+
+    def finish(self) -> bytes:
+        """The rest of the object."""
+        return self._blocks.drain(end_block=True)
 
 
 LEARNED: Final = 1000

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from headrace.formats.content_digest import ParquetDigest
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, InferredValues
+from headrace.formats.encoding.encoder import steps
 from headrace.formats.encoding.row_schema import (
     ColumnForm,
     RowSchema,
@@ -24,7 +25,6 @@ from headrace.formats.encoding.row_schema import (
     map_entries,
     projected,
 )
-from headrace.formats.encoding.text_encoder import steps
 from headrace.model.columns import NO_TIMESTAMP, TIMESTAMP_APPENDED, Headers, KafkaRecords
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression

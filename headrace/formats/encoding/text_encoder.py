@@ -3,7 +3,7 @@
 Rows of JSON are put together column by column: Headrace's own envelope, or one field alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +17,18 @@ from headrace.formats.arrow import arrow_binary
 from headrace.formats.compression.plain import XerialBlocks, compressed_block
 from headrace.formats.content_digest import TextDigest
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.encoding.encoder import Pieces, decimal_texts, gathered, joined, lines_of, text_of
+from headrace.formats.encoding.encoder import (
+    BlockEncoder,
+    Blocks,
+    Pieces,
+    decimal_texts,
+    digest_of,
+    gathered,
+    joined,
+    lines_of,
+    steps,
+    text_of,
+)
 from headrace.formats.encoding.json_members import (
     NULL,
     copied,
@@ -141,82 +152,32 @@ def _numbers_or_null(numbers: Numbers) -> Any:
     return pc.if_else(pa.array(numbers != NO_TIMESTAMP), texts, pa.scalar(NULL, pa.binary()))
 
 
-# -- Records in parts of a bounded size ----------------------------------------------------------------------
-
-# Arrow counts the bytes of a column in 32 bits, and base64 and escapes add to them.
-_STEP_BYTES: Final = 128 * 1024 * 1024
-
-
-def steps(records: ConvertedRecords) -> Iterator[ConvertedRecords]:
-    """The records in parts that are not too large for one column; a large record is a part of its own."""
-    if len(records) <= 1 or records.records.payload_bytes() <= _STEP_BYTES:
-        if len(records):
-            yield records
-        return
-    middle = len(records) // 2
-    yield from steps(records.slice(0, middle))
-    yield from steps(records.slice(middle, len(records)))
-
-
-# -- Objects of text: JSON Lines, one JSON array, CSV, and values with a separator ---------------------------
-
 # -- Text of an object, compressed block by block ------------------------------------------------------------
 
 # Small enough for a thousand open objects to be spilled one by one, large enough to compress well.
 BLOCK_BYTES: Final = 1024 * 1024
 
 
-class TextBlocks:
+class TextBlocks(Blocks):
     """Collects text and gives it compressed, block by block."""
 
     def __init__(self, output: OutputSettings) -> None:
+        super().__init__(most=BLOCK_BYTES)
         self._packed = _packer(output)
-        self._digest = None if output.layout is LayoutName.HEADRACE else TextDigest()
-        self._plain: list[bytes] = []
-        self._plain_bytes = 0
-        self._ready: list[bytes] = []
-        self._ready_bytes = 0
-
-    @property
-    def buffered(self) -> int:
-        """Bytes held."""
-        return self._plain_bytes + self._ready_bytes
-
-    @property
-    def content(self) -> str:
-        """The digest of the text; empty in our own layout, whose names no other sink gives."""
-        return "" if self._digest is None else str(self._digest)
+        self._digest = digest_of(output, TextDigest)
 
     def append(self, text: bytes) -> None:
         """Adds text at the end; what fills a block is compressed."""
         if self._digest is not None:
             self._digest.add(text)
-        self._plain.append(text)
-        self._plain_bytes += len(text)
-        if self._plain_bytes >= BLOCK_BYTES:
-            self._end_block()
-
-    def drain(self, *, end_block: bool) -> bytes:
-        """The blocks that are closed; with `end_block` the open one too."""
-        if end_block:
-            self._end_block()
-        done = b"".join(self._ready)
-        self._ready, self._ready_bytes = [], 0
-        return done
-
-    def _end_block(self) -> None:
-        if self._plain_bytes:
-            self._pack()
+        self._add(text, len(text))
 
     def end_empty(self) -> None:
         """Make an object of no text one that decompresses to none."""
-        self._pack()
+        self._end_block(b"")
 
-    def _pack(self) -> None:
-        block = self._packed(b"".join(self._plain))
-        self._plain, self._plain_bytes = [], 0
-        self._ready.append(block)
-        self._ready_bytes += len(block)
+    def _block(self, plain: bytes, _count: int) -> bytes:
+        return self._packed(plain)
 
 
 def _packer(output: OutputSettings) -> Callable[[bytes], bytes]:
@@ -261,85 +222,34 @@ class SeparatedRows:
 RowsText = Callable[[ConvertedRecords], bytes]
 
 
-class LineEncoder:
+class LineEncoder(BlockEncoder[TextBlocks]):
     """Rows, each with what ends it, after an optional first line."""
 
     def __init__(
         self, output: OutputSettings, rows: RowsText, *, head: bytes = b"", takes_texts: bool = False
     ) -> None:
         """With `takes_texts` the rows are those of objects of values, and may be written already."""
+        super().__init__(TextBlocks(output))
         self._rows = rows
         self._takes_texts = takes_texts
         self._head = head
-        self._blocks = TextBlocks(output)
-
-    @property
-    def buffered(self) -> int:
-        """Bytes held in memory."""
-        return self._blocks.buffered
 
     def add(self, records: ConvertedRecords) -> None:
         """Appends the rows of records."""
         if self._takes_texts and records.texts is not None:
             self._blocks.append(gathered(records.texts))
             return
-        for part in steps(records):
-            self._blocks.append(self._take_head() + self._rows(part))
-
-    def drain(self, *, end_block: bool = False) -> bytes:
-        """The compressed blocks that are closed."""
-        return self._blocks.drain(end_block=end_block)
-
-    @property
-    def content(self) -> str:
-        """The digest of what the object says."""
-        return self._blocks.content
+        for step in steps(records):
+            self._blocks.append(self._take_head() + self._rows(step))
 
     def finish(self) -> bytes:
         """The rest of the object."""
-        if self._head:
-            self._blocks.append(self._take_head())
-        return self._blocks.drain(end_block=True)
+        self._blocks.append(self._take_head())
+        return super().finish()
 
     def _take_head(self) -> bytes:
         head, self._head = self._head, b""
         return head
-
-
-class ArrayEncoder:
-    """One JSON array, an element a line. `rows` puts `ENDING` after each."""
-
-    ENDING: Final = b",\n"
-
-    def __init__(self, output: OutputSettings, rows: RowsText) -> None:
-        self._rows = rows
-        self._before = b"[\n"
-        self._blocks = TextBlocks(output)
-
-    @property
-    def buffered(self) -> int:
-        """Bytes held in memory."""
-        return self._blocks.buffered
-
-    def add(self, records: ConvertedRecords) -> None:
-        """Appends the elements of records."""
-        for part in steps(records):
-            self._blocks.append(self._before + self._rows(part).removesuffix(self.ENDING))
-            self._before = self.ENDING
-
-    def drain(self, *, end_block: bool = False) -> bytes:
-        """The compressed blocks that are closed."""
-        return self._blocks.drain(end_block=end_block)
-
-    @property
-    def content(self) -> str:
-        """The digest of what the object says."""
-        return self._blocks.content
-
-    def finish(self) -> bytes:
-        """The rest of the object, with the array's end."""
-        self._blocks.append(b"\n]\n" if self._before == self.ENDING else b"[]\n")
-        return self._blocks.drain(end_block=True)
 
 
 # -- Objects of text whose rows are joined: nothing stands behind the last one -------------------------------
@@ -347,47 +257,42 @@ class ArrayEncoder:
 LINE_FEED: Final = b"\n"
 
 
-class JoinedEncoder:
-    """Rows between `head` and `tail`; `rows` puts `between` after each."""
+class JoinedEncoder(BlockEncoder[TextBlocks]):
+    """Rows between `head` and `tail`; `rows` puts `between` after each. `empty` is an object without rows."""
 
     def __init__(
-        self, output: OutputSettings, rows: RowsText, *, head: bytes = b"", between: bytes, tail: bytes = b""
+        self,
+        output: OutputSettings,
+        rows: RowsText,
+        *,
+        head: bytes = b"",
+        between: bytes,
+        tail: bytes = b"",
+        empty: bytes | None = None,
     ) -> None:
+        super().__init__(TextBlocks(output))
         self._rows = rows
         self._before = head
         self._between = between
         self._tail = tail
-        self._blocks = TextBlocks(output)
-        self._is_empty = True
-
-    @property
-    def buffered(self) -> int:
-        """Bytes held in memory."""
-        return self._blocks.buffered
+        self._empty = tail if empty is None else empty
+        self._has_rows = self._has_text = False
 
     def add(self, records: ConvertedRecords) -> None:
         """Appends the rows of records."""
-        for part in steps(records):
-            text = self._before + self._rows(part).removesuffix(self._between)
+        for step in steps(records):
+            text = self._before + self._rows(step).removesuffix(self._between)
             self._before = self._between
+            self._has_rows = True
             self._append(text)
-
-    def drain(self, *, end_block: bool = False) -> bytes:
-        """The compressed blocks that are closed."""
-        return self._blocks.drain(end_block=end_block)
-
-    @property
-    def content(self) -> str:
-        """The digest of what the object says."""
-        return self._blocks.content
 
     def finish(self) -> bytes:
         """The rest of the object, with its end."""
-        self._append(self._tail)
-        if self._is_empty:
+        self._append(self._tail if self._has_rows else self._empty)
+        if not self._has_text:
             self._blocks.end_empty()
-        return self._blocks.drain(end_block=True)
+        return super().finish()
 
     def _append(self, text: bytes) -> None:
-        self._is_empty = self._is_empty and not text
+        self._has_text = self._has_text or bool(text)
         self._blocks.append(text)

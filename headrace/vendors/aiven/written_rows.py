@@ -27,12 +27,12 @@ from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet,
 from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, header_json
-from headrace.formats.encoding.avro_binary import AvroBlocks, encoded
+from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded, encoded_rows
 from headrace.formats.encoding.encoder import Pieces, binary, decimal_texts, joined, text_of
 from headrace.formats.encoding.json_members import NULL, base64_texts, copied, quoted
 from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_form
 from headrace.formats.encoding.row_schema import ColumnForm, RowSchema
-from headrace.formats.encoding.text_encoder import TextBlocks, steps
+from headrace.formats.encoding.text_encoder import TextBlocks
 from headrace.formats.encodings import CYCLE_MS, CYCLE_YEARS
 from headrace.formats.record_columns import RowUnfit
 from headrace.model.columns import NO_TIMESTAMP, Headers, Numbers
@@ -268,14 +268,14 @@ def connect_schema(part: ColumnForm) -> ConnectSchema:
 # -- Objects in Aiven's Avro and Parquet ---------------------------------------------------------------------
 
 
-class AivenAvroEncoder:
+class AivenAvroEncoder(AvroDataEncoder):
     """One object container file with a codec inside, and the whole compressed again."""
 
     def __init__(self, output: OutputSettings, schema: RowSchema) -> None:
         self._columns = AivenColumns(output, schema, AIVEN_AVRO)
         self._node = parse_schema(avro_text(self._columns.tree))
         inside = replace(output, compression=output.rows.avro_codec, compression_level=None)
-        self._blocks = AvroBlocks(inside, printed(self._columns.tree))
+        super().__init__(inside, printed(self._columns.tree), self._rows)
         self._around = TextBlocks(output)
 
     @property
@@ -285,8 +285,7 @@ class AivenAvroEncoder:
 
     def add(self, records: ConvertedRecords) -> None:
         """Appends the data of records."""
-        for part in steps(records):
-            self._blocks.append(text_of(self._data(part)), len(part))
+        super().add(records)
         self._around.append(self._blocks.drain(end_block=False))
 
     def drain(self, *, end_block: bool = False) -> bytes:
@@ -295,21 +294,15 @@ class AivenAvroEncoder:
             self._around.append(self._blocks.drain(end_block=True))
         return self._around.drain(end_block=end_block)
 
-    @property
-    def content(self) -> str:
-        """The digest of what the object says."""
-        return self._blocks.content
-
     def finish(self) -> bytes:
         """The rest of the object."""
         return self.drain(end_block=True)
 
-    def _data(self, records: ConvertedRecords) -> Any:
+    def _rows(self, records: ConvertedRecords) -> Any:
         arrays = self._columns.arrays(records)
         if self._columns.is_bare:
             return encoded(arrays[0], self._node)
-        below = [encoded(array, node) for array, (_, node) in zip(arrays, self._node.fields, strict=True)]
-        return joined(below, len(records))
+        return encoded_rows(arrays, self._node, len(records))
 
 
 def aiven_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:

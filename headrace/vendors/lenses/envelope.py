@@ -12,21 +12,26 @@ from headrace.formats.connect.avro_text import lenses_envelope
 from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedRecords
-from headrace.formats.encoding.avro_binary import AvroBlocks, encoded
+from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded_rows
 from headrace.formats.encoding.connect_values import connect_array, connect_schema
-from headrace.formats.encoding.encoder import ObjectEncoder, joined, text_of
+from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.formats.encoding.parquet_encoder import ParquetTables
 from headrace.formats.encoding.row_schema import RowSchema, header_array
-from headrace.formats.encoding.text_encoder import steps
 from headrace.model.columns import NO_TIMESTAMP, KafkaRecords
 from headrace.options.sink_settings import OutputField, OutputFormat, OutputSettings
 
 
 def envelope_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     """The encoder of one new object; InvalidSchema where its format cannot hold the schema."""
-    if output.format is OutputFormat.AVRO:
-        return _AvroEnvelopes(output, schema)
     columns = _Columns(output, schema)
+    if output.format is OutputFormat.AVRO:
+        text = avro_of_schema(columns.schema, output.rows.avro)
+        node = parse_schema(text)
+        return AvroDataEncoder(
+            output,
+            json.loads(text),
+            lambda records: encoded_rows(columns.of(records), node, len(records)),
+        )
     file = parquet_schema(avro_tree(columns.schema, output.rows.avro))
 
     def arrays(records: ConvertedRecords) -> list[Any]:
@@ -78,38 +83,3 @@ def _metadata(records: KafkaRecords) -> Any:
         ],
         names=["timestamp", "topic", "partition", "offset"],
     )
-
-
-class _AvroEnvelopes:
-    """One object container file."""
-
-    def __init__(self, output: OutputSettings, schema: RowSchema) -> None:
-        self._columns = _Columns(output, schema)
-        text = avro_of_schema(self._columns.schema, output.rows.avro)
-        self._node = parse_schema(text)
-        self._blocks = AvroBlocks(output, json.loads(text))
-
-    @property
-    def buffered(self) -> int:
-        """Bytes held in memory."""
-        return self._blocks.buffered
-
-    def add(self, records: ConvertedRecords) -> None:
-        """Appends the data of records."""
-        for part in steps(records):
-            arrays = self._columns.of(part)
-            below = [encoded(array, node) for array, (_, node) in zip(arrays, self._node.fields, strict=True)]
-            self._blocks.append(text_of(joined(below or [b""], len(part))), len(part))
-
-    def drain(self, *, end_block: bool = False) -> bytes:
-        """The blocks that are closed."""
-        return self._blocks.drain(end_block=end_block)
-
-    @property
-    def content(self) -> str:
-        """The digest of what the object says."""
-        return self._blocks.content
-
-    def finish(self) -> bytes:
-        """The rest of the object."""
-        return self._blocks.drain(end_block=True)
