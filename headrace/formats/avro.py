@@ -41,7 +41,7 @@ def decode(
     begin: int | None = None,
     end: int | None = None,
 ) -> Iterator[RowBatch]:
-    """The data of the object from `start` on; of a slice those of blocks that begin in [begin, end).
+    """The data of the object from `start` on; of a split those of blocks that begin in [begin, end).
 
     Positions are of the decompressed file. Blocks on reads. Raises ObjectCorrupt after the last row before
     the damage, InvalidObject for a block above `decode.unit.max.bytes` and for data that are nested too deep.

@@ -26,7 +26,7 @@ def decode(
     begin: int | None = None,
     end: int | None = None,
 ) -> Iterator[RowBatch]:
-    """The chunks of the object from `start` on; of a slice those that begin in [begin, end). Blocks on reads.
+    """The chunks of the object from `start` on; of a split those that begin in [begin, end). Blocks on reads.
 
     With `file.compression.type=none` the stored bytes are taken as they are, else what they hold.
     """
@@ -58,7 +58,7 @@ def decode(
 
 
 def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
-    """Bytes at which the object can be cut in `pieces` slices, both ends included; None when compressed."""
+    """Bytes at which the object can be cut in `pieces` splits, both ends included; None when compressed."""
     if options.format.compression is not Compression.NONE and stored_codec(source) is not None:
         return None
     size = options.format.chunk_bytes

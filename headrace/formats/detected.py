@@ -43,7 +43,7 @@ class Splitter(Protocol):
     """Where an object can be cut for several slots."""
 
     def __call__(self, source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
-        """Ascending marks, both ends of the object included: each two neighbours are a slice.
+        """Ascending marks, both ends of the object included: each two neighbours are a split.
 
         None when the object cannot be cut, or is too small to be. Blocks on reads.
         """

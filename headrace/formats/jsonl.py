@@ -31,7 +31,7 @@ def decode(
     begin: int | None = None,
     end: int | None = None,
 ) -> Iterator[RowBatch]:
-    """The lines of the object from `start` on; of a slice those that begin in [begin, end). Blocks on reads.
+    """The lines of the object from `start` on; of a split those that begin in [begin, end). Blocks on reads.
 
     Positions are bytes of the decompressed stream. Raises ObjectCorrupt at damage of the compression.
     """

@@ -146,7 +146,7 @@ def line_stream(
 
 
 def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
-    """Bytes at which the object can be cut in `pieces` slices, both ends included; None when compressed."""
+    """Bytes at which the object can be cut in `pieces` splits, both ends included; None when compressed."""
     del options
     refuse_unsupported(source)
     if stored_codec(source) is not None:
@@ -160,7 +160,7 @@ def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[in
 def _split_stream(
     source: ByteSource, start: BytePosition | None, begin: int, end: int
 ) -> tuple[Iterator[bytes], int]:
-    """Chunks from the first line that begins in the slice (or from `start`) on, and the byte they begin at.
+    """Chunks from the first line that begins in the split (or from `start`) on, and the byte they begin at.
 
     Reads up to `end` first, and beyond it only when the last line continues there.
     """

@@ -36,7 +36,7 @@ def decode(
     begin: int | None = None,
     end: int | None = None,
 ) -> Iterator[RowBatch]:
-    """The rows of the object from `start` on; of a slice those of row groups [begin, end). Blocks on reads.
+    """The rows of the object from `start` on; of a split those of row groups [begin, end). Blocks on reads.
 
     Only the footer and the column chunks of the groups that are read are fetched. Raises ObjectCorrupt after
     the last row before the damage, InvalidObject (`unit_too_large`) before a page above the limit is decoded.
@@ -106,7 +106,7 @@ def row_count(source: ByteSource, *, options: DecodeOptions) -> int:
 
 
 def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
-    """Row groups at which the object can be cut in about `pieces` equal slices, both ends included."""
+    """Row groups at which the object can be cut in about `pieces` equal splits, both ends included."""
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
     with Translated(source, file):
         groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
@@ -131,7 +131,7 @@ def _group_rows(
 
 
 def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
-    """The batch from row `skip` on, in slices that stay small where rows turn out large."""
+    """The batch from row `skip` on, in pieces that stay small where rows turn out large."""
     rows = batch.num_rows
     step = max(1, rows * _PART_BYTES // max(batch.nbytes // 4, _PART_BYTES))
     for first in range(skip, rows, step):

@@ -33,9 +33,9 @@ UNRECORDED_OPTIONS: Final = "unrecorded"
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """One object, or one slice of it, for a slot.
+    """One object, or one split of it, for a slot.
 
-    `start` None is the beginning (of the slice). `options` is the hash of the settings that gave `start` and
+    `start` None is the beginning (of the split). `options` is the hash of the settings that gave `start` and
     the cuts `begin` and `end` their meaning. `records`, `bad` and `attempts` carry on from the ledger.
     `splits_wanted` asks the task only to say where the object can be cut; nothing is produced, and the
     answer's `options` is the hash of the settings that the cuts were made under. `sides` hold keys and
@@ -85,7 +85,7 @@ class Batch:
 @fast_pickle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a committed transaction says of one object or slice: exactly its new ledger record."""
+    """What a committed transaction says of one object or split: exactly its new ledger record."""
 
     key: LedgerKey
     entry: LedgerEntry

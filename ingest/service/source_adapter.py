@@ -156,13 +156,13 @@ def source_topics(cache: LedgerCache, buckets: Sequence[str]) -> list[str]:
 
 
 def known_of(cache: LedgerCache, object_id: ObjectId, entry: LedgerEntry) -> LedgerObject:
-    """What the ledger knows of an object, its slices counted."""
-    slices = {} if entry.cuts is None else cache.splits(object_id)
+    """What the ledger knows of an object, its splits counted."""
+    splits = {} if entry.cuts is None else cache.splits(object_id)
     return LedgerObject(
         object=_s3_object(object_id, entry),
         entry=entry,
         splits=0 if entry.cuts is None else len(entry.cuts) - 1,
-        splits_done=sum(found.state is State.DONE for found in slices.values()),
+        splits_done=sum(found.state is State.DONE for found in splits.values()),
     )
 
 

@@ -54,7 +54,7 @@ class Replay:
         self,
         s3_object: S3Object,
         entry: LedgerEntry | None,
-        slices: Mapping[SplitKey, LedgerEntry],
+        splits: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """State `new` for the object, never a tombstone; splits continue from theirs or are cut again."""
@@ -73,7 +73,7 @@ class Replay:
                             known, state=State.NEW, reason=None, error=None, attempts=0, updated_ms=now_ms
                         ),
                     )
-                    for key, known in slices.items()
+                    for key, known in splits.items()
                     if known.state is not State.DONE
                 ),
             ]
@@ -90,7 +90,7 @@ class Replay:
         )
         return [
             LedgerWrite(key=s3_object.id, entry=whole),
-            *(LedgerWrite(key=key, entry=None) for key in slices),
+            *(LedgerWrite(key=key, entry=None) for key in splits),
         ]
 
 
@@ -104,7 +104,7 @@ class Mark:
         self,
         s3_object: S3Object,
         entry: LedgerEntry | None,
-        slices: Mapping[SplitKey, LedgerEntry],
+        splits: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """State `done` with the reason `marked`, unless it is done already."""
@@ -127,7 +127,7 @@ class Mark:
         )
         return [
             LedgerWrite(key=s3_object.id, entry=done),
-            *(LedgerWrite(key=key, entry=None) for key in slices),
+            *(LedgerWrite(key=key, entry=None) for key in splits),
         ]
 
 
@@ -138,7 +138,7 @@ class ObjectCommand(Protocol):
         self,
         s3_object: S3Object,
         entry: LedgerEntry | None,
-        slices: Mapping[SplitKey, LedgerEntry],
+        splits: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """The records that are to be committed together for one object; none where nothing is to change."""
@@ -181,7 +181,7 @@ class AlterOffsets:
         self,
         s3_object: S3Object,
         entry: LedgerEntry | None,
-        slices: Mapping[SplitKey, LedgerEntry],
+        splits: Mapping[SplitKey, LedgerEntry],
         now_ms: int,
     ) -> list[LedgerWrite]:
         """The object's new entry and its splits' tombstones; nothing where it is so already.
@@ -190,7 +190,7 @@ class AlterOffsets:
         """
         offset = self.offsets[s3_object.id]
         if offset is None:
-            return _FROM_START.writes(s3_object, entry, slices, now_ms)
+            return _FROM_START.writes(s3_object, entry, splits, now_ms)
         if entry is not None and entry.cuts is None and Offset.of(entry) == offset:
             return []
         known = entry or LedgerEntry(
@@ -216,5 +216,5 @@ class AlterOffsets:
         )
         return [
             LedgerWrite(key=s3_object.id, entry=changed),
-            *(LedgerWrite(key=key, entry=None) for key in slices),
+            *(LedgerWrite(key=key, entry=None) for key in splits),
         ]

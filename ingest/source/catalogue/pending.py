@@ -25,7 +25,7 @@ class Phase(Enum):
     WRITING = auto()  # a ledger record of the driver's is under way for it
     JOINING = auto()  # it is not decided yet what it is read together with
     BESIDE = auto()  # it is read with another object, and ends with it
-    SPLIT = auto()  # its slices are worked on in its stead
+    SPLIT = auto()  # its splits are worked on in its stead
     GONE = auto()  # the ledger says its end
 
 

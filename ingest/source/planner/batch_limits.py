@@ -8,7 +8,7 @@ from headrace.model.error_policy import MAX_LONELY_DEATHS
 from headrace.options.choices import Ordering
 from ingest.source.catalogue.pending import PendingObject, Suspicion
 
-# A slice of a split object is this part of job.max.bytes: short enough for fresh small objects to go between.
+# A split is this part of job.max.bytes: short enough for fresh small objects to go between.
 _SLICES_IN_A_BATCH: Final = 4
 _MAX_SLICES: Final = 1000  # bounds the entry that lists the cuts
 # What listings brought gets a fifth of a batch's objects and a quarter of its bytes, fresh objects or not: a
@@ -25,7 +25,7 @@ class SplitKind(Enum):
 
     LIGHT = auto()  # with others
     BIG = auto()  # alone, and never in all slots at once
-    ALONE = auto()  # alone: a slice, a question for cuts, a suspect
+    ALONE = auto()  # alone: a split, a question for cuts, a suspect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
