@@ -248,7 +248,7 @@ class Connector:
 
     def _serve(self) -> Exit:
         # Spark and the clients take seconds to import: a wrong configuration is reported before.
-        from ingest.checks.probes.status_reader import open_ledger_reader
+        from headrace.kafka.ledger_follower import open_ledger_reader
         from ingest.service.composition import RunOptions, Service
 
         try:

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options.sasl import KERBEROS
+from headrace.options.settings import Settings
 from headrace.options.token_logins import CONFIG
 
 # librdkafka's own lines; whoever configures logging decides how they look.
@@ -85,6 +86,14 @@ class ClientProperties:
     producer: Properties = field(repr=False)
     consumer: Properties = field(repr=False)
     admin: Properties = field(repr=False)
+
+
+def client_properties(settings: Settings) -> ClientProperties:
+    """The properties of all Kafka clients, secrets revealed."""
+    kafka = settings.kafka
+    return ClientProperties(
+        producer=kafka.client("producer"), consumer=kafka.client("consumer"), admin=kafka.client("admin")
+    )
 
 
 def new_consumer(

@@ -4,26 +4,33 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from headrace.kafka.cache_files import collect_rows
-from headrace.kafka.kafka_clients import Properties, new_consumer
+from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.cache_files import collect_rows, find_cache_directory
+from headrace.kafka.kafka_clients import ClientProperties, Properties, client_properties, new_consumer
 from headrace.kafka.kafka_errors import LedgerEndHidden, translate
-from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache
+from headrace.kafka.leadership import group_id
+from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache, open_cache
+from headrace.kafka.ledger_topic import describe_ledger_topic
 from headrace.kafka.librdkafka import Waker
 from headrace.model.clock import wall_ms
-from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
+from headrace.model.errors import HeadraceError, InvalidLedger, TopicMissing, Unavailable
 from headrace.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, decode_entry, decode_key
+from headrace.options.settings import Settings
 from headrace.process.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
 # How late it may notice that it is to close, where it cannot be woken; a record wakes it at once.
 _POLL_SECONDS: Final = 0.5
+# How late a reader notices that what it waits for is so.
+_LOOK_SECONDS: Final = 0.05
 # How late it may notice that the cache is damaged.
 _LONG_POLL_SECONDS: Final = 2.0
 _CALL_SECONDS: Final = 10.0
@@ -335,3 +342,95 @@ def _applied(raw_key: bytes, raw_value: bytes | None) -> Applied:
     if raw_value is None or isinstance(key, ControlKey):
         return Applied(key, raw_value)
     return Applied(key, decode_entry(raw_value))
+
+
+class LedgerReader:
+    """A cache of the ledger that follows it, until `close`. It joins no group and writes nothing.
+
+    What it shows is read-committed, up to the last stable offset: an open transaction may hide what was
+    committed above it a moment ago. For the true end one has to lead.
+    """
+
+    def __init__(self, clients: ClientProperties, *, name: str, topic: str, timeout: float) -> None:
+        """Blocks until all that is visible has been read.
+
+        TopicMissing, InvalidLedger, AccessDenied; Unavailable when reading does not advance for `timeout`
+        seconds.
+        """
+        self._news = threading.Condition()
+        self._seen: set[ControlKey] = set()
+        admin = KafkaAdmin(clients.admin)
+        found = describe_ledger_topic(admin, topic)
+        low, high = admin.ends(topic)
+        with ExitStack() as undoing:
+            # Never state.dir: its lock belongs to the service, which would have to read the ledger whole.
+            home = find_cache_directory(None, name)
+            undoing.callback(home.close)
+            self.cache: LedgerCache = open_cache(
+                home, found.identity, ends=(low, high), delete_retention_ms=found.delete_retention_ms
+            )
+            undoing.callback(self.cache.close)
+            self._follower = Follower(
+                clients.consumer,
+                self.cache,
+                topic=topic,
+                group=group_id(name),
+                start=low,
+                on_applied=self._applied,
+            )
+            undoing.callback(self._follower.close)
+            self._follower.wait_for_visible_end(timeout)
+            self._follower.go_live()
+            self._closing = undoing.pop_all()
+
+    def has_seen(self, key: ControlKey) -> bool:
+        """Whether a record (no tombstone) of this control key was committed since this reading is live."""
+        with self._news:
+            return key in self._seen
+
+    def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Whether the condition on the cache came true in `timeout` seconds. Raises what ended reading."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            self._follower.check()
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+    def read_to(self, end: int, timeout: float) -> None:
+        """Return when everything below the offset `end` is in the cache; Unavailable when it is held back."""
+        if not self.wait_for(lambda: self._follower.position >= end, timeout):
+            raise Unavailable(
+                f"The ledger could not be read to offset {end} in {timeout:.0f} s: an open transaction hides "
+                "what follows. Try again in a minute."
+            )
+
+    def close(self) -> None:
+        """Stop reading and remove the cache."""
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _applied(self, batch: tuple[Applied, ...]) -> None:
+        with self._news:
+            self._seen.update(
+                one.key for one in batch if isinstance(one.key, ControlKey) and one.entry is not None
+            )
+
+
+def open_ledger_reader(settings: Settings, *, timeout: float) -> LedgerReader | None:
+    """A reading of the ingester's ledger, or None when there is none yet. Blocks; raises as it does."""
+    try:
+        return LedgerReader(
+            client_properties(settings),
+            name=settings.name,
+            topic=settings.kafka.ledger_topic,
+            timeout=timeout,
+        )
+    except TopicMissing:
+        return None

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from headrace.kafka.ledger_cache import CachedEntry, LedgerCache
+from headrace.kafka.ledger_follower import LedgerReader
 from headrace.model.clock import wall_ms
 from headrace.model.errors import Exit, InvalidConfiguration
 from headrace.model.ledger_entry import LedgerEntry, State
@@ -20,7 +21,6 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.model.text_formatting import bytes_text, counted, printable
 from headrace.options import Settings
 from ingest.checks.probes.bucket_keys import list_pages
-from ingest.checks.probes.status_reader import LedgerReader
 from ingest.cli.cli_options import Report
 from ingest.cli.progress_bar import progress
 from ingest.cli.submit import CommandMessage, SubmitOutcome, submit

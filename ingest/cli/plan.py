@@ -7,6 +7,7 @@ from typing import Any, Final
 import typer
 
 from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_follower import open_ledger_reader
 from headrace.model.clock import wall_ms
 from headrace.model.errors import Exit
 from headrace.model.ledger_entry import LedgerEntry
@@ -28,7 +29,6 @@ from ingest.checks.probes.bucket_keys import (
     unlisted,
 )
 from ingest.checks.probes.preview import Amount, Preview, TopicPartition
-from ingest.checks.probes.status_reader import open_ledger_reader
 from ingest.cli.cli_options import (
     AsJson,
     Config,

@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from headrace.kafka.driver_ledger import prepare_ledger
+from headrace.kafka.kafka_clients import client_properties
+from headrace.kafka.ledger_follower import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.ledger_entry import State
 from headrace.options import Settings
 from headrace.process import logs
 from ingest.checks.probes.bucket_keys import aws_clients, of_each_bucket, unlisted
-from ingest.checks.probes.status_reader import LedgerReader, client_properties, open_ledger_reader
 from ingest.cli.cli_options import (
     AsJson,
     Config,

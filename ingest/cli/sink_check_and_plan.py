@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Any, Final
 
 from headrace.kafka.data_topics import SurveyedPartition
+from headrace.kafka.ledger_follower import open_ledger_reader
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import TopicPartition
@@ -19,7 +20,6 @@ from ingest.checks.findings.sink_findings import (
 from ingest.checks.probes.bucket_keys import aws_clients
 from ingest.checks.probes.sink_topics import Backlog, backlog_of, survey_topics, topics_facts
 from ingest.checks.probes.sink_uploads import probe_uploads
-from ingest.checks.probes.status_reader import open_ledger_reader
 from ingest.cli.cli_options import Report
 from ingest.service.sink.earlier_archive import EarlierArchives, Foreseen, LensesIndex, new_lenses_index
 from ingest.sink import EarlierArchive

@@ -20,16 +20,17 @@ from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.control_records import encode_control, is_command
 from headrace.kafka.driver_ledger import DriverLedger
 from headrace.kafka.fencing import command_id, initialise
-from headrace.kafka.kafka_clients import ClientProperties, new_transactional_producer
+from headrace.kafka.kafka_clients import ClientProperties, client_properties, new_transactional_producer
 from headrace.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from headrace.kafka.leadership import Leadership
 from headrace.kafka.ledger_cache import CacheLedgerView
+from headrace.kafka.ledger_follower import LedgerReader
 from headrace.kafka.ledger_writer import Write
 from headrace.model import clock
 from headrace.model.errors import Fenced, HeadraceError, TransactionAborted, Unavailable
 from headrace.model.ledger_entry import ControlKey, encode_key
 from headrace.options import Settings
-from ingest.checks.probes.status_reader import LedgerReader, client_properties, has_leader
+from ingest.checks.probes.status_reader import has_leader
 from ingest.source.catalogue import Catalogue
 from ingest.source.command_queue import CommandQueue, ObjectsCommand
 from ingest.source.object_selection import object_filters_of

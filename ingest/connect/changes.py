@@ -9,6 +9,7 @@ from contextlib import closing
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
+from headrace.kafka.ledger_follower import open_ledger_reader
 from headrace.model.clock import wall_ms
 from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
 from headrace.model.errors import HeadraceError
@@ -19,7 +20,6 @@ from headrace.options import Settings, SettingsError
 from headrace.options.describe import options_hash
 from headrace.options.given import Entry, canonical
 from headrace.options.secret import MASK
-from ingest.checks.probes.status_reader import open_ledger_reader
 from ingest.http.rest import plugins
 from ingest.http.rest.router import Refused
 from spark.sink.sink_work import can_group_by, grouping_hash, grouping_options

@@ -17,7 +17,9 @@ import structlog
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
+from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import Leadership
+from headrace.kafka.ledger_follower import LedgerReader
 from headrace.model.connector_records import ConnectorRecord, by_name
 from headrace.model.errors import (
     HeadraceError,
@@ -30,7 +32,6 @@ from headrace.model.ledger_entry import ControlKey, encode_key
 from headrace.options.configuration_text import FileKind, read_text
 from headrace.options.given import Problems, SettingsError
 from headrace.process.threads import start_thread
-from ingest.checks.probes.status_reader import LedgerReader, client_properties
 from ingest.connect.changes import RecordTooLarge
 from ingest.connect.worker_settings import WorkerSettings
 from ingest.http.rest.port import NotLeading

@@ -9,11 +9,11 @@ from typing import Any, Final
 import structlog
 
 from headrace.kafka.control_records import Creation, TargetState
+from headrace.kafka.ledger_follower import open_ledger_reader
 from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.options import Settings
 from headrace.process.threads import ThreadFailures, collecting_own, start_thread
-from ingest.checks.probes.status_reader import open_ledger_reader
 from ingest.connect.shared_slots import SharedSlots, SharedSpark
 from ingest.http.rest.port import ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
 from ingest.http.rest.server import offsets_port

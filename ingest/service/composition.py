@@ -12,7 +12,7 @@ import structlog
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.control_records import Creation
-from headrace.kafka.kafka_clients import ClientProperties
+from headrace.kafka.kafka_clients import client_properties
 from headrace.model.clock import wall_ms
 from headrace.model.errors import Exit, LeadershipLost, TakenOver, Unavailable
 from headrace.options import Settings
@@ -97,10 +97,7 @@ class Connector:
         self._source = SourceAdapter(self.snapshot_holder)
         self._sink = SinkAdapter(self.snapshot_holder)
         self._deadline = time.monotonic() + options.startup_seconds
-        kafka = settings.kafka
-        self._clients = ClientProperties(
-            producer=kafka.client("producer"), consumer=kafka.client("consumer"), admin=kafka.client("admin")
-        )
+        self._clients = client_properties(settings)
         self.port = self._port()
         """How the REST interface asks it, whether this process leads it or stands by."""
 

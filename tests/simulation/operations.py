@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from headrace.kafka.control_records import TargetState
+from headrace.kafka.ledger_follower import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import TopicPartition
 from headrace.options import Settings
-from ingest.checks.probes.status_reader import LedgerReader, open_ledger_reader
 from ingest.cli.object_command import (
     CommandRequest,
     SelectedObject,

@@ -16,6 +16,7 @@ from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.fencing import initialise
 from headrace.kafka.kafka_clients import (
     ClientProperties,
+    client_properties,
     is_too_old,
     new_admin,
     new_transactional_producer,
@@ -35,7 +36,6 @@ from ingest.checks.findings.finding import Cause, Refused
 from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts
 from ingest.checks.findings.queue_findings import QueueFacts
 from ingest.checks.probes.bucket_keys import AwsClients, answered_ms, list_pages
-from ingest.checks.probes.status_reader import client_properties
 from ingest.source.catalogue import ObjectFilter
 from listeners.discovery_events import refusal_of, translated_errors
 
@@ -158,10 +158,10 @@ def probe_queue(settings: Settings, clients: AwsClients, *, bucket_region: str |
     )
 
 
-def probe_kafka(settings: Settings, seen: Mapping[str, TopicSample]) -> KafkaFacts:
+def probe_kafka(settings: Settings, samples: Mapping[str, TopicSample]) -> KafkaFacts:
     """What the brokers answer about the topics that the configuration or keys name. Blocks for seconds."""
     clients = client_properties(settings)
-    wanted: dict[str, TopicSample | None] = dict(seen)
+    wanted: dict[str, TopicSample | None] = dict(samples)
     dead = settings.errors.dead_letter
     for named in (settings.routing.topic, None if dead is None else dead.topic):
         if named is not None:

@@ -3,23 +3,17 @@
 What is committed and visible goes into a private cache.
 """
 
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
-from typing import Any, Final, Self
+from typing import Any
 
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.cache_files import find_cache_directory
-from headrace.kafka.kafka_clients import ClientProperties
+from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import group_id
-from headrace.kafka.ledger_cache import CachedEntry, LedgerCache, open_cache
-from headrace.kafka.ledger_follower import Applied, Follower
-from headrace.kafka.ledger_topic import describe_ledger_topic
+from headrace.kafka.ledger_cache import CachedEntry, LedgerCache
+from headrace.kafka.ledger_follower import LedgerReader, open_ledger_reader
 from headrace.model.clock import wall_ms
-from headrace.model.errors import TopicMissing, Unavailable
 from headrace.model.ledger_entry import ControlKey, State
 from headrace.model.positions import position_as_dict, position_text
 from headrace.model.sink_entries import (
@@ -34,16 +28,6 @@ from ingest.checks.probes.machine import NoAnswer, read_running_status
 from ingest.http.quarantined import newest_quarantined
 from ingest.http.snapshot import SinkPartition, SinkStatus, Snapshot
 
-_POLL_SECONDS: Final = 0.05
-
-
-def client_properties(settings: Settings) -> ClientProperties:
-    """The properties of all Kafka clients, secrets revealed."""
-    kafka = settings.kafka
-    return ClientProperties(
-        producer=kafka.client("producer"), consumer=kafka.client("consumer"), admin=kafka.client("admin")
-    )
-
 
 def has_leader(admin: KafkaAdmin, name: str) -> bool:
     """Whether a member of the ingester's group holds the ledger. Blocks on one call.
@@ -51,98 +35,6 @@ def has_leader(admin: KafkaAdmin, name: str) -> bool:
     A process that was killed still counts for a session timeout (`lead.session.timeout.ms`).
     """
     return bool(admin.group_topics(group_id(name)))
-
-
-class LedgerReader:
-    """A cache of the ledger that follows it, until `close`. It joins no group and writes nothing.
-
-    What it shows is read-committed, up to the last stable offset: an open transaction may hide what was
-    committed above it a moment ago. For the true end one has to lead.
-    """
-
-    def __init__(self, clients: ClientProperties, *, name: str, topic: str, timeout: float) -> None:
-        """Blocks until all that is visible has been read.
-
-        TopicMissing, InvalidLedger, AccessDenied; Unavailable when reading does not advance for `timeout`
-        seconds.
-        """
-        self._news = threading.Condition()
-        self._seen: set[ControlKey] = set()
-        admin = KafkaAdmin(clients.admin)
-        found = describe_ledger_topic(admin, topic)
-        low, high = admin.ends(topic)
-        with ExitStack() as undoing:
-            # Never state.dir: its lock belongs to the service, which would have to read the ledger whole.
-            home = find_cache_directory(None, name)
-            undoing.callback(home.close)
-            self.cache: LedgerCache = open_cache(
-                home, found.identity, ends=(low, high), delete_retention_ms=found.delete_retention_ms
-            )
-            undoing.callback(self.cache.close)
-            self._follower = Follower(
-                clients.consumer,
-                self.cache,
-                topic=topic,
-                group=group_id(name),
-                start=low,
-                on_applied=self._applied,
-            )
-            undoing.callback(self._follower.close)
-            self._follower.wait_for_visible_end(timeout)
-            self._follower.go_live()
-            self._closing = undoing.pop_all()
-
-    def has_seen(self, key: ControlKey) -> bool:
-        """Whether a record (no tombstone) of this control key was committed since this reading is live."""
-        with self._news:
-            return key in self._seen
-
-    def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Whether the condition on the cache came true in `timeout` seconds. Raises what ended reading."""
-        deadline = time.monotonic() + timeout
-        while not condition():
-            self._follower.check()
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
-        return True
-
-    def read_to(self, end: int, timeout: float) -> None:
-        """Return when everything below the offset `end` is in the cache; Unavailable when it is held back."""
-        if not self.wait_for(lambda: self._follower.position >= end, timeout):
-            raise Unavailable(
-                f"The ledger could not be read to offset {end} in {timeout:.0f} s: an open transaction hides "
-                "what follows. Try again in a minute."
-            )
-
-    def close(self) -> None:
-        """Stop reading and remove the cache."""
-        self._closing.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _applied(self, batch: tuple[Applied, ...]) -> None:
-        with self._news:
-            self._seen.update(
-                one.key for one in batch if isinstance(one.key, ControlKey) and one.entry is not None
-            )
-
-
-def open_ledger_reader(settings: Settings, *, timeout: float) -> LedgerReader | None:
-    """A reading of the ingester's ledger, or None when there is none yet. Blocks; raises as it does."""
-    try:
-        return LedgerReader(
-            client_properties(settings),
-            name=settings.name,
-            topic=settings.kafka.ledger_topic,
-            timeout=timeout,
-        )
-    except TopicMissing:
-        return None
 
 
 Shape = dict[str, Any]

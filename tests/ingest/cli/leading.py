@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
+from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import Leadership
 from headrace.kafka.ledger_cache import CacheLedgerView
 from headrace.kafka.ledger_follower import Applied
@@ -14,7 +15,6 @@ from headrace.model import clock
 from headrace.model.ledger_entry import ControlKey, LedgerEntry
 from headrace.model.objects import ObjectId
 from headrace.options import Settings
-from ingest.checks.probes.status_reader import client_properties
 from ingest.cli.configuration import read_settings
 from ingest.source.catalogue import Catalogue
 from ingest.source.command_queue import CommandQueue

@@ -9,11 +9,11 @@ from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.control_records import encode_control
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.fencing import command_id, driver_id
-from headrace.kafka.kafka_clients import ClientProperties, new_transactional_producer
+from headrace.kafka.kafka_clients import ClientProperties, client_properties, new_transactional_producer
+from headrace.kafka.ledger_follower import LedgerReader
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import BytePosition
-from ingest.checks.probes.status_reader import LedgerReader, client_properties
 from ingest.cli.configuration import read_settings
 from ingest.cli.submit import SubmitOutcome, write_commands
 from ingest.source.command_queue import new_commands
