@@ -9,7 +9,7 @@ transaction is acknowledged:
     running   all of that undone.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final, Protocol
 
@@ -35,8 +35,8 @@ from ingest.source.planner import Planner
 
 _log = structlog.get_logger(__name__)
 
-# What a slot may be doing when it is asked to end at its next checkpoint.
-_ALIVE: Final = (SlotState.STARTING, SlotState.READY, SlotState.BUSY)
+ALIVE: Final = (SlotState.STARTING, SlotState.READY, SlotState.BUSY)
+"""What a slot may be doing when it is asked to end at its next checkpoint."""
 
 
 class ListenersPort(Protocol):
@@ -62,8 +62,56 @@ class SlotsPort(Protocol):
         """Ask the slot's task to end; a busy one commits at its next batch of rows and returns the rest."""
 
 
-class Lifecycle:
-    """What is wanted of the ingester, and the steps towards it. `begin`, then `turn` in every turn."""
+class Steps:
+    """What is wanted of a source or a sink, and the steps towards it that are the same for both."""
+
+    def __init__(self, end: Callable[[int], None]) -> None:
+        self._end_slot = end
+        self._ended: set[tuple[int, int | None]] = set()
+        self._waiting: list[Future[None]] = []
+        self._wanted = TargetState.RUNNING
+        self.target = TargetState.RUNNING
+
+    def _take_up(self, controls: Mapping[ControlKey, bytes]) -> TargetState | None:
+        """What the ledger says is wanted, unless it is to run."""
+        raw = controls.get(PAUSE)
+        found = None if raw is None else decode_control(PAUSE, raw)
+        if not isinstance(found, Pause) or found.state is TargetState.RUNNING:
+            return None
+        _log.warning(
+            str(found.state),
+            since_ms=found.at_ms,
+            detail="as was asked through the REST interface; PUT .../resume there lets it continue",
+        )
+        self._wanted = found.state
+        return found.state
+
+    def _end_once(self, slots: SlotStates, numbers: Collection[int]) -> None:
+        """Ask each start of a slot once to end."""
+        for number in numbers:
+            which = (number, slots[number].start)
+            if which not in self._ended:
+                self._ended.add(which)
+                self._end_slot(number)
+
+    def _report_target(self, *, has_given_back: bool) -> None:
+        """Report to those who wait for it that what is wanted is so."""
+        if self._waiting and (self.target is not TargetState.STOPPED or has_given_back):
+            waiting, self._waiting = self._waiting, []
+            for told in waiting:
+                told.set_result(None)
+
+
+def shown_slots(slots: SlotStates, *, has_given_back: bool) -> tuple[tuple[int, bool], ...]:
+    """Each slot and whether it is being recovered; none once all are given back."""
+    if has_given_back:
+        return ()
+    recovering = set(slots.of(SlotState.RECOVERING))
+    return tuple((number, number in recovering) for number in range(slots.count))
+
+
+class Lifecycle(Steps):
+    """What is wanted of the ingester, and the steps towards it. `begin`, then `advance` in every turn."""
 
     def __init__(
         self,
@@ -74,16 +122,12 @@ class Lifecycle:
         listeners: ListenersPort,
         slot_pool: SlotsPort,
     ) -> None:
+        super().__init__(slot_pool.end)
         self._commands = commands
         self._catalogue = catalogue
         self._planner = planner
         self._listeners = listeners
-        self._slot_pool = slot_pool
         self._slots = SlotStates(0)
-        self._ended: set[tuple[int, int | None]] = set()
-        self._waiting: list[Future[None]] = []
-        self._wanted = TargetState.RUNNING
-        self.target = TargetState.RUNNING
 
     @property
     def may_alter(self) -> bool:
@@ -102,33 +146,20 @@ class Lifecycle:
     @property
     def slots(self) -> tuple[tuple[int, bool], ...]:
         """Each slot and whether it is being recovered; none once all are given back."""
-        if self.has_given_back:
-            return ()
-        recovering = set(self._slots.of(SlotState.RECOVERING))
-        return tuple((number, number in recovering) for number in range(self._slots.count))
+        return shown_slots(self._slots, has_given_back=self.has_given_back)
 
     def begin(self, controls: Mapping[ControlKey, bytes]) -> None:
         """Pick up what the ledger says is wanted; once, when the listeners have been started."""
-        raw = controls.get(PAUSE)
-        found = None if raw is None else decode_control(PAUSE, raw)
-        if isinstance(found, Pause) and found.state is not TargetState.RUNNING:
-            _log.warning(
-                str(found.state),
-                since_ms=found.at_ms,
-                detail="as was asked through the REST interface; PUT .../resume there lets it continue",
-            )
-            self._wanted = found.state
-            self._move_to(found.state)
+        if (found := self._take_up(controls)) is not None:
+            self._move_to(found)
 
     def advance(self, slots: SlotStates) -> None:
         """See to it that slots end which have to, and tell those who wait for it."""
         self._slots = slots
         if self.target is not TargetState.RUNNING:
-            self._end(slots.of(*(_ALIVE if self.target is TargetState.STOPPED else (SlotState.BUSY,))))
-        if self._waiting and (self.target is not TargetState.STOPPED or self.has_given_back):
-            waiting, self._waiting = self._waiting, []
-            for told in waiting:
-                told.set_result(None)
+            kinds = ALIVE if self.target is TargetState.STOPPED else (SlotState.BUSY,)
+            self._end_once(slots, slots.of(*kinds))
+        self._report_target(has_given_back=self.has_given_back)
 
     def set_target(self, target: TargetState, told: Future[None]) -> None:
         """Write down what is wanted and act on it; told once it is written, and for a stop carried out."""
@@ -157,9 +188,9 @@ class Lifecycle:
 
     def restart(self, slots: Collection[int], *, lists: bool) -> None:
         """End the tasks of these slots at their next checkpoint; what there is to do starts them again."""
-        alive = set(self._slots.of(*_ALIVE))
+        alive = set(self._slots.of(*ALIVE))
         for slot in sorted(alive.intersection(slots)):
-            self._slot_pool.end(slot)
+            self._end_slot(slot)
         if lists:
             self._listeners.request_listing()
         _log.info("slots_restarted", slots=len(alive.intersection(slots)), lists=lists)
@@ -176,7 +207,7 @@ class Lifecycle:
         """
 
         def make(now: Instant) -> CommandStep | None:
-            if any(self._catalogue.states.is_held(seen.id) for seen in objects):
+            if any(self._catalogue.states.is_held(each.id) for each in objects):
                 return None
             effects = self._catalogue.apply_command(AlterOffsets(offsets=offsets), objects, now)
             # With them goes what makes them allowed: that it is stopped.
@@ -199,11 +230,3 @@ class Lifecycle:
             self._listeners.pause_receiving()
         if target is TargetState.STOPPED:
             self._listeners.release_all()
-
-    def _end(self, numbers: Collection[int]) -> None:
-        """Ask each start of a slot once."""
-        for number in numbers:
-            which = (number, self._slots[number].start)
-            if which not in self._ended:
-                self._ended.add(which)
-                self._slot_pool.end(number)

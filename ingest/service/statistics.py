@@ -112,35 +112,20 @@ _RATE_SECONDS = 10.0
 _RECENT = 50
 
 
-class Statistics:
-    """The service's thread counts here; nothing in it blocks."""
+class CommonStatistics:
+    """What of a source and of a sink is counted alike."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._fetched: Counter[ObjectId] = Counter()  # of objects that have not ended yet
         self._window: deque[tuple[float, int, int]] = deque()
         self._problems: dict[str, str] = {}
         self.deaths = SlotDeaths()
         """Of slots, which are problems once they repeat."""
-        self.mode: str | None = None
-        self.mode_reason: str | None = None
         self.records = 0
         self.bytes = 0
         self.transactions = 0
         self.bad_records: Counter[str] = Counter()
-        self.latency = Latency()
-        self.quarantine = QuarantineList()
         self.last_error: str | None = None
-        self.last_full_listing_ms: int | None = None
-        self.quarantined = 0
-        self.recent: deque[RecentObject] = deque(maxlen=_RECENT)
-        self.traces: SourceTraces | None = None
-        """Set before a leadership where `traces.exporter` asks for them."""
-
-    @property
-    def problems(self) -> Mapping[str, str]:
-        """A sentence for each component that fails at present."""
-        return {**self._problems, **self.deaths.problems()}
 
     def trouble(self, component: str, sentence: str | None) -> None:
         """A component fails, or works again."""
@@ -148,6 +133,36 @@ class Statistics:
             self._problems.pop(component, None)
         else:
             self._problems[component] = self.last_error = sentence
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """A sentence for each component that fails at present."""
+        return {**self._problems, **self.deaths.problems()}
+
+    def rates(self) -> tuple[float, float]:
+        """Records and bytes a second over the last ten seconds."""
+        begin = time.monotonic() - _RATE_SECONDS
+        while self._window and self._window[0][0] < begin:
+            self._window.popleft()
+        records = sum(count for _, count, _ in self._window)
+        return records / _RATE_SECONDS, sum(size for _, _, size in self._window) / _RATE_SECONDS
+
+
+class Statistics(CommonStatistics):
+    """The service's thread counts here; nothing in it blocks."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(metrics)
+        self._fetched: Counter[ObjectId] = Counter()  # of objects that have not ended yet
+        self.mode: str | None = None
+        self.mode_reason: str | None = None
+        self.latency = Latency()
+        self.quarantine = QuarantineList()
+        self.last_full_listing_ms: int | None = None
+        self.quarantined = 0
+        self.recent: deque[RecentObject] = deque(maxlen=_RECENT)
+        self.traces: SourceTraces | None = None
+        """Set before a leadership where `traces.exporter` asks for them."""
 
     def leadership_ended(self) -> None:
         """Forget what belonged to a leadership; what was counted since the start stays."""
@@ -293,15 +308,6 @@ class Statistics:
             "error": entry.error,
             "duration_seconds": (now.steady_ms - ended.since_ms) / 1000,
         }
-
-    def rates(self) -> tuple[float, float]:
-        """Records and bytes a second over the last ten seconds."""
-        now = time.monotonic()
-        while self._window and now - self._window[0][0] > _RATE_SECONDS:
-            self._window.popleft()
-        records = sum(count for _, count, _ in self._window)
-        size = sum(fetched for _, _, fetched in self._window)
-        return records / _RATE_SECONDS, size / _RATE_SECONDS
 
 
 def _recent(ended: FinishedObject, now_ms: int) -> RecentObject:

@@ -31,6 +31,7 @@ from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import PartitionCheckpoint, TopicPartition
 from ingest.http.rest.port import ConnectorCondition, InvalidOffsets, NotStopped, Unanswered
 from ingest.service.ledger_writes import LedgerWrites
+from ingest.service.lifecycle import ALIVE, Steps, shown_slots
 from ingest.service.rest_adapter import LOOK_SECONDS, REQUEST_SECONDS, RestAdapter
 from ingest.service.service_events import OwnEvent, RunInServiceThread
 from ingest.service.sink.sink_slots import SinkSlots
@@ -41,11 +42,10 @@ from ingest.sink.partitions import sink_entries
 
 _log = structlog.get_logger(__name__)
 
-_ALIVE: Final = (SlotState.STARTING, SlotState.READY, SlotState.BUSY)
 _WAITING: Final = (SlotState.STARTING, SlotState.READY)
 
 
-class SinkLifecycle:
+class SinkLifecycle(Steps):
     """What is wanted of the sink, and the steps towards it. `begin`, then `advance` in every turn."""
 
     def __init__(
@@ -55,14 +55,11 @@ class SinkLifecycle:
         slots: SinkSlots,
         apply: Callable[[SinkEffects], None],
     ) -> None:
+        super().__init__(slots.end)
         self._archive = archive
         self._writes = writes
         self._slots = slots
         self._apply = apply
-        self._wanted = TargetState.RUNNING
-        self._asked: set[tuple[int, int | None]] = set()
-        self._waiting: list[Future[None]] = []
-        self.target = TargetState.RUNNING
 
     @property
     def has_given_back(self) -> bool:
@@ -73,45 +70,27 @@ class SinkLifecycle:
     @property
     def slots(self) -> tuple[tuple[int, bool], ...]:
         """Each slot and whether it is being recovered; none once all are given back."""
-        if self.has_given_back:
-            return ()
-        states = self._slots.slots
-        recovering = set(states.of(SlotState.RECOVERING))
-        return tuple((number, number in recovering) for number in range(states.count))
+        return shown_slots(self._slots.slots, has_given_back=self.has_given_back)
 
     def begin(self, controls: Mapping[ControlKey, bytes]) -> None:
         """Pick up what the ledger says is wanted; once, before anything is granted."""
-        raw = controls.get(PAUSE)
-        found = None if raw is None else decode_control(PAUSE, raw)
-        if isinstance(found, Pause) and found.state is not TargetState.RUNNING:
-            _log.warning(
-                str(found.state),
-                since_ms=found.at_ms,
-                detail="as was asked through the REST interface; PUT .../resume there lets it continue",
-            )
-            self._wanted = self.target = found.state
+        if (found := self._take_up(controls)) is not None:
+            self.target = found
             self._archive.is_paused = True
 
     def advance(self) -> None:
         """See to it that slots end which have to, and tell those who wait for it."""
         states = self._slots.slots
         if self.target is TargetState.STOPPED:
-            for number in states.of(*_WAITING):
-                which = (number, states[number].start)
-                if which not in self._asked:
-                    self._asked.add(which)
-                    self._slots.end(number)
-        if self._waiting and (self.target is not TargetState.STOPPED or self.has_given_back):
-            waiting, self._waiting = self._waiting, []
-            for told in waiting:
-                told.set_result(None)
+            self._end_once(states, states.of(*_WAITING))
+        self._report_target(has_given_back=self.has_given_back)
 
     def set_target(self, target: TargetState, told: Future[None]) -> None:
         """Write down what is wanted and act on it; told once it is written, and for a stop carried out."""
 
         def written() -> None:
             _log.info("target_changed", target=str(target), before=str(self.target))
-            self._asked.clear()
+            self._ended.clear()
             self.target = target
             is_running = target is TargetState.RUNNING
             self._apply(self._archive.resume() if is_running else self._archive.pause())
@@ -134,7 +113,7 @@ class SinkLifecycle:
 
     def end_slots(self, slots: Collection[int]) -> None:
         """Have these slots close and commit what they have; what there is to do starts them again."""
-        alive = set(self._slots.slots.of(*_ALIVE)).intersection(slots)
+        alive = set(self._slots.slots.of(*ALIVE)).intersection(slots)
         for number in sorted(alive):
             self._slots.end(number)
         _log.info("slots_restarted", slots=len(alive))

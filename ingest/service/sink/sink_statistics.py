@@ -1,7 +1,7 @@
 """What happens in a sink, counted once for metrics, `/status` and log."""
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ from headrace.model.text_formatting import printable
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import ArchivedObject, SinkPartition, SinkStatus
 from ingest.http.traces.object_traces import SinkTraces
-from ingest.service.slot_states import SlotDeaths
+from ingest.service.statistics import CommonStatistics
 from ingest.sink import Archive
 from ingest.sink.partitions import PartitionStatus
 
@@ -32,7 +32,6 @@ _DETAILS: Final = {
     }
 }
 
-_RATE_SECONDS: Final = 10.0
 _RECENT: Final = 50
 
 
@@ -47,24 +46,15 @@ class SlotSums:
     oldest_open_ms: int | None
 
 
-class SinkStatistics:
+class SinkStatistics(CommonStatistics):
     """Used by the thread that decides; nothing in it blocks."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._problems: dict[str, str] = {}
+        super().__init__(metrics)
         self._progress: dict[int, SinkProgress] = {}
-        self._window: deque[tuple[float, int, int]] = deque()
         self._committed: dict[str, SealedObject] = {}
-        self.deaths = SlotDeaths()
-        """Of slots, which are problems once they repeat."""
-        self.records = 0
-        self.bytes = 0
         self.objects = 0
         self.unproven_objects_total = 0
-        self.transactions = 0
-        self.bad_records: Counter[str] = Counter()
-        self.last_error: str | None = None
         self.recent: deque[ArchivedObject] = deque(maxlen=_RECENT)
         self.traces: SinkTraces | None = None
         """Set before a leadership where `traces.exporter` asks for them."""
@@ -77,14 +67,7 @@ class SinkStatistics:
             for slot, progress in self._progress.items()
             for component, sentence in progress.problems.items()
         }
-        return {**self._problems, **of_slots, **self.deaths.problems()}
-
-    def trouble(self, component: str, sentence: str | None) -> None:
-        """A component fails, or works again."""
-        if sentence is None:
-            self._problems.pop(component, None)
-        else:
-            self._problems[component] = self.last_error = sentence
+        return {**super().problems, **of_slots}
 
     def leadership_ended(self) -> None:
         """Forget what belonged to a leadership; what was counted since the start stays."""
@@ -251,14 +234,6 @@ class SinkStatistics:
                 (one.oldest_open_ms for one in reports if one.oldest_open_ms is not None), default=None
             ),
         )
-
-    def rates(self) -> tuple[float, float]:
-        """Records and bytes a second, lately."""
-        begin = time.monotonic() - _RATE_SECONDS
-        while self._window and self._window[0][0] < begin:
-            self._window.popleft()
-        records = sum(records for _, records, _ in self._window)
-        return records / _RATE_SECONDS, sum(size for _, _, size in self._window) / _RATE_SECONDS
 
 
 # -- What `/status` says of a sink while it leads ------------------------------------------------------------
