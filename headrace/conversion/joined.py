@@ -23,7 +23,7 @@ from headrace.options.record_sources import NoSource, ObjectHeaders
 from headrace.vendors.confluent.join import RowsDiffer, joined
 
 ROWS_DIFFER: Final = "sidecar_rows_differ"
-_PARTS: Final = {ObjectKind.KEYS: "keys", ObjectKind.HEADERS: "headers"}
+_SIDES: Final = {ObjectKind.KEYS: "keys", ObjectKind.HEADERS: "headers"}
 # Formats that a row of the sink may be several rows of, so that keys would go to the wrong values.
 _AMBIGUOUS: Final = frozenset({RowFormat.SEPARATED, RowFormat.TEXT, RowFormat.LINES})
 
@@ -116,10 +116,10 @@ class JoinedDecoder:
                 last[:] = [batch]
                 yield _columns(batch)
 
-        parts = {self._part(side): self._side_columns(side) for side in sides}
+        of_sides = {self._name(side): self._side_columns(side) for side in sides}
         row = at.row
         try:
-            for found in joined(columns(), parts.get("keys"), parts.get("headers"), skip=at.row):
+            for found in joined(columns(), of_sides.get("keys"), of_sides.get("headers"), skip=at.row):
                 batch = _with_sides(last[0], found, row, at.tombstones)
                 row += len(found) + len(found.faults)
                 yield batch
@@ -148,7 +148,7 @@ class JoinedDecoder:
         except (ObjectMissing, ObjectSuperseded) as error:
             # It is not the object itself that is gone.
             raise InvalidObject(
-                f"{error} It holds the {self._part(side)} of an object that is being restored. Replay that "
+                f"{error} It holds the {self._name(side)} of an object that is being restored. Replay that "
                 "object with --from-start to have it joined with what is there now.",
                 reason="side_object_changed",
             ) from error
@@ -180,28 +180,28 @@ class JoinedDecoder:
             if rows is not None and rows != count:
                 raise InvalidObject(
                     f"{own.source.name} has {count} rows and {side.source.name} has {rows}, so it is not "
-                    f"certain which {self._part(side)} belong to which row; no row of it is in Kafka. Upload "
+                    f"certain which {self._name(side)} belong to which row; no row of it is in Kafka. Upload "
                     "objects that belong together, or set restore.sidecars=ignore.",
                     reason=ROWS_DIFFER,
                 )
 
-    def _count(self, part: ReadObject, *, always: bool) -> int | None:
+    def _count(self, side: ReadObject, *, always: bool) -> int | None:
         """The rows of an object, None where all of it would have to be read to know."""
-        if self._decoder.read_as(part.source, part.key, self._bare).row_format is RowFormat.PARQUET:
-            return row_count(part.source, options=self._bare)
-        return self.rows_of(part) if always else None
+        if self._decoder.read_as(side.source, side.key, self._bare).row_format is RowFormat.PARQUET:
+            return row_count(side.source, options=self._bare)
+        return self.rows_of(side) if always else None
 
-    def rows_of(self, part: ReadObject) -> int:
+    def rows_of(self, side: ReadObject) -> int:
         """The rows of an object, bad ones included; reads all of it."""
         batches = self._decoder.decode(
-            part.source, None, key=part.key, options=self._bare, begin=None, end=None
+            side.source, None, key=side.key, options=self._bare, begin=None, end=None
         )
         return sum(len(batch) + len(batch.bad) for batch in batches)
 
-    def _part(self, side: ReadObject) -> str:
+    def _name(self, side: ReadObject) -> str:
         name = self._decoder.name(side.key)
         assert name is not None, f"{side.key} is joined and has no name"
-        return _PARTS[name.kind]
+        return _SIDES[name.kind]
 
 
 def _columns(batch: RowBatch) -> RecordColumns:

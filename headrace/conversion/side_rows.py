@@ -91,29 +91,29 @@ def new_side_encoder(
     return _of_headers(output, header_text(header))
 
 
-def _confluent_keys(output: OutputSettings, part: ColumnForm | None) -> ObjectEncoder:
+def _confluent_keys(output: OutputSettings, form: ColumnForm | None) -> ObjectEncoder:
     """Keys with the schema that Kafka Connect has for them."""
     match output.format:
         case OutputFormat.AVRO:
-            assert part is not None, "keys of Avro have a schema"
-            return connect_avro(output, part, key_of)
+            assert form is not None, "keys of Avro have a schema"
+            return connect_avro(output, form, key_of)
         case OutputFormat.PARQUET:
-            assert part is not None, "keys of Parquet have a schema"
-            return parquet_keys(output, part)
+            assert form is not None, "keys of Parquet have a schema"
+            return parquet_keys(output, form)
         case _:
             return LineEncoder(output, ConnectJsonLines(output.rows.json, key_of).text)
 
 
-def _of_keys(output: OutputSettings, part: ColumnForm | None) -> ObjectEncoder:
+def _of_keys(output: OutputSettings, form: ColumnForm | None) -> ObjectEncoder:
     match output.format:
         case OutputFormat.AVRO:
-            assert part is not None, "keys of Avro have a schema"
-            return AvroDataEncoder(output, shape_of_form(part), lambda records: _key_data(records, part))
+            assert form is not None, "keys of Avro have a schema"
+            return AvroDataEncoder(output, shape_of_form(form), lambda records: _key_data(records, form))
         case OutputFormat.PARQUET:
-            assert part is not None, "keys of Parquet have a schema"
-            field = pa.field("key", stored_type(type_of_form(part)))
+            assert form is not None, "keys of Parquet have a schema"
+            field = pa.field("key", stored_type(type_of_form(form)))
             return ParquetTables(
-                output, pa.schema([field]), lambda records: [stored(array_of_form(records.key, part))]
+                output, pa.schema([field]), lambda records: [stored(array_of_form(records.key, form))]
             )
         case OutputFormat.BYTES:
             return LineEncoder(output, SeparatedRows(output).text)
@@ -127,12 +127,12 @@ def _key_lines(records: ConvertedRecords) -> bytes:
     return text_of(joined([*pieces, b"\n"], len(records)))
 
 
-def _key_data(records: ConvertedRecords, part: ColumnForm) -> Any:
+def _key_data(records: ConvertedRecords, form: ColumnForm) -> Any:
     """The datum of each key, none of which is null: a union of the keys' own has its branch."""
-    data = records.key.data() if records.key.schema == part.schema else None
+    data = records.key.data() if records.key.schema == form.schema else None
     if data is not None:
         return arrow_binary(data)
-    return encoded(array_of_form(records.key, part), parse_schema(json.dumps(shape_of_form(part))))
+    return encoded(array_of_form(records.key, form), parse_schema(json.dumps(shape_of_form(form))))
 
 
 def _of_headers(output: OutputSettings, text: HeaderText) -> ObjectEncoder:
@@ -183,11 +183,11 @@ def _line(headers: Headers, text: HeaderText) -> bytes:
 
 
 def _avro(headers: Headers, text: HeaderText) -> bytes:
-    parts = [varint(len(headers))]
+    written = [varint(len(headers))]
     for name, value in headers:
         for each in (name.encode(), text(value or b"").encode()):
-            parts += [varint(len(each)), each]
-    return b"".join([*parts, varint(0)])
+            written += [varint(len(each)), each]
+    return b"".join([*written, varint(0)])
 
 
 def _arrays(records: ConvertedRecords, text: HeaderText) -> Any:

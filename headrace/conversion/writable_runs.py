@@ -48,10 +48,10 @@ def may_be_unfit(output: OutputSettings, schema: RowSchema) -> bool:
     """False where every value of the schema's types has a row, which spares a look at the values."""
     if schema.headers and output.rows.headers in _LOOSE_HEADERS:
         return True
-    parts = [(output.format, schema.key), (output.format, schema.value)]
+    forms = [(output.format, schema.key), (output.format, schema.value)]
     if output.sidecars.keys is not None:
-        parts.append((output.sidecars.keys.format, schema.side_key))
-    return any(part is not None and _is_narrower(form, part) for form, part in parts)
+        forms.append((output.sidecars.keys.format, schema.side_key))
+    return any(each is not None and _is_narrower(form, each) for form, each in forms)
 
 
 def unfit_rows(output: OutputSettings, schema: RowSchema, records: ConvertedRecords) -> Numbers:
@@ -64,9 +64,9 @@ def unfit_rows(output: OutputSettings, schema: RowSchema, records: ConvertedReco
 
 def is_projection_unfit(output: OutputSettings, opened: RowSchema, records: ConvertedRecords) -> bool:
     """Whether an object of the schema `opened` cannot hold all of these records of a later version."""
-    parts = (opened.key, opened.value, opened.side_key)
+    forms = (opened.key, opened.value, opened.side_key)
     has_promises = any(
-        part is not None and part.schema is not None and part.schema.connect is not None for part in parts
+        each is not None and each.schema is not None and each.schema.connect is not None for each in forms
     )
     return has_promises and bool(len(unfit_rows(output, opened, records)))
 
@@ -106,11 +106,11 @@ def _is_held(output: OutputSettings, schema: RowSchema, records: ConvertedRecord
 
 
 @lru_cache(maxsize=1000)
-def _is_narrower(form: OutputFormat, part: ColumnForm) -> bool:
-    if part.schema is None or part.schema.connect is None or part.schema.arrow is None:
+def _is_narrower(form: OutputFormat, column_form: ColumnForm) -> bool:
+    if column_form.schema is None or column_form.schema.connect is None or column_form.schema.arrow is None:
         return False
     try:
-        return _narrower(form, part.schema.arrow, part.schema.connect)
+        return _narrower(form, column_form.schema.arrow, column_form.schema.connect)
     except InvalidSchema:
         return True
 
@@ -128,7 +128,7 @@ def _narrower(form: OutputFormat, kind: Any, schema: ConnectSchema) -> bool:
         case Type.MAP:
             entry = (kind.key_type, kind.item_type) if pa.types.is_map(kind) else _entry(kind)
             return any(
-                _narrower(form, each, part) for each, part in zip(entry, schema.map_parts, strict=True)
+                _narrower(form, each, child) for each, child in zip(entry, schema.map_parts, strict=True)
             )
         case _:
             return _narrower_scalar(form, kind, schema)
@@ -167,7 +167,7 @@ class WritableRuns:
 
     def of(self, runs: Iterable[ConvertedRecords], faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:
         """The runs as they can be written; what cannot be is put into `faults`."""
-        split = (part for run in runs for part in self._split(run)) if self._has_envelope else runs
+        split = (each for run in runs for each in self._split(run)) if self._has_envelope else runs
         writable = (self._writable(run, faults) for run in split)
         fitting = (self._fitting(run, faults) for run in writable if len(run))
         return tuple(run for run in fitting if len(run))
@@ -192,10 +192,10 @@ class WritableRuns:
             return run
         schema, values = schema_of(self._output, run), run.value
         if schema.value is not None and isinstance(values, InferredValues):
-            part = schema.value
+            column_form = schema.value
 
             def problem_of(kind: Any) -> str | None:
-                return self._problem(replace(schema, value=replace(part, schema=schema_of_kind(kind))))
+                return self._problem(replace(schema, value=replace(column_form, schema=schema_of_kind(kind))))
 
             found = unheld_values(values, problem_of)
         else:

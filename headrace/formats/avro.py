@@ -102,7 +102,7 @@ def _ranges(source: ByteSource) -> Iterator[bytes]:
         yield part
 
 
-def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Beginnings of blocks at which the object can be cut, both ends of the object included.
 
     None when it is compressed as a whole or has too few blocks. A sync marker counts only where a block
@@ -118,8 +118,8 @@ def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[in
             f"{source.name}: the Avro object is damaged: {error}. Upload it again."
         ) from error
     marks = {0, source.size}
-    for piece in range(1, pieces):
-        target = max(header.length + 1, source.size * piece // pieces)
+    for split in range(1, splits):
+        target = max(header.length + 1, source.size * split // splits)
         found = _block_from(source, header, target, options.format.decode_unit_max_bytes)
         if found is not None:
             marks.add(found)

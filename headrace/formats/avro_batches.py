@@ -62,9 +62,9 @@ class AvroArchive:
 
     def array(self, values: list[Any]) -> Any:
         """One array with a row for each datum. Raises ValueFault, or as Arrow, for one not of its type."""
-        return self._part(values, self._node, "", is_looked_into=not self._is_bare)
+        return self._array(values, self._node, "", is_looked_into=not self._is_bare)
 
-    def _part(self, values: list[Any], node: Node, name: str, *, is_looked_into: bool) -> Any:
+    def _array(self, values: list[Any], node: Node, name: str, *, is_looked_into: bool) -> Any:
         """Plain values as they are, what layouts look into as structs and lists, the rest as JSON."""
         inner = node.nullable or node
         is_plain = inner.logical is None or name in _NUMBERS
@@ -82,7 +82,7 @@ class AvroArchive:
         arrays = []
         for index, (name, child) in enumerate(node.fields):
             below = [None if value is None else value[f"f{index}"] for value in values]
-            arrays.append(self._part(below, child, name, is_looked_into=not is_top or name in _LOOKED_INTO))
+            arrays.append(self._array(below, child, name, is_looked_into=not is_top or name in _LOOKED_INTO))
         missing = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(arrays, names=[name for name, _ in node.fields], mask=missing)
 
@@ -90,10 +90,10 @@ class AvroArchive:
         items = [item for value in values for item in value or ()]
         if node.kind == "map":
             names = pa.array([item[KEY] for item in items], pa.string())
-            below = self._part([item[VALUE] for item in items], node.content, VALUE, is_looked_into=False)
+            below = self._array([item[VALUE] for item in items], node.content, VALUE, is_looked_into=False)
             elements = pa.StructArray.from_arrays([names, below], names=[KEY, VALUE])
         else:
-            elements = self._part(items, node.content, VALUE, is_looked_into=True)
+            elements = self._array(items, node.content, VALUE, is_looked_into=True)
         ends = np.cumsum([0, *(len(value or ()) for value in values)]).astype(np.int32)
         missing = pa.array([value is None for value in values], pa.bool_())
         return pa.ListArray.from_arrays(pa.array(ends), elements, mask=missing)
@@ -182,7 +182,7 @@ class BlockReader:
 
         size = sum(len(content) for _, content in blocks)
         step = max(1, min(BATCH_ROWS, 2 * BATCH_BYTES * total // max(size, 1)))
-        for first, last in _parts(np.cumsum(text_sizes(array, self._node)), skip, step):
+        for first, last in _steps(np.cumsum(text_sizes(array, self._node)), skip, step):
             if last == first:
                 return first  # a datum that takes more than a batch may: it is read by itself
             try:
@@ -314,7 +314,7 @@ class BlockReader:
         return Column(buffer=b"".join(framed), starts=np.cumsum(lengths) - lengths, lengths=lengths)
 
 
-def _parts(sizes: Numbers, first: int, step: int) -> Iterator[tuple[int, int]]:
+def _steps(sizes: Numbers, first: int, step: int) -> Iterator[tuple[int, int]]:
     """Rows from `first` on, of at most TEXT_BYTES by the running sum `sizes`; none where one is larger."""
     while first < len(sizes):
         before = int(sizes[first - 1]) if first else 0

@@ -57,12 +57,12 @@ def decode(
         yield record_builder.build(_batch(carry, 0, len(carry), offset, size))
 
 
-def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
-    """Bytes at which the object can be cut in `pieces` splits, both ends included; None when compressed."""
+def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+    """Bytes at which the object can be cut in `splits` splits, both ends included; None when compressed."""
     if options.format.compression is not Compression.NONE and stored_codec(source) is not None:
         return None
     size = options.format.chunk_bytes
-    marks = {source.size * piece // pieces // size * size for piece in range(pieces)} | {source.size}
+    marks = {source.size * split // splits // size * size for split in range(splits)} | {source.size}
     return tuple(sorted(marks)) if len(marks) > 2 else None  # noqa: PLR2004  # two ends and a cut between
 
 

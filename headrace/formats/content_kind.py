@@ -190,8 +190,8 @@ def row_format(name: ArchiveName, head: bytes) -> RowFormat | None:
         return RowFormat.PARQUET
     if name.layout is LayoutName.AIVEN:
         return _aiven(head)
-    extensions = [f".{part}" for part in name.extension.split(".") if part]
-    known = [_BY_EXTENSION[part] for part in extensions if part in _BY_EXTENSION]
+    extensions = [f".{label}" for label in name.extension.split(".") if label]
+    known = [_BY_EXTENSION[label] for label in extensions if label in _BY_EXTENSION]
     if known:
         return RowFormat.JSON if known == [RowFormat.JSONL] and head.startswith(_ARRAY_BEGIN) else known[-1]
     if name.layout is LayoutName.CONFLUENT and name.kind is ObjectKind.VALUES:

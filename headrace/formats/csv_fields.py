@@ -37,7 +37,7 @@ class CsvRows:
         self._row = _row_pattern(settings)
         self._begin = offset  # of the unfinished row
         self._limit = limit
-        self._parts: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._held = self._wanted = 0
         self._in_quotes = False  # of a row that is dropped
         self._dropped = False
@@ -52,7 +52,7 @@ class CsvRows:
             yield self._long(self._held, self._held)
         elif self._held:
             # A row that is not ended by its quotes is one, too: whoever reads its fields says what is wrong.
-            data = b"".join(self._parts)
+            data = b"".join(self._chunks)
             yield self._block(data, np.array([len(data)]))
 
     def _feed(self, chunk: bytes) -> Iterator[LineBlock | LongLine]:
@@ -63,11 +63,11 @@ class CsvRows:
                 return
             yield self._long(self._held + end, self._held + end + 1)
             chunk = chunk[end + 1 :]
-        self._parts.append(chunk)
+        self._chunks.append(chunk)
         self._held += len(chunk)
         if self._held < self._wanted:
             return
-        data = b"".join(self._parts) if len(self._parts) > 1 else chunk
+        data = b"".join(self._chunks) if len(self._chunks) > 1 else chunk
         ends = self._ends(data)
         cut = int(ends[-1]) + 1 if len(ends) else 0
         if cut:
@@ -75,11 +75,11 @@ class CsvRows:
         self._hold(data[cut:] if cut else data)
 
     def _hold(self, rest: bytes) -> None:
-        self._parts, self._held = ([rest] if rest else []), len(rest)
+        self._chunks, self._held = ([rest] if rest else []), len(rest)
         self._wanted = 2 * self._held if self._held > _HELD_BYTES else 0
         if self._held > self._limit + 2:
             quote = self._settings.quote
-            self._dropped, self._parts, self._wanted = True, [], 0
+            self._dropped, self._chunks, self._wanted = True, [], 0
             self._in_quotes = bool(quote) and rest.count(quote) % 2 == 1
 
     def _end_of_dropped(self, chunk: bytes) -> int | None:

@@ -60,9 +60,9 @@ def decode(
         yield from batches.of(block, skip, end)
 
 
-def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Bytes at which the object can be cut; None where quoted fields may hold ends of lines."""
-    return None if options.format.csv.quote else line_cuts(source, pieces, options=options)
+    return None if options.format.csv.quote else line_cuts(source, splits, options=options)
 
 
 class _FirstRow:
@@ -83,8 +83,8 @@ def _opened(
     in_the_middle = begin is not None or (start is not None and stored_codec(source) is None)
     if not in_the_middle:
         found = _rows(*without_bom(plain_stream(source)), options)
-        seen, first = _first_row(found, source.name, options)
-        return chain(seen, found), first
+        taken, first = _first_row(found, source.name, options)
+        return chain(taken, found), first
     head = without_bom(_ranges(source))
     _, first = _first_row(_rows(*head, options), source.name, options)
     return _rows(*line_stream(source, start, begin, end), options), first
@@ -97,17 +97,17 @@ def _rows(chunks: Iterator[bytes], offset: int, options: DecodeOptions) -> Itera
 def _ranges(source: ByteSource) -> Iterator[bytes]:
     """The object in small ranged reads, each made when it is wanted."""
     for at in range(0, source.size, _HEAD_STEP_BYTES):
-        part = source.read_at(at, _HEAD_STEP_BYTES)
-        if not part:
+        chunk = source.read_at(at, _HEAD_STEP_BYTES)
+        if not chunk:
             return  # a member of an archive that is compressed by itself says no size
-        yield part
+        yield chunk
 
 
 def _first_row(
     found: Iterator[Found], name: str, options: DecodeOptions
 ) -> tuple[list[Found], _FirstRow | None]:
     """What was drawn to find the first row that is not blank, and that row."""
-    seen: list[Found] = []
+    taken: list[Found] = []
     settings = options.format.csv
     for block in found:
         if isinstance(block, LongLine):
@@ -115,13 +115,13 @@ def _first_row(
         filled = np.flatnonzero(block.ends > block.starts)
         if not len(filled):
             continue
-        seen.append(block)
+        taken.append(block)
         row = int(filled[0])
         fields = row_fields(block.buffer[block.starts[row] : block.ends[row]], settings)
         if isinstance(fields, tuple):
             raise _invalid(name, fields[1])
-        return seen, _FirstRow(fields, block.offset + int(block.nexts[row]))
-    return seen, None
+        return taken, _FirstRow(fields, block.offset + int(block.nexts[row]))
+    return taken, None
 
 
 def _invalid(name: str, why: str) -> InvalidObject:
@@ -159,12 +159,12 @@ class _Batches:
             wanted &= block.ends > block.starts
         rows = np.flatnonzero(wanted)
         large = (block.ends - block.starts)[rows] > self._limit
-        for part in np.split(rows, np.flatnonzero(large | np.append(False, large[:-1]))):
-            if len(part) and block.ends[part[0]] - block.starts[part[0]] > self._limit:
-                yield self._too_large(block, int(part[0]))
+        for span in np.split(rows, np.flatnonzero(large | np.append(False, large[:-1]))):
+            if len(span) and block.ends[span[0]] - block.starts[span[0]] > self._limit:
+                yield self._too_large(block, int(span[0]))
                 continue
-            for first in range(0, len(part), self._step):
-                yield self._batch(block, part[first : first + self._step])
+            for first in range(0, len(span), self._step):
+                yield self._batch(block, span[first : first + self._step])
 
     def _too_large(self, block: LineBlock, row: int) -> RowBatch:
         begin, after = block.offset + int(block.starts[row]), block.offset + int(block.nexts[row])

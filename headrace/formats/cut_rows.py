@@ -106,8 +106,8 @@ class _Cutter:
         starts, ends, nexts = self._bounds(text, is_last=is_last)
         offset, self._offset = self._offset, self._offset + int(nexts[-1])
         for first in range(0, len(starts), _BATCH_ROWS):
-            part = slice(first, first + _BATCH_ROWS)
-            yield self._batch(text, offset, starts[part], ends[part], nexts[part])
+            span = slice(first, first + _BATCH_ROWS)
+            yield self._batch(text, offset, starts[span], ends[span], nexts[span])
 
     def _bounds(self, text: bytes, *, is_last: bool) -> tuple[Numbers, Numbers, Numbers]:
         size = len(self._separator)

@@ -42,7 +42,7 @@ class Decoder(Protocol):
 class Splitter(Protocol):
     """Where an object can be cut for several slots."""
 
-    def __call__(self, source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+    def __call__(self, source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
         """Ascending marks, both ends of the object included: each two neighbours are a split.
 
         None when the object cannot be cut, or is too small to be. Blocks on reads.
@@ -105,14 +105,14 @@ def decode(
         )
 
 
-def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Where the object can be cut as the format that it is found to be."""
     found = detected(source)
     splitter = None if found is None else _SPLITTERS.get(found)
     return (
         None
         if found is None or splitter is None
-        else splitter(source, pieces, options=_as(options, found, source.name))
+        else splitter(source, splits, options=_as(options, found, source.name))
     )
 
 
@@ -152,10 +152,10 @@ def format_of(head: bytes, name: str) -> InputFormat | None:
 
 def _ending(name: str) -> str:
     """The ending of the name, before that of its compression, without its dot."""
-    parts = name.rpartition("/")[2].lower().split(".")[1:]
-    while parts and parts[-1] in _COMPRESSED:
-        parts.pop()
-    return parts[-1] if parts else ""
+    labels = name.rpartition("/")[2].lower().split(".")[1:]
+    while labels and labels[-1] in _COMPRESSED:
+        labels.pop()
+    return labels[-1] if labels else ""
 
 
 def _as(options: DecodeOptions, input_format: InputFormat, name: str) -> DecodeOptions:

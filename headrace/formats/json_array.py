@@ -95,16 +95,16 @@ def elements_at(
         place = 0
         while place < len(chunk):
             # Little by little: a scan goes to the end of what it is given, and a small document ends soon.
-            part = chunk[place : place + at_once]
+            block = chunk[place : place + at_once]
             at_once *= 2
             if scanner is None:
-                behind = finder.found(part)
+                behind = finder.found(block)
                 if behind is not None:
                     scanner = _ElementScanner(at + behind, number, limit)
-                behind = len(part) if behind is None else behind
+                behind = len(block) if behind is None else behind
             else:
-                yield from scanner.feed(part)
-                behind = len(part) - len(scanner.rest or b"")
+                yield from scanner.feed(block)
+                behind = len(block) - len(scanner.rest or b"")
                 if scanner.rest is not None:
                     number, scanner, at_once = scanner.number, None, _AT_ONCE
             at, place = at + behind, place + behind
@@ -120,7 +120,7 @@ class _ElementScanner:
         self.rest: bytes | None = None  # of the last chunk, once the array is closed
         self._begin = offset
         self._limit = limit
-        self._parts: list[bytes] = []
+        self._blocks: list[bytes] = []
         self._held = 0
         self._dropped = False
         self._marks = Marks(depth=1)
@@ -159,14 +159,14 @@ class _ElementScanner:
             first, cuts = int(cuts[0]) + 1, cuts[1:]
             self._dropped = False
         elif self._held:
-            chunk = b"".join([*self._parts, chunk])
+            chunk = b"".join([*self._blocks, chunk])
             cuts = cuts + self._held
         if len(cuts):
             block = self._block(chunk[first : int(cuts[-1])] + b"\n", cuts - first, is_end=is_end)
             if block is not None:
                 yield block
             self._begin += int(cuts[-1]) + 1 - first
-        self._parts, self._held = [], 0
+        self._blocks, self._held = [], 0
 
     def _block(self, buffer: bytes, ends: Numbers, *, is_end: bool) -> ElementBlock | None:
         """The elements that end at `ends` of the buffer, which holds them and an end of line."""
@@ -191,17 +191,17 @@ class _ElementScanner:
         first, self.number = self.number, self.number + count
         return ElementBlock(lines=lines, first=first, bare=bare.tobytes())
 
-    def _hold(self, part: bytes) -> None:
+    def _hold(self, block: bytes) -> None:
         if not self._held:
-            text = part.lstrip(BLANKS)
-            self._begin += len(part) - len(text)
-            part = text
-        self._held += len(part)
+            text = block.lstrip(BLANKS)
+            self._begin += len(block) - len(text)
+            block = text
+        self._held += len(block)
         # White space behind an element does not count, so only what is far above is dropped unseen.
         if self._held > 2 * self._limit + _SLACK_BYTES:
-            self._dropped, self._parts = True, []
+            self._dropped, self._blocks = True, []
         if not self._dropped:
-            self._parts.append(part)
+            self._blocks.append(block)
 
 
 def _passed_blanks(octets: np.ndarray, at: Numbers, stop: Numbers, step: int) -> Numbers:

@@ -240,52 +240,52 @@ def _nulled(buffer: bytes, lengths: Numbers, trimmed_starts: Numbers, trimmed_le
 
 def row_batch(
     block: LineBlock,
-    part: slice,
+    span: slice,
     lengths: Numbers,
     good: np.ndarray | None,
     faults: dict[int, tuple[str, str]],
     position: PositionAt,
 ) -> RowBatch:
-    """The rows of `part` that are `good` (None: all are), over the block's own bytes, and the bad ones."""
-    after = position(part.stop, int(block.nexts[part.stop - 1]))
+    """The rows of `span` that are `good` (None: all are), over the block's own bytes, and the bad ones."""
+    after = position(span.stop, int(block.nexts[span.stop - 1]))
     # Where all are good, which is usual, a part of the arrays does for them.
     rows: Numbers | None = None
-    chosen: slice | Numbers = part
-    if good is not None and not good[part].all():
-        chosen = rows = good[part].nonzero()[0] + part.start
+    chosen: slice | Numbers = span
+    if good is not None and not good[span].all():
+        chosen = rows = good[span].nonzero()[0] + span.start
     starts, sizes = block.starts[chosen], lengths[chosen]
 
     def positions(index: int, /) -> Position:
         if index >= len(starts):
             return after
-        row = part.start + index if rows is None else int(rows[index])
+        row = span.start + index if rows is None else int(rows[index])
         return position(row, int(block.starts[row]))
 
     return RowBatch(
         values=Column(buffer=block.buffer, starts=starts, lengths=sizes),
         after=after,
         positions=positions,
-        bad=() if good is None else bad_rows(block, part, good, faults, position),
+        bad=() if good is None else bad_rows(block, span, good, faults, position),
     )
 
 
 def bad_rows(
     block: LineBlock,
-    part: slice,
+    span: slice,
     good: np.ndarray,
     faults: dict[int, tuple[str, str]],
     position: PositionAt,
 ) -> tuple[BadRow, ...]:
-    """The rows of `part` that have faults, reason and sentence each, between the good ones."""
+    """The rows of `span` that have faults, reason and sentence each, between the good ones."""
     if not faults:
         return ()
     bad = []
-    for row in sorted(row for row in faults if part.start <= row < part.stop):
+    for row in sorted(row for row in faults if span.start <= row < span.stop):
         begin, behind = int(block.starts[row]), int(block.ends[row])
         reason, message = faults[row]
         bad.append(
             BadRow(
-                index=int(np.count_nonzero(good[part.start : row])),
+                index=int(np.count_nonzero(good[span.start : row])),
                 position=position(row, begin),
                 after=position(row + 1, int(block.nexts[row])),
                 reason=reason,

@@ -220,8 +220,8 @@ class _ObjectCutter:
             for row in np.flatnonzero(~good).tolist()
         }
         for first in range(0, len(starts), BATCH_ROWS):
-            part = slice(first, min(first + BATCH_ROWS, len(starts)))
-            yield row_batch(block, part, lengths, good, faults, lambda _row, at: BytePosition(begin + at))
+            span = slice(first, min(first + BATCH_ROWS, len(starts)))
+            yield row_batch(block, span, lengths, good, faults, lambda _row, at: BytePosition(begin + at))
 
     def _bad(self, closed: int | None, *, at_end: bool) -> Iterator[RowBatch]:
         """The bad row that comes next; nothing while what follows may decide about its end."""

@@ -171,17 +171,17 @@ def line_reader(
         return LineReader(_own(settings, settings.pattern)), head
     if settings.pattern not in _WITH_HEADERS:
         return LineReader(_FIXED[settings.pattern]), head
-    seen: list[bytes] = []
+    taken: list[bytes] = []
     for chunk in head:
-        seen.append(chunk)
-        if len(seen) == 1 and len(chunk) < _HEAD_BYTES:
+        taken.append(chunk)
+        if len(taken) == 1 and len(chunk) < _HEAD_BYTES:
             continue
-        joined = b"".join(seen)
-        seen = [joined]
+        joined = b"".join(taken)
+        taken = [joined]
         if joined.count(b"\n") >= _HEADER_LINES or len(joined) >= _HEAD_BYTES:
             break
-    text = b"".join(seen).removeprefix(b"\xef\xbb\xbf")
-    return LineReader(_by_header(settings.pattern, text, name)), chain(seen, head)
+    text = b"".join(taken).removeprefix(b"\xef\xbb\xbf")
+    return LineReader(_by_header(settings.pattern, text, name)), chain(taken, head)
 
 
 def has_header(settings: TextSettings) -> bool:
@@ -198,39 +198,39 @@ def _own(settings: TextSettings, pattern: str) -> LinePattern:
 
 def _known(fields: str, separator: str = " ") -> LinePattern:
     """The pattern of a log whose fields are these; those after ? may be missing, and others may follow."""
-    parts = fields.split()
-    first_optional = parts.index("?") if "?" in parts else len(parts)
-    parts = [part for part in parts if part != "?"]
-    names = tuple(_name(part) for part in parts)
+    entries = fields.split()
+    first_optional = entries.index("?") if "?" in entries else len(entries)
+    entries = [entry for entry in entries if entry != "?"]
+    names = tuple(_name(entry) for entry in entries)
     ends = rf"(?:{separator}(?P<{_REST}>.*))?"
-    for index in range(len(parts) - 1, -1, -1):
-        field = ("" if not index else separator) + _field(parts[index], separator)
+    for index in range(len(entries) - 1, -1, -1):
+        field = ("" if not index else separator) + _field(entries[index], separator)
         ends = field + ends if index < first_optional else f"(?:{field}{ends})?"
     return LinePattern(
         regex=rf"\A{ends}\z",
         names=(*names, _REST),
-        types=_types(parts),
+        types=_types(entries),
         null="-",
         is_known=True,
-        quoted=frozenset(_name(part) for part in parts if part.startswith('"')),
+        quoted=frozenset(_name(entry) for entry in entries if entry.startswith('"')),
     )
 
 
-def _name(part: str) -> str:
-    return part.partition(":")[0].strip('[]"')
+def _name(entry: str) -> str:
+    return entry.partition(":")[0].strip('[]"')
 
 
-def _types(parts: list[str]) -> tuple[tuple[str, CsvType], ...]:
+def _types(entries: list[str]) -> tuple[tuple[str, CsvType], ...]:
     kinds = {"l": _LONG, "d": _DOUBLE}
-    return tuple((_name(part), kinds[part.partition(":")[2]]) for part in parts if ":" in part)
+    return tuple((_name(entry), kinds[entry.partition(":")[2]]) for entry in entries if ":" in entry)
 
 
-def _field(part: str, separator: str) -> str:
-    name = _name(part)
-    if part.startswith("["):
+def _field(entry: str, separator: str) -> str:
+    name = _name(entry)
+    if entry.startswith("["):
         return rf"\[(?P<{name}>[^\]]*)\]"
     # A user agent may hold quotes: what follows the field decides which is its last one.
-    return f'(?P<{name}>".*?"|-)' if part.startswith('"') else f"(?P<{name}>[^{separator}]+)"
+    return f'(?P<{name}>".*?"|-)' if entry.startswith('"') else f"(?P<{name}>[^{separator}]+)"
 
 
 _FIXED: Final = {
@@ -248,7 +248,7 @@ _TYPES: Final = {
 def _by_header(log: KnownLog, head: bytes, name: str) -> LinePattern:
     """The pattern of the fields that the header names, or of AWS's default ones where there is none."""
     fields, separator = _WITH_HEADERS[log]
-    names = [_name(part) for part in fields.split()]
+    names = [_name(entry) for entry in fields.split()]
     comment = b"#" if log is KnownLog.CLOUDFRONT else b""
     lines = [line.rstrip(b"\r") for line in head.split(b"\n")]
     named = None

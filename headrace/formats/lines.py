@@ -64,7 +64,7 @@ class _LineSplitter:
     def __init__(self, *, offset: int, limit: int) -> None:
         self._begin = offset  # of the unfinished line
         self._limit = limit
-        self._parts: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._held = 0  # length of the unfinished line so far; its bytes are only kept up to the limit
         self._dropped = False
 
@@ -79,10 +79,10 @@ class _LineSplitter:
             yield self._long_line(self._held + first - 1, self._held + first)
         if cut > first:
             head = memoryview(chunk)[first:cut]
-            buffer = b"".join([*self._parts, head]) if self._parts or cut < len(chunk) or first else chunk
+            buffer = b"".join([*self._chunks, head]) if self._chunks or cut < len(chunk) or first else chunk
             yield line_block(buffer, self._begin)
             self._begin += len(buffer)
-        self._parts, self._held = [], 0
+        self._chunks, self._held = [], 0
         if cut < len(chunk):
             self._hold(chunk[cut:])
 
@@ -90,15 +90,15 @@ class _LineSplitter:
         if self._dropped:
             yield self._long_line(self._held, self._held)
         elif self._held:
-            yield line_block(b"".join(self._parts), self._begin)
+            yield line_block(b"".join(self._chunks), self._begin)
 
-    def _hold(self, part: bytes) -> None:
-        self._held += len(part)
+    def _hold(self, text: bytes) -> None:
+        self._held += len(text)
         # Two bytes more than the limit, so that CR and LF do not make a line of just the limit too long.
         if self._held > self._limit + 2:
-            self._dropped, self._parts = True, []
+            self._dropped, self._chunks = True, []
         if not self._dropped:
-            self._parts.append(part)
+            self._chunks.append(text)
 
     def _long_line(self, size: int, length: int) -> LongLine:
         line = LongLine(begin=self._begin, after=self._begin + length, size=size)
@@ -145,13 +145,13 @@ def line_stream(
     return without_bom(chunks) if offset == 0 else (chunks, offset)
 
 
-def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
-    """Bytes at which the object can be cut in `pieces` splits, both ends included; None when compressed."""
+def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+    """Bytes at which the object can be cut in `splits` splits, both ends included; None when compressed."""
     del options
     refuse_unsupported(source)
     if stored_codec(source) is not None:
         return None
-    marks = {source.size * piece // pieces for piece in range(1, pieces)}
+    marks = {source.size * split // splits for split in range(1, splits)}
     # The line behind a byte order mark begins at its end: no cut within it.
     marks = {0, *(mark for mark in marks if mark > len(BOM)), source.size}
     return tuple(sorted(marks)) if len(marks) > 2 else None  # noqa: PLR2004  # two ends and a cut between

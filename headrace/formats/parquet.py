@@ -105,14 +105,14 @@ def row_count(source: ByteSource, *, options: DecodeOptions) -> int:
         return sum(groups.rows(group) for group in range(len(groups)))
 
 
-def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
-    """Row groups at which the object can be cut in about `pieces` equal splits, both ends included."""
+def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+    """Row groups at which the object can be cut in about `splits` equal splits, both ends included."""
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
     with Translated(source, file):
         groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
         sizes = [groups.size(group) for group in range(len(groups))]
     behind = np.cumsum([0, *sizes])
-    targets = behind[-1] * np.arange(pieces + 1) / pieces
+    targets = behind[-1] * np.arange(splits + 1) / splits
     nearest = (int(np.abs(behind - target).argmin()) for target in targets[1:-1])
     marks = sorted({0, *nearest, len(sizes)})
     return tuple(marks) if len(marks) > 2 else None  # noqa: PLR2004  # two ends and a cut between
@@ -125,12 +125,12 @@ def _group_rows(
     row = 0
     for batch in batches:
         if row + batch.num_rows > skip:
-            for first, part in _parts(batch, max(0, skip - row)):
-                yield from writer.batches(part, group, row + first, count)
+            for first, rows in _ranges(batch, max(0, skip - row)):
+                yield from writer.batches(rows, group, row + first, count)
         row += batch.num_rows
 
 
-def _parts(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
+def _ranges(batch: Any, skip: int) -> Iterator[tuple[int, Any]]:
     """The batch from row `skip` on, in pieces that stay small where rows turn out large."""
     rows = batch.num_rows
     step = max(1, rows * _PART_BYTES // max(batch.nbytes // 4, _PART_BYTES))

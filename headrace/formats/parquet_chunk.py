@@ -173,12 +173,12 @@ class ChunkPages:
         if not self._base <= offset <= self._base + len(self._held):
             return self._fetch(offset, length)
         at = offset - self._base
-        part = self._held[at : at + length]
+        held = self._held[at : at + length]
         self._held = self._held[at + length :]
-        if len(part) < length:
-            part += self._fetch(offset + len(part), length - len(part))
+        if len(held) < length:
+            held += self._fetch(offset + len(held), length - len(held))
         self._base = offset + length
-        return part
+        return held
 
     def next_page(self, *, fetching: bool) -> FoundPage | None:
         """The next page, each once; None when there is none, or none without a fetch."""

@@ -81,15 +81,15 @@ class Hybrid:
         """True when values are at hand; begins the next runs where one has ended."""
         if len(self._rest) or self._repeated:
             return True
-        parts: list[bytes] = []
+        chunks: list[bytes] = []
         groups = 0
         # Writers end packed runs after some hundred values: as many as are wanted are unpacked together.
         while groups * 8 < wanted and (self._packed or self._begun()) and not self._repeated:
             step = min(self._packed, -(-wanted // 8) - groups)
-            parts.append(self._octets(step * self._width))
+            chunks.append(self._octets(step * self._width))
             self._packed -= step
             groups += step
-        octets = b"".join(parts)
+        octets = b"".join(chunks)
         self._rest = unpacked(octets[: len(octets) // self._width * self._width], self._width)
         return bool(len(self._rest) or self._repeated)
 
@@ -163,16 +163,16 @@ def _deltas(content: bytes, at: int, count: int) -> tuple[Lengths, int]:
         first = _unzigzagged(reader.varint())
         if not 0 < minis <= block <= _BLOCK_MAX or not total:
             return np.zeros(0, np.int64), reader.at
-        parts = [np.array([first], np.int64), *_blocks(reader, content, block // minis, minis, total - 1)]
+        chunks = [np.array([first], np.int64), *_blocks(reader, content, block // minis, minis, total - 1)]
     except (ThriftIncompleteError, ValueError, OverflowError):
         return np.zeros(0, np.int64), len(content)
-    numbers: Lengths = np.cumsum(np.concatenate(parts)[:total])
+    numbers: Lengths = np.cumsum(np.concatenate(chunks)[:total])
     return numbers, reader.at
 
 
 def _blocks(reader: ThriftReader, content: bytes, each: int, minis: int, left: int) -> list[Lengths]:
     """The differences in the blocks that follow, `each` to a miniblock."""
-    parts: list[Lengths] = []
+    chunks: list[Lengths] = []
     while left > 0:
         least = _unzigzagged(reader.varint())
         widths = content[reader.at : reader.at + minis]
@@ -188,9 +188,9 @@ def _blocks(reader: ThriftReader, content: bytes, each: int, minis: int, left: i
             if width > _WIDTH_MAX or len(octets) < size:
                 raise ThriftIncompleteError
             steps = unpacked(octets, width).astype(np.int64) if width else np.zeros(each, np.int64)
-            parts.append(steps + least)
+            chunks.append(steps + least)
             left -= each
-    return parts
+    return chunks
 
 
 def _unzigzagged(value: int) -> int:
@@ -247,9 +247,9 @@ def shared_lengths(values: bytes, count: int) -> ReadLengths:
 
     def read(count: int) -> Lengths:
         nonlocal at
-        part = known[at : at + count]
+        chunk = known[at : at + count]
         at += count
-        return np.pad(part, (0, count - len(part)), constant_values=len(values))
+        return np.pad(chunk, (0, count - len(chunk)), constant_values=len(values))
 
     return read
 

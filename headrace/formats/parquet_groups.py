@@ -204,9 +204,9 @@ class RowGroups:
         columns = self._columns(group, group if last is None else last)
         self._file.follow(column.pages for column in columns)
         batches: Iterator[Any] | None = None
-        seen = 0
+        rows_read = 0
         while True:
-            rows = _next_rows(columns, min(BATCH_ROWS, max(1, claimed - seen)))
+            rows = _next_rows(columns, min(BATCH_ROWS, max(1, claimed - rows_read)))
             if batches is None:
                 batches = self._reader.reader.iter_batches(
                     rows, row_groups=[group], column_indices=self._wanted, use_threads=False
@@ -217,12 +217,12 @@ class RowGroups:
             batch = next(batches, None)
             if batch is None:
                 break
-            seen += batch.num_rows
+            rows_read += batch.num_rows
             for column in columns:
                 column.advance(batch.num_rows)
             yield self._meanings.of(batch)
-        if seen != claimed:
-            raise ValueError(f"row group {group} holds {seen} rows where the footer says {claimed}")
+        if rows_read != claimed:
+            raise ValueError(f"row group {group} holds {rows_read} rows where the footer says {claimed}")
 
     def _columns(self, group: int, last: int) -> list[ColumnWeights]:
         columns = list(zip(self._footer.leaves, self._footer.chunks(group), strict=True))

@@ -207,10 +207,10 @@ def decode(
             yield from map(builder.build, _batches(found, options, lines_before(found, end)))
 
 
-def cuts(source: ByteSource, pieces: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
+def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[int, ...] | None:
     """Bytes at which the object can be cut; None where patterns decide what is a record."""
     text = options.format.text
-    return None if text.start or text.end else line_cuts(source, pieces, options=options)
+    return None if text.start or text.end else line_cuts(source, splits, options=options)
 
 
 def _found(
@@ -242,12 +242,12 @@ def _batches(block: LineBlock, options: DecodeOptions, count: int) -> Iterator[R
         faults[row] = ("too_large", options.too_large(size))
     as_json = options.format.value_format is ValueFormat.JSON
     for first in range(0, count, BATCH_ROWS):
-        part = slice(first, min(first + BATCH_ROWS, count))
-        texts = _json_texts(block, part, faults) if as_json else None
+        span = slice(first, min(first + BATCH_ROWS, count))
+        texts = _json_texts(block, span, faults) if as_json else None
         good = np.ones(len(lengths), bool)
         good[list(faults)] = False
         yield _with_values(
-            row_batch(block, part, lengths, good, faults, lambda _row, at: BytePosition(block.offset + at)),
+            row_batch(block, span, lengths, good, faults, lambda _row, at: BytePosition(block.offset + at)),
             texts,
         )
 
@@ -270,15 +270,15 @@ def _objects(
     sizes = block.ends - block.starts
     is_raw = options.format.value_format is ValueFormat.RAW
     for first in range(0, count, BATCH_ROWS):
-        part = slice(first, min(first + BATCH_ROWS, count))
-        wanted = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
+        span = slice(first, min(first + BATCH_ROWS, count))
+        wanted = rows[np.searchsorted(rows, span.start) : np.searchsorted(rows, span.stop)]
         is_large = sizes[wanted] > options.row_max_bytes
         texts, kept, faults = reader.read(block, wanted[~is_large])
         for row in wanted[is_large].tolist():
             faults[row] = ("too_large", options.too_large(int(sizes[row]) + options.overhead_bytes))
         good = np.zeros(len(sizes), bool)
         good[kept] = True
-        batch = row_batch(block, part, sizes, good, faults, lambda _row, at: BytePosition(block.offset + at))
+        batch = row_batch(block, span, sizes, good, faults, lambda _row, at: BytePosition(block.offset + at))
         objects = as_column(texts)
         yield builder.build(batch if is_raw else replace(batch, values=objects), objects)
 
@@ -287,10 +287,10 @@ def _with_values(batch: RowBatch, texts: Column | None) -> RowBatch:
     return batch if texts is None else replace(batch, values=texts)
 
 
-def _json_texts(block: LineBlock, part: slice, faults: Faults) -> Column:
+def _json_texts(block: LineBlock, span: slice, faults: Faults) -> Column:
     """The good rows of the part as JSON texts; one that is not UTF-8 becomes a fault."""
     texts = []
-    for row in range(part.start, part.stop):
+    for row in range(span.start, span.stop):
         if row in faults:
             continue
         try:

@@ -278,22 +278,22 @@ class LedgerMarks:
 def _first_records(consumer: Consumer, names: Sequence[str]) -> dict[str, Holds]:
     """What each of these holds; one that does not answer in time is asked again with the next question."""
     found: dict[str, Holds] = {}
-    seen = dict.fromkeys(names, 0)
+    records = dict.fromkeys(names, 0)
     consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING) for name in names])
     deadline = time.monotonic() + _SECONDS
     while len(found) < len(names) and time.monotonic() < deadline:
         for message in consumer.consume(500, 0.2):
             name, error = str(message.topic()), message.error()
-            if name in found or name not in seen:
+            if name in found or name not in records:
                 continue
             if error is None:
-                seen[name] += 1
+                records[name] += 1
                 if is_ledgers(message.key(), message.value()):
                     found[name] = Holds.LEDGER
-                elif seen[name] >= _LOOKED_AT:
+                elif records[name] >= _LOOKED_AT:
                     found[name] = Holds.DATA
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # the library's name
-                found[name] = Holds.DATA if seen[name] else Holds.NOTHING
+                found[name] = Holds.DATA if records[name] else Holds.NOTHING
             elif not error.retriable():
                 found[name] = Holds.UNREADABLE
     consumer.unassign()

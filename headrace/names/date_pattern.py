@@ -40,13 +40,13 @@ class DatePattern:
     `optional` are ranges of parts (from, up to) that a text need not have; they are always written.
     """
 
-    parts: tuple[DateField | str, ...]
+    elements: tuple[DateField | str, ...]
     optional: tuple[tuple[int, int], ...] = ()
 
     @property
     def fields(self) -> tuple[DateField, ...]:
         """The parts that are of the date."""
-        return tuple(part for part in self.parts if isinstance(part, DateField))
+        return tuple(element for element in self.elements if isinstance(element, DateField))
 
     @property
     def step_ms(self) -> int:
@@ -62,7 +62,7 @@ class DatePattern:
         if round_ms:
             since_1970 = (local.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
             local -= timedelta(milliseconds=since_1970 % round_ms)
-        return "".join(part if isinstance(part, str) else part.text(local) for part in self.parts)
+        return "".join(each if isinstance(each, str) else each.text(local) for each in self.elements)
 
     def moment_ms(self, text: str) -> int:
         """The time that a text says, in UTC where it names no zone; ValueError where it is no such text."""
@@ -88,8 +88,8 @@ def read_date_pattern(
 
     `is_name`: of names, in which `Y` without a week is a mistake. `is_read`: texts are read by it.
     """
-    parts, optional = _optional(_parts(pattern, dialect))
-    date = DatePattern(tuple(parts), tuple(optional))
+    elements, optional = _optional(_elements(pattern, dialect))
+    date = DatePattern(tuple(elements), tuple(optional))
     if is_name and not date.fields:
         raise DatePatternError("it has no part of a date; write for example yyyy-MM-dd/HH")
     if is_name and dialect is DateDialect.JAVA:
@@ -105,7 +105,7 @@ class _Bracket(str):
     __slots__ = ()
 
 
-def _parts(pattern: str, dialect: DateDialect) -> Iterator[DateField | str]:
+def _elements(pattern: str, dialect: DateDialect) -> Iterator[DateField | str]:
     position = 0
     while position < len(pattern):
         found = _TOKEN.match(pattern, position)
@@ -134,21 +134,21 @@ def _others(text: str) -> Iterator[str]:
 
 def _optional(found: Iterable[DateField | str]) -> tuple[list[DateField | str], list[tuple[int, int]]]:
     """The parts without brackets, and the ranges of those in brackets."""
-    parts: list[DateField | str] = []
+    elements: list[DateField | str] = []
     opened: list[int] = []
     optional: list[tuple[int, int]] = []
-    for part in found:
-        if not isinstance(part, _Bracket):
-            parts.append(part)
-        elif part == "[":
-            opened.append(len(parts))
+    for element in found:
+        if not isinstance(element, _Bracket):
+            elements.append(element)
+        elif element == "[":
+            opened.append(len(elements))
         elif opened:
-            optional.append((opened.pop(), len(parts)))
+            optional.append((opened.pop(), len(elements)))
         else:
             raise DatePatternError("a ] has no [ before it; put it in '..'")
     # As in Java, what is not closed ends with the pattern.
-    optional += [(first, len(parts)) for first in opened]
-    return parts, [each for each in optional if each[0] < each[1]]
+    optional += [(first, len(elements)) for first in opened]
+    return elements, [each for each in optional if each[0] < each[1]]
 
 
 def _fields(letters: str, dialect: DateDialect) -> list[DateField | str]:
@@ -193,15 +193,15 @@ _ZONES: Final = {
 def _reader(date: DatePattern) -> re.Pattern[str]:
     """What texts of the pattern match; DatePatternError for a part that is only written."""
     text, names = "", set[str]()
-    for place, part in enumerate((*date.parts, "")):
+    for place, element in enumerate((*date.elements, "")):
         text += ")?" * sum(end == place for _, end in date.optional)
         text += "(?:" * sum(first == place for first, _ in date.optional)
-        if isinstance(part, str):
-            text += re.escape(part)
+        if isinstance(element, str):
+            text += re.escape(element)
             continue
-        name, readable = _readable(part)
+        name, readable = _readable(element)
         if name in names:
-            raise DatePatternError(f"it has {part.kind} twice, which cannot be read")
+            raise DatePatternError(f"it has {element.kind} twice, which cannot be read")
         names.add(name)
         text += f"(?P<{name}>{readable})"
     return re.compile(text)

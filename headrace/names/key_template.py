@@ -102,15 +102,15 @@ def _combine_units(stamps: list[tuple[Unit, str]], warnings: list[str]) -> int |
     return _read_date(given, warnings) if given and len(given) == len(values) else None
 
 
-def _read_date(parts: list[int], warnings: list[str]) -> int | None:
-    year, month, day, hour = (*parts, *(1, 1, 1, 0)[len(parts) :])
+def _read_date(numbers: list[int], warnings: list[str]) -> int | None:
+    year, month, day, hour = (*numbers, *(1, 1, 1, 0)[len(numbers) :])
     try:
         milliseconds = (datetime(year, month, day, hour, tzinfo=UTC) - _EPOCH) // _MILLISECOND
     except ValueError:
         milliseconds = -1
     if milliseconds >= 0:
         return milliseconds
-    shown = "-".join(f"{part:02d}" for part in parts)
+    shown = "-".join(f"{number:02d}" for number in numbers)
     # Kafka keeps no time before 1970.
     warnings.append(f"the timestamp {shown} is no date from 1970 on and is treated as absent")
     return None
@@ -145,8 +145,8 @@ def _write_timestamp(unit: Unit | None, milliseconds: int) -> str:
         moment = _EPOCH + milliseconds * _MILLISECOND
     except OverflowError:
         raise ValueError(f"The time {milliseconds} ms is beyond the year 9999.") from None
-    part = {"yyyy": moment.year, "MM": moment.month, "dd": moment.day, "HH": moment.hour}[unit]
-    return f"{part:0{4 if unit == 'yyyy' else 2}d}"
+    number = {"yyyy": moment.year, "MM": moment.month, "dd": moment.day, "HH": moment.hour}[unit]
+    return f"{number:0{4 if unit == 'yyyy' else 2}d}"
 
 
 def show_time(milliseconds: int) -> str:

@@ -58,13 +58,13 @@ def lenient_moment_ms(pattern: DatePattern, text: str, *, now_ms: int) -> int:
     """
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     found = _Reading(text, now.year - _BACK_YEARS)
-    parts = pattern.parts
-    for place, part in enumerate(parts):
-        if isinstance(part, str):
-            found.literal(part)
+    elements = pattern.elements
+    for place, element in enumerate(elements):
+        if isinstance(element, str):
+            found.literal(element)
         else:
-            is_abutting = place + 1 < len(parts) and isinstance(parts[place + 1], DateField)
-            found.part(part, is_abutting=is_abutting)
+            is_abutting = place + 1 < len(elements) and isinstance(elements[place + 1], DateField)
+            found.element(element, is_abutting=is_abutting)
     moment = _moment(found.values)
     if found.is_first_year:
         earliest = _days(now.year - _BACK_YEARS, now.month) + now.day - 1
@@ -77,7 +77,7 @@ def julian_text(pattern: DatePattern, moment_ms: int) -> str:
     """The date in UTC; ValueError for a year before 1 or beyond 9999, and what only Julius' calendar has."""
     days, rest = divmod(moment_ms, _DAY_MS)
     is_old = days < _CUTOVER_DAY
-    has_weekday = any(part.kind is DateKind.WEEKDAY for part in pattern.fields)
+    has_weekday = any(element.kind is DateKind.WEEKDAY for element in pattern.fields)
     with suppress(ValueError, OverflowError):
         if not is_old:
             return pattern.text(moment_ms, _UTC)
@@ -109,39 +109,39 @@ class _Reading:
             raise ValueError("the text does not match the pattern")
         self.at += len(wanted)
 
-    def part(self, part: DateField, *, is_abutting: bool) -> None:
+    def element(self, element: DateField, *, is_abutting: bool) -> None:
         """Reads one part of the date, with blanks before it."""
         start = self.at
         while self.text[self.at : self.at + 1] in {" ", "\t"}:
             self.at += 1
-        if part.kind in {DateKind.OFFSET, DateKind.ZONE_NAME}:
-            self._zone(part)
-        elif part.kind in _WORDS and part.style is not DateStyle.NUMBER:
-            self._word(*_WORDS[part.kind], has_short=part.kind in {DateKind.MONTH, DateKind.WEEKDAY})
-        elif part.kind in _NUMBERS:
+        if element.kind in {DateKind.OFFSET, DateKind.ZONE_NAME}:
+            self._zone(element)
+        elif element.kind in _WORDS and element.style is not DateStyle.NUMBER:
+            self._word(*_WORDS[element.kind], has_short=element.kind in {DateKind.MONTH, DateKind.WEEKDAY})
+        elif element.kind in _NUMBERS:
             # Of numbers without anything between them each has so many characters, with the blanks.
-            self._number(part, start if is_abutting else None)
+            self._number(element, start if is_abutting else None)
         else:
-            raise ValueError(f"{part.kind} cannot be read, only written")
+            raise ValueError(f"{element.kind} cannot be read, only written")
 
     def _set(self, name: str, value: int) -> None:
         self.values.pop(name, None)
         self.values[name] = value
 
-    def _number(self, part: DateField, bounded_from: int | None) -> None:
-        width = 2 if part.style is DateStyle.TWO_DIGITS else part.width
+    def _number(self, element: DateField, bounded_from: int | None) -> None:
+        width = 2 if element.style is DateStyle.TWO_DIGITS else element.width
         end = len(self.text) if bounded_from is None else bounded_from + width
         found = _NUMBER.match(self.text, self.at, end)
         if found is None or end > len(self.text):
             raise ValueError("the text does not match the pattern")
         self.at = found.end()
-        value = _number_of(part, found[0])
-        if part.kind is DateKind.YEAR:
+        value = _number_of(element, found[0])
+        if element.kind is DateKind.YEAR:
             has_two_digits = width <= 2 and len(found[0]) == 2 and found[0].isdecimal()  # noqa: PLR2004
             self.is_first_year = has_two_digits and value == self.first_year % _CENTURY
             if has_two_digits:
                 value = self.first_year + (value - self.first_year) % _CENTURY
-        self._set(_NUMBERS[part.kind], value)
+        self._set(_NUMBERS[element.kind], value)
 
     def _word(self, name: str, words: tuple[str, ...], *, has_short: bool) -> None:
         rest = self.text[self.at :].lower()
@@ -155,14 +155,14 @@ class _Reading:
         self.at += len(word)
         self._set(name, number)
 
-    def _zone(self, part: DateField) -> None:
-        is_iso = part.kind is DateKind.OFFSET and part.zulu
+    def _zone(self, element: DateField) -> None:
+        is_iso = element.kind is DateKind.OFFSET and element.zulu
         if is_iso and self.text.startswith("Z", self.at):
             self.at += 1
             self._set("zone", 0)
             return
         styles = {DateStyle.HOURS_ONLY: 1, DateStyle.HOURS_COLON_MINUTES: _COLONS}
-        found = _SIGNED_ZONE[styles.get(part.style, 2) if is_iso else 2].match(self.text, self.at)
+        found = _SIGNED_ZONE[styles.get(element.style, 2) if is_iso else 2].match(self.text, self.at)
         if found is None and not is_iso:
             found = _GMT_ZONE.match(self.text, self.at)
         if found is None:
@@ -175,10 +175,10 @@ class _Reading:
         self._set("zone", -offset if sign == "-" else offset)
 
 
-def _number_of(part: DateField, text: str) -> int:
+def _number_of(element: DateField, text: str) -> int:
     """What a number means in the calendar."""
     value = int(text)
-    match part.kind:
+    match element.kind:
         case DateKind.MONTH:
             return value - 1
         case DateKind.HOUR_1_24 if value == 24:  # noqa: PLR2004  # midnight

@@ -80,7 +80,7 @@ def _alphabet(template: NameTemplate, extension: str) -> list[str]:
     """Each character that the template's own texts have, and one of each kind that values have."""
     texts = [token for token in template.tokens if isinstance(token, str)]
     for each in template.variables:
-        texts += [part for part in (each.date.parts if each.date else ()) if isinstance(part, str)]
+        texts += [one for one in (each.date.elements if each.date else ()) if isinstance(one, str)]
         texts += [each.padding.char, each.hyphens]
     return sorted(set(_KINDS + extension + "".join(texts)))
 
@@ -111,8 +111,8 @@ def _readers(template: NameTemplate, extension: str, *, plain: bool) -> Iterator
             yield _text(number, token)
         elif token.date is not None:
             yield from (
-                _text(number, part) if isinstance(part, str) else _date(number, part)
-                for part in token.date.parts
+                _text(number, element) if isinstance(element, str) else _date(number, element)
+                for element in token.date.elements
             )
         else:
             yield _variable(number, token, extension, plain=plain)

@@ -24,21 +24,21 @@ from headrace.names.date_pattern import DatePattern, read_date_pattern
 from headrace.names.template_source import TemplateError
 
 _PLAIN: Final = re.compile(r"[^`.]+")
-_PART: Final = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
+_STEP: Final = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 
 
 def read_path(text: str) -> tuple[str, ...]:
     """The parts of a path; ValueError for one that is empty or not closed."""
-    parts: list[str] = []
+    steps: list[str] = []
     position = 0
     while True:
-        found = _PART.match(text, position)
+        found = _STEP.match(text, position)
         if found is None:
             raise ValueError("a part of the path is empty, or a ` is not closed")
-        parts.append(found[1].replace("``", "`") if found[1] is not None else found[2])
+        steps.append(found[1].replace("``", "`") if found[1] is not None else found[2])
         position = found.end()
         if position == len(text):
-            return tuple(parts)
+            return tuple(steps)
         if text[position] != ".":
             raise ValueError("after a ` of the path comes a dot")
         position += 1
@@ -46,7 +46,7 @@ def read_path(text: str) -> tuple[str, ...]:
 
 def path_text(path: Sequence[str]) -> str:
     """The text that `read_path` reads as this path."""
-    return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in path)
+    return ".".join(step if _PLAIN.fullmatch(step) else f"`{step.replace('`', '``')}`" for step in path)
 
 
 # -- Numbers in names: filled up to a width, on one side -----------------------------------------------------
@@ -208,7 +208,7 @@ def read_name_template(source: str) -> NameTemplate:
 
 
 def _variable(source: str, start: int, end: int) -> NameVariable:
-    name, colon, text = (part.strip() for part in source[start + 2 : end - 2].partition(":"))
+    name, colon, text = (each.strip() for each in source[start + 2 : end - 2].partition(":"))
 
     def wrong(problem: str) -> TemplateError:
         return TemplateError(problem, source=source, start=start, end=end)
@@ -255,7 +255,7 @@ def _padded(field: NameField, text: str) -> NameVariable:
 
 
 def _unit(field: NameField, text: str) -> NameVariable:
-    parameter, _, unit = (part.strip() for part in text.partition("="))
+    parameter, _, unit = (each.strip() for each in text.partition("="))
     if parameter != "unit" or unit not in _UNITS:
         raise ValueError(f"it takes unit={'|'.join(_UNITS)}")
     return NameVariable(field=field, date=read_date_pattern(unit))

@@ -80,7 +80,7 @@ def read_template(source: str, *, any_is_known: bool) -> tuple[Token, ...]:
     if not source:
         raise TemplateError("The template is empty; '.*' takes every key", source=source, start=0, end=1)
     tokens: list[Token] = []
-    seen: set[Name] = set()
+    named: set[Name] = set()
     position = 0
     while (opening := source.find("{{", position)) >= 0:
         if opening > position:
@@ -91,14 +91,14 @@ def read_template(source: str, *, any_is_known: bool) -> tuple[Token, ...]:
                 "This placeholder is not closed with '}}'", source=source, start=opening, end=len(source)
             )
         placeholder = _read_placeholder(source, opening, closing + 2, any_is_known=any_is_known)
-        if placeholder.name in seen and placeholder.name not in ("timestamp", "any"):
+        if placeholder.name in named and placeholder.name not in ("timestamp", "any"):
             raise TemplateError(
                 f"{{{{{placeholder.name}}}}} appears twice; only {{{{timestamp}}}} may repeat",
                 source=source,
                 start=opening,
                 end=closing + 2,
             )
-        seen.add(placeholder.name)
+        named.add(placeholder.name)
         tokens.append(placeholder)
         position = closing + 2
     if position < len(source):

@@ -124,13 +124,13 @@ def _proxy_url(text: str) -> Secret:
     if "://" not in stripped:
         stripped = f"http://{stripped}"
     try:
-        parts = urlsplit(stripped)
-        port = parts.port
+        address = urlsplit(stripped)
+        port = address.port
     except ValueError:
         raise FormError from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+    if address.scheme not in {"http", "https"} or not address.hostname or port == 0:
         raise FormError
-    if parts.path.strip("/") or parts.query or parts.fragment:
+    if address.path.strip("/") or address.query or address.fragment:
         raise FormError
     return Secret(stripped.rstrip("/"))
 

@@ -45,20 +45,20 @@ def parse_properties(text: str) -> list[tuple[str, str]]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield each logical line with the number of its first natural line, without comments and blank ones."""
-    start, parts = 0, list[str]()
+    start, lines = 0, list[str]()
     for number, natural in enumerate(_LINE_END.split(text), start=1):
         line = natural.lstrip(_BLANK)
-        if not parts:
+        if not lines:
             if not line or line[0] in "#!":
                 continue
             start = number
         goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
-        parts.append(line[:-1] if goes_on else line)
+        lines.append(line[:-1] if goes_on else line)
         if not goes_on:
-            yield start, "".join(parts)
-            parts = []
-    if any(parts):
-        yield start, "".join(parts)
+            yield start, "".join(lines)
+            lines = []
+    if any(lines):
+        yield start, "".join(lines)
 
 
 def _unescaped(text: str, number: int) -> str:

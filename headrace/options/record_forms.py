@@ -165,11 +165,11 @@ _TEXT_AND_NAME: Final = re.compile(r"\s*((?:\{\{[^{}]*\}\}|[^,{}])+):([^,:{}]+)(
 def _named_texts(text: str) -> record_sources.NamedTexts:
     found, at = [], 0
     while at < len(text):
-        part = _TEXT_AND_NAME.match(text, at)
-        if part is None or not part[2].strip():
+        label = _TEXT_AND_NAME.match(text, at)
+        if label is None or not label[2].strip():
             raise FormError("each text has a colon and a name after it")
-        found.append((part[2].strip(), part[1]))
-        at = part.end()
+        found.append((label[2].strip(), label[1]))
+        at = label.end()
     if not found or text.endswith(","):
         raise FormError("each text has a colon and a name after it")
     if len({name for name, _ in found}) < len(found):

@@ -70,19 +70,19 @@ def _one(text: str) -> tuple[str, Secret | None]:
     if text.startswith("mock://") and text.removeprefix("mock://").isidentifier():
         return text, None
     try:
-        parts = urlsplit(text)
-        port = parts.port
+        address = urlsplit(text)
+        port = address.port
     except ValueError:
         raise FormError from None
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    bare = parts._replace(netloc=f"{host}{'' if port is None else f':{port}'}").geturl()
-    if parts.username is None:
+    host = f"[{address.hostname}]" if ":" in (address.hostname or "") else address.hostname
+    bare = address._replace(netloc=f"{host}{'' if port is None else f':{port}'}").geturl()
+    if address.username is None:
         return URL.parse(text), None
-    return URL.parse(bare), Secret(f"{unquote(parts.username)}:{unquote(parts.password or '')}")
+    return URL.parse(bare), Secret(f"{unquote(address.username)}:{unquote(address.password or '')}")
 
 
 def _registry_urls(text: str) -> RegistryUrls:
-    found = [_one(part.strip()) for part in text.split(",") if part.strip()]
+    found = [_one(item.strip()) for item in text.split(",") if item.strip()]
     users = {user for _, user in found if user is not None}
     if not found or len(users) > 1:
         raise FormError

@@ -40,7 +40,7 @@ def words(*names: str, also: str = "") -> Form[str | None]:
 
 
 def _topics(text: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(TOPIC.parse(part) for part in text.split(",") if part.strip()))
+    found = tuple(dict.fromkeys(TOPIC.parse(item) for item in text.split(",") if item.strip()))
     if not found:
         raise FormError
     return found
@@ -107,11 +107,11 @@ AVRO_CODEC: Final = Form(
 
 
 def _sidecars(text: str) -> tuple[SideRole, ...]:
-    parts = [part.strip().lower() for part in text.split(",")]
-    if parts == ["none"]:
+    items = [item.strip().lower() for item in text.split(",")]
+    if items == ["none"]:
         return ()
     try:
-        return tuple(dict.fromkeys(map(SideRole, parts)))
+        return tuple(dict.fromkeys(map(SideRole, items)))
     except ValueError:
         raise FormError from None
 
@@ -217,12 +217,12 @@ TIMEZONE: Final = Form(kind="STRING", expected="a time zone such as UTC or Europ
 
 
 def _tags(text: str) -> tuple[bool, tuple[tuple[str, str], ...]]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    pairs = [part for part in parts if part != "offsets"]
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    pairs = [item for item in items if item != "offsets"]
     if not all(_TAG.fullmatch(pair) for pair in pairs):
         raise FormError
     found = {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
-    has_offsets = len(pairs) < len(parts)
+    has_offsets = len(pairs) < len(items)
     if len(found) < len(pairs):
         raise FormError("a tag is there twice")
     if len(found) + _OFFSET_TAGS * has_offsets > _TAGS_MAX:

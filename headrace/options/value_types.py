@@ -121,7 +121,7 @@ def choices(kinds: type[E]) -> Form[tuple[E, ...]]:
     one = choice(kinds)
 
     def parse(text: str) -> tuple[E, ...]:
-        return tuple(dict.fromkeys(one.parse(part) for part in text.split(",")))
+        return tuple(dict.fromkeys(one.parse(item) for item in text.split(",")))
 
     return Form(kind="LIST", expected=f"a comma-separated list of {_one_of(one.values)}", parse=parse)
 
@@ -154,7 +154,7 @@ TEXT: Final = Form(kind="STRING", expected="a text that is not empty", parse=_an
 
 
 def _aliases(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    found = tuple(item.strip() for item in text.split(",") if item.strip())
     if not all(re.fullmatch(r"[A-Za-z0-9_-]+", alias) for alias in found):
         raise FormError
     return found
@@ -204,18 +204,18 @@ def _url(text: str, *, path_needed: bool = False, bare_host: bool = False) -> st
     if not _VISIBLE.fullmatch(stripped):
         raise FormError
     try:
-        parts = urlsplit(stripped)
-        port = parts.port
+        address = urlsplit(stripped)
+        port = address.port
     except ValueError:
         raise FormError from None
-    if parts.username is not None:
+    if address.username is not None:
         raise FormError("user and password do not belong in it")
-    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+    if address.scheme not in {"http", "https"} or not address.hostname or port == 0:
         raise FormError
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    if re.fullmatch(_HOST, host) is None or parts.query or parts.fragment:
+    host = f"[{address.hostname}]" if ":" in address.hostname else address.hostname
+    if re.fullmatch(_HOST, host) is None or address.query or address.fragment:
         raise FormError
-    if path_needed and not parts.path.strip("/"):
+    if path_needed and not address.path.strip("/"):
         raise FormError("the path that names it is missing")
     return stripped
 
@@ -248,7 +248,7 @@ LISTEN: Final = Form(kind="STRING", expected="host:port, or empty for off", pars
 
 
 def _servers(text: str) -> str:
-    servers = [_host_port(part) for part in text.split(",") if part.strip()]
+    servers = [_host_port(item) for item in text.split(",") if item.strip()]
     if not servers or any(server.port == 0 for server in servers):
         raise FormError
     return ",".join(map(str, servers))
@@ -261,7 +261,7 @@ _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 
 
 def _buckets(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(","))
+    names = tuple(item.strip() for item in text.split(","))
     if not all(map(_BUCKET.fullmatch, names)):
         raise FormError
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -278,14 +278,14 @@ BUCKETS: Final = Form(
 
 
 def _globs(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
 GLOBS: Final = Form(kind="LIST", expected="a comma-separated list of globs", parse=_globs, empty=True)
 
 
 def _manifests(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    found = tuple(item.strip() for item in text.split(",") if item.strip())
     for url in found:
         bucket, _, key = url.removeprefix("s3://").partition("/")
         if not url.startswith("s3://") or not re.fullmatch(r"[A-Za-z0-9._-]{3,63}", bucket):
@@ -305,8 +305,8 @@ MANIFESTS: Final = Form(
 
 def _topic_map(text: str) -> tuple[tuple[str, str], ...]:
     pairs: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        before, colon, after = part.rpartition(":")
+    for item in filter(None, (item.strip() for item in text.split(","))):
+        before, colon, after = item.rpartition(":")
         if not colon or not before.strip() or before.strip() in pairs:
             raise FormError
         pairs[before.strip()] = _topic(after)

@@ -121,11 +121,12 @@ class S3Calls:
                 return
             more = {"ContinuationToken": found["NextContinuationToken"]}
 
-    def tags(self, seen: S3Object) -> dict[str, str]:
+    def tags(self, wanted: S3Object) -> dict[str, str]:
         """The tags of an object; none where they may not be read (`s3:GetObjectTagging`). Blocks."""
-        asked = {"Bucket": seen.id.bucket, "Key": seen.id.key, **_version(seen.version_id), **self._fixed}
+        of = wanted.id
+        asked = {"Bucket": of.bucket, "Key": of.key, **_version(wanted.version_id), **self._fixed}
         try:
-            found = self.retried(lambda: self._client.get_object_tagging(**asked), what=seen.id.url)
+            found = self.retried(lambda: self._client.get_object_tagging(**asked), what=of.url)
         except (ObjectError, AccessDenied):
             return {}
         return {tag["Key"]: tag["Value"] for tag in found["TagSet"]}

@@ -52,7 +52,7 @@ class Members:
     numbers: Mapping[str, Numbers]
     raws: Mapping[str, Sequence[Any]]
 
-    def part(self, begin: int, end: int) -> "Members":
+    def span(self, begin: int, end: int) -> "Members":
         """Those of the rows [begin, end)."""
         rows = np.arange(begin, end)
         return Members(
@@ -126,17 +126,17 @@ class RowLines:
             return None
         lines, members = self._kept
         begin = int(np.searchsorted(lines.starts, rows.starts[0]))
-        part = slice(begin, begin + len(rows))
-        is_there = np.array_equal(lines.starts[part], rows.starts)
-        if not is_there or not np.array_equal(lines.lengths[part], rows.lengths):
+        span = slice(begin, begin + len(rows))
+        is_there = np.array_equal(lines.starts[span], rows.starts)
+        if not is_there or not np.array_equal(lines.lengths[span], rows.lengths):
             return None
-        return members if len(rows) == len(lines) else members.part(begin, begin + len(rows))
+        return members if len(rows) == len(lines) else members.span(begin, begin + len(rows))
 
     def _parsed(self, rows: Column, faults: Faults) -> Members:
         gathered = _Gathered(self._wanted, ())
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
-            part, own = slice(begin, begin + _ROWS_AT_ONCE), Faults()
-            some = Column(buffer=rows.buffer, starts=rows.starts[part], lengths=rows.lengths[part])
+            span, own = slice(begin, begin + _ROWS_AT_ONCE), Faults()
+            some = Column(buffer=rows.buffer, starts=rows.starts[span], lengths=rows.lengths[span])
             gathered.add(decoded_rows(some, self._decoder, self._empty, self._what, own))
             for row in range(len(some) if own else 0):
                 own.move(range(row, row + 1), begin + row, faults)

@@ -95,8 +95,8 @@ def detect(key: str, options: NameOptions, head: bytes | None = None) -> Detecti
     shown = None if head is None else layout_of_content(head)
     for name in names:
         if shown in {None, name.layout} and (len(names) == 1 or shown is not None):
-            seen = "" if shown is None else " and so has its content"
-            reason = f"the key has the form of {name.layout.value} ({name.rule}){seen}"
+            how = "" if shown is None else " and so has its content"
+            reason = f"the key has the form of {name.layout.value} ({name.rule}){how}"
             return Detection(name=name, reason=reason, pattern=pattern)
     return Detection(
         name=None,

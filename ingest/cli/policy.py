@@ -17,7 +17,7 @@ _TO_FILL_IN = (
 )
 
 
-class Part(StrEnum):
+class Purpose(StrEnum):
     """Which document."""
 
     RUN = "run"
@@ -27,7 +27,7 @@ class Part(StrEnum):
 
 
 For = Annotated[
-    Part | None,
+    Purpose | None,
     typer.Option("--for", help="One document alone, ready for the tools of AWS."),
 ]
 Cluster = Annotated[
@@ -39,16 +39,16 @@ Cluster = Annotated[
     ),
 ]
 _TITLES = {
-    Part.RUN: "for `headrace run`",
-    Part.CHECK: "for `headrace check`, next to that of run",
-    Part.SETUP: "for `headrace setup`, once",
-    Part.LIFECYCLE: "the bucket's lifecycle, which `headrace setup` puts next to other rules",
+    Purpose.RUN: "for `headrace run`",
+    Purpose.CHECK: "for `headrace check`, next to that of run",
+    Purpose.SETUP: "for `headrace setup`, once",
+    Purpose.LIFECYCLE: "the bucket's lifecycle, which `headrace setup` puts next to other rules",
 }
 
 
 def policy(
     config: Config,
-    part: For = None,
+    purpose: For = None,
     cluster: Cluster = None,
     as_json: AsJson = False,
     sets: Sets = None,
@@ -62,9 +62,9 @@ def policy(
     found: dict[str, Any] = policies(settings, cluster=cluster)
     if cluster is None and cluster_of(settings, None) is not None:
         typer.echo(_TO_FILL_IN, err=True)
-    if part is not None:
-        found = {part.value: found.get(part.value, {})}
-        typer.echo(json.dumps(found[part.value], indent=2))
+    if purpose is not None:
+        found = {purpose.value: found.get(purpose.value, {})}
+        typer.echo(json.dumps(found[purpose.value], indent=2))
     else:
         Report(found, _lines(found)).show(as_json=as_json)
 
@@ -72,6 +72,6 @@ def policy(
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     for name, document in found.items():
         if document.get("Statement") == []:
-            yield f"# {_TITLES[Part(name)]}: nothing"
+            yield f"# {_TITLES[Purpose(name)]}: nothing"
         else:
-            yield f"# {_TITLES[Part(name)]}\n{json.dumps(document, indent=2)}"
+            yield f"# {_TITLES[Purpose(name)]}\n{json.dumps(document, indent=2)}"

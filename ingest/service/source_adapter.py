@@ -124,7 +124,7 @@ class SourceAdapter(RestAdapter[SourceLeadership]):
         scan = _scan(led.cache, led.buckets)
         begun = (cached for cached in scan if cached.state is not State.NEW or has_offset(cached.entry))
         while chunk := list(islice(begun, _RESET_AT_ONCE)):
-            self.alter([Change(object=_seen(cached), offset=None) for cached in chunk])
+            self.alter([Change(object=_object_of(cached), offset=None) for cached in chunk])
 
     def _await_read_back(self, cache: LedgerCache, writes: tuple[LedgerWrite, ...]) -> None:
         """Return when the ledger's copy shows the last of these, and with it all."""
@@ -166,7 +166,7 @@ def known_of(cache: LedgerCache, object_id: ObjectId, entry: LedgerEntry) -> Led
     )
 
 
-def _seen(cached: Cached) -> S3Object:
+def _object_of(cached: Cached) -> S3Object:
     return _s3_object(cached.id, cached.entry)
 
 

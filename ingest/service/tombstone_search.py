@@ -86,7 +86,7 @@ class FolderSearch:
             return FolderPlaces(folder=folder)
         found = sorted(self._named(calls, folder, folder), key=lambda each: each[1].partition or 0)
         entries = [] if self._mode is RestoreTombstones.AFTER else list(calls.known(folder))
-        gone = self._gone(folder, {seen.id.key for seen, _ in found}, entries)
+        gone = self._gone(folder, {s3_object.id.key for s3_object, _ in found}, entries)
         merged = _merged(entries)
         answers: list[TombstonePlaces] = []
         for partition, group in groupby(found, key=lambda each: each[1].partition):
@@ -96,10 +96,10 @@ class FolderSearch:
 
     def _named(self, calls: BucketCalls, folder: str, prefix: str) -> Iterator[_Found]:
         """What lies in the folder; without a slash after it, other topics' names may begin like it."""
-        for seen in calls.listed(prefix):
-            name = self._names.read(seen.id.key).name
+        for s3_object in calls.listed(prefix):
+            name = self._names.read(s3_object.id.key).name
             if name is not None and name.folder == folder:
-                yield seen, name
+                yield s3_object, name
 
     def _gone(
         self, folder: str, listed: set[str], entries: Iterable[tuple[ObjectId, LedgerEntry]]
@@ -120,8 +120,8 @@ class FolderSearch:
             if name is not None and name.kind is ObjectKind.VALUES and not name.tombstones:
                 is_whole = entry.state is State.DONE and isinstance(entry.position, JoinedPosition)
                 rows = entry.position.row if is_whole and isinstance(entry.position, JoinedPosition) else None
-                seen = S3Object(id=object_id, size=entry.size, last_modified_ms=entry.last_modified_ms)
-                found.append(_Gone(seen, name, rows))
+                s3_object = S3Object(id=object_id, size=entry.size, last_modified_ms=entry.last_modified_ms)
+                found.append(_Gone(s3_object, name, rows))
         return found
 
     def _partition(
@@ -133,23 +133,23 @@ class FolderSearch:
         if not deletions:
             return []
         headers = {
-            name.stem: SideObject(seen.id.key, seen.id.etag, seen.size, seen.version_id)
-            for seen, name in found
+            name.stem: SideObject(s3_object.id.key, s3_object.id.etag, s3_object.size, s3_object.version_id)
+            for s3_object, name in found
             if name.kind is ObjectKind.HEADERS and name.tombstones
         }
-        by_stem = {name.stem: seen for seen, name in keys if not name.tombstones}
+        by_stem = {name.stem: s3_object for s3_object, name in keys if not name.tombstones}
         shared = (*(value for value, _ in values), *(each.object for each in gone))
         shared = tuple(sorted(shared, key=lambda each: each.id.key))
         plain = tuple(
             TombstonePlaces(
-                object=seen,
+                object=s3_object,
                 headers=headers.get(name.stem),
                 rows=1,
                 own_from=0,
                 inserts={},
                 values=shared,
             )
-            for seen, name in deletions
+            for s3_object, name in deletions
         )
         if self._mode is RestoreTombstones.AFTER:
             return list(plain)
@@ -160,7 +160,7 @@ class FolderSearch:
         except ObjectError as error:
             placed = [replace(each, unknown=_unknown(each, str(error))) for each in plain]
         else:
-            keys_of = {name.offset: seen.id.key for seen, name in values}
+            keys_of = {name.offset: s3_object.id.key for s3_object, name in values}
             keys_of |= {each.name.offset: each.object.id.key for each in gone}
             placed = _bounded(
                 [
@@ -190,27 +190,27 @@ class FolderSearch:
     ) -> dict[int, tuple[Place, ...]]:
         return places(
             [
-                *(self._value_object(calls, seen, name, keys) for seen, name in values),
+                *(self._value_object(calls, s3_object, name, keys) for s3_object, name in values),
                 *(self._past_object(each) for each in gone),
             ],
             [
-                TombstoneObject(start=name.offset or 0, rows=self._count(calls, seen))
-                for seen, name in deletions
+                TombstoneObject(start=name.offset or 0, rows=self._count(calls, s3_object))
+                for s3_object, name in deletions
             ],
         )
 
     def _value_object(
-        self, calls: BucketCalls, seen: S3Object, name: ArchiveName, keys: dict[str, S3Object]
+        self, calls: BucketCalls, found: S3Object, name: ArchiveName, keys: dict[str, S3Object]
     ) -> ValueObject:
         """The object by its tags, which the sink writes if configured; else by its number of keys."""
-        tags = calls.tags(seen)
+        tags = calls.tags(found)
         end, count = tags.get("endOffset", ""), tags.get("recordCount", "")
-        rows = int(count) if count.isdecimal() else self._count(calls, keys.get(name.stem, seen))
+        rows = int(count) if count.isdecimal() else self._count(calls, keys.get(name.stem, found))
         last = int(end) if end.isdecimal() else None
-        self._ends[seen.id.key, seen.id.etag] = last
+        self._ends[found.id.key, found.id.etag] = last
         if len(self._ends) > _MAX_COUNTS:
             self._ends.popitem(last=False)
-        return ValueObject(start=name.offset or 0, rows=rows, end=last, path=seen.id.key.rpartition("/")[0])
+        return ValueObject(start=name.offset or 0, rows=rows, end=last, path=found.id.key.rpartition("/")[0])
 
     def _past_object(self, gone: _Gone) -> ValueObject:
         """The same of what is there no more: its rows by the ledger, its end if its tags were read before."""
@@ -226,11 +226,11 @@ class FolderSearch:
             path=object_id.key.rpartition("/")[0],
         )
 
-    def _count(self, calls: BucketCalls, seen: S3Object) -> int:
-        known = self._counts.get((seen.id.key, seen.id.etag))
+    def _count(self, calls: BucketCalls, s3_object: S3Object) -> int:
+        known = self._counts.get((s3_object.id.key, s3_object.id.etag))
         if known is None:
-            known = self._decoder.rows_of(ReadObject(seen.id.key, calls.source(seen)))
-            self._counts[seen.id.key, seen.id.etag] = known
+            known = self._decoder.rows_of(ReadObject(s3_object.id.key, calls.source(s3_object)))
+            self._counts[s3_object.id.key, s3_object.id.etag] = known
             if len(self._counts) > _MAX_COUNTS:
                 self._counts.popitem(last=False)
         return known

@@ -91,14 +91,14 @@ def _weight(split: Split) -> int:
     return min(split.object.size, span if span > _OPEN_COST else split.object.size) + _OPEN_COST
 
 
-def pieces_wanted(found: S3Object, split_bytes: int) -> int:
+def splits_wanted(found: S3Object, split_bytes: int) -> int:
     """Into how many splits to cut an object, 0 for one that stays whole."""
     return -(-found.size // split_bytes) if found.size > split_bytes else 0
 
 
 def cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[int, ...]:
     """Where an object is split; nowhere when it is small, or its format does not allow it."""
-    wanted = pieces_wanted(found, settings.split_bytes)
+    wanted = splits_wanted(found, settings.split_bytes)
     given = settings.shared.format
     if not wanted or given.restore is not None:
         return ()

@@ -229,11 +229,11 @@ class FramesSettings:
 
     def is_state(self, key: str) -> bool:
         """Whether an object is a file of the query's own `state.path`, which may lie in what is read."""
-        parts = urlsplit(self.state_path or "")
+        address = urlsplit(self.state_path or "")
         return (
-            parts.scheme in S3_SCHEMES
-            and parts.netloc == self.shared.s3.bucket
-            and key.startswith(f"{parts.path.strip('/')}/")
+            address.scheme in S3_SCHEMES
+            and address.netloc == self.shared.s3.bucket
+            and key.startswith(f"{address.path.strip('/')}/")
         )
 
     @property
@@ -302,8 +302,8 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
 
 
 def _check_state_path(path: str | None) -> None:
-    parts = urlsplit(path or "")
-    if parts.scheme in S3_SCHEMES and not (parts.netloc and parts.path.strip("/")):
+    address = urlsplit(path or "")
+    if address.scheme in S3_SCHEMES and not (address.netloc and address.path.strip("/")):
         raise FrameRefused(
             f"{STATE_PATH.name} = {path!r}: expected s3://bucket/prefix, with a prefix of its own."
         )
@@ -337,13 +337,13 @@ def split_options(
 
 def _take_path(path: str, shared: dict[str, str], problems: list[str]) -> None:
     """What `.load(path)` names: bucket and prefix."""
-    parts = urlsplit(path)
-    if parts.scheme not in S3_SCHEMES or not parts.netloc:
+    address = urlsplit(path)
+    if address.scheme not in S3_SCHEMES or not address.netloc:
         problems.append(f"path = {path!r}: expected s3://bucket/prefix")
         # It is not missing as well.
         shared.setdefault("aws.s3.bucket.name", "of-the-path")
         return
-    for name, value in (("aws.s3.bucket.name", parts.netloc), ("aws.s3.prefix", parts.path.lstrip("/"))):
+    for name, value in (("aws.s3.bucket.name", address.netloc), ("aws.s3.prefix", address.path.lstrip("/"))):
         if shared.setdefault(name, value) != value:
             problems.append(
                 f"path = {path!r}: {name} = {shared[name]!r} says something else; remove one of both"

@@ -169,17 +169,17 @@ def inferred_schema(
     `left_out` are columns that come of the key.
     """
     columns: list[tuple[str, Any]] = []
-    seen = _Seen()
+    read = _Read()
     for found in samples:
-        seen.objects += 1
+        read.objects += 1
         try:
-            columns = merged_schema(columns, _columns_of(settings, S3Source(calls, found), seen))
+            columns = merged_schema(columns, _columns_of(settings, S3Source(calls, found), read))
         except HeadraceError as error:
             raise FrameRefused(f"No schema can be inferred: {error}") from error
     columns = [(name, finished(kind)) for name, kind in columns if name not in left_out | RESERVED]
     if not columns:
         raise FrameRefused(
-            f"No schema can be inferred from {settings.url}: {seen.sentence()}. Give one with .schema(..), "
+            f"No schema can be inferred from {settings.url}: {read.sentence()}. Give one with .schema(..), "
             "or correct the prefix and the filters."
         )
     return from_arrow_schema(pa.schema(columns))
@@ -205,7 +205,7 @@ def format_of(source: ByteSource, given: FormatSettings) -> InputFormat | None:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Read:
     """What was looked into: objects, rows of them, bad rows and the first of those."""
 
     objects: int = 0
@@ -225,7 +225,7 @@ class _Seen:
         return f"{looked}, without any row (a header alone has no types)"
 
 
-def _columns_of(settings: FramesSettings, source: S3Source, seen: _Seen) -> list[tuple[str, Any]]:
+def _columns_of(settings: FramesSettings, source: S3Source, read: _Read) -> list[tuple[str, Any]]:
     given = settings.shared.format
     options = DecodeOptions(format=given)
     is_packed = packing_of(source, given) is not None
@@ -235,26 +235,26 @@ def _columns_of(settings: FramesSettings, source: S3Source, seen: _Seen) -> list
     if found is InputFormat.PARQUET and not is_packed:
         schema = parquet.ArrowRows(source, options=options).schema
         return [(field.name, _spark_type(field.type)) for field in schema]
-    return columns_of_rows(_rows(source, options, seen))
+    return columns_of_rows(_rows(source, options, read))
 
 
 def _spark_type(kind: Any) -> Any:
     return pa.timestamp("us", "UTC") if isinstance(kind, Int96Type) else kind
 
 
-def _rows(source: S3Source, options: DecodeOptions, seen: _Seen) -> Iterator[bytes]:
+def _rows(source: S3Source, options: DecodeOptions, read: _Read) -> Iterator[bytes]:
     """The first rows of an object."""
     left = _ROWS
     for batch in decoder_of(options.format)(source, None, options=options):
-        if batch.bad and not seen.bad:
+        if batch.bad and not read.bad:
             first = batch.bad[0]
             where = msgspec.json.encode(position_as_dict(first.position)).decode()
-            seen.first_bad = f"{source.name} at {where} ({first.reason})"
-        seen.bad += len(batch.bad)
+            read.first_bad = f"{source.name} at {where} ({first.reason})"
+        read.bad += len(batch.bad)
         for row in batch.values.each(0, len(batch)):
             if row is None:
                 continue
-            seen.rows += 1
+            read.rows += 1
             yield row
             left -= 1
             if not left:

@@ -45,11 +45,11 @@ class LogStore(Protocol):
 
 def log_store(path: str, s3: S3Settings) -> LogStore:
     """The store at `state.path`; S3 is reached as the bucket of the objects is."""
-    parts = urlsplit(path)
-    if parts.scheme in S3_SCHEMES:
-        return S3Store(s3, bucket=parts.netloc, prefix=parts.path.strip("/"))
-    if parts.scheme in {"", "file"}:
-        return DirectoryStore(Path(parts.path if parts.scheme else path))
+    address = urlsplit(path)
+    if address.scheme in S3_SCHEMES:
+        return S3Store(s3, bucket=address.netloc, prefix=address.path.strip("/"))
+    if address.scheme in {"", "file"}:
+        return DirectoryStore(Path(address.path if address.scheme else path))
     raise FrameRefused(
         f"state.path = {path!r}: expected a directory that all drivers of the query see, or "
         "s3://bucket/prefix."

@@ -280,8 +280,8 @@ class Discovery:
             self._messages.abandon_all(token)
             self._messages.finish(token, effects)
         else:
-            seen = self._heads.confirmed_object(question, found, wall_ms(), is_forbidden=is_forbidden)
-            item = None if isinstance(seen, str) else self._found(seen)
+            confirmed = self._heads.confirmed_object(question, found, wall_ms(), is_forbidden=is_forbidden)
+            item = None if isinstance(confirmed, str) else self._found(confirmed)
             if item is None:
                 self._messages.finish(token, effects)
             else:

@@ -135,10 +135,10 @@ def regrouped(chunks: Iterator[bytes], size: int = CHUNK_BYTES) -> Iterator[byte
                 continue
             view = memoryview(chunk)
             while view:
-                part = view[: size - length]
-                held.append(part)
-                length += len(part)
-                view = view[len(part) :]
+                cut = view[: size - length]
+                held.append(cut)
+                length += len(cut)
+                view = view[len(cut) :]
                 if length == size:
                     yield b"".join(held)
                     held, length = [], 0
@@ -185,11 +185,11 @@ class XerialBlocks:
 
     def __call__(self, plain: bytes) -> bytes:
         """The next blocks of the stream."""
-        parts, self._head = [self._head], b""
+        chunks, self._head = [self._head], b""
         for begin in range(0, len(plain), _XERIAL_BLOCK):
             packed = bytes(cramjam.snappy.compress_raw(plain[begin : begin + _XERIAL_BLOCK]))
-            parts += [len(packed).to_bytes(4, "big"), packed]
-        return b"".join(parts)
+            chunks += [len(packed).to_bytes(4, "big"), packed]
+        return b"".join(chunks)
 
 
 def _gzip(plain: bytes, level: int | None) -> bytes:

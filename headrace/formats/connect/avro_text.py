@@ -37,8 +37,8 @@ def scrubbed(name: str) -> str:
 
 def split_name(name: str, *, scrub: bool = False) -> tuple[str | None, str]:
     """Namespace, None where there is none, and name without it."""
-    parts = [scrubbed(part) if scrub else part for part in name.split(".")]
-    return ".".join(parts[:-1]) or None, parts[-1]
+    labels = [scrubbed(label) if scrub else label for label in name.split(".")]
+    return ".".join(labels[:-1]) or None, labels[-1]
 
 
 _NAMED: Final = frozenset({"record", "enum", "fixed", "error"})
@@ -98,8 +98,8 @@ class _Printer:
         if full in self._names:
             raise InvalidSchema(f"two different types are named {_dotted(own, tree)}, which Avro cannot hold")
         _checked(tree["name"])
-        for part in (own or "").split("."):
-            _checked(part or "_")
+        for label in (own or "").split("."):
+            _checked(label or "_")
         self._names[full] = tree
         result = {"type": tree["type"], "name": tree["name"]}
         if own != space:
@@ -196,9 +196,9 @@ def lenses_envelope(
 
     The structs of key and value lose their names, versions and documentation; those inside of them do not.
     """
-    fields = [(name, _unnamed(part)) for name, part in (("key", key), ("value", value)) if part is not None]
+    fields = [(name, _unnamed(each)) for name, each in (("key", key), ("value", value)) if each is not None]
     if headers:
-        fields.append(("headers", struct(*((name, part.as_optional()) for name, part in headers))))
+        fields.append(("headers", struct(*((name, each.as_optional()) for name, each in headers))))
     if has_metadata:
         fields.append(("metadata", LENSES_METADATA))
     return struct(*fields)

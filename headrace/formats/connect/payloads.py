@@ -35,7 +35,7 @@ class PayloadSchema:
     def __init__(self, schema: ConnectSchema) -> None:
         self.connect = schema
         try:
-            self.arrow, self._convert = arrow_type(schema), _part(schema)
+            self.arrow, self._convert = arrow_type(schema), _convert_of(schema)
         except (InvalidSchema, pa.ArrowException) as error:
             raise UnfitValue(str(error)) from error
 
@@ -68,7 +68,7 @@ class PayloadSchema:
             raise UnfitValue("the payload is no value of the schema next to it") from error
 
 
-def _part(schema: ConnectSchema) -> Convert:
+def _convert_of(schema: ConnectSchema) -> Convert:
     """What makes Python values of JSON for the Arrow type of a schema."""
     convert = _required(schema)
     if schema.optional:
@@ -93,7 +93,7 @@ def _required(schema: ConnectSchema) -> Convert:
         case Type.BYTES:
             return lambda value: base64.b64decode(value, validate=True)
         case Type.ARRAY:
-            of_item = _part(schema.item)
+            of_item = _convert_of(schema.item)
             return lambda value: [of_item(each) for each in value]
         case Type.MAP:
             return _map(schema)
@@ -130,7 +130,7 @@ _PYTHON: Final = {
 
 
 def _struct(schema: ConnectSchema) -> Convert:
-    fields = [(each.name, _part(each.schema)) for each in schema.fields]
+    fields = [(each.name, _convert_of(each.schema)) for each in schema.fields]
 
     def convert(value: Any) -> Any:
         return {name: of_field(value.get(name)) for name, of_field in fields}
@@ -140,7 +140,7 @@ def _struct(schema: ConnectSchema) -> Convert:
 
 def _map(schema: ConnectSchema) -> Convert:
     """An object where keys are strings, else a list of pairs."""
-    of_key, of_item = map(_part, schema.map_parts)
+    of_key, of_item = map(_convert_of, schema.map_parts)
 
     def convert(value: Any) -> Any:
         pairs = value.items() if isinstance(value, dict) else value

@@ -197,7 +197,7 @@ def _branches(array: Any, node: Node) -> Any:
     """A union's data from a struct with a field for each branch, of which the first that is filled counts."""
     if not pa.types.is_struct(array.type) or array.type.num_fields != len(node.filled):
         raise UnfitData("columns tell no branch of a union")
-    is_left, parts, index = np.ones(len(array), np.bool_), [], 0
+    is_left, of_rows, index = np.ones(len(array), np.bool_), [], 0
     null = None
     for number, branch in enumerate(node.branches):
         if branch.kind == "null":
@@ -208,12 +208,12 @@ def _branches(array: Any, node: Node) -> Any:
         rows = np.flatnonzero(is_left & values.is_valid().to_numpy(zero_copy_only=False))
         is_left[rows] = False
         data = encoded(values.take(pa.array(rows)), branch)
-        parts.append((rows, joined([varint(number), data], len(rows))))
+        of_rows.append((rows, joined([varint(number), data], len(rows))))
     rest = np.flatnonzero(is_left)
     if len(rest) and null is None:
         raise UnfitData("a union holds none of its branches")
-    parts.append((rest, pa.array([varint(null or 0)] * len(rest), pa.binary())))
-    return scattered(len(array), parts)
+    of_rows.append((rest, pa.array([varint(null or 0)] * len(rest), pa.binary())))
+    return scattered(len(array), of_rows)
 
 
 def sized(values: Any) -> Any:
@@ -238,8 +238,8 @@ def varints(numbers: Numbers) -> Any:
 
 
 def _binary(octets: Any, offsets: Any) -> Any:
-    parts = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(octets))]
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, parts)
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(octets))]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
 def _fixed(octets: Any, width: int) -> Any:

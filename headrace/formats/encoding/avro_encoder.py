@@ -22,9 +22,9 @@ _FORMS: Final = {Form.BYTES: "bytes", Form.TEXT: "string", Form.JSON: "string"}
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 
 
-def shape_of_form(part: ColumnForm) -> Shape:
+def shape_of_form(column_form: ColumnForm) -> Shape:
     """The schema of keys or values."""
-    return _FORMS[part.form] if part.schema is None else json.loads(part.schema.avro)
+    return _FORMS[column_form.form] if column_form.schema is None else json.loads(column_form.schema.avro)
 
 
 def nullable(shape: Shape) -> Shape:
@@ -45,10 +45,10 @@ def row_shape(output: OutputSettings, schema: RowSchema) -> Shape:
 
 
 def _bare(field: OutputField, schema: RowSchema) -> Shape:
-    part = {OutputField.KEY: schema.key, OutputField.VALUE: schema.value}.get(field)
-    if part is None:
+    column_form = {OutputField.KEY: schema.key, OutputField.VALUE: schema.value}.get(field)
+    if column_form is None:
         return _fields(field, schema)[0]["type"]
-    shape = shape_of_form(part)
+    shape = shape_of_form(column_form)
     return shape if is_record(shape) else nullable(shape)
 
 
@@ -101,7 +101,7 @@ def _names(shape: Shape, namespace: str) -> set[str]:
     if not isinstance(shape, dict):
         return set()
     if shape["type"] not in _NAMED:
-        below = [shape[part] for part in ("type", "items", "values") if part in shape]
+        below = [shape[member] for member in ("type", "items", "values") if member in shape]
         return set().union(*(_names(each, namespace) for each in below))
     full, space = _full_name(shape, namespace)
     return {full}.union(*(_names(each["type"], space) for each in shape.get("fields", ())))
@@ -122,7 +122,7 @@ def _renamed(shape: Shape, namespace: str) -> Shape:
             return shape
         return f"{_NAMESPACE}.key." + (shape if "." in shape or not namespace else f"{namespace}.{shape}")
     if shape["type"] not in _NAMED:
-        below = {part: _renamed(shape[part], namespace) for part in ("items", "values") if part in shape}
+        below = {each: _renamed(shape[each], namespace) for each in ("items", "values") if each in shape}
         inner = shape["type"] if shape["type"] in ("array", "map") else _renamed(shape["type"], namespace)
         return {**shape, **below, "type": inner}
     full, space = _full_name(shape, namespace)
@@ -172,9 +172,9 @@ class AvroEncoder(AvroDataEncoder):
     def _pieces(self, field: OutputField, records: ConvertedRecords) -> Pieces:
         match field:
             case OutputField.KEY:
-                return [self._part(records.key, self._schema.key, self._nodes["key"])]
+                return [self._column(records.key, self._schema.key, self._nodes["key"])]
             case OutputField.VALUE:
-                return [self._part(records.value, self._schema.value, self._nodes["value"])]
+                return [self._column(records.value, self._schema.value, self._nodes["value"])]
             case _:
                 return self._plain(field, records)
 
@@ -187,20 +187,20 @@ class AvroEncoder(AvroDataEncoder):
             if name in self._nodes
         ]
 
-    def _part(self, column: ConvertedColumn, part: ColumnForm | None, node: Node) -> Any:
-        assert part is not None, "the schema is that of an object with this part"
-        data = column.data() if column.schema == part.schema else None
+    def _column(self, column: ConvertedColumn, column_form: ColumnForm | None, node: Node) -> Any:
+        assert column_form is not None, "the schema is that of an object with this part"
+        data = column.data() if column.schema == column_form.schema else None
         if data is None:
-            return encoded(array_of_form(column, part), node)
+            return encoded(array_of_form(column, column_form), node)
         array = arrow_binary(data)
         if node.kind != "union":
             return array
         # A union of the record's own has its branch in the datum already.
         null = [branch.kind for branch in node.branches].index("null")
-        prefix = b"" if _is_union(part) else varint(1 - null)
+        prefix = b"" if _is_union(column_form) else varint(1 - null)
         filled = array.drop_null()
         return with_nulls(array, joined([prefix, filled], len(filled)), varint(null))
 
 
-def _is_union(part: ColumnForm) -> bool:
-    return part.schema is not None and isinstance(json.loads(part.schema.avro), list)
+def _is_union(column_form: ColumnForm) -> bool:
+    return column_form.schema is not None and isinstance(json.loads(column_form.schema.avro), list)

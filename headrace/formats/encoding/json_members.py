@@ -135,11 +135,11 @@ def _json_rows(column: Column, rows: Numbers) -> Numbers:
     middle = len(rows) // 2
     first, last = slice(0, middle), slice(middle, None)
     return np.concatenate(
-        [_json_rows(_part(column, first), rows[first]), _json_rows(_part(column, last), rows[last])]
+        [_json_rows(_rows_of(column, first), rows[first]), _json_rows(_rows_of(column, last), rows[last])]
     )
 
 
-def _part(column: Column, rows: slice) -> Column:
+def _rows_of(column: Column, rows: slice) -> Column:
     return Column(buffer=column.buffer, starts=column.starts[rows], lengths=column.lengths[rows])
 
 
@@ -240,18 +240,18 @@ def _mixed(
     name: bytes, column: Column, nulls: Numbers, plain: Numbers, others: Numbers, *, is_text: bool
 ) -> Pieces:
     """Members of rows that differ in what they are: nulls, those that are copied, those in base64."""
-    parts: list[tuple[Numbers, Any]] = []
+    of_rows: list[tuple[Numbers, Any]] = []
     if len(nulls):
-        parts.append((nulls, pa.array([_label(name) + NULL] * len(nulls), pa.binary())))
+        of_rows.append((nulls, pa.array([_label(name) + NULL] * len(nulls), pa.binary())))
     if len(plain):
         values = arrow_binary(picked(column, plain))
         if is_text:
             values = joined([_QUOTE, binary(escaped(values.cast(pa.string()))), _QUOTE], len(plain))
-        parts.append((plain, joined([_label(name), values], len(plain))))
+        of_rows.append((plain, joined([_label(name), values], len(plain))))
     if len(others):
         encoded = base64_texts(picked(column, others))
-        parts.append((others, joined([_label(name + b"_base64") + _QUOTE, encoded, _QUOTE], len(others))))
-    return [scattered(len(column), parts)]
+        of_rows.append((others, joined([_label(name + b"_base64") + _QUOTE, encoded, _QUOTE], len(others))))
+    return [scattered(len(column), of_rows)]
 
 
 def base64_texts(column: Column) -> Any:

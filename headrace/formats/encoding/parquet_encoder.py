@@ -75,16 +75,16 @@ HEADERS: Final = pa.list_(pa.field("item", HEADER, nullable=False))
 _FORMS: Final = {Form.BYTES: pa.binary(), Form.TEXT: pa.string(), Form.JSON: pa.string()}
 
 
-def type_of_form(part: ColumnForm) -> Any:
+def type_of_form(column_form: ColumnForm) -> Any:
     """The Arrow type of keys or values."""
-    return _FORMS[part.form] if part.schema is None else part.schema.arrow
+    return _FORMS[column_form.form] if column_form.schema is None else column_form.schema.arrow
 
 
-def array_of_form(column: ConvertedColumn, part: ColumnForm) -> Any:
+def array_of_form(column: ConvertedColumn, column_form: ColumnForm) -> Any:
     """Keys or values as the object has them."""
     if isinstance(column, InferredValues):
-        return column.arrow_as(type_of_form(part))
-    return projected(column.arrow(), type_of_form(part))
+        return column.arrow_as(type_of_form(column_form))
+    return projected(column.arrow(), type_of_form(column_form))
 
 
 def row_fields(output: OutputSettings, schema: RowSchema) -> list[Any]:
@@ -113,7 +113,7 @@ def field_arrays(field: OutputField, records: ConvertedRecords, schema: RowSchem
     """The arrays of one field: two of the timestamp, one of others."""
     kafka, count = records.records, len(records)
     if field in {OutputField.KEY, OutputField.VALUE}:
-        return [_part(field, records, schema)]
+        return [_key_or_value(field, records, schema)]
     match field:
         case OutputField.TOPIC:
             return [pa.repeat(pa.scalar(kafka.topic), count)]
@@ -127,11 +127,11 @@ def field_arrays(field: OutputField, records: ConvertedRecords, schema: RowSchem
             return [header_array([()] * count if kafka.headers is None else list(kafka.headers))]
 
 
-def _part(field: OutputField, records: ConvertedRecords, schema: RowSchema) -> Any:
+def _key_or_value(field: OutputField, records: ConvertedRecords, schema: RowSchema) -> Any:
     is_key = field is OutputField.KEY
-    part = schema.key if is_key else schema.value
-    assert part is not None, "the schema is that of an object with this part"
-    return array_of_form(records.key if is_key else records.value, part)
+    column_form = schema.key if is_key else schema.value
+    assert column_form is not None, "the schema is that of an object with this part"
+    return array_of_form(records.key if is_key else records.value, column_form)
 
 
 def _timestamps(kafka: KafkaRecords) -> list[Any]:
@@ -204,9 +204,9 @@ class ParquetTables:
 
     def add(self, records: ConvertedRecords) -> None:
         """Appends the rows of records."""
-        for part in steps(records):
+        for step in steps(records):
             batch = pa.RecordBatch.from_arrays(
-                [_owned(array) for array in self._arrays(part)], schema=self._file
+                [_owned(array) for array in self._arrays(step)], schema=self._file
             )
             if self._digest is not None:
                 self._digest.add(batch)
@@ -252,7 +252,7 @@ class _Sink(io.RawIOBase):
 
     def __init__(self) -> None:
         super().__init__()
-        self._parts: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._at = 0
         self.held = 0
 
@@ -260,18 +260,18 @@ class _Sink(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
-        part = bytes(data)
-        self._parts.append(part)
-        self._at += len(part)
-        self.held += len(part)
-        return len(part)
+        chunk = bytes(data)
+        self._chunks.append(chunk)
+        self._at += len(chunk)
+        self.held += len(chunk)
+        return len(chunk)
 
     def tell(self) -> int:
         return self._at
 
     def take(self) -> bytes:
-        done = b"".join(self._parts)
-        self._parts, self.held = [], 0
+        done = b"".join(self._chunks)
+        self._chunks, self.held = [], 0
         return done
 
 

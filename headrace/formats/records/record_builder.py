@@ -83,7 +83,7 @@ class RecordBuilder:
             reader = self.options.archive.text
             return batch if reader is None else self.restored(batch, reader(batch.values))
         if self.read is not None:
-            batch = self._with_parts(batch, batch.values if rows is None else rows)
+            batch = self._with_built(batch, batch.values if rows is None else rows)
         if self.options.members:
             batch = _with_members(batch, self.options.members)
         if isinstance(self.options.format.headers, ObjectHeaders):
@@ -104,7 +104,7 @@ class RecordBuilder:
         records = RestoredRecords.of(self.options.format, self.options.archive.name)
         return self.within_limit(records.fill(batch, columns))
 
-    def _with_parts(self, batch: RowBatch, rows: Column) -> RowBatch:
+    def _with_built(self, batch: RowBatch, rows: Column) -> RowBatch:
         assert self.read is not None
         settings = self.options.format
         found: list[RecordFields | None] = []
@@ -121,17 +121,17 @@ class RecordBuilder:
                 size = max(0, int(batch.values.lengths[index]))
                 faults[index] = (*_why(error), size)
         batch = without_rows(batch, faults, keep_raw=True)
-        parts = [each for each in found if each is not None]
+        built = [each for each in found if each is not None]
         changes: dict[str, Any] = {}
         if settings.envelope is not Envelope.NONE or isinstance(settings.key_source, FieldSource):
-            keys = [each.key for each in parts]
+            keys = [each.key for each in built]
             changes["keys"] = column_of(keys if self.frame_key is None else list(map(self.frame_key, keys)))
         if settings.envelope is not Envelope.NONE or isinstance(settings.value_source, FieldSource):
-            changes["values"] = column_of([each.value for each in parts])
+            changes["values"] = column_of([each.value for each in built])
         if settings.envelope is not Envelope.NONE or isinstance(settings.headers, FieldHeaders):
-            changes["headers"] = tuple(each.headers for each in parts)
+            changes["headers"] = tuple(each.headers for each in built)
         if settings.envelope is not Envelope.NONE or isinstance(settings.timestamp, FieldSource):
-            changes["timestamps_ms"] = np.array([each.timestamp_ms for each in parts], np.int64)
+            changes["timestamps_ms"] = np.array([each.timestamp_ms for each in built], np.int64)
         return replace(batch, **changes)
 
     def within_limit(self, batch: RowBatch) -> RowBatch:

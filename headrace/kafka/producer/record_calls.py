@@ -209,18 +209,18 @@ class RecordCalls:
         constant = _fill_constant(arguments, target)
         for first in range(begin, end, at_once):
             behind = min(first + at_once, end)
-            part = arguments[: behind - first]
-            _fill(part[:, _VALUE], rows.values, first, behind)
+            filled = arguments[: behind - first]
+            _fill(filled[:, _VALUE], rows.values, first, behind)
             if rows.keys is not None:
-                _fill(part[:, _KEY], rows.keys, first, behind)
+                _fill(filled[:, _KEY], rows.keys, first, behind)
             if rows.timestamps_ms is not None:
                 # 0 is the time of the call to librdkafka.
-                part["first"][:, _TIMESTAMP] = np.maximum(rows.timestamps_ms[first:behind], 0)
-            counts, own = [block.counts[most]] * len(part), None
+                filled["first"][:, _TIMESTAMP] = np.maximum(rows.timestamps_ms[first:behind], 0)
+            counts, own = [block.counts[most]] * len(filled), None
             if rows.headers is not None:
                 counts = [block.counts[fixed + len(headers)] for headers in rows.headers[first:behind]]
-                own = _fill_headers(part[:, fixed:], rows.headers[first:behind])
-            self._produce(addresses[: len(part)], counts, f"topic {target.topic!r}, partition {partition}")
+                own = _fill_headers(filled[:, fixed:], rows.headers[first:behind])
+            self._produce(addresses[: len(filled)], counts, f"topic {target.topic!r}, partition {partition}")
             del own
         del constant
 

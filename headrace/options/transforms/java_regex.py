@@ -47,22 +47,22 @@ def java_regex(pattern: str) -> str:
 def java_replacement(replacement: str, pattern: str) -> str:
     """What Java's `replaceFirst` is given, for `re.Match.expand` of this (Python) pattern."""
     compiled = re.compile(pattern, re.ASCII)
-    parts: list[str] = []
+    written: list[str] = []
     at = 0
     while at < len(replacement):
         sign = replacement[at]
         if sign == "\\":
             if at + 1 == len(replacement):
                 raise JavaRegexError("the replacement ends with a single \\")
-            parts.append(_literal(replacement[at + 1]))
+            written.append(_literal(replacement[at + 1]))
             at += 2
         elif sign == "$":
             group, at = _group(replacement, at + 1, compiled)
-            parts.append(rf"\g<{group}>")
+            written.append(rf"\g<{group}>")
         else:
-            parts.append(_literal(sign))
+            written.append(_literal(sign))
             at += 1
-    return "".join(parts)
+    return "".join(written)
 
 
 def _literal(sign: str) -> str:
@@ -92,19 +92,19 @@ class _Reader:
         self._at = 0
 
     def read(self) -> str:
-        parts: list[str] = []
+        written: list[str] = []
         while self._at < len(self._pattern):
             sign = self._pattern[self._at]
             if sign == "\\":
-                parts.append(self._escape(in_class=False))
+                written.append(self._escape(in_class=False))
             elif sign == "[":
-                parts.append(self._class())
+                written.append(self._class())
             elif sign == "(":
-                parts.append(self._opening(is_first=not parts))
+                written.append(self._opening(is_first=not written))
             else:
-                parts.append(sign)
+                written.append(sign)
                 self._at += 1
-        return "".join(parts)
+        return "".join(written)
 
     def _opening(self, *, is_first: bool) -> str:
         rest = self._pattern[self._at :]
@@ -169,15 +169,15 @@ class _Reader:
     def _class(self) -> str:
         """A class of characters; Java's unions and intersections of them have no counterpart."""
         self._at += 1
-        parts = ["["]
+        written = ["["]
         if self._pattern[self._at : self._at + 1] == "^":
-            parts.append("^")
+            written.append("^")
             self._at += 1
         while self._at < len(self._pattern):
             sign = self._pattern[self._at]
-            if sign == "]" and parts not in (["["], ["[", "^"]):
+            if sign == "]" and written not in (["["], ["[", "^"]):
                 self._at += 1
-                return "".join([*parts, "]"])
+                return "".join([*written, "]"])
             if sign == "[":
                 raise JavaRegexError(
                     "a class within a class, such as [a[bc]], has no counterpart; write [abc]"
@@ -187,9 +187,9 @@ class _Reader:
                     "&& within [..] has no counterpart here; write the characters that remain"
                 )
             if sign == "\\":
-                parts.append(self._escape(in_class=True))
+                written.append(self._escape(in_class=True))
                 continue
             # Python means to give a doubled sign of these a meaning some day.
-            parts.append(f"\\{sign}" if sign in "|~" else sign)
+            written.append(f"\\{sign}" if sign in "|~" else sign)
             self._at += 1
         raise JavaRegexError("a [ is not closed")

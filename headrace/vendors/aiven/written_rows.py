@@ -50,12 +50,12 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 
 def csv_headers(headers: Headers) -> bytes:
     """`base64(name):base64(value);` for each; RowUnfit for a value that is null, which has no form."""
-    parts = []
+    entries = []
     for name, value in headers:
         if value is None:
             raise RowUnfit("a header's value is null, which Aiven's csv cannot hold", reason="null_header")
-        parts.append(base64.b64encode(name.encode()) + b":" + base64.b64encode(value) + b";")
-    return b"".join(parts)
+        entries.append(base64.b64encode(name.encode()) + b":" + base64.b64encode(value) + b";")
+    return b"".join(entries)
 
 
 def json_headers(headers: Headers, text: HeaderText) -> bytes:
@@ -204,10 +204,10 @@ class AivenColumns:
 
     def __init__(self, output: OutputSettings, schema: RowSchema, namespace: str) -> None:
         self._fields = output.fields
-        self._parts = {OutputField.KEY: schema.key, OutputField.VALUE: schema.value}
+        self._forms = {OutputField.KEY: schema.key, OutputField.VALUE: schema.value}
         self._has_bytes = output.rows.headers is ConverterKind.BYTES
         self._schemas = {
-            field: connect_schema(part) for field, part in self._parts.items() if part is not None
+            field: connect_schema(form) for field, form in self._forms.items() if form is not None
         }
         trees = [(str(field), self._tree(field)) for field in output.fields]
         only = trees[0][1]
@@ -229,9 +229,9 @@ class AivenColumns:
         kafka = records.records
         match field:
             case OutputField.KEY:
-                return self._part(field, records.key)
+                return self._column(field, records.key)
             case OutputField.VALUE:
-                return self._part(field, records.value)
+                return self._column(field, records.value)
             case OutputField.OFFSET:
                 return pa.array(kafka.offsets, pa.int64())
             case OutputField.TIMESTAMP:
@@ -239,11 +239,11 @@ class AivenColumns:
             case _:
                 return self._headers([()] * len(kafka) if kafka.headers is None else kafka.headers)
 
-    def _part(self, field: OutputField, column: ConvertedColumn) -> Any:
-        part = self._parts[field]
-        assert part is not None, "the schema is that of an object with this part"
+    def _column(self, field: OutputField, column: ConvertedColumn) -> Any:
+        column_form = self._forms[field]
+        assert column_form is not None, "the schema is that of an object with this part"
         schema = self._schemas[field]
-        return with_defaults(as_connect(array_of_form(column, part), schema), schema)
+        return with_defaults(as_connect(array_of_form(column, column_form), schema), schema)
 
     def _headers(self, headers: Sequence[Headers]) -> Any:
         flat = [header for each in headers for header in each]
@@ -258,11 +258,11 @@ class AivenColumns:
         )
 
 
-def connect_schema(part: ColumnForm) -> ConnectSchema:
+def connect_schema(column_form: ColumnForm) -> ConnectSchema:
     """The schema that Kafka Connect's converter gives to keys or values; one that is inferred elsewhere."""
-    if part.schema is None:
-        return _PLAIN[part.form]
-    return part.schema.connect or schema_of_arrow(part.schema.arrow)
+    if column_form.schema is None:
+        return _PLAIN[column_form.form]
+    return column_form.schema.connect or schema_of_arrow(column_form.schema.arrow)
 
 
 # -- Objects in Aiven's Avro and Parquet ---------------------------------------------------------------------

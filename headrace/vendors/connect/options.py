@@ -16,7 +16,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_PARTS: Final = ("key", "value", "header")
+_ROLES: Final = ("key", "value", "header")
 _DEFAULT_HEADER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 # Of JsonConverter and AvroConverter: what decides only how they write, or how much they remember.
 _JSON_CLASS: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -136,13 +136,13 @@ def needless_of_converter(converter: str, suffix: str, text: str, *, writes: boo
 
 def _converter_options() -> tuple[VendorOption, ...]:
     found: list[VendorOption] = []
-    for part in _PARTS:
-        name = f"{part}.converter"
+    for role in _ROLES:
+        name = f"{role}.converter"
         absent = (
-            "SimpleHeaderConverter" if part == "header" else "that of the worker's file (`--worker-config`)"
+            "SimpleHeaderConverter" if role == "header" else "that of the worker's file (`--worker-config`)"
         )
         found.append(VendorOption(name=name, fate=Fate.KEPT, note=f"`{name}`; where it is absent, {absent}"))
-        if part != "header":
+        if role != "header":
             found += [
                 VendorOption(name=f"{name}.{suffix}", fate=Fate.NEEDLESS, note=note)
                 for suffix, note in _NEEDLESS_SUFFIXES.items()
@@ -190,8 +190,8 @@ CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
 
 def translate_connect(given: Translation) -> None:
     """Write the converters: the connector's own, else the worker's; a missing one is a problem."""
-    for part in _PARTS:
-        _translate_converter(given, f"{part}.converter")
+    for role in _ROLES:
+        _translate_converter(given, f"{role}.converter")
 
 
 def _translate_converter(given: Translation, converter: str) -> None:

@@ -135,8 +135,8 @@ def _counts(counts: dict[str, int]) -> dict[str, int]:
     return {what: count for what, count in counts.items() if count}
 
 
-def _value(structs: Any, parts: set[str]) -> Any:
-    fields = [field for field in structs.type if field.name not in parts]
+def _value(structs: Any, names: set[str]) -> Any:
+    fields = [field for field in structs.type if field.name not in names]
     if not fields:
         return pa.array([{}] * len(structs), pa.struct([]))
     return pa.StructArray.from_arrays([member(structs, field.name) for field in fields], fields=fields)
@@ -166,9 +166,9 @@ COLUMNS: Final = ("_timestamp", "_key")
 
 def quix_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:
     """The encoder of one file."""
-    part = schema.value
-    assert part is not None, "the schema is that of an object with values"
-    members = [each for each in type_of_form(part) if each.name not in COLUMNS]
+    column_form = schema.value
+    assert column_form is not None, "the schema is that of an object with values"
+    members = [each for each in type_of_form(column_form) if each.name not in COLUMNS]
     file = pa.schema(
         [
             pa.field("_timestamp", pa.int64()),
@@ -179,7 +179,7 @@ def quix_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:
     )
 
     def arrays(records: ConvertedRecords) -> list[Any]:
-        values = array_of_form(records.value, part)
+        values = array_of_form(records.value, column_form)
         below = [values.field(each.name) for each in members]
         return [
             pa.array(records.records.timestamps_ms, pa.int64()),

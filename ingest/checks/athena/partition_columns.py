@@ -176,7 +176,7 @@ class _Columns:
         pattern = _java_pattern(date)
         if pattern is None or not fields:
             return self._injected(label or "date_part")
-        if len(date.parts) == 1 and fields[0].kind in _RANGES:
+        if len(date.elements) == 1 and fields[0].kind in _RANGES:
             kind, width = fields[0].kind, fields[0].width
             digits = (("digits", str(width)),) if width > 1 else ()
             return self._named(
@@ -185,7 +185,7 @@ class _Columns:
                 (("type", "integer"), ("range", _RANGES[kind]), *digits),
             )
         finest = min(fields, key=lambda field: list(_UNITS).index(field.kind) * -1)
-        name = label or ("year" if len(date.parts) == 1 else "dt")
+        name = label or ("year" if len(date.elements) == 1 else "dt")
         unit = _UNITS[finest.kind]
         return self._named(
             name,
@@ -232,26 +232,26 @@ def _apart(tokens: Iterable[NameToken]) -> Iterator[NameToken]:
         if isinstance(token, str) or token.date is None:
             yield token
             continue
-        part: list[DateField | str] = []
-        for each in token.date.parts:
+        element: list[DateField | str] = []
+        for each in token.date.elements:
             if isinstance(each, DateField) or "/" not in each:
-                part.append(each)
+                element.append(each)
                 continue
             before, slash, after = each.rpartition("/")
-            yield from _labelled(token, (*part, before))
+            yield from _labelled(token, (*element, before))
             yield slash
-            part = [after] if after else []
-        yield from _labelled(token, tuple(part))
+            element = [after] if after else []
+        yield from _labelled(token, tuple(element))
 
 
-def _labelled(variable: NameVariable, parts: tuple[DateField | str, ...]) -> Iterator[NameToken]:
+def _labelled(variable: NameVariable, elements: tuple[DateField | str, ...]) -> Iterator[NameToken]:
     """The text that a part of a date begins and ends with apart from it, which names its column."""
-    fields = [index for index, part in enumerate(parts) if isinstance(part, DateField)]
-    first, last = (fields[0], fields[-1] + 1) if fields else (len(parts), len(parts))
-    yield from (part for part in parts[:first] if isinstance(part, str) and part)
+    fields = [index for index, element in enumerate(elements) if isinstance(element, DateField)]
+    first, last = (fields[0], fields[-1] + 1) if fields else (len(elements), len(elements))
+    yield from (element for element in elements[:first] if isinstance(element, str) and element)
     if fields:
-        yield replace(variable, date=DatePattern(parts[first:last]))
-    yield from (part for part in parts[last:] if isinstance(part, str) and part)
+        yield replace(variable, date=DatePattern(elements[first:last]))
+    yield from (element for element in elements[last:] if isinstance(element, str) and element)
 
 
 def _is_hive(text: str, columns: Sequence[PartitionColumn]) -> bool:
@@ -261,12 +261,12 @@ def _is_hive(text: str, columns: Sequence[PartitionColumn]) -> bool:
 def _java_pattern(date: DatePattern) -> str | None:
     """The pattern as Athena takes it; None where it has parts that projection does not know."""
     text = ""
-    for part in date.parts:
-        if isinstance(part, DateField):
-            if part.kind not in _LETTERS or part.style not in {DateStyle.NUMBER, DateStyle.TWO_DIGITS}:
+    for element in date.elements:
+        if isinstance(element, DateField):
+            if element.kind not in _LETTERS or element.style not in {DateStyle.NUMBER, DateStyle.TWO_DIGITS}:
                 return None
-            text += _LETTERS[part.kind] * (2 if part.style is DateStyle.TWO_DIGITS else part.width)
+            text += _LETTERS[element.kind] * (2 if element.style is DateStyle.TWO_DIGITS else element.width)
         else:
-            quoted = part.replace("'", "''")
-            text += quoted if not re.search("[A-Za-z'\\[\\]{}#]", part) else f"'{quoted}'"
+            quoted = element.replace("'", "''")
+            text += quoted if not re.search("[A-Za-z'\\[\\]{}#]", element) else f"'{quoted}'"
     return text

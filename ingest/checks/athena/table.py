@@ -289,24 +289,24 @@ class Table:
 def ddl(table: Table) -> list[str]:
     """The statements, in their order."""
     form, partitions = table.form, table.partitions
-    parts = [f"CREATE EXTERNAL TABLE IF NOT EXISTS {_name(table.database)}.{_name(table.name)} ("]
-    parts.append(",\n".join(f"  {_name(column.name)} {_quoted(column.type)}" for column in form.columns))
-    parts.append(")")
+    clauses = [f"CREATE EXTERNAL TABLE IF NOT EXISTS {_name(table.database)}.{_name(table.name)} ("]
+    clauses.append(",\n".join(f"  {_name(column.name)} {_quoted(column.type)}" for column in form.columns))
+    clauses.append(")")
     if partitions.columns:
         inside = ", ".join(f"{_name(column.name)} {column.type}" for column in partitions.columns)
-        parts.append(f"PARTITIONED BY ({inside})")
-    parts.append(f"ROW FORMAT SERDE {_ddl_text(form.serde)}")
+        clauses.append(f"PARTITIONED BY ({inside})")
+    clauses.append(f"ROW FORMAT SERDE {_ddl_text(form.serde)}")
     if form.serde_options:
-        parts.append(f"WITH SERDEPROPERTIES ({_pairs(form.serde_options)})")
+        clauses.append(f"WITH SERDEPROPERTIES ({_pairs(form.serde_options)})")
     stored = (
         form.stored_as
         or f"INPUTFORMAT {_ddl_text(form.input_format)}\n  OUTPUTFORMAT {_ddl_text(form.output_format)}"
     )
-    parts.append(f"STORED AS {stored}")
-    parts.append(f"LOCATION {_ddl_text(partitions.location)}")
+    clauses.append(f"STORED AS {stored}")
+    clauses.append(f"LOCATION {_ddl_text(partitions.location)}")
     if options := table.options:
-        parts.append(f"TBLPROPERTIES ({_pairs(options)})")
-    statements = ["\n".join(parts)]
+        clauses.append(f"TBLPROPERTIES ({_pairs(options)})")
+    statements = ["\n".join(clauses)]
     if table.is_repaired:
         statements.append(f"MSCK REPAIR TABLE {_name(table.database)}.{_name(table.name)}")
     return statements

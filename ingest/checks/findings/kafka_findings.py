@@ -71,12 +71,12 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
         )
     if settings.kafka.topic_creation is not None:
         return ok(name, f"topic {topic!r} is not there, and `run` makes it (topic.creation.default.*)")
-    seen = facts.wanted[topic]
-    if seen is not None:
+    named = facts.wanted[topic]
+    if named is not None:
         # The configuration does not name it: setup would not make it, and the key may be read wrongly.
         return misconfigured(
             name,
-            f"topic {topic!r} does not exist; the key {seen.key!r} names it.",
+            f"topic {topic!r} does not exist; the key {named.key!r} names it.",
             "Create it, set topic.creation.default.partitions and .replication.factor, or correct how keys "
             "are read (file.name.template, input.layout and restore.topic.map; topic overrides them).",
         )
@@ -88,9 +88,9 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
 
 def enough_partitions(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
     """Whether the topic has the partitions that keys name."""
-    seen, found = facts.wanted[topic], facts.topics[topic]
+    named, found = facts.wanted[topic], facts.topics[topic]
     restore = settings.format.restore
-    if seen is None or seen.partition is None:
+    if named is None or named.partition is None:
         return None
     if restore is not None and restore.partition is not RestorePartition.ORIGINAL:
         return None  # any number will do
@@ -101,13 +101,13 @@ def enough_partitions(settings: Settings, facts: KafkaFacts, topic: str) -> Find
         partitions = creation.partitions
     else:
         partitions = found.partitions
-    if seen.partition < partitions:
-        return ok("partitions", f"topic {topic!r} has all partitions that keys name, up to {seen.partition}")
+    if named.partition < partitions:
+        return ok("partitions", f"topic {topic!r} has all partitions that keys name, up to {named.partition}")
     return misconfigured(
         "partitions",
-        f"topic {topic!r} has {counted(partitions, 'partition')}, and the key {seen.key!r} names partition "
-        f"{seen.partition}: such objects are quarantined (unknown_partition).",
-        f"Give the topic {counted(seen.partition + 1, 'partition')}, or "
+        f"topic {topic!r} has {counted(partitions, 'partition')}, and the key {named.key!r} names partition "
+        f"{named.partition}: such objects are quarantined (unknown_partition).",
+        f"Give the topic {counted(named.partition + 1, 'partition')}, or "
         + (
             "leave {{partition}} out of file.name.template."
             if restore is None

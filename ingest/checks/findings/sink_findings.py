@@ -70,7 +70,7 @@ def _found_topics(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
             f"topic {topic!r} does not exist; it is read from its beginning once it does.",
             "Create it, or correct topics.",
         )
-    found = dict.fromkeys(part.topic for part in facts.partitions)
+    found = dict.fromkeys(one.topic for one in facts.partitions)
     if not found:
         pattern = "" if settings.sink is None else settings.sink.topics.pattern
         if pattern:
@@ -83,35 +83,35 @@ def _found_topics(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
 
 def _marks(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
     """Offsets of another Headrace: `run` stops at them."""
-    for part in facts.partitions:
-        maker, _, rest = part.mark.partition(" ")
+    for one in facts.partitions:
+        maker, _, rest = one.mark.partition(" ")
         ledger = rest.partition(" ")[0]
         if maker == "headrace" and ledger != settings.kafka.ledger_topic:
             yield misconfigured(
                 "offsets",
-                f"the offset of {part.topic}-{part.partition} was committed by a Headrace with the ledger "
+                f"the offset of {one.topic}-{one.partition} was committed by a Headrace with the ledger "
                 f"{ledger!r}; this one has {settings.kafka.ledger_topic!r}.",
                 "Give one of the two another name, or delete the group's offsets once the other is gone.",
             )
 
 
 def _positions(facts: TopicsFacts) -> Iterator[Finding]:
-    for part in facts.partitions:
-        if part.archived is None:
+    for one in facts.partitions:
+        if one.archived is None:
             continue
-        place = f"{part.topic}-{part.partition}"
-        if part.archived > part.end:
+        place = f"{one.topic}-{one.partition}"
+        if one.archived > one.end:
             yield misconfigured(
                 "offsets",
-                f"{place} ends at offset {part.end}, and was archived to {part.archived}: it was cut, or "
+                f"{place} ends at offset {one.end}, and was archived to {one.archived}: it was cut, or "
                 "it is another cluster's.",
                 "Correct bootstrap.servers, or give the sink another name to archive it from the beginning.",
             )
-        elif part.archived < part.begin:
+        elif one.archived < one.begin:
             yield warn(
                 "offsets",
-                f"{place} begins at offset {part.begin}, and was archived to {part.archived}: Kafka has "
-                f"deleted {counted(part.begin - part.archived, 'offset')} in between.",
+                f"{place} begins at offset {one.begin}, and was archived to {one.archived}: Kafka has "
+                f"deleted {counted(one.begin - one.archived, 'offset')} in between.",
                 "Give the topic a longer retention.ms (or retention.bytes).",
             )
 

@@ -285,9 +285,9 @@ class Catalogue:
         """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""
         found: dict[str, int] = {}
         for pending in self.states.table:
-            for part in (pending, *pending.splits):
-                if part.trouble is not None and part.phase is not Phase.GONE:
-                    found[part.trouble] = found.get(part.trouble, 0) + 1
+            for each in (pending, *pending.splits):
+                if each.trouble is not None and each.phase is not Phase.GONE:
+                    found[each.trouble] = found.get(each.trouble, 0) + 1
         return found
 
     # Inside
@@ -366,8 +366,8 @@ class Catalogue:
             pending.object = _seen_again(known, s3_object)
         elif s3_object.last_modified_ms > known.last_modified_ms or has_other_version(s3_object, known):
             pending.newer = _seen_again(known, s3_object)
-        for part in (pending, *pending.splits):
-            part.is_fresh = True
+        for each in (pending, *pending.splits):
+            each.is_fresh = True
         if is_waiting and (says_more or is_promoted):
             # It goes to the front, and may go before another version that was the first one.
             self.states.table.wake(known.id.place)

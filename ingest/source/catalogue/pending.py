@@ -272,8 +272,8 @@ class PendingTable:
         versions = self.of_place(place)
         if versions:
             first = _first(versions)
-            parts = first.splits if first.phase is Phase.SPLIT else (first,)
-            self.arrivals.extend(part for part in parts if part.phase is Phase.WAITING)
+            splits = first.splits if first.phase is Phase.SPLIT else (first,)
+            self.arrivals.extend(each for each in splits if each.phase is Phase.WAITING)
 
     def wake_rivals(self, place: Place) -> None:
         """The same where there are several versions: with a single one nothing waits for another."""

@@ -151,13 +151,13 @@ class _Parser:
 
     def _statement(self) -> Statement:
         statement = self._head()
-        seen: set[str] = set()
+        clauses: set[str] = set()
         while (clause := self._clause_word()) is not None:
             opening = self._take()
-            if clause in seen or {clause, *seen} >= {"PARTITIONBY", "NOPARTITION"}:
-                other = clause if clause in seen else "PARTITIONBY or NOPARTITION"
+            if clause in clauses or {clause, *clauses} >= {"PARTITIONBY", "NOPARTITION"}:
+                other = clause if clause in clauses else "PARTITIONBY or NOPARTITION"
                 raise self._wrong(f"{other} is here already; keep one of them", opening)
-            seen.add(clause)
+            clauses.add(clause)
             statement = self._clause(clause, statement)
         return replace(statement, end=self._tokens[self._at - 1].end)
 
