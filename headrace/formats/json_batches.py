@@ -133,8 +133,8 @@ def json_batches(
         reason, message = faults[0]
         faults[0] = reason, about_first(message)
     for first in range(0, count, BATCH_ROWS):
-        part = slice(first, min(first + BATCH_ROWS, count))
-        yield row_batch(block, part, lengths, good, faults, position)
+        span = slice(first, min(first + BATCH_ROWS, count))
+        yield row_batch(block, span, lengths, good, faults, position)
 
 
 def _checked(

@@ -27,7 +27,7 @@ def judge_worker(scenario: Scenario, outcome: WorkerOutcome) -> list[Finding]:
     found = list(_sanity(outcome))
     found += _answers(outcome)
     found += [Finding("forward", sentence) for sentence in outcome.unsettled]
-    for name, sentences in outcome.shown.items():
+    for name, sentences in outcome.untrue.items():
         found += [Finding("shown = true", f"{name}: {sentence}") for sentence in sentences]
     found += [Finding("nothing changed", sentence) for sentence in outcome.restarted]
     if not outcome.unsettled:

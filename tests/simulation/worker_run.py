@@ -82,7 +82,7 @@ class WorkerOutcome(Ended):
     """Requests that ended without an answer, by an error of a worker."""
     unsettled: list[str] = field(default_factory=list)
     """What was not as it has to be when all was well again for minutes."""
-    shown: dict[str, list[str]] = field(default_factory=dict)
+    untrue: dict[str, list[str]] = field(default_factory=dict)
     """By connector, what was shown that is not so."""
     states: dict[str, tuple[dict[str, str], str] | None] = field(default_factory=dict)
     """By connector, its configuration and target state at the end; None: there is none."""
@@ -382,7 +382,7 @@ class _WorkerCourse(Course):
         numbers = sorted(one.number for one in self.alive)
         lists = [self._request(number, "GET", "/connectors").json for number in numbers]
         if any(one != lists[0] for one in lists):
-            outcome.shown["all"] = [f"workers list other connectors: {lists}"]
+            outcome.untrue["all"] = [f"workers list other connectors: {lists}"]
         for name in NAMES:
             configs = [self._request(number, "GET", f"/connectors/{name}/config") for number in numbers]
             states = [self._request(number, "GET", f"/connectors/{name}/status") for number in numbers]
@@ -396,7 +396,7 @@ class _WorkerCourse(Course):
             if is_there is not (configs[0].status == 200):
                 found.append(f"listed: {is_there}, and its configuration is {configs[0].status}")
             if found:
-                outcome.shown[name] = found
+                outcome.untrue[name] = found
             config = configs[0].json if configs[0].status == 200 else None
             outcome.states[name] = None if config is None else (config, min(shown))
 
