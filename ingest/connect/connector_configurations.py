@@ -62,6 +62,7 @@ class ConfigurationTopic:
         self._clients = client_properties(settings.frame)
         self._lock = threading.RLock()
         self._led: DriverLedger | None = None
+        self._failures: list[HeadraceError] = []
         self._reader: LedgerReader | None = None
         self._problem: str | None = None
         self._thread: threading.Thread | None = None
@@ -132,6 +133,9 @@ class ConfigurationTopic:
                 raise NotLeading(f"Cannot complete request momentarily: {error}") from error
             deadline = time.monotonic() + _CALL_SECONDS
             while any(led.cache.controls().get(key) != raw for key, raw in changes):
+                if self._failures:
+                    why = f"the configuration topic cannot be read: {self._failures[0]}"
+                    raise Unavailable(f"The change is written, but cannot be read back: {why}")
                 if time.monotonic() > deadline:
                     raise Unavailable("The change is written, but cannot be read back yet: is Kafka up?")
                 time.sleep(0.01)
@@ -194,6 +198,7 @@ class ConfigurationTopic:
         """Wait for the lead and keep it until it is lost or the worker stops."""
         settings, lost = self._settings, threading.Event()
         failures: list[HeadraceError] = []
+        self._failures = failures
         with ExitStack() as closing:
             leadership = Leadership(
                 self._clients.consumer,

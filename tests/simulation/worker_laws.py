@@ -16,6 +16,8 @@ _Config = Mapping[str, str]
 _State = tuple[tuple[tuple[str, str], ...], str] | None
 """A connector's configuration and target state; None: there is none."""
 _STEERED: Final = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}
+_ALL_ANSWER: Final = ("worker", "ask", "put", "wait", "garbage", "clean", "compact", "clock")
+_SOON_SECONDS: Final = 20.0
 _LATE_SECONDS: Final = 0.1
 _BLIND_SECONDS: Final = 2.0
 _BLINDING: Final = ("garbage", "broker away")
@@ -30,6 +32,7 @@ def judge_worker(scenario: Scenario, outcome: WorkerOutcome) -> list[Finding]:
     for name, sentences in outcome.untrue.items():
         found += [Finding("shown = true", f"{name}: {sentence}") for sentence in sentences]
     found += [Finding("nothing changed", sentence) for sentence in outcome.restarted]
+    found += _in_time(scenario, outcome)
     if not outcome.unsettled:
         # Where the topic cannot be read for a time, what was written just before is not known everywhere.
         is_blind = any(step.act in _BLINDING for step in scenario.steps)
@@ -70,6 +73,18 @@ def _answers(outcome: WorkerOutcome) -> Iterator[Finding]:
             )
         if not is_one:
             yield Finding("answers", what)
+
+
+def _in_time(scenario: Scenario, outcome: WorkerOutcome) -> Iterator[Finding]:
+    """Where no worker and no broker is away, a change is answered soon: what is unreadable is no reason."""
+    if any(step.act not in _ALL_ANSWER for step in scenario.steps):
+        return
+    for asked in outcome.asked:
+        is_change = asked.method != "GET" and (asked.path == "/connectors" or asked.path.endswith("/config"))
+        seconds = (asked.ended or asked.began) - asked.began
+        if is_change and seconds > _SOON_SECONDS:
+            said = f"{asked.method} {asked.path} was answered {asked.status} after {seconds:.0f} s"
+            yield Finding("forward", f"{said}: {asked.text}")
 
 
 # -- an acknowledged change is never lost --------------------------------------------------------------------
