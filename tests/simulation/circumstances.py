@@ -368,10 +368,10 @@ SOURCE: Final = {
         story=(
             Act((0.0,), "await", {"what": "transaction"}),
             Act((0.0, 0.02, 0.1), "commit unanswered", {"count": (0, 1)}),
-            Act(_MOMENTS, "kill worker"),
+            Act((0.02, 0.1, 0.3, 1.0), "kill worker"),
             Act((0.0, 0.05, 0.2, 0.5, 1.0), "replay", {"from_start": (False, True)}),
             Act((0.0, 0.5), ("kill worker", "wait")),
-            Act((4.0,), "wait"),
+            Act((9.0,), "wait"),
         ),
     ),
     "the lead is taken while there is no broker or token": Circumstance(

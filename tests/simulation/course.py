@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.simulation.asked import said_in_error
 from tests.simulation.environment import Environment, Instance
 from tests.simulation.kernel import Process
 from tests.simulation.scenario import Scenario
@@ -18,6 +19,9 @@ _MOMENT_SECONDS: Final = 0.001
 _END_SECONDS: Final = 1_800.0
 _LOOK_SECONDS: Final = 0.5
 _LATE: Final = (0.0, 0.2, 0.5, 0.5)
+_ASK_SECONDS: Final = 60.0
+_ASKED: Final = 3
+"""One of so many runs ends with questions, which cost a tenth of it."""
 _REST_SECONDS: Final = 3.0
 """So long, at most, the last instance but one works on when all is well again."""
 
@@ -122,7 +126,7 @@ class Course:
         ]
         ended.history, ended.log = made.bucket.history, made.log
         ended.turns, ended.seconds = made.kernel.turns, made.kernel.now - 1000.0
-        ended.shown = list(self._shown.broken.values())
+        ended.shown += self._shown.broken.values()
         ended.is_stuck = made.kernel.stuck is not None
 
     @property
@@ -277,7 +281,25 @@ class Course:
             self.ended.failures.append("an instance did not stop within two minutes")
             one.kill()
         self._do_the_rest()
+        if self.scenario.seed % _ASKED == 0 and self.ended.ending in ("exit 0", "exit 5"):
+            self._ask_commands()
         kernel.end = kernel.now
+
+    def _ask_commands(self) -> None:
+        """Ask `status` and `plan`, in a process of their own, as a person does."""
+        kernel = self.made.kernel
+        is_over: list[bool] = []
+
+        def ask() -> None:
+            self.ended.shown += said_in_error(self)
+            is_over.append(True)
+
+        kernel.spawn(kernel.process("command"), ask, "command")
+        deadline = kernel.now + _ASK_SECONDS
+        while not is_over and kernel.now < deadline:
+            kernel.sleep(_LOOK_SECONDS)
+        if not is_over:
+            self.ended.failures.append("`status` and `plan` have not ended within a minute")
 
     def _do_the_rest(self) -> None:
         kernel, ended = self.made.kernel, self.ended

@@ -16,6 +16,8 @@ from pyspark import TaskContext
 
 from headrace.kafka import kafka_clients
 from headrace.model.errors import HeadraceError
+from headrace.model.sink_protocol import SinkBatch
+from headrace.model.slot_protocol import Batch
 from headrace.options import Settings
 from headrace.process.threads import ThreadFailures, collecting_own
 from headrace.s3 import client as s3_client
@@ -122,6 +124,17 @@ class SimulatedJobs:
         """See `Jobs.close`."""
 
 
+class _SimulatedPool(SlotPool):
+    """Slots, which tell what they are given."""
+
+    on_granted: Callable[[Batch | SinkBatch], None]
+
+    def grant(self, slot: int, batch: Batch | SinkBatch) -> bool:
+        """See SlotPool."""
+        self.on_granted(batch)
+        return super().grant(slot, batch)
+
+
 class SimulatedSlots:
     """`ingest.service.spark_startup.SlotSource`."""
 
@@ -129,6 +142,7 @@ class SimulatedSlots:
 
     def __init__(self, environment: "Environment", settings: Settings, process: Process) -> None:
         self._jobs = SimulatedJobs(environment, process)
+        self._on_granted = environment.on_granted
         self._settings = settings
         self.slots = settings.identity.tasks_max or _SLOTS
 
@@ -142,9 +156,11 @@ class SimulatedSlots:
     def new_slot_pool(self, post: Callable[[SlotEvent], None]) -> SlotPool:
         """See SlotSource."""
         work = slot_work(self._settings, slots=self.slots)
-        return SlotPool(
+        pool = _SimulatedPool(
             self._jobs, work, post, linger_seconds=self._settings.jobs.linger_ms / 1000, keeps_warm=False
         )
+        pool.on_granted = self._on_granted
+        return pool
 
 
 class Instance:
@@ -220,6 +236,8 @@ class Environment:
         """So late the next tasks begin, as where a cluster has no core for them."""
         self.watch: Callable[[Instance], None] = lambda _: None
         """Called with each instance that is about to run."""
+        self.on_granted: Callable[[Batch | SinkBatch], None] = lambda _: None
+        """Called with each batch that a slot is given."""
         self.begun_tasks = 0
         """How many tasks Spark has been asked for."""
         self._settings: dict[str, Settings] = {}

@@ -258,6 +258,20 @@ MUTATIONS: Final = {
         "ledger=running.ledger.cache.counts_in(self._settings.buckets),",
         "ledger=running.ledger.cache.counts(),",
     ),
+    "what plan leaves out": Mutation(
+        "source",
+        "plan knows what the first start has left to the past",
+        "ingest/source/object_selection.py",
+        "found = None if cache is None else first_start_of(cache, settings.s3.bucket)",
+        "return Baseline()\n    found = None",
+    ),
+    "status of these buckets": Mutation(
+        "source",
+        "status counts the objects of the connector's own buckets",
+        "ingest/checks/probes/status_reader.py",
+        "counts = {} if cache is None else cache.counts_in(buckets)",
+        "counts = {} if cache is None else cache.counts()",
+    ),
     "pending objects shown": Mutation(
         "sink",
         "/status shows the objects that wait to be completed",

@@ -18,6 +18,8 @@ from headrace.model.sink_entries import (
     decode_sink_entry,
     is_sink_key,
 )
+from headrace.model.sink_protocol import SinkBatch
+from headrace.model.slot_protocol import Batch
 from ingest.http.snapshot import Snapshot
 from ingest.service.endpoints import endpoints
 from tests.simulation.broker import Broker, Transaction
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from tests.simulation.environment import Environment, Instance
 
 # A follower of the ledger may be as late as its patience, and a report of a slot a second.
-_QUIET_SECONDS: Final = 3.0
+_QUIET_SECONDS: Final = 1.5
 _SHOWN_OBJECTS: Final = 50
 """As docs/status.md has it of `recent` and `quarantined`."""
 _RECORD_BYTES: Final = 20_000
@@ -87,6 +89,11 @@ class Ledger:
                 found[str(decode_entry(value).state)] += 1
         return found
 
+    def state_of(self, object_id: ObjectId) -> State | None:
+        """What it says of an object."""
+        value = self.entries.get(object_id)
+        return None if value is None else decode_entry(value).state
+
     def of_sink(self) -> Iterator[Any]:
         """A sink's entries."""
         for key, value in self.entries.items():
@@ -112,6 +119,7 @@ class Shown:
         made.watch = self._watch
         made.broker.on_ended = self._ended
         made.queue.on_asked = self._asked
+        made.on_granted = self._granted
 
     # -- what is so ------------------------------------------------------------------------------------------
 
@@ -164,7 +172,9 @@ class Shown:
             self._count, self._since = broker.changed.count, kernel.now
         is_quiet = kernel.now - self._since >= _QUIET_SECONDS
         is_quiet = is_quiet and self._made.network.down_until + _QUIET_SECONDS <= kernel.now
-        if is_quiet and shown.role == "leader" and life.looked_at != self._count:
+        # One that was stopped hears late that another one leads, and shows until then what it knew.
+        is_only = all(other is instance or other.is_over for other in self._lives)
+        if is_quiet and is_only and shown.role == "leader" and life.looked_at != self._count:
             life.looked_at = self._count
             self._look_closely(instance, life, shown)
 
@@ -173,12 +183,6 @@ class Shown:
         for name, found in (("recent", recent), ("quarantined", shown.quarantined)):
             if len(found) > _SHOWN_OBJECTS:
                 self._say(BOUNDED, name, f"{len(found)} objects are shown as {name}, and 50 is the most")
-        most = instance.options.get("job.max.objects")
-        for one in shown.reading if most is not None else ():
-            if one.others + 1 > int(most or 0):
-                self._say(
-                    BOUNDED, "batch", f"a batch has {one.others + 1} objects, with job.max.objects={most}"
-                )
         most = instance.options.get("max.open.files")
         if most is not None and shown.sink is not None:
             slots = sum(shown.slots.values())
@@ -190,6 +194,19 @@ class Shown:
         """The values that instances had of an option; none where one had its default."""
         found = [int(one.options[option]) for one in self._lives if option in one.options]
         return found if len(found) == len(self._lives) else []
+
+    def _granted(self, batch: Batch | SinkBatch) -> None:
+        """A slot is given a batch."""
+        if isinstance(batch, SinkBatch):
+            return
+        found = len(batch.splits)
+        limits = self._limits("job.max.objects")
+        if limits and found > max(limits):
+            self._say(BOUNDED, "batch", f"a batch has {found} objects, with job.max.objects={max(limits)}")
+        limits = self._limits("job.max.bytes")
+        size = sum(one.object.size for one in batch.splits)
+        if limits and size > max(limits) and found > 1:
+            self._say(BOUNDED, "batch", f"a batch has {size} bytes, with job.max.bytes={max(limits)}")
 
     def _asked(self, most: int) -> None:
         """A client has asked the queue for so many messages."""
