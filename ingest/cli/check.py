@@ -55,17 +55,7 @@ from ingest.checks.probes.bucket_keys import (
 )
 from ingest.checks.probes.machine import probe_machine
 from ingest.checks.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
-from ingest.cli.cli_options import (
-    AsJson,
-    Config,
-    Format,
-    Level,
-    LogFormat,
-    LogLevel,
-    Report,
-    Sets,
-    WorkerConfig,
-)
+from ingest.cli import cli_options as cli
 from ingest.cli.configuration import environment, read_settings
 from ingest.source.catalogue import Baseline
 from ingest.source.object_selection import object_filter_of
@@ -77,13 +67,13 @@ _OF_REGION: Final = frozenset({"region", "queue region", "notification"})
 
 
 def check(
-    config: Config,
+    config: cli.Config,
     *,
-    as_json: AsJson = False,
-    sets: Sets = None,
-    worker_config: WorkerConfig = None,
-    log_level: Level = LogLevel.ERROR,
-    log_format: Format = LogFormat.CONSOLE,
+    as_json: cli.AsJson = False,
+    sets: cli.Sets = None,
+    worker_config: cli.WorkerConfig = None,
+    log_level: cli.Level = cli.LogLevel.ERROR,
+    log_format: cli.Format = cli.LogFormat.CONSOLE,
 ) -> None:
     """Check the configuration and what it points at: Java, bucket, queue, topics, ledger, transactions.
 
@@ -96,7 +86,7 @@ def check(
     findings = []
     for finding in findings_of(config, tuple(sets or ()), worker_config):
         findings.append(finding)
-        Report(finding.as_dict(), lines_of(finding)).show(as_json=as_json)
+        cli.Report(finding.as_dict(), lines_of(finding)).show(as_json=as_json)
     code = exit_of(findings)
     if not as_json:
         typer.echo(_summary(findings))

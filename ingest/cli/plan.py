@@ -29,18 +29,7 @@ from ingest.checks.probes.bucket_keys import (
     unlisted,
 )
 from ingest.checks.probes.preview import Amount, Preview, TopicPartition
-from ingest.cli.cli_options import (
-    AsJson,
-    Config,
-    Format,
-    Level,
-    LogFormat,
-    LogLevel,
-    Report,
-    Sets,
-    StartupTimeout,
-    WorkerConfig,
-)
+from ingest.cli import cli_options as cli
 from ingest.cli.configuration import read_settings
 from ingest.cli.progress_bar import progress
 from ingest.cli.query_commands import frames_options, frames_plan
@@ -145,14 +134,14 @@ _REASONS_OF_ARCHIVES = {
 
 
 def plan(
-    config: Config,
+    config: cli.Config,
     *,
-    as_json: AsJson = False,
-    startup_timeout: StartupTimeout = 60.0,
-    sets: Sets = None,
-    worker_config: WorkerConfig = None,
-    log_level: Level = LogLevel.WARNING,
-    log_format: Format = LogFormat.CONSOLE,
+    as_json: cli.AsJson = False,
+    startup_timeout: cli.StartupTimeout = 60.0,
+    sets: cli.Sets = None,
+    worker_config: cli.WorkerConfig = None,
+    log_level: cli.Level = cli.LogLevel.WARNING,
+    log_format: cli.Format = cli.LogFormat.CONSOLE,
 ) -> None:
     """Show what `run` would do now: objects and bytes by topic-partition, done, pending, and left out.
 
@@ -190,7 +179,7 @@ def plan(
             reading.close()
     has_ledger = reading is not None
     lines = lines_of(settings, forecast, archive, has_ledger=has_ledger)
-    Report(
+    cli.Report(
         shape_of(settings, forecast, archive, inventories, has_ledger=has_ledger),
         chain(lines, *(("", one.line) for one in inventories)),
     ).show(as_json=as_json)

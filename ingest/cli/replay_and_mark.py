@@ -13,17 +13,7 @@ from headrace.model.ledger_entry import State
 from headrace.options import Settings
 from headrace.process import logs
 from ingest.checks.probes.bucket_keys import aws_clients, of_each_bucket, unlisted
-from ingest.cli.cli_options import (
-    AsJson,
-    Config,
-    Format,
-    Level,
-    LogFormat,
-    LogLevel,
-    Sets,
-    StartupTimeout,
-    WorkerConfig,
-)
+from ingest.cli import cli_options as cli
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.object_command import (
     ByKey,
@@ -62,7 +52,7 @@ FromStart = Annotated[
 
 
 def replay(
-    config: Config,
+    config: cli.Config,
     *,
     key: ByKey = None,
     bucket: OfBucket = None,
@@ -73,12 +63,12 @@ def replay(
     from_start: FromStart = False,
     dry_run: DryRun = False,
     yes: Yes = False,
-    as_json: AsJson = False,
-    startup_timeout: StartupTimeout = 60.0,
-    sets: Sets = None,
-    worker_config: WorkerConfig = None,
-    log_level: Level = LogLevel.WARNING,
-    log_format: Format = LogFormat.CONSOLE,
+    as_json: cli.AsJson = False,
+    startup_timeout: cli.StartupTimeout = 60.0,
+    sets: cli.Sets = None,
+    worker_config: cli.WorkerConfig = None,
+    log_level: cli.Level = cli.LogLevel.WARNING,
+    log_format: cli.Format = cli.LogFormat.CONSOLE,
 ) -> None:
     """Ingest objects again: those in quarantine continue from where they stopped, and nothing is repeated.
 
@@ -135,7 +125,7 @@ def replay(
 
 
 def mark(
-    config: Config,
+    config: cli.Config,
     *,
     key: ByKey = None,
     bucket: OfBucket = None,
@@ -143,12 +133,12 @@ def mark(
     until: Until = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    as_json: AsJson = False,
-    startup_timeout: StartupTimeout = 60.0,
-    sets: Sets = None,
-    worker_config: WorkerConfig = None,
-    log_level: Level = LogLevel.WARNING,
-    log_format: Format = LogFormat.CONSOLE,
+    as_json: cli.AsJson = False,
+    startup_timeout: cli.StartupTimeout = 60.0,
+    sets: cli.Sets = None,
+    worker_config: cli.WorkerConfig = None,
+    log_level: cli.Level = cli.LogLevel.WARNING,
+    log_format: cli.Format = cli.LogFormat.CONSOLE,
 ) -> None:
     """Mark objects as done without reading them, when Headrace replaces another tool.
 

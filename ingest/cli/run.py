@@ -29,7 +29,7 @@ from ingest.checks.probes.machine import (
     read_running_status,
     read_running_worker,
 )
-from ingest.cli.cli_options import Config, LogFormat, LogLevel, Sets, StartupTimeout, WorkerConfig
+from ingest.cli import cli_options as cli
 from ingest.cli.configuration import environment, read_settings, read_text
 from ingest.cli.progress_bar import is_terminal, until_idle_bar
 from ingest.connect.worker_settings import WorkerSettings, read_worker
@@ -81,14 +81,14 @@ AcceptNewLedger = Annotated[
     ),
 ]
 RunLevel = Annotated[
-    LogLevel | None,
+    cli.LogLevel | None,
     typer.Option(
         "--log-level",
         help="What is logged to stderr, from this level up. Default: info; with a progress bar, warning.",
     ),
 ]
 RunFormat = Annotated[
-    LogFormat | None,
+    cli.LogFormat | None,
     typer.Option(
         "--log-format",
         help="One JSON line an event, or columns. Default: console on a terminal, else json.",
@@ -97,12 +97,12 @@ RunFormat = Annotated[
 
 
 def run(
-    config: Config,
+    config: cli.Config,
     until_idle: UntilIdleFlag = False,
     accept_new_ledger: AcceptNewLedger = False,
-    startup_timeout: StartupTimeout = 60.0,
-    sets: Sets = None,
-    worker_config: WorkerConfig = None,
+    startup_timeout: cli.StartupTimeout = 60.0,
+    sets: cli.Sets = None,
+    worker_config: cli.WorkerConfig = None,
     log_level: RunLevel = None,
     log_format: RunFormat = None,
 ) -> None:
@@ -118,8 +118,10 @@ def run(
     # The bar puts itself between stderr and what is written there, so it has to come before the logs.
     with _bar(settings) if has_bar else nullcontext():
         logs.configure(
-            level=(log_level or (LogLevel.WARNING if has_bar else LogLevel.INFO)).value,
-            style=(log_format or (LogFormat.CONSOLE if sys.stderr.isatty() else LogFormat.JSON)).value,
+            level=(log_level or (cli.LogLevel.WARNING if has_bar else cli.LogLevel.INFO)).value,
+            style=(
+                log_format or (cli.LogFormat.CONSOLE if sys.stderr.isatty() else cli.LogFormat.JSON)
+            ).value,
         )
         for warning in settings.warnings:
             _log.warning("configuration_warned", warning=warning)
@@ -230,7 +232,7 @@ ConnectorsFolder = Annotated[
 def worker(
     file: WorkerFile,
     connectors: ConnectorsFolder = None,
-    startup_timeout: StartupTimeout = 60.0,
+    startup_timeout: cli.StartupTimeout = 60.0,
     log_level: RunLevel = None,
     log_format: RunFormat = None,
 ) -> None:
@@ -244,8 +246,8 @@ def worker(
     if connectors is not None and not connectors.is_dir():
         raise InvalidConfiguration(f"--connectors {connectors}: there is no such folder.")
     logs.configure(
-        level=(log_level or LogLevel.INFO).value,
-        style=(log_format or (LogFormat.CONSOLE if sys.stderr.isatty() else LogFormat.JSON)).value,
+        level=(log_level or cli.LogLevel.INFO).value,
+        style=(log_format or (cli.LogFormat.CONSOLE if sys.stderr.isatty() else cli.LogFormat.JSON)).value,
     )
     for warning in settings.warnings:
         _log.warning("configuration_warned", warning=warning)

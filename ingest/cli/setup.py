@@ -14,17 +14,7 @@ from ingest.checks.findings.bucket_lifecycle import InvalidTransitions, Transiti
 from ingest.checks.probes.bucket_keys import aws_clients
 from ingest.checks.setup import Step, missing_steps
 from ingest.checks.setup.sink_steps import sink_steps
-from ingest.cli.cli_options import (
-    AsJson,
-    Config,
-    Format,
-    Level,
-    LogFormat,
-    LogLevel,
-    Report,
-    Sets,
-    WorkerConfig,
-)
+from ingest.cli import cli_options as cli
 from ingest.cli.configuration import read_settings
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what is missing and change nothing.")]
@@ -40,14 +30,14 @@ Transitions = Annotated[
 
 
 def setup(
-    config: Config,
+    config: cli.Config,
     dry_run: DryRun = False,
     transition: Transitions = None,
-    as_json: AsJson = False,
-    sets: Sets = None,
-    worker_config: WorkerConfig = None,
-    log_level: Level = LogLevel.WARNING,
-    log_format: Format = LogFormat.CONSOLE,
+    as_json: cli.AsJson = False,
+    sets: cli.Sets = None,
+    worker_config: cli.WorkerConfig = None,
+    log_level: cli.Level = cli.LogLevel.WARNING,
+    log_format: cli.Format = cli.LogFormat.CONSOLE,
 ) -> None:
     """Make queue, dead letter queue, bucket notification and topics; what is there already stays as it is.
 
@@ -70,14 +60,16 @@ def setup(
         )
         for bucket, error in refused.items():
             problem = f"{str(error).removesuffix('.')}. The other buckets are set up."
-            Report(refused_shape(bucket, problem), [f"problem   {printable(problem)}"]).show(as_json=as_json)
+            cli.Report(refused_shape(bucket, problem), [f"problem   {printable(problem)}"]).show(
+                as_json=as_json
+            )
         if settings.sink is not None:
             steps += sink_steps(settings, clients.s3, admin, transitions)
         for step in steps:
             if not dry_run:
                 step.apply()
             line = f"{'would' if dry_run else 'done'}: {printable(step.sentence)}"
-            Report(shape_of(step, done=not dry_run), [line]).show(as_json=as_json)
+            cli.Report(shape_of(step, done=not dry_run), [line]).show(as_json=as_json)
     finally:
         clients.close()
     if not steps and not refused and not as_json:

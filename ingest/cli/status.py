@@ -23,19 +23,7 @@ from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.text_formatting import bytes_text, counted, printable
 from headrace.process import logs
 from ingest.checks.probes.status_reader import Shape, StatusReader
-from ingest.cli.cli_options import (
-    AsJson,
-    Config,
-    Format,
-    Level,
-    LogFormat,
-    LogLevel,
-    Report,
-    Sets,
-    StartupTimeout,
-    WorkerConfig,
-    ledger_states,
-)
+from ingest.cli import cli_options as cli
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.object_command import states_of
 from ingest.cli.progress_bar import is_terminal
@@ -60,7 +48,7 @@ def watch_status(ask: Callable[[], Shape], lines: Lines, interval: float, *, as_
     if as_json or not is_terminal(sys.stdout):
         for shape in _answers(ask, interval):
             # A line, or a block, each time: what a pipe or a log can hold.
-            Report(shape, chain(lines(shape), [""])).show(as_json=as_json)
+            cli.Report(shape, chain(lines(shape), [""])).show(as_json=as_json)
         return
     rates: deque[float] = deque(maxlen=_RATES)
     with Live(console=Console(), auto_refresh=False, vertical_overflow="crop") as live:
@@ -171,7 +159,7 @@ OfStates = Annotated[
     typer.Option(
         "--state",
         metavar="STATE",
-        autocompletion=ledger_states,
+        autocompletion=cli.ledger_states,
         help="List the objects in this state: partial, failed, new, quarantined, skipped, done. "
         "May be repeated.",
     ),
@@ -194,7 +182,7 @@ Interval = Annotated[
 
 
 def status(
-    config: Config,
+    config: cli.Config,
     *,
     state: OfStates = None,
     key: OfKey = None,
@@ -202,12 +190,12 @@ def status(
     interval: Interval = 1.0,
     worker: OfWorker = False,
     connector: OfConnector = None,
-    as_json: AsJson = False,
-    startup_timeout: StartupTimeout = 60.0,
-    sets: Sets = None,
-    worker_config: WorkerConfig = None,
-    log_level: Level = LogLevel.WARNING,
-    log_format: Format = LogFormat.CONSOLE,
+    as_json: cli.AsJson = False,
+    startup_timeout: cli.StartupTimeout = 60.0,
+    sets: cli.Sets = None,
+    worker_config: cli.WorkerConfig = None,
+    log_level: cli.Level = cli.LogLevel.WARNING,
+    log_format: cli.Format = cli.LogFormat.CONSOLE,
 ) -> None:
     """Say how an ingester is: role, objects by state, rates, backlog, mode, the last error.
 
@@ -256,7 +244,7 @@ def _show(ask: Callable[[], Shape], lines: Lines, *, interval: float | None, as_
             watch_status(ask, lines, interval, as_json=as_json)
         else:
             shape = ask()
-            Report(shape, lines(shape)).show(as_json=as_json)
+            cli.Report(shape, lines(shape)).show(as_json=as_json)
     except KeyboardInterrupt:
         # How a watch is ended, so nothing went wrong.
         return

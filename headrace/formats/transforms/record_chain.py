@@ -38,34 +38,7 @@ from headrace.formats.transforms.timestamp_steps import convert_time
 from headrace.formats.transforms.value_steps import cast, mask_field
 from headrace.model.clock import wall_ms
 from headrace.model.columns import Column, KafkaRecords
-from headrace.options.transforms.chain import (
-    ByLogicalTableRouter,
-    Cast,
-    Condition,
-    ConvertTime,
-    DropHeaders,
-    ExtractField,
-    ExtractNewRecordState,
-    FieldTime,
-    Filter,
-    Flatten,
-    HasHeaderKey,
-    HeaderFrom,
-    HoistField,
-    InsertField,
-    InsertHeader,
-    MaskField,
-    RegexRouter,
-    ReplaceField,
-    SetSchemaMetadata,
-    TimestampRouter,
-    TopicNameMatches,
-    Transform,
-    TransformChain,
-    TransformStep,
-    ValueToKey,
-    WallClock,
-)
+from headrace.options.transforms import chain as smt
 
 # -- Records that transforms made different, put together again: in few runs, each in the order of offsets ---
 
@@ -171,24 +144,24 @@ REASON: Final = "transform_refused"
 
 Apply = Callable[[Any, ConvertedRecords, RefusedRows], list[ConvertedRecords]]
 
-_STEPS: Final[dict[type[Transform], Apply]] = {
-    RegexRouter: regex_router,
-    TimestampRouter: timestamp_router,
-    InsertField: insert_field,
-    ReplaceField: replace_field,
-    ExtractField: extract_field,
-    HoistField: hoist_field,
-    ValueToKey: value_to_key,
-    InsertHeader: insert_header,
-    DropHeaders: drop_headers,
-    HeaderFrom: header_from,
-    MaskField: mask_field,
-    Cast: cast,
-    FieldTime: field_time,
-    Flatten: flatten,
-    SetSchemaMetadata: set_schema_metadata,
-    ExtractNewRecordState: extract_new_record_state,
-    ByLogicalTableRouter: by_logical_table_router,
+_STEPS: Final[dict[type[smt.Transform], Apply]] = {
+    smt.RegexRouter: regex_router,
+    smt.TimestampRouter: timestamp_router,
+    smt.InsertField: insert_field,
+    smt.ReplaceField: replace_field,
+    smt.ExtractField: extract_field,
+    smt.HoistField: hoist_field,
+    smt.ValueToKey: value_to_key,
+    smt.InsertHeader: insert_header,
+    smt.DropHeaders: drop_headers,
+    smt.HeaderFrom: header_from,
+    smt.MaskField: mask_field,
+    smt.Cast: cast,
+    smt.FieldTime: field_time,
+    smt.Flatten: flatten,
+    smt.SetSchemaMetadata: set_schema_metadata,
+    smt.ExtractNewRecordState: extract_new_record_state,
+    smt.ByLogicalTableRouter: by_logical_table_router,
 }
 
 
@@ -203,7 +176,7 @@ class Transformed:
 class RecordChain:
     """Applies a chain. Records keep their offsets, which distinguish them; some are dropped."""
 
-    def __init__(self, chain: TransformChain, clock: Callable[[], int] = wall_ms) -> None:
+    def __init__(self, chain: smt.TransformChain, clock: Callable[[], int] = wall_ms) -> None:
         self._chain = chain
         self._clock = clock
 
@@ -230,7 +203,7 @@ class RecordChain:
 
 
 def _applied(
-    step: TransformStep, run: ConvertedRecords, refused: RefusedRows, now_ms: int
+    step: smt.TransformStep, run: ConvertedRecords, refused: RefusedRows, now_ms: int
 ) -> Sequence[ConvertedRecords]:
     """The records that the step does not apply to, and what it makes of the others."""
     if step.condition is None:
@@ -245,25 +218,25 @@ def _applied(
 
 
 def _made(
-    transform: Transform, run: ConvertedRecords, refused: RefusedRows, now_ms: int
+    transform: smt.Transform, run: ConvertedRecords, refused: RefusedRows, now_ms: int
 ) -> Sequence[ConvertedRecords]:
     match transform:
-        case Filter():
+        case smt.Filter():
             return []
-        case WallClock():
+        case smt.WallClock():
             return wall_clock(transform, run, refused, now_ms)
-        case ConvertTime():
+        case smt.ConvertTime():
             return convert_time(transform, run, refused, now_ms)
         case _:
             return _STEPS[type(transform)](transform, run, refused)
 
 
-def _chosen(condition: Condition, run: ConvertedRecords) -> npt.NDArray[np.bool_]:
+def _chosen(condition: smt.Condition, run: ConvertedRecords) -> npt.NDArray[np.bool_]:
     match condition.predicate:
-        case TopicNameMatches(pattern=pattern):
+        case smt.TopicNameMatches(pattern=pattern):
             is_match = re.compile(pattern, re.ASCII).fullmatch(run.records.topic) is not None
             found = np.full(len(run), is_match)
-        case HasHeaderKey(name=name):
+        case smt.HasHeaderKey(name=name):
             found = np.array([any(key == name for key, _ in each) for each in headers_of(run)], np.bool_)
         case _:
             found = run.value.nulls()

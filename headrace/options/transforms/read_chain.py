@@ -12,21 +12,8 @@ from zoneinfo import ZoneInfo
 from headrace.model.text_formatting import did_you_mean, similar
 from headrace.options.declarations.named_options import PREDICATE_ALIASES, TRANSFORM_ALIASES
 from headrace.options.given import Entry, Problems
+from headrace.options.transforms import chain as smt
 from headrace.options.transforms.alias_options import AliasOptions
-from headrace.options.transforms.chain import (
-    ByLogicalTableRouter,
-    Condition,
-    ExtractNewRecordState,
-    Filter,
-    InsertField,
-    Predicate,
-    RegexRouter,
-    SetSchemaMetadata,
-    TimestampRouter,
-    TopicNameMatches,
-    TransformChain,
-    TransformStep,
-)
 from headrace.options.transforms.readers import PREDICATES, TRANSFORM_NAMES, TRANSFORMS
 
 T = TypeVar("T")
@@ -34,13 +21,13 @@ T = TypeVar("T")
 _TRANSFORMS: Final = TRANSFORM_ALIASES.name
 _PREDICATES: Final = PREDICATE_ALIASES.name
 # They pass what has no schema, or refuse it.
-_WITH_SCHEMA: Final = (SetSchemaMetadata, ExtractNewRecordState, ByLogicalTableRouter)
+_WITH_SCHEMA: Final = (smt.SetSchemaMetadata, smt.ExtractNewRecordState, smt.ByLogicalTableRouter)
 
 
-def read_chain(entries: Mapping[str, Entry], problems: Problems, *, is_sink: bool) -> TransformChain:
+def read_chain(entries: Mapping[str, Entry], problems: Problems, *, is_sink: bool) -> smt.TransformChain:
     """The chain; one with problems is not whole."""
     predicates = _predicates(entries, problems)
-    steps: list[TransformStep] = []
+    steps: list[smt.TransformStep] = []
     texts: list[object] = []
     for alias in _aliases(entries, _TRANSFORMS, problems):
         options = AliasOptions(f"{_TRANSFORMS}.{alias}.", entries, problems)
@@ -49,22 +36,22 @@ def read_chain(entries: Mapping[str, Entry], problems: Problems, *, is_sink: boo
         _refuse_unknown(options)
         if transform is None:
             continue
-        if isinstance(transform, InsertField) and transform.offset is not None and not is_sink:
+        if isinstance(transform, smt.InsertField) and transform.offset is not None and not is_sink:
             options.refuse("offset.field", "is for sinks: a record that is produced has no offset yet")
         if isinstance(transform, _WITH_SCHEMA) and not is_sink:
             options.refuse("type", "is for sinks: it needs a schema, which what a source reads has not")
-        if isinstance(transform, Filter) and condition is None:
+        if isinstance(transform, smt.Filter) and condition is None:
             options.refuse("predicate", "is missing: without one Filter would drop every record")
-        steps.append(TransformStep(alias=alias, transform=transform, condition=condition))
+        steps.append(smt.TransformStep(alias=alias, transform=transform, condition=condition))
         texts.append([options.texts() | {"predicate": ""}, None if name is None else predicates[name][1]])
     text = json.dumps(texts, sort_keys=True, separators=(",", ":")) if steps else ""
-    return TransformChain(steps=tuple(steps), text=text)
+    return smt.TransformChain(steps=tuple(steps), text=text)
 
 
 def _predicates(
     entries: Mapping[str, Entry], problems: Problems
-) -> dict[str, tuple[Predicate | None, dict[str, str]]]:
-    found: dict[str, tuple[Predicate | None, dict[str, str]]] = {}
+) -> dict[str, tuple[smt.Predicate | None, dict[str, str]]]:
+    found: dict[str, tuple[smt.Predicate | None, dict[str, str]]] = {}
     for alias in _aliases(entries, _PREDICATES, problems):
         options = AliasOptions(f"{_PREDICATES}.{alias}.", entries, problems)
         predicate = _read(options, PREDICATES, ", ".join(PREDICATES))
@@ -117,8 +104,8 @@ def _refuse_unknown(options: AliasOptions) -> None:
 
 
 def _condition(
-    options: AliasOptions, predicates: Mapping[str, tuple[Predicate | None, dict[str, str]]]
-) -> tuple[Condition | None, str | None]:
+    options: AliasOptions, predicates: Mapping[str, tuple[smt.Predicate | None, dict[str, str]]]
+) -> tuple[smt.Condition | None, str | None]:
     """When the step applies, and the alias of its predicate."""
     alias = options.filled("predicate")
     negate = options.boolean("negate", otherwise=False)
@@ -132,13 +119,13 @@ def _condition(
         options.refuse("predicate", f"is not an alias that {_PREDICATES} lists; {hint}")
         return None, None
     predicate = predicates[alias][0]
-    return (None if predicate is None else Condition(predicate=predicate, negate=negate)), alias
+    return (None if predicate is None else smt.Condition(predicate=predicate, negate=negate)), alias
 
 
 _UTC: Final = ZoneInfo("UTC")
 
 
-def reachable_topics(chain: TransformChain, topic: str) -> frozenset[str]:
+def reachable_topics(chain: smt.TransformChain, topic: str) -> frozenset[str]:
     """All of them; for every record's time is the same one."""
     found = frozenset({topic})
     for step in chain.steps:
@@ -146,14 +133,14 @@ def reachable_topics(chain: TransformChain, topic: str) -> frozenset[str]:
     return found
 
 
-def known_topics(chain: TransformChain, topic: str) -> frozenset[str]:
+def known_topics(chain: smt.TransformChain, topic: str) -> frozenset[str]:
     """Those of them whose names are known before any record is: none where a record's time is in the name."""
-    if chain.routes_by_field or any(isinstance(step.transform, TimestampRouter) for step in chain.steps):
+    if chain.routes_by_field or any(isinstance(step.transform, smt.TimestampRouter) for step in chain.steps):
         return frozenset()
     return reachable_topics(chain, topic)
 
 
-def _behind(step: TransformStep, topics: Iterable[str]) -> Iterable[str]:
+def _behind(step: smt.TransformStep, topics: Iterable[str]) -> Iterable[str]:
     for topic in topics:
         applies, spares = _who(step, topic)
         if spares:
@@ -162,28 +149,28 @@ def _behind(step: TransformStep, topics: Iterable[str]) -> Iterable[str]:
             yield _routed(step, topic)
 
 
-def _who(step: TransformStep, topic: str) -> tuple[bool, bool]:
+def _who(step: smt.TransformStep, topic: str) -> tuple[bool, bool]:
     """Whether the step may apply to records of the topic, and whether it may not."""
     if step.condition is None:
         return True, False
     predicate = step.condition.predicate
-    if not isinstance(predicate, TopicNameMatches):
+    if not isinstance(predicate, smt.TopicNameMatches):
         return True, True
     is_match = re.compile(predicate.pattern, re.ASCII).fullmatch(topic) is not None
     applies = is_match is not step.condition.negate
     return applies, not applies
 
 
-def _routed(step: TransformStep, topic: str) -> str:
+def _routed(step: smt.TransformStep, topic: str) -> str:
     """The topic to which the step sends a record of this one."""
     match step.transform:
         case (
-            RegexRouter(pattern=pattern, replacement=replacement)
-            | ByLogicalTableRouter(pattern=pattern, replacement=replacement)
+            smt.RegexRouter(pattern=pattern, replacement=replacement)
+            | smt.ByLogicalTableRouter(pattern=pattern, replacement=replacement)
         ):
             # One that became empty leaves the record where it is.
             return replaced(pattern, replacement, topic) or topic
-        case TimestampRouter(format=form, dates=dates):
+        case smt.TimestampRouter(format=form, dates=dates):
             text = dates.text(0, _UTC) if "${timestamp}" in form else ""
             return form.replace("${topic}", topic).replace("${timestamp}", text)
         case _:

@@ -4,39 +4,13 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.names.date_letters import DateDialect
+from headrace.options.transforms import chain as smt
 from headrace.options.transforms.alias_options import AliasOptions, FieldPathError, nested_path
-from headrace.options.transforms.chain import (
-    Cast,
-    CastType,
-    ConvertTime,
-    DropHeaders,
-    ExtractField,
-    Filter,
-    Flatten,
-    HasHeaderKey,
-    HeaderFrom,
-    HoistField,
-    InsertField,
-    InsertHeader,
-    KeyOrValue,
-    MaskField,
-    NewField,
-    Predicate,
-    RecordIsTombstone,
-    RegexRouter,
-    ReplaceField,
-    SetSchemaMetadata,
-    TimestampRouter,
-    TimeTarget,
-    TopicNameMatches,
-    Transform,
-    ValueToKey,
-)
 from headrace.options.transforms.java_regex import JavaRegexError, java_replacement
 from headrace.options.transforms.vendor_readers import PRECISIONS, VENDOR_NAMES, VENDOR_TRANSFORMS
 
-Reader = Callable[[AliasOptions], Transform | None]
-KeyOrValueReader = Callable[[AliasOptions, KeyOrValue], Transform | None]
+Reader = Callable[[AliasOptions], smt.Transform | None]
+KeyOrValueReader = Callable[[AliasOptions, smt.KeyOrValue], smt.Transform | None]
 
 _LOGICAL_TYPES: Final = frozenset(
     f"org.apache.kafka.connect.data.{name}" for name in ("Date", "Time", "Timestamp", "Decimal")
@@ -48,35 +22,35 @@ def _fills_defaults(options: AliasOptions) -> bool:
     return options.boolean("replace.null.with.default", otherwise=True)
 
 
-def _regex_router(options: AliasOptions) -> Transform | None:
+def _regex_router(options: AliasOptions) -> smt.Transform | None:
     pattern = options.regex("regex", "a regular expression for the topic")
     replacement = options.required("replacement", "the new topic, such as $1")
     if pattern is None or replacement is None:
         return None
     try:
-        return RegexRouter(pattern=pattern, replacement=java_replacement(replacement, pattern))
+        return smt.RegexRouter(pattern=pattern, replacement=java_replacement(replacement, pattern))
     except JavaRegexError as error:
         options.refuse("replacement", str(error))
         return None
 
 
-def _timestamp_router(options: AliasOptions) -> Transform | None:
+def _timestamp_router(options: AliasOptions) -> smt.Transform | None:
     topic = options.filled("topic.format") or "${topic}-${timestamp}"
     pattern = options.filled("timestamp.format") or "yyyyMMdd"
     dates = options.dates("timestamp.format", pattern, dialect=DateDialect.SIMPLE)
-    return None if dates is None else TimestampRouter(format=topic, dates=dates)
+    return None if dates is None else smt.TimestampRouter(format=topic, dates=dates)
 
 
-def _new_field(options: AliasOptions, name: str) -> NewField | None:
+def _new_field(options: AliasOptions, name: str) -> smt.NewField | None:
     text = options.filled(name)
     if text is None:
         return None
     if text in {"!", "?"}:
         options.refuse(name, "is no name of a field")
-    return NewField(name=text[:-1] if text.endswith(("!", "?")) else text, is_required=text.endswith("!"))
+    return smt.NewField(name=text[:-1] if text.endswith(("!", "?")) else text, is_required=text.endswith("!"))
 
 
-def _insert_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
+def _insert_field(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
     topic, partition, offset, timestamp, static = (
         _new_field(options, f"{name}.field")
         for name in ("topic", "partition", "offset", "timestamp", "static")
@@ -92,7 +66,7 @@ def _insert_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
             "is missing: nothing is inserted; set it, topic.field, partition.field, offset.field or "
             "timestamp.field",
         )
-    return InsertField(
+    return smt.InsertField(
         which=which,
         topic=topic,
         partition=partition,
@@ -114,8 +88,8 @@ def _pairs(options: AliasOptions, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _replace_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
-    return ReplaceField(
+def _replace_field(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
+    return smt.ReplaceField(
         which=which,
         exclude=frozenset(options.names("exclude", also="blacklist")),
         include=frozenset(options.names("include", also="whitelist")),
@@ -124,7 +98,7 @@ def _replace_field(options: AliasOptions, which: KeyOrValue) -> Transform | None
     )
 
 
-def _extract_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
+def _extract_field(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
     text = options.required("field", "the name of a field")
     syntax = options.choice("field.syntax.version", ("V1", "V2"), "V1")
     path: tuple[str, ...] | None = None if text is None else (text,)
@@ -135,24 +109,24 @@ def _extract_field(options: AliasOptions, which: KeyOrValue) -> Transform | None
             options.refuse("field", str(error))
             return None
     fills = _fills_defaults(options)
-    return None if path is None else ExtractField(which=which, path=path, fills_defaults=fills)
+    return None if path is None else smt.ExtractField(which=which, path=path, fills_defaults=fills)
 
 
-def _hoist_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
+def _hoist_field(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
     field = options.required("field", "the name of the new field")
-    return None if field is None else HoistField(which=which, field=field)
+    return None if field is None else smt.HoistField(which=which, field=field)
 
 
-def _value_to_key(options: AliasOptions) -> Transform | None:
-    return ValueToKey(fields=options.required_names("fields"), fills_defaults=_fills_defaults(options))
+def _value_to_key(options: AliasOptions) -> smt.Transform | None:
+    return smt.ValueToKey(fields=options.required_names("fields"), fills_defaults=_fills_defaults(options))
 
 
-def _insert_header(options: AliasOptions) -> Transform | None:
+def _insert_header(options: AliasOptions) -> smt.Transform | None:
     name = options.required("header", "the name of the header")
     value = options.required("value.literal", "the header's value")
     if name is None or value is None:
         return None
-    return InsertHeader(name=name, value=_literal(value))
+    return smt.InsertHeader(name=name, value=_literal(value))
 
 
 def _literal(text: str) -> bytes | None:
@@ -164,11 +138,11 @@ def _literal(text: str) -> bytes | None:
     return (text[1:-1].replace('\\"', '"') if quoted else text).encode()
 
 
-def _drop_headers(options: AliasOptions) -> Transform | None:
-    return DropHeaders(names=frozenset(options.required_names("headers")))
+def _drop_headers(options: AliasOptions) -> smt.Transform | None:
+    return smt.DropHeaders(names=frozenset(options.required_names("headers")))
 
 
-def _header_from(options: AliasOptions, which: KeyOrValue) -> Transform | None:
+def _header_from(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
     fields, headers = options.required_names("fields"), options.required_names("headers")
     operation = options.choice("operation", ("move", "copy"), None)
     if fields and headers and len(fields) != len(headers):
@@ -178,14 +152,14 @@ def _header_from(options: AliasOptions, which: KeyOrValue) -> Transform | None:
         return None
     pairs = tuple(zip(fields, headers, strict=False))
     fills = _fills_defaults(options)
-    return HeaderFrom(which=which, pairs=pairs, moves=operation == "move", fills_defaults=fills)
+    return smt.HeaderFrom(which=which, pairs=pairs, moves=operation == "move", fills_defaults=fills)
 
 
-def _mask_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
+def _mask_field(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
     replacement = options.text("replacement")
     if replacement == "":
         options.refuse("replacement", "is empty; leave it out for the empty value of each field's type")
-    return MaskField(
+    return smt.MaskField(
         which=which,
         fields=frozenset(options.required_names("fields")),
         replacement=replacement,
@@ -193,83 +167,84 @@ def _mask_field(options: AliasOptions, which: KeyOrValue) -> Transform | None:
     )
 
 
-def _cast(options: AliasOptions, which: KeyOrValue) -> Transform | None:
-    found: dict[str | None, CastType] = {}
+def _cast(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
+    found: dict[str | None, smt.CastType] = {}
     given = options.names("spec")
     for text in given:
         field, colon, kind = (each.strip() for each in text.rpartition(":"))
-        if kind.lower() not in tuple(CastType) or (colon and not field) or ":" in field:
+        if kind.lower() not in tuple(smt.CastType) or (colon and not field) or ":" in field:
             options.refuse(
-                "spec", f"expected field:type,other:type or one type alone; types are {', '.join(CastType)}"
+                "spec",
+                f"expected field:type,other:type or one type alone; types are {', '.join(smt.CastType)}",
             )
             return None
-        found[field if colon else None] = CastType(kind.lower())
+        found[field if colon else None] = smt.CastType(kind.lower())
     if not given:
         options.refuse("spec", "is missing; expected field:type,other:type or one type alone")
     whole = found.pop(None, None)
     if whole is not None and found:
         options.refuse("spec", "casts the whole and fields of it; keep the one type, or name fields only")
     fields = tuple((name, kind) for name, kind in found.items() if name is not None)
-    return Cast(which=which, fields=fields, whole=whole, fills_defaults=_fills_defaults(options))
+    return smt.Cast(which=which, fields=fields, whole=whole, fills_defaults=_fills_defaults(options))
 
 
-def _flatten(options: AliasOptions, which: KeyOrValue) -> Transform | None:
+def _flatten(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
     delimiter = options.text("delimiter")
-    return Flatten(which=which, delimiter="." if delimiter is None else delimiter)
+    return smt.Flatten(which=which, delimiter="." if delimiter is None else delimiter)
 
 
-def _convert_time(options: AliasOptions, which: KeyOrValue) -> Transform | None:
-    target = options.choice("target.type", tuple(TimeTarget), None)
+def _convert_time(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
+    target = options.choice("target.type", tuple(smt.TimeTarget), None)
     pattern = options.filled("format")
     precision = options.choice("unix.precision", tuple(PRECISIONS), "milliseconds") or "milliseconds"
-    if target == TimeTarget.STRING and pattern is None:
+    if target == smt.TimeTarget.STRING and pattern is None:
         options.refuse("format", "is missing; target.type=string needs a date pattern such as yyyy-MM-dd")
     dates = None if pattern is None else options.dates("format", pattern, dialect=DateDialect.SIMPLE)
     fills = _fills_defaults(options)
     if target is None:
         options.text("field")
         return None
-    return ConvertTime(
+    return smt.ConvertTime(
         which=which,
         field=options.filled("field"),
-        target=TimeTarget(target),
+        target=smt.TimeTarget(target),
         dates=dates,
         precision=PRECISIONS[precision],
         fills_defaults=fills,
     )
 
 
-def _set_schema_metadata(options: AliasOptions, which: KeyOrValue) -> Transform | None:
+def _set_schema_metadata(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform | None:
     name, version = options.filled("schema.name"), options.integer("schema.version")
     if name in _LOGICAL_TYPES:
         options.refuse("schema.name", "is that of a type of times or decimals, which objects are not")
     if name is None and version is None:
         options.refuse("schema.name", "is missing: nothing is set; set it, schema.version, or both")
     fills = _fills_defaults(options)
-    return SetSchemaMetadata(which=which, name=name, version=version, fills_defaults=fills)
+    return smt.SetSchemaMetadata(which=which, name=name, version=version, fills_defaults=fills)
 
 
-def _filter(options: AliasOptions) -> Transform | None:
+def _filter(options: AliasOptions) -> smt.Transform | None:
     del options
-    return Filter()
+    return smt.Filter()
 
 
-def _topic_name_matches(options: AliasOptions) -> Predicate | None:
+def _topic_name_matches(options: AliasOptions) -> smt.Predicate | None:
     pattern = options.regex("pattern", "a regular expression for the topic")
-    return None if pattern is None else TopicNameMatches(pattern=pattern)
+    return None if pattern is None else smt.TopicNameMatches(pattern=pattern)
 
 
-def _has_header_key(options: AliasOptions) -> Predicate | None:
+def _has_header_key(options: AliasOptions) -> smt.Predicate | None:
     name = options.required("name", "the name of a header")
-    return None if name is None else HasHeaderKey(name=name)
+    return None if name is None else smt.HasHeaderKey(name=name)
 
 
-def _record_is_tombstone(options: AliasOptions) -> Predicate | None:
+def _record_is_tombstone(options: AliasOptions) -> smt.Predicate | None:
     del options
-    return RecordIsTombstone()
+    return smt.RecordIsTombstone()
 
 
-def _of_either(read: KeyOrValueReader, which: KeyOrValue) -> Reader:
+def _of_either(read: KeyOrValueReader, which: smt.KeyOrValue) -> Reader:
     return lambda options: read(options, which)
 
 
@@ -298,11 +273,11 @@ TRANSFORMS: Final[dict[str, Reader]] = {
     **{
         f"{_KAFKA}{name}${which.capitalize()}": _of_either(read, which)
         for name, read in _OF_EITHER.items()
-        for which in KeyOrValue
+        for which in smt.KeyOrValue
     },
     **VENDOR_TRANSFORMS,
 }
-PREDICATES: Final[dict[str, Callable[[AliasOptions], Predicate | None]]] = {
+PREDICATES: Final[dict[str, Callable[[AliasOptions], smt.Predicate | None]]] = {
     _KAFKA + "predicates.TopicNameMatches": _topic_name_matches,
     _KAFKA + "predicates.HasHeaderKey": _has_header_key,
     _KAFKA + "predicates.RecordIsTombstone": _record_is_tombstone,
