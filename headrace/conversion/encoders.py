@@ -37,8 +37,12 @@ from headrace.options.choices import Compression
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings
 from headrace.vendors.aiven.csv_rows import AivenCsvRows
 from headrace.vendors.aiven.written_rows import AivenAvroEncoder, AivenJsonRows, aiven_parquet, unfit_headers
-from headrace.vendors.lenses.envelope import envelope_encoder
-from headrace.vendors.lenses.written_values import LensesCsvRows, LensesJsonRows, LensesTextRows
+from headrace.vendors.lenses.written_values import (
+    LensesCsvRows,
+    LensesJsonRows,
+    LensesTextRows,
+    envelope_encoder,
+)
 from headrace.vendors.quix.rows import COLUMNS, QuixJsonRows, quix_parquet
 
 _EXTENSIONS: Final[dict[OutputFormat, str]] = {

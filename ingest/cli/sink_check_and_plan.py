@@ -18,8 +18,8 @@ from ingest.checks.findings.sink_findings import (
     upload_findings,
 )
 from ingest.checks.probes.bucket_keys import aws_clients
+from ingest.checks.probes.probe_calls import probe_uploads
 from ingest.checks.probes.sink_topics import Backlog, backlog_of, survey_topics, topics_facts
-from ingest.checks.probes.sink_uploads import probe_uploads
 from ingest.cli.cli_options import Report
 from ingest.service.sink.earlier_archive import EarlierArchives, Foreseen, LensesIndex, new_lenses_index
 from ingest.sink import EarlierArchive

@@ -1,4 +1,4 @@
-"""Keys and values as Lenses' sink writes them: JSON of rows, TEXT and BYTES, fields of CSV. Pure."""
+"""Keys and values as Lenses' sink writes them: JSON of rows, TEXT and BYTES, CSV, envelopes. Pure."""
 
 import base64
 import json
@@ -12,22 +12,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary
+from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, Type
 from headrace.formats.connect.arrow_types import schema_of_arrow
+from headrace.formats.connect.avro_text import lenses_envelope
 from headrace.formats.connect.jackson import jackson_column, jackson_json, jackson_string
 from headrace.formats.connect.json_text import connect_json
+from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.parsed_text import parsed
+from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.connect.values import value_json
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
-from headrace.formats.encoding.encoder import Pieces, decimal_texts, joined, text_of
+from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded_rows
+from headrace.formats.encoding.connect_values import connect_array, connect_schema
+from headrace.formats.encoding.encoder import ObjectEncoder, Pieces, decimal_texts, joined, text_of
 from headrace.formats.encoding.json_members import NULL, base64_texts, copied
-from headrace.formats.encoding.parquet_encoder import array_of_form
-from headrace.formats.encoding.row_schema import RowSchema
+from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_form
+from headrace.formats.encoding.row_schema import RowSchema, header_array
 from headrace.formats.encoding.text_encoder import Member, separated
-from headrace.model.columns import NO_TIMESTAMP, Headers
+from headrace.model.columns import NO_TIMESTAMP, Headers, KafkaRecords
 from headrace.options.record_sources import Newlines
 from headrace.options.schema_settings import Astral, DecimalFormat, JsonStyle
-from headrace.options.sink_settings import ConverterKind, OutputField, OutputSettings
+from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings
 
 # As its HashMap has them, so that rows are the same to the byte.
 MEMBER_ORDER: Final = ("headers", "metadata", "keyIsArray", "value", "key", "valueIsArray")
@@ -263,3 +269,67 @@ class LensesCsvRows:
                 csv_row_texts(pc.struct_field(structs, [index]), field.schema),
             ]
         return text_of(joined([*pieces, _LINE_END], len(records)))
+
+
+def envelope_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
+    """The encoder of one new object; InvalidSchema where its format cannot hold the schema."""
+    columns = _EnvelopeColumns(output, schema)
+    if output.format is OutputFormat.AVRO:
+        text = avro_of_schema(columns.schema, output.rows.avro)
+        node = parse_schema(text)
+        return AvroDataEncoder(
+            output,
+            json.loads(text),
+            lambda records: encoded_rows(columns.of(records), node, len(records)),
+        )
+    file = parquet_schema(avro_tree(columns.schema, output.rows.avro))
+
+    def arrays(records: ConvertedRecords) -> list[Any]:
+        return [as_parquet(array, field) for array, field in zip(columns.of(records), file, strict=True)]
+
+    return ParquetTables(output, file, arrays, WRITER_OPTIONS)
+
+
+class _EnvelopeColumns:
+    """The schema of the rows, and an array for each of its fields.
+
+    A part that its converter gives no schema with has no field, nor have headers where there are none.
+    """
+
+    def __init__(self, output: OutputSettings, schema: RowSchema) -> None:
+        self._key, self._value, self._headers = schema.key, schema.value, schema.headers
+        self._key_schema = None if self._key is None else connect_schema(self._key)
+        self._value_schema = None if self._value is None else connect_schema(self._value)
+        self._header = output.rows.headers
+        self._has_metadata = OutputField.OFFSET in output.fields
+        self.schema: ConnectSchema = lenses_envelope(
+            self._key_schema, self._value_schema, self._headers, has_metadata=self._has_metadata
+        )
+
+    def of(self, records: ConvertedRecords) -> list[Any]:
+        """The values of each field."""
+        found = []
+        if self._key is not None and self._key_schema is not None:
+            found.append(connect_array(records.key, self._key, self._key_schema))
+        if self._value is not None and self._value_schema is not None:
+            found.append(connect_array(records.value, self._value, self._value_schema))
+        if self._headers:
+            headers = records.records.headers
+            assert headers is not None, "the schema is that of records with headers"
+            found.append(header_array(list(headers), self._headers, self._header))
+        if self._has_metadata:
+            found.append(_metadata_structs(records.records))
+        return found
+
+
+def _metadata_structs(records: KafkaRecords) -> Any:
+    count = len(records)
+    return pa.StructArray.from_arrays(
+        [
+            pa.array(np.maximum(records.timestamps_ms, NO_TIMESTAMP), pa.int64()),
+            pa.array([records.topic]).take(pa.array(np.zeros(count, np.int64))),
+            pa.array(np.full(count, records.partition), pa.int32()),
+            pa.array(records.offsets, pa.int64()),
+        ],
+        names=["timestamp", "topic", "partition", "offset"],
+    )

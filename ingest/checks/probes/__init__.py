@@ -1,6 +1,6 @@
 """Looks at bucket, queue, broker, ledger and a running service; nothing is changed.
 
-probe_calls      what `check` judges, begin here; machine, sink_uploads
+probe_calls      what `check` judges, begin here; machine
 bucket_keys      clients, and keys page by page
 preview          what `plan` counts; archive_preview, archive_samples: of an archive; sink_topics: of a sink
 sample_object    an object as a sink would write it

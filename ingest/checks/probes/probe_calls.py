@@ -1,8 +1,9 @@
 """The facts of `check`: S3, SQS and Kafka asked as `run` would, and every refusal kept instead of raised."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 from confluent_kafka import KafkaException, TopicCollection
@@ -26,18 +27,28 @@ from headrace.kafka.kafka_errors import translate
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_topic import read_remembered_ledgers, refuse_other_members
 from headrace.model.clock import wall_ms
-from headrace.model.errors import AccessDenied, HeadraceError, InvalidLedger, ObjectError, TopicMissing
+from headrace.model.errors import (
+    AccessDenied,
+    HeadraceError,
+    InvalidConfiguration,
+    InvalidLedger,
+    ObjectError,
+    TopicMissing,
+)
 from headrace.model.objects import PostActionKind, S3Object
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
+from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from ingest.checks.findings.archive_findings import ArchiveSample, Sample
 from ingest.checks.findings.bucket_findings import BucketFacts, Survey, TopicSample
+from ingest.checks.findings.bucket_lifecycle import Rule
 from ingest.checks.findings.finding import Cause, Refused
 from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts
 from ingest.checks.findings.queue_findings import QueueFacts
+from ingest.checks.findings.sink_findings import UploadFacts
 from ingest.checks.probes.bucket_keys import AwsClients, answered_ms, list_pages
 from ingest.source.catalogue import ObjectFilter
-from listeners.discovery_events import refusal_of, translated_errors
+from listeners.discovery_events import error_code, refusal_of, translated_errors
 
 # -- The first bytes of some objects, with small ranged GETs: what they hold, and how it is compressed -------
 
@@ -337,3 +348,54 @@ def _transactions(clients: ClientProperties, name: str) -> bool | Refused:
         return _kafka_refused(error)
     producer.close()
     return True
+
+
+def probe_uploads(settings: Settings, clients: AwsClients) -> UploadFacts:
+    """What the bucket answers, asked with the sink's own options. Blocks on five calls."""
+    assert settings.sink is not None, "a source uploads nothing"
+    rules = _lifecycle_rules(clients, settings.s3.bucket)
+    try:
+        calls = new_upload_calls(settings.s3, settings.sink.upload)
+    except HeadraceError as error:
+        return UploadFacts(begin=_upload_refused(error), part=None, abort=None, missing=None, rules=rules)
+    return _probe_uploads(calls, settings, rules)
+
+
+def _probe_uploads(calls: UploadCalls, settings: Settings, rules: Sequence[Rule] | Refused) -> UploadFacts:
+    bucket, probe_id = settings.s3.bucket, uuid4().hex
+    key = f"{settings.s3.prefix}headrace-check-{probe_id}"
+    try:
+        upload = calls.begin(bucket, key, object_id=probe_id)
+    except HeadraceError as error:
+        return UploadFacts(begin=_upload_refused(error), part=None, abort=None, missing=None, rules=rules)
+    part = _outcome(lambda: bool(calls.part(bucket, key, upload, 1, b"headrace check")))
+    abort = _outcome(lambda: calls.abort(bucket, key, upload))
+    missing = _outcome(lambda: calls.head_metadata(bucket, key) is None)
+    return UploadFacts(begin=True, part=part, abort=abort, missing=missing, rules=rules)
+
+
+def _outcome(call: Callable[[], bool]) -> bool | Refused:
+    try:
+        return call()
+    except HeadraceError as error:
+        return _upload_refused(error)
+
+
+def _upload_refused(error: HeadraceError) -> Refused:
+    if isinstance(error, InvalidConfiguration):
+        return Refused(Cause.OPTION, str(error))
+    return refused(error)
+
+
+def _lifecycle_rules(clients: AwsClients, bucket: str) -> Sequence[Rule] | Refused:
+    try:
+        with translated_errors(f"the lifecycle configuration of s3://{bucket}"):
+            try:
+                rules: Sequence[Rule] = clients.s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+            except ClientError as error:
+                if error_code(error) == "NoSuchLifecycleConfiguration":
+                    return ()
+                raise
+    except HeadraceError as error:
+        return refused(error)
+    return rules

@@ -18,7 +18,7 @@ from ingest.checks.findings.finding import Verdict
 from ingest.checks.findings.iam_policy import policies
 from ingest.checks.findings.sink_findings import upload_findings
 from ingest.checks.probes.bucket_keys import aws_clients
-from ingest.checks.probes.sink_uploads import probe_uploads
+from ingest.checks.probes.probe_calls import probe_uploads
 from tests.support import aws
 from tests.support.iam_proxy import Guard
 from tests.support.proxy import Proxy
