@@ -157,21 +157,13 @@ class KafkaAdmin:
         Asked through a consumer that joins nothing: librdkafka 2.16 dereferences NULL when an admin client's
         list_consumer_group_offsets meets a coordinator that is starting or moving (tried: SIGSEGV).
         """
-        what = f"the offsets of consumer group {group!r} could not be read"
+
+        def places(consumer: Consumer) -> list[TopicPartition]:
+            return [TopicPartition(name, 0) for name in consumer.list_topics(timeout=self._timeout).topics]
+
         # Uncommitted: a pending commit of a task must not keep us from what was committed before.
-        ours = {"group.id": group, "isolation.level": "read_uncommitted"}
-        consumer = new_consumer(self._properties, ours)
-        try:
-            names = consumer.list_topics(timeout=self._timeout).topics
-            places = [TopicPartition(name, 0) for name in names]
-            found = (
-                self._retried(lambda seconds: consumer.committed(places, timeout=seconds)) if places else []
-            )
-        except KafkaException as error:
-            raise self._refused(consumer, what) or translate(error, what=what) from error
-        finally:
-            consumer.close()
-        return {place.topic: place.metadata for place in found if place.error is None and place.metadata}
+        found = self._committed(group, "read_uncommitted", places)
+        return {place.topic: place.metadata for place in found if place.metadata}
 
     def topics(self) -> set[str]:
         """The names of all topics that this user may see."""
@@ -247,22 +239,30 @@ class KafkaAdmin:
 
         Stable: a pending commit is waited for. Asked as `group_offsets` is.
         """
+        wanted = [TopicPartition(*place) for place in sorted(partitions)]
+        found = self._committed(group, "read_committed", lambda _consumer: wanted)
+        return {
+            (place.topic, place.partition): (place.offset, place.metadata or "")
+            for place in found
+            if place.offset >= 0
+        }
+
+    def _committed(
+        self, group: str, isolation: str, places: Callable[[Consumer], list[TopicPartition]]
+    ) -> list[TopicPartition]:
+        """What the group has committed of these places, without those that have an error."""
         what = f"the offsets of consumer group {group!r} could not be read"
-        consumer = new_consumer(self._properties, {"group.id": group, "isolation.level": "read_committed"})
-        places = [TopicPartition(*place) for place in sorted(partitions)]
+        consumer = new_consumer(self._properties, {"group.id": group, "isolation.level": isolation})
         try:
+            wanted = places(consumer)
             found = (
-                self._retried(lambda seconds: consumer.committed(places, timeout=seconds)) if places else []
+                self._retried(lambda seconds: consumer.committed(wanted, timeout=seconds)) if wanted else []
             )
         except KafkaException as error:
             raise self._refused(consumer, what) or translate(error, what=what) from error
         finally:
             consumer.close()
-        return {
-            (place.topic, place.partition): (place.offset, place.metadata or "")
-            for place in found
-            if place.error is None and place.offset >= 0
-        }
+        return [place for place in found if place.error is None]
 
     def members(self, group: str) -> set[str]:
         """The group's active members, each as its client id and host: what an operator can find."""

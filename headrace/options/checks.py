@@ -163,8 +163,6 @@ def _hoists_first(chain: TransformChain) -> bool:
     return isinstance(first.transform, HoistField)
 
 
-# -- What options mean beside one another: combinations that cannot do what they say are problems at start ---
-
 # -- The options of CSV, text and JSON, held against the format and against one another ----------------------
 
 _OPTIONS: Final[dict[InputFormat, tuple[Option[Any], ...]]] = {
@@ -250,8 +248,6 @@ def _check_csv(values: Values) -> None:
             f"has {unknown[0]!r}, which is not in csv.columns; name the column there",
         )
 
-
-# -- What options mean beside one another: combinations that cannot do what they say are problems at start ---
 
 # -- `post.action` held against where objects are read from --------------------------------------------------
 

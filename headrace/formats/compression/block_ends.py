@@ -108,8 +108,6 @@ def proven(decode: Decode, walk: Walk, chunks: Iterator[bytes]) -> Iterator[byte
     yield from proof.rest()
 
 
-# -- Where the blocks and frames of each format end, found without decompressing anything --------------------
-
 # -- Where the blocks of an xz stream end, found without decompressing anything ------------------------------
 # https://tukaani.org/xz/xz-file-format.txt; the last filter of a block is always LZMA2, whose chunks say how
 # long they are.

@@ -83,8 +83,8 @@ class _Keys:
         return self._keys[number]
 
 
-class ConfluentFraming:
-    """See Framing; `has_messages`: of Protobuf."""
+class _KeyedFraming:
+    """Schemas by numbers of their own; `has_messages`: of Protobuf."""
 
     def __init__(self, *, has_messages: bool = False) -> None:
         self._has_messages = has_messages
@@ -93,6 +93,10 @@ class ConfluentFraming:
     def key(self, number: int) -> SchemaKey:
         """See `Framing.key`."""
         return self._keys.key(number)
+
+
+class ConfluentFraming(_KeyedFraming):
+    """See Framing."""
 
     def frames(self, column: Column, what: str, faults: RowFaults) -> Frames:
         """See `Framing.frames`."""
@@ -131,16 +135,8 @@ class ConfluentFraming:
             heads[row] = _HEAD_BYTES + behind
 
 
-class GlueFraming:
-    """See Framing; `has_messages`: of Protobuf."""
-
-    def __init__(self, *, has_messages: bool = False) -> None:
-        self._has_messages = has_messages
-        self._keys = _Keys()
-
-    def key(self, number: int) -> SchemaKey:
-        """See `Framing.key`."""
-        return self._keys.key(number)
+class GlueFraming(_KeyedFraming):
+    """See Framing."""
 
     def frames(self, column: Column, what: str, faults: RowFaults) -> Frames:
         """See `Framing.frames`."""

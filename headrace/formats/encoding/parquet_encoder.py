@@ -159,8 +159,6 @@ def header_array(headers: list[Headers]) -> Any:
     return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), entries, type=HEADERS)
 
 
-# -- Objects in Parquet: records as Arrow columns ------------------------------------------------------------
-
 # -- Parquet files of Arrow columns, a row group at a time ---------------------------------------------------
 
 # Of Arrow's memory: what readers like, and what an open object may hold.

@@ -187,8 +187,6 @@ def _packer(output: OutputSettings) -> Callable[[bytes], bytes]:
     return partial(compressed_block, output.compression, output.compression_level)
 
 
-# -- Objects of text: JSON Lines, one JSON array, CSV, and values with a separator ---------------------------
-
 # -- One field of each record as it is, with a separator behind it: `output.format` bytes and text -----------
 
 

@@ -87,8 +87,6 @@ NewConsumer = Callable[[OnError | None], Consumer]
 NewFetch = Callable[[NewConsumer, OnError], Fetch]
 
 
-# -- The fast way: a whole batch of messages in one call of librdkafka, gathered without an object for each --
-
 # -- The ordinary way: confluent-kafka's messages, an object each --------------------------------------------
 
 

@@ -211,8 +211,6 @@ def _interval(given: Translation, option: str) -> int:
     return max(given.integer(option, _OFF, low=_OFF, high=2**53), 0)
 
 
-# -- Confluent's S3 sink: its configuration in Headrace's own options ----------------------------------------
-
 # -- Confluent's format classes, codecs, keys, headers and tombstones as what objects hold -------------------
 
 _AVRO_CODECS: Final = {"null": "none", "deflate": "gzip", "snappy": "snappy", "bzip2": "bzip2"}
