@@ -3,10 +3,11 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.kafka.ledger_follower import open_ledger_reader
 from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from ingest.checks.probes.bucket_keys import AwsClients
-from ingest.checks.probes.status_reader import StatusReader, open_ledger_reader
+from ingest.checks.probes.status_reader import StatusReader
 from ingest.cli.plan import forecasts_of
 from tests.simulation.s3 import SimulatedS3
 from tests.simulation.shown import TRUE, Ledger, Said
