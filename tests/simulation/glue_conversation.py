@@ -4,7 +4,6 @@
 `glue_conversation.json` keeps. Ids are numbered as they come up.
 """
 
-import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -91,10 +90,9 @@ def new_client(create: Callable[..., Any], **given: Any) -> Any:
 
 def _with_moto() -> Any:
     import boto3
+    from moto import mock_aws  # type: ignore[import-not-found]  # only to record
 
-    # Nothing that Headrace needs brings it: it is there where answers are recorded.
-    moto: Any = importlib.import_module("moto")
-    with moto.mock_aws():
+    with mock_aws():
         client = new_client(boto3.client)
         # Amazon has this one without being asked for it.
         client.create_registry(RegistryName=REGISTRY)

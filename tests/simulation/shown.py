@@ -45,6 +45,7 @@ Said = tuple[str, str]
 class _Life:
     """What was so when an instance began, and what it has shown since."""
 
+    ledger: "Ledger"
     records: int
     letters: int
     objects: int
@@ -114,7 +115,8 @@ class Shown:
         self._lives: dict[Instance, _Life] = {}
         self._since = 0.0
         self._count = -1
-        self._ledger = Ledger()
+        self._ledgers: dict[str, Ledger] = {}
+        """By topic: an archive and its restore have one each."""
         self.broken: dict[str, Said] = {}
         made.watch = self._watch
         made.broker.on_ended = self._ended
@@ -140,10 +142,9 @@ class Shown:
         is_alone = not self._is_others_alive()
         for other, life in self._lives.items():
             life.is_alone = life.is_alone and other.is_over
-        broker, name = self._made.broker, self._ledger_of(instance)
-        self._ledger.read(broker, name)
+        broker, ledger = self._made.broker, self._ledger_of(instance)
         self._lives[instance] = _Life(
-            self._committed(), broker.committed[self._letters], len(self._ledger.sealed), is_alone
+            ledger, self._committed(), broker.committed[self._letters], len(ledger.sealed), is_alone
         )
         holder = instance.connector.snapshot_holder
         show = holder.show
@@ -154,8 +155,12 @@ class Shown:
 
         holder.show = look  # type: ignore[method-assign]  # to be told of each
 
-    def _ledger_of(self, instance: "Instance") -> str:
-        return str(self._made.settings(instance.options).kafka.ledger_topic)
+    def _ledger_of(self, instance: "Instance") -> Ledger:
+        """The ledger of its connector, as it is now."""
+        name = str(self._made.settings(instance.options).kafka.ledger_topic)
+        found = self._ledgers.setdefault(name, Ledger())
+        found.read(self._made.broker, name)
+        return found
 
     # -- at each look ----------------------------------------------------------------------------------------
 
@@ -226,12 +231,12 @@ class Shown:
 
     def _look_closely(self, instance: "Instance", life: _Life, shown: Snapshot) -> None:
         """Nothing has moved for seconds: what is shown is what there is."""
-        self._ledger.read(self._made.broker, self._ledger_of(instance))
+        ledger = self._ledger_of(instance)
         is_settled = not any(shown.slots.get(state) for state in _UNSETTLED)
         # Who lost the lead may have committed what it never heard of.
         is_sure = is_settled and life.is_alone and self._is_exact and not self._has_lost_lead(instance)
-        if self._ledger.largest > _RECORD_BYTES:
-            what = f"the ledger has a record of {self._ledger.largest} bytes"
+        if ledger.largest > _RECORD_BYTES:
+            what = f"the ledger has a record of {ledger.largest} bytes"
             self._say(BOUNDED, "entry", f"{what}, and {_RECORD_BYTES} is the most")
         if shown.sink is None:
             self._look_at_source(instance, shown)
@@ -249,7 +254,7 @@ class Shown:
         metrics, broker = instance.connector.metrics, self._made.broker
         if shown.sink is not None:
             if self._is_exact:
-                sealed = sum(list(self._ledger.sealed.values())[life.objects :])
+                sealed = sum(list(life.ledger.sealed.values())[life.objects :])
                 self._compare("headrace_sink_records_total", _sum(metrics.sink_records), sealed, is_sure)
                 self._compare("records_total", shown.records_total, sealed, is_sure)
             return
@@ -278,7 +283,7 @@ class Shown:
 
     def _look_at_source(self, instance: "Instance", shown: Snapshot) -> None:
         buckets = instance.options["aws.s3.bucket.name"].split(",")
-        states = self._ledger.states(buckets)
+        states = self._lives[instance].ledger.states(buckets)
         for state in State:
             said, found = shown.objects.get(str(state), 0), states[str(state)]
             if said != found:
@@ -288,7 +293,7 @@ class Shown:
 
     def _look_at_sink(self, instance: "Instance", shown: Snapshot) -> None:
         assert shown.sink is not None
-        entries = list(self._ledger.of_sink())
+        entries = list(self._lives[instance].ledger.of_sink())
         states = Counter(one.state for one in entries if isinstance(one, SealedObject))
         for state, said in (
             (ObjectState.PENDING, shown.sink.pending_objects),
@@ -302,7 +307,6 @@ class Shown:
             if one.offset is not None and found is not None and one.offset != found:
                 what = f"{one.topic}-{one.partition} is at {one.offset}"
                 self._say(TRUE, "offset", f"{what}, and the ledger has {found}")
-        del instance
 
     # -- at the end ------------------------------------------------------------------------------------------
 
@@ -311,7 +315,7 @@ class Shown:
         life = self._lives.get(last)
         if life is None or life.shown is None or last.connector is None or last.ending is None:
             return
-        self._ledger.read(self._made.broker, self._ledger_of(last))
+        self._ledger_of(last)
         is_sure = last.ending in ("exit 0", "exit 5") and self._is_exact and not self._has_lost_lead(last)
         routes = endpoints(last.connector.snapshot_holder, last.connector.metrics, _NoProcess())  # type: ignore[arg-type]  # as one
         status = json.loads(routes["/status"]().body)
@@ -330,7 +334,7 @@ class Shown:
         """All that was committed since the last process began is in its numbers."""
         assert life.shown is not None
         if life.shown.sink is not None:
-            found = sum(list(self._ledger.sealed.values())[life.objects :])
+            found = sum(list(life.ledger.sealed.values())[life.objects :])
             said = sum(numbers.get("headrace_sink_records_total", {}).values())
         else:
             found = self._committed() - life.records
