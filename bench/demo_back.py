@@ -35,12 +35,12 @@ def play_back(on_stage: Stage, worker: Worker, original: Reading, *, bucket: str
             worker.put(name, on_stage.configuration(**shared, **own) | {"connector.class": "HeadraceSink"})
         _await_archives(on_stage, worker, list(sinks))
     archived = time.monotonic() - began
-    with step("demo", "counting the rows in Parquet"):
-        by_day, objects = _rows_by_day(on_stage, bucket)
-    with step("demo", "a connector that restores the backup into another topic, read and compared"):
+    with step("demo", "a connector that restores the backup into another topic; meanwhile, counting Parquet"):
         worker.put(
             "restore", on_stage.configuration(**_restore(bucket)) | {"connector.class": "HeadraceSource"}
         )
+        by_day, objects = _rows_by_day(on_stage, bucket)
+    with step("demo", "reading what was restored, and comparing it"):
         restored = _read_restored(on_stage, worker)
         is_same = original.records == restored.records
     is_exact = sum(by_day.values()) == ROWS and is_same

@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -53,10 +54,14 @@ class Stage:
         self.parts = parts
         self._lookers: dict[str, Consumer] = {}
         self._partitions: dict[str, tuple[int, ...]] = {}
-        # It outlives the broker by a moment, which is nothing to log.
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log.connection.close": False})
         self.s3: Any = self._client("s3")
         self.sqs: Any = self._client("sqs")
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """A client for topics, which connects at once: there may be a stage before there is its broker."""
+        # It outlives the broker by a moment, which is nothing to log.
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log.connection.close": False})
 
     def _client(self, service: str) -> Any:
         options = Config(s3={"addressing_style": "path"}, max_pool_connections=32)
@@ -121,7 +126,7 @@ class Stage:
         for looker in self._lookers.values():
             looker.close()
         # Closed when nobody has it any more, it does not log each attempt to reach a broker that has ended.
-        del self.admin
+        self.__dict__.pop("admin", None)
 
     def read(self, topic: str, *, until: Callable[[], bool]) -> Iterator[Any]:
         """Committed messages of a topic from its start; ends when `until` is true and nothing is left."""
@@ -287,17 +292,26 @@ class Service:
 
 
 @contextmanager
-def stage(name: str, *, lasting: bool = True) -> Iterator[Stage]:
-    """A stage with parts of its own on free ports, all gone afterwards (the logs too, unless it failed)."""
+def stage(
+    name: str, *, lasting: bool = True, meanwhile: Callable[[Stage], None] | None = None
+) -> Iterator[Stage]:
+    """A stage with parts of its own on free ports, all gone afterwards (the logs too, unless it failed).
+
+    `meanwhile` is called before the parts are started, with a stage on which nothing answers yet.
+    """
     folder = Path(tempfile.mkdtemp(prefix=f"headrace-{name}-"))
     parts = Parts(
         state=folder / "parts", kafka_port=free_port(), localstack_port=free_port(), lasting=lasting
     )
     try:
-        parts.up(keep=False)
         made = Stage(parts, folder)
-        yield made
-        made.close()
+        if meanwhile is not None:
+            meanwhile(made)
+        parts.up(keep=False)
+        try:
+            yield made
+        finally:
+            made.close()
     except BaseException:
         say(name, f"it did not end well; logs are in {folder}")
         parts.down()

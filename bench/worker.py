@@ -44,6 +44,11 @@ class Worker:
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(argv, stdout=output, stderr=output)
 
+    def launch_again(self) -> None:
+        """Start it once more where it has ended: launched before its broker, it waits only so long for it."""
+        if self._running().poll() is not None:
+            self.launch()
+
     @property
     def pid(self) -> int:
         """Its process id."""
