@@ -168,7 +168,9 @@ def quix_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:
     """The encoder of one file."""
     column_form = schema.value
     assert column_form is not None, "the schema is that of an object with values"
-    members = [each for each in type_of_form(column_form) if each.name not in COLUMNS]
+    kind = type_of_form(column_form)
+    # Nulls alone have no members, and their rows no columns of these.
+    members = [each for each in kind if each.name not in COLUMNS] if pa.types.is_struct(kind) else []
     file = pa.schema(
         [
             pa.field("_timestamp", pa.int64()),
