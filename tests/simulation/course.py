@@ -58,6 +58,8 @@ class Course:
     """Steps that also happen in a calm run."""
     topics: tuple[str, ...] = ()
     """Where its records come, unless it is a topic of the scenario."""
+    has_commands = True
+    """Whether `status` and `plan` take its options."""
     last_options: Mapping[str, str] = {}
     """What the last part has besides: it leaves nothing open."""
 
@@ -281,7 +283,11 @@ class Course:
             self.ended.failures.append("an instance did not stop within two minutes")
             one.kill()
         self._do_the_rest()
-        if self.scenario.seed % _ASKED == 0 and self.ended.ending in ("exit 0", "exit 5"):
+        if (
+            self.has_commands
+            and self.scenario.seed % _ASKED == 0
+            and self.ended.ending in ("exit 0", "exit 5")
+        ):
             self._ask_commands()
         kernel.end = kernel.now
 

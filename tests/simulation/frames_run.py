@@ -121,6 +121,8 @@ class _FramesCourse(Course):
 
     data = ("put", "delete")
 
+    has_commands = False
+
     def __init__(self, made: Environment, scenario: Scenario, outcome: FramesOutcome) -> None:
         super().__init__(made, scenario, outcome, calm=False)
         self._outcome = outcome

@@ -87,6 +87,7 @@ class Kernel:
         self.events: list[tuple[float, str]] = []
         self.current: Actor | None = None
         self._most_turns = turns
+        self._went_on_at = 0.0
         self._actors: dict[Actor, None] = {}
         self._runnable: list[Actor] = []
         self._timers: list[tuple[float, int, int, Actor]] = []
@@ -143,7 +144,12 @@ class Kernel:
 
     def go_on(self, process: Process) -> None:
         """SIGCONT."""
-        process.is_stopped = False
+        process.is_stopped, self._went_on_at = False, self.now
+
+    def all_run_since(self) -> float:
+        """Since when no process is stopped; infinity while one is."""
+        is_stopped = any(actor.process.is_stopped for actor in self._actors)
+        return float("inf") if is_stopped else self._went_on_at
 
     def here(self) -> Process | None:
         """The process whose thread runs."""

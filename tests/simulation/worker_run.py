@@ -111,6 +111,8 @@ def run_worker(scenario: Scenario) -> WorkerOutcome:
 class _WorkerCourse(Course):
     """Workers come and go, and are asked for things."""
 
+    has_commands = False
+
     def __init__(
         self, made: Environment, group: WorkerEnvironment, scenario: Scenario, outcome: WorkerOutcome
     ) -> None:
