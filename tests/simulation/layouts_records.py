@@ -42,7 +42,7 @@ _HEADERS: Final = (
     (("x", None),),
 )
 _KEY: Final = re.compile(rb"k([0-9]+)")
-_BARE: Final = re.compile(rb'plain ([0-9]+)|"n":"?([0-9]+)')
+_BARE: Final = re.compile(rb'plain ([0-9]+)|"n":"?([0-9]+)|^\[([0-9]+),', re.MULTILINE)
 
 
 def layout_records(
@@ -174,13 +174,13 @@ def number_in(value: Any) -> int | None:
     for raw in _raw(value):
         found = _BARE.search(raw)
         if found is not None:
-            return int(found[1] or found[2])
+            return int(found[1] or found[2] or found[3])
     return None
 
 
 def numbers_in_text(data: bytes) -> list[int]:
     """The numbers of all values in what holds them one after the other."""
-    return [int(found[1] or found[2]) for found in _BARE.finditer(data)]
+    return [int(found[1] or found[2] or found[3]) for found in _BARE.finditer(data)]
 
 
 def _raw(value: Any) -> Iterator[bytes]:
