@@ -36,7 +36,7 @@ def restore_options(sink: Mapping[str, str]) -> dict[str, str]:
         found["restore.value"] = _form(converter_of(sink))
         # One vendor's keys are always texts.
         found["restore.key"] = "string" if layout == "quix" else _form(sink.get("key.converter"))
-        found["restore.header"] = "string" if sink.get("header.converter") == STRING else "base64"
+        found["restore.header"] = _header_form(sink)
     if layout == "aiven":
         found["input.format"] = form
         if is_text:
@@ -57,11 +57,17 @@ def restore_options(sink: Mapping[str, str]) -> dict[str, str]:
             }
     elif layout == "confluent":
         found["restore.key"] = _side_form(sink)
-        found["restore.header"] = "string" if sink.get("header.converter") == STRING else "base64"
+        found["restore.header"] = _header_form(sink)
         if form == "bytes":
             separator = sink.get("output.separator", "\\n")
             found["format.bytearray.separator"] = separator.replace("\\n", "\n")
     return found
+
+
+def _header_form(sink: Mapping[str, str]) -> str:
+    # A header that a transform inserts is a text, whatever the others are.
+    is_text = sink.get("header.converter") is not None or "header" in sink.get("transforms", "").split(",")
+    return "string" if is_text else "base64"
 
 
 def _form(converter: str | None) -> str:

@@ -176,7 +176,9 @@ class Shown:
         if broker.changed.count != self._count:
             self._count, self._since = broker.changed.count, kernel.now
         is_quiet = kernel.now - self._since >= _QUIET_SECONDS
-        is_quiet = is_quiet and self._made.network.down_until + _QUIET_SECONDS <= kernel.now
+        # What comes back makes things move that are not written down yet.
+        down_until = max(self._made.network.down_until, self._made.bucket.weather.down_until)
+        is_quiet = is_quiet and down_until + _QUIET_SECONDS <= kernel.now
         # One that was stopped hears late that another one leads, and shows until then what it knew.
         is_only = all(other is instance or other.is_over for other in self._lives)
         is_quiet = is_quiet and kernel.all_run_since() + _QUIET_SECONDS <= kernel.now
