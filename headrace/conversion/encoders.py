@@ -223,10 +223,10 @@ _EMPTY: Final = "the value has an empty object, which Parquet cannot hold"
 
 
 def rows_of_layout(
-    output: OutputSettings, part: OutputField, segments: list[Segment], faults: RowFaults
+    output: OutputSettings, field: OutputField, segments: list[Segment], faults: RowFaults
 ) -> list[Segment]:
     """The segments of keys or values without what the layout's rows cannot hold, which are faults."""
-    if (output.layout, output.format, part) == (LayoutName.QUIX, OutputFormat.PARQUET, OutputField.VALUE):
+    if (output.layout, output.format, field) == (LayoutName.QUIX, OutputFormat.PARQUET, OutputField.VALUE):
         segments = without_nulls(segments, "null_value", _NO_MEMBERS, faults)
         return [kept for each in segments for kept in _with_members(each, faults)]
     return segments

@@ -292,7 +292,8 @@ class TransformedRecords:
                 kept = self._held(made_run, faults)
                 ignored += len(made_run) - len(kept) if self._output.null_values is NullValues.IGNORE else 0
                 if len(kept):
-                    written = (self._written(each, faults) for each in self._shaped(kept, faults))
+                    shaped = (self._of_layout(each, faults) for each in self._shaped(kept, faults))
+                    written = (self._written(each, faults) for each in shaped)
                     found += [each for each in written if len(each)]
         found = list(self._writable.of(found, faults))
         faults.sort(key=lambda fault: fault.offset)
@@ -324,6 +325,17 @@ class TransformedRecords:
                 faults += _faults(run, np.array([row]), *problem)
                 gone[row] = True
         return run if not gone.any() else run.take(np.flatnonzero(~gone))
+
+    def _of_layout(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
+        """The records whose values the layout's rows can hold, as transforms left them."""
+        found = RowFaults()
+        whole = Segment(np.arange(len(run), dtype=np.int64), run.value)
+        rows_of_layout(self._output, OutputField.VALUE, [whole], found)
+        if not found.found:
+            return run
+        for row, problem in sorted(found.found.items()):
+            faults += _faults(run, np.array([row]), *problem)
+        return run.take(np.setdiff1d(np.arange(len(run)), list(found.found)))
 
     def _written(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
         """The records whose values the layout's rows can have the schema of; others are faults."""

@@ -118,8 +118,9 @@ def _look(row: Any, options: Mapping[str, str]) -> Look:
     if layout == "quix":
         members = dict(row)
         key, _ = members.pop("_key"), members.pop("_timestamp")
-        value = members.get("_value", members)
-        return _told(value, key)
+        # A null has no members in Parquet, or has nulls for them.
+        flat = members if any(one is not None for one in members.values()) else None
+        return _told(members.get("_value", flat), key)
     is_bare = options.get("output.envelope") == "false"
     if layout == "confluent" or is_bare:
         if layout == "aiven" and is_bare and options["output.format"] in ("avro", "parquet"):

@@ -148,8 +148,8 @@ MUTATIONS: Final = {
         "sink",
         "an object is completed only where its name is free",
         "headrace/s3/upload_calls.py",
-        'condition = {} if overwrites else {"IfNoneMatch": "*"}',
-        "condition = {}",
+        "once({} if overwrites else WHERE_FREE)",
+        "once({})",
     ),
     "move what was read": Mutation(
         "source",

@@ -19,7 +19,7 @@ _STEERED: Final = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}
 _ALL_ANSWER: Final = ("worker", "ask", "put", "wait", "garbage", "clean", "compact", "clock")
 _SOON_SECONDS: Final = 20.0
 _LATE_SECONDS: Final = 0.1
-_BLIND_SECONDS: Final = 2.0
+_BLIND_SECONDS: Final = 10.0
 _BLINDING: Final = ("garbage", "broker away")
 _OK: Final = (200, 201, 202, 204)
 

@@ -168,9 +168,7 @@ def quix_parquet(output: OutputSettings, schema: RowSchema) -> ParquetTables:
     """The encoder of one file."""
     column_form = schema.value
     assert column_form is not None, "the schema is that of an object with values"
-    kind = type_of_form(column_form)
-    # Nulls alone have no members, and their rows no columns of these.
-    members = [each for each in kind if each.name not in COLUMNS] if pa.types.is_struct(kind) else []
+    members = [each for each in type_of_form(column_form) if each.name not in COLUMNS]
     file = pa.schema(
         [
             pa.field("_timestamp", pa.int64()),

@@ -239,3 +239,17 @@ def test_no_transforms_no_cost() -> None:
     conversion = converted({}, [Row(b"x")])
     assert isinstance(conversion.runs[0].records.offsets, np.ndarray)
     assert type(conversion.runs[0].value).__name__ == "PlainColumn"
+
+
+def test_what_quix_parquet_has_no_place_for_is_bad_behind_transforms_too() -> None:
+    """Values are columns there, and a null has none: such a value stopped its partition."""
+    options = {
+        **SCHEMALESS,
+        "output.layout": "quix",
+        "output.format": "parquet",
+        "errors.tolerance": "all",
+        **chain({"type": f"{KAFKA}InsertField$Value", "offset.field": "inserted"}),
+    }
+    found = converted(options, [Row({"n": 1}), Row(None), Row({"n": 2})])
+    assert [(fault.offset, fault.reason) for fault in found.faults] == [(11, "null_value")]
+    assert sum(map(len, found.runs)) == 2
