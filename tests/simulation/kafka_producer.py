@@ -71,6 +71,12 @@ class SimulatedProducer(Client):
         self._on_delivery = on_delivery
         self._queue.append((topic, partition, record))
 
+    def poll(self, timeout: float = 0) -> Any:
+        """See Producer. What waits for room in the queue is sent meanwhile, as librdkafka does."""
+        if timeout and self._queue:
+            self.flush(timeout)
+        return super().poll(timeout)
+
     def flush(self, timeout: float = -1) -> int:
         """See Producer."""
         try:
