@@ -194,7 +194,7 @@ class UploadCalls:
             return attempted(lambda: once({} if overwrites else WHERE_FREE), self._backoff)
         except WriteConflict:
             # For good, where the name was taken when the upload began: what had it was deleted since.
-            if self._head(bucket, upload.key) is not None:
+            if not self._is_free(bucket, upload.key):
                 raise
             return attempted(lambda: once({}), self._backoff)
 
@@ -251,6 +251,13 @@ class UploadCalls:
         except AccessDenied:
             return False
         return True
+
+    def _is_free(self, bucket: str, key: str) -> bool:
+        """Whether S3 says that nothing has the name; a 403 says nothing."""
+        try:
+            return self._head(bucket, key) is None
+        except ObjectForbidden:
+            return False
 
     def _head(self, bucket: str, key: str) -> Any | None:
         try:

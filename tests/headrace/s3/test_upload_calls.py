@@ -19,7 +19,7 @@ from headrace.model.errors import (
 from headrace.model.sink_entries import Upload
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption
-from headrace.s3.client import UploadEnded
+from headrace.s3.client import UploadEnded, WriteConflict
 from headrace.s3.completion import Completion, CompletionState, Prove, SentPart, accepted_parts
 from headrace.s3.upload_calls import UploadCalls
 from tests.spark.sink.upload_settings import upload_calls
@@ -315,6 +315,17 @@ def test_a_name_that_was_taken_when_the_upload_began_and_is_free_now(bucket: str
     aws.s3().delete_object(Bucket=bucket, Key="freed")
     assert calls.complete(bucket, upload, object_id="ours") == COMPLETED
     assert content(bucket, "freed") == b"ours"
+
+
+def test_a_name_that_may_not_be_asked_for_stays_in_conflict(bucket: str, proxy: Proxy) -> None:
+    """A HEAD that is forbidden does not say that the name is free: the completion is tried again later."""
+    calls = upload_calls(bucket, endpoint=proxy.url)
+    calls.put(bucket, "hidden", b"theirs", object_id="other")
+    upload = sealed(calls, bucket, "hidden", b"ours")
+    aws.s3().delete_object(Bucket=bucket, Key="hidden")
+    proxy.on(Answer(status=403, body=b""), when=lambda request: request.method == "HEAD")
+    with pytest.raises(WriteConflict):
+        calls.complete(bucket, upload, object_id="ours")
 
 
 class Proofs:
