@@ -125,7 +125,7 @@ class Grouping:
             return Groups(parts=(), faults=tuple(_unnamed(records, range(len(records)), problem)))
         faults = [fault for column in (*columns, *checks) for fault in _faults_of(column, records)]
         combined, good = _combined([*columns, *checks])
-        parts: list[GroupRows] = []
+        found: list[GroupRows] = []
         for rows in _by_code(combined, good):
             first = int(rows[0])
             texts = tuple(column.texts[column.codes[first]] for column in columns)
@@ -133,13 +133,13 @@ class Grouping:
             if isinstance(group, NameProblem):
                 faults += _unnamed(records, rows.tolist(), group)
             else:
-                parts.append(GroupRows(group, rows))
+                found.append(GroupRows(group, rows))
         if self._names.is_plain:
-            parts = _merged(parts)
+            found = _merged(found)
         if self._names.overwrites:
-            parts = [GroupRows(part.group, None if part.rows is None else part.rows[-1:]) for part in parts]
-        parts.sort(key=_first_row)
-        return Groups(parts=tuple(parts), faults=_each_once(faults))
+            found = [GroupRows(one.group, None if one.rows is None else one.rows[-1:]) for one in found]
+        found.sort(key=_first_row)
+        return Groups(parts=tuple(found), faults=_each_once(faults))
 
     def _group_or_problem(self, topic: str, partition: int, texts: tuple[Text, ...]) -> str | NameProblem:
         """The group of these values, or why its objects would have no name."""
@@ -287,12 +287,12 @@ def _unnamed(
         yield _fault(records, row, problem.reason, problem.message)
 
 
-def _merged(parts: list[GroupRows]) -> list[GroupRows]:
+def _merged(groups: list[GroupRows]) -> list[GroupRows]:
     """Each group once: different plain values may make one name."""
     rows: dict[str, list[Numbers]] = {}
-    for part in parts:
-        assert part.rows is not None, "groups of data have rows"
-        rows.setdefault(part.group, []).append(part.rows)
+    for one in groups:
+        assert one.rows is not None, "groups of data have rows"
+        rows.setdefault(one.group, []).append(one.rows)
     return [
         GroupRows(group, of_group[0] if len(of_group) == 1 else np.sort(np.concatenate(of_group)))
         for group, of_group in rows.items()
@@ -311,5 +311,5 @@ def _each_once(faults: Sequence[RecordFault]) -> tuple[RecordFault, ...]:
     return tuple(first[offset] for offset in sorted(first))
 
 
-def _first_row(part: GroupRows) -> int:
-    return 0 if part.rows is None else int(part.rows[0])
+def _first_row(group: GroupRows) -> int:
+    return 0 if group.rows is None else int(group.rows[0])
