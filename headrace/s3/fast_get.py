@@ -149,15 +149,15 @@ def query_of(asked: GetRequest) -> str:
 
 def endpoint_of(url: str, headers: Mapping[str, str], asked: GetRequest) -> Endpoint | None:
     """The endpoint of botocore's request for `asked` (names in lower case); None for any other kind."""
-    parts = urlsplit(url)
+    address = urlsplit(url)
     own = _path(asked.key)
     if (
         _OTHER_BUCKETS.search(asked.bucket)
-        or parts.scheme not in _PORTS
-        or parts.hostname is None
-        or "@" in parts.netloc
-        or parts.query != query_of(asked)
-        or not parts.path.endswith(f"/{own}")
+        or address.scheme not in _PORTS
+        or address.hostname is None
+        or "@" in address.netloc
+        or address.query != query_of(asked)
+        or not address.path.endswith(f"/{own}")
     ):
         return None
     region = None
@@ -166,12 +166,12 @@ def endpoint_of(url: str, headers: Mapping[str, str], asked: GetRequest) -> Endp
         if found is None:
             return None
         region = found[1]
-    port = parts.port or _PORTS[parts.scheme]
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = address.port or _PORTS[address.scheme]
+    host = f"[{address.hostname}]" if ":" in address.hostname else address.hostname
     return Endpoint(
-        origin=Origin(parts.scheme, parts.hostname, port),
-        host=host if port == _PORTS[parts.scheme] else f"{host}:{port}",
-        prefix=parts.path.removesuffix(own),
+        origin=Origin(address.scheme, address.hostname, port),
+        host=host if port == _PORTS[address.scheme] else f"{host}:{port}",
+        prefix=address.path.removesuffix(own),
         region=region,
         user_agent=headers.get("user-agent", ""),
     )
