@@ -1,6 +1,6 @@
 """What first starts leave to the past, as the documentation has it, from when processes and objects came."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -74,11 +74,19 @@ class Past:
                     yield f"the first start with {bucket} has the key {one.start_key!r}, as no process had"
 
     def left_out(
-        self, firsts: Mapping[str, FirstStart], ids: Mapping[int, ObjectId], steps: Sequence[Step]
+        self,
+        firsts: Mapping[str, FirstStart],
+        ids: Mapping[int, ObjectId],
+        steps: Sequence[Step],
+        held: Container[tuple[str, str]],
     ) -> tuple[set[int], set[int]]:
-        """Numbers of the objects that are left to the past, and of those that may be."""
+        """Numbers of the objects that are left to the past, and of those that may be.
+
+        `held` are the buckets and keys of messages that a killed process had received: they come later.
+        """
         words = {
-            number: self._word(number, one, firsts.get(one.bucket), steps) for number, one in ids.items()
+            number: self._word(number, one, firsts.get(one.bucket), steps, is_held=one.place in held)
+            for number, one in ids.items()
         }
         return (
             {number for number, word in words.items() if word is _Word.PAST},
@@ -88,7 +96,15 @@ class Past:
     def _with(self, bucket: str) -> list[tuple[int, dict[str, str]]]:
         return [one for one in self._starts if bucket in one[1]["aws.s3.bucket.name"].split(",")]
 
-    def _word(self, number: int, one: ObjectId, first: FirstStart | None, steps: Sequence[Step]) -> _Word:
+    def _word(
+        self,
+        number: int,
+        one: ObjectId,
+        first: FirstStart | None,
+        steps: Sequence[Step],
+        *,
+        is_held: bool,
+    ) -> _Word:
         options = [options for _, options in self._with(one.bucket)]
         includes = {each.get("include.existing") for each in options}
         keys = {each.get("native.start.key") for each in options}
@@ -102,7 +118,7 @@ class Past:
         if word is _Word.READ or told == {False}:
             return word
         # Events are never filtered, and may come when all is over.
-        is_late = told != {True} or any(step.given.get("late") for step in steps)
+        is_late = is_held or told != {True} or any(step.given.get("late") for step in steps)
         return _Word.PERHAPS if is_late else _Word.READ
 
     def _of_listing(

@@ -132,17 +132,19 @@ class RestoreCourse(Course):
         if missing:
             self._outcome.too_early.append(f"{key} was taken, and of records {missing} not all is in Kafka")
 
-    def shows_no_keys(self, key: str) -> bool:
+    def shows_no_keys(self, key: str, *, is_told: bool = False) -> bool:
         """Whether it could not be known when an object came that its topic has keys.
 
         `auto` takes a topic for one without keys where none has come in `restore.sidecars.wait.ms`: nothing
-        in values tells the two apart, and `required` is for who knows better.
+        in values tells the two apart, and `required` is for who knows better. `is_told`: another kind has
+        come, so that `required` takes it for all that there are.
         """
         came = self.came.get(key, 0.0)
         is_shown = any(
             (".keys." in other or "tombstone" in other) and at <= came for other, at in self.came.items()
         )
-        return self.scenario.options.get("restore.sidecars") != "required" and not is_shown
+        is_required = self.scenario.options.get("restore.sidecars") == "required"
+        return (is_told or not is_required) and not is_shown
 
     def there(self, _key: str) -> set[int]:
         """The numbers of the records that are in Kafka as they were, as far as this object showed it."""

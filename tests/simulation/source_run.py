@@ -283,7 +283,8 @@ class _SourceCourse(Course):
         outcome.ledger, outcome.prefix = self._ledger(), self.options.get("aws.s3.prefix", "")
         firsts = first_starts(self._kept())
         outcome.misremembered = list(self._past.misremembered(firsts))
-        outcome.past, outcome.unsure = self._past.left_out(firsts, outcome.ids, self.scenario.steps)
+        held = self.made.queue.held()
+        outcome.past, outcome.unsure = self._past.left_out(firsts, outcome.ids, self.scenario.steps, held)
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         self._outcome.records = self._partitions()
         self._outcome.letters = self.made.broker.visible(LETTERS, 0)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote_plus
 
 from botocore.exceptions import ConnectionClosedError
 
@@ -78,6 +78,17 @@ class Queue:
             found.append(
                 {"MessageId": one.id, "ReceiptHandle": handle, "Body": one.body, "Attributes": attributes}
             )
+        return found
+
+    def held(self) -> set[tuple[str, str]]:
+        """Buckets and keys of messages that a client has received and not deleted, and that come again."""
+        found = set()
+        for one in self.messages:
+            if not one.receipts or one.visible_at <= self.kernel.now:
+                continue
+            for record in json.loads(one.body).get("Records", ()):
+                about = record["s3"]
+                found.add((about["bucket"]["name"], unquote_plus(about["object"]["key"])))
         return found
 
     def find(self, handle: str) -> _Message | None:

@@ -130,4 +130,4 @@ def test_what_is_no_record_stops_parquet() -> None:
 
     assert not found.objects
     messages = {stop.message.partition(": ")[2] for stop in found.stops.values()}
-    assert messages == {"a row of Parquet is a record, and the value is a single string"}
+    assert messages == {"a row is a record, and the value is a single string"}

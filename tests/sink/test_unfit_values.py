@@ -29,6 +29,7 @@ _LAYOUTS: Final = {
     "lenses": {"output.layout": "lenses", "output.envelope": "false", "output.fields": "value"},
     "lenses-envelope": {"output.layout": "lenses"},
 }
+_TOLERANT: Final = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "bad"}
 _PLACES: Final = [(layout, form) for layout in _LAYOUTS for form in ("avro", "parquet")]
 
 
@@ -113,11 +114,31 @@ def test_a_value_that_its_schema_does_not_allow_is_a_bad_record(
     assert f"output.format={form} cannot hold the record" in stop.message
     assert _rows(stopped) == 2
 
-    passed = _written(layout, form, values, errors_tolerance="all", errors_deadletterqueue_topic_name="bad")
+    passed = _written(layout, form, values, **_TOLERANT)
 
     assert not passed.stops
     assert [(each.reason, each.value) for each in passed.dead_letters] == [("value_unfit", values[2])]
     assert _rows(passed) == 3
+
+
+@pytest.mark.parametrize("value", [b"[6,2]", b'"text"', b"6", b"{}", b'[{"n":6}]'])
+@pytest.mark.parametrize("head", ["true", "false"])
+def test_a_value_without_columns_is_no_empty_line(value: bytes, head: str) -> None:
+    """Lenses' CSV has the members of records: what has none was written as a line that is no row."""
+    values = [b'{"n":1}', value, b'{"n":3}']
+    options = {"csv_header": head, "value_converter_schemas_enable": "false"}
+
+    stopped = _written("lenses", "csv", values, **options)
+
+    stop = stopped.stops["t", 0]
+    assert (stop.offset, stop.reason) == (1, "schema_unfit")
+    assert stop.message.startswith("output.format=csv cannot hold the values of topic t: a ")
+
+    passed = _written("lenses", "csv", values, **options, **_TOLERANT)
+
+    assert [each.value for each in passed.dead_letters] == [value]
+    lines = b"".join(each.body for each in passed.objects.values())
+    assert lines.replace(b'"n"\n', b"") == b'"1"\n"3"\n'
 
 
 _KINDS: Final = st.sampled_from(

@@ -126,7 +126,7 @@ def struct_schema(column_form: ColumnForm) -> ConnectSchema:
     """The schema of values that are records; InvalidSchema for others."""
     connect = connect_schema(column_form)
     if connect.type is not Type.STRUCT:
-        raise InvalidSchema(f"a row of Parquet is a record, and the value is a single {connect.type}")
+        raise InvalidSchema(f"a row is a record, and the value is a single {connect.type}")
     return connect.as_optional(optional=False)
 
 
@@ -160,6 +160,8 @@ def unwritable(form: OutputFormat, options: AvroOptions, column_form: ColumnForm
             avro_of_schema(connect_schema(column_form), options)
         elif form is OutputFormat.PARQUET:
             parquet_schema(avro_tree(struct_schema(column_form), options))
+        elif form is OutputFormat.CSV and not struct_schema(column_form).fields:
+            return "a record without members is an empty line, which is no row"
     except InvalidSchema as error:
         return str(error)
     return None
