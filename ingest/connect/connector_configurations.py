@@ -43,6 +43,7 @@ _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 30.0
 _CHECK_SECONDS: Final = 60.0
+_END_SECONDS: Final = 3.0
 # What a record takes besides key and value: its batch's head, and its lengths.
 _RECORD_OVERHEAD: Final = 128
 # No broker and no topic is set to take less.
@@ -99,8 +100,10 @@ class ConfigurationTopic:
 
     def controls(self) -> Mapping[ControlKey, bytes]:
         """What is committed, as this worker has read it. Unavailable while it cannot be read."""
-        led = self._led
+        led, failures = self._led, self._failures
         if led is not None:
+            if failures:
+                raise Unavailable(f"config.storage.topic cannot be read: {failures[0]}") from failures[0]
             return led.cache.controls()
         with self._lock:
             reader = self._reader
@@ -113,6 +116,18 @@ class ConfigurationTopic:
                 self._end_reading()
                 raise Unavailable(f"config.storage.topic cannot be read: {error}") from error
             return reader.cache.controls()
+
+    def read_to_end(self) -> None:
+        """Return when all that is committed by now is read; Unavailable where that takes seconds."""
+        self.controls()
+        reader = None if self.is_leading else self._reader
+        if reader is not None:
+            # Who leads has written all there is.
+            try:
+                _, end = KafkaAdmin(self._clients.admin, timeout=_END_SECONDS).ends(self._settings.topic)
+                reader.read_to(end, _END_SECONDS)
+            except HeadraceError as error:
+                raise Unavailable(f"config.storage.topic cannot be read: {error}") from error
 
     def write(self, changes: Changes) -> None:
         """Commit all of these or none; return when this worker reads them.

@@ -310,7 +310,7 @@ class Worker:
             on_leaving=self._liveness.on_leaving,
             authorizations=self._authorizations,
             reading=self._reading_here,
-            take_up=self._catch_up,
+            read_to_end=self._read_to_end,
         )
         return rest_server(listen, WorkerRoutes(routes, membership).answer, self._auth, host_name=host_name)
 
@@ -336,10 +336,14 @@ class Worker:
         with suppress(HeadraceError):
             self._look()
 
-    def _catch_up(self) -> None:
-        """Know what other workers have written, as far as it can be read at once."""
-        if self._problem is None:
-            self.take_up()
+    def _read_to_end(self) -> str | None:
+        """Know what other workers have written until now; why it cannot be read, in a sentence, or None."""
+        try:
+            self._topic.read_to_end()
+            self._look()
+        except HeadraceError as error:
+            return str(error)
+        return None
 
 
 def _refusal(url: str, status: HTTPStatus) -> str | None:

@@ -37,8 +37,8 @@ class Membership:
     """As who this worker talks to the others."""
     reading: Callable[[str], Sequence[str]]
     """The keys of what a connector that runs here reads now."""
-    take_up: Callable[[], None]
-    """Has what other workers have written meanwhile known here."""
+    read_to_end: Callable[[], str | None]
+    """Has known here what other workers have written until now; why it cannot be read, or None."""
 
 
 def changing_acts(changes: ConnectorChanges, directory: WorkerDirectory) -> Mapping[str, Acts]:
@@ -108,9 +108,9 @@ class WorkerRoutes:
         segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
         if segments[0] == "internal":
             return self._internal(request, segments)
-        if segments[0] == "connectors" and request.method not in READS:
-            # A connector that was just made, by way of another worker, is none that is unknown.
-            self._membership.take_up()
+        return self._answer(request, segments, is_last=False)
+
+    def _answer(self, request: Request, segments: list[str], *, is_last: bool) -> Response:
         if request.headers.get(FORWARDED) is None:
             if segments == ["connectors"] and "expand" in parse_qs(request.query, keep_blank_values=True):
                 return self._expanded(request)
@@ -121,7 +121,13 @@ class WorkerRoutes:
                 return url
             if url is not None:
                 return self._forward(url, request)
-        return self._routes.answer(request)
+        own = self._routes.answer(request)
+        is_known = own.status is not HTTPStatus.NOT_FOUND or segments[0] != "connectors"
+        if is_last or is_known or request.method in READS:
+            return own
+        # It may have been made a moment ago, by way of another worker, or while this one hung.
+        unread = self._membership.read_to_end()
+        return self._answer(request, segments, is_last=True) if unread is None else _conflict(unread)
 
     # -- to other workers ------------------------------------------------------------------------------------
 

@@ -155,8 +155,13 @@ class _Order:
         return False
 
     def _since(self, asked: Asked) -> float:
-        """When it may have been carried out. A worker may know a moment later than another what there is."""
-        return asked.began - (self._late if asked.status == HTTPStatus.NOT_FOUND else 0.0)
+        """When it may have been carried out.
+
+        A worker may know a moment later than another what there is; what it runs goes on, and is steered,
+        where it cannot read that it is deleted.
+        """
+        late = _LATE_SECONDS if asked.status == HTTPStatus.NOT_FOUND else 0.0
+        return asked.began - (self._late if asked.path.rpartition("/")[2] in _STEERED else late)
 
     def _is_last(self, state: _State) -> bool:
         if state is None or self._last is None:

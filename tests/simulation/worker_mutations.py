@@ -84,8 +84,8 @@ MUTATIONS: Final = {
         "worker",
         "a worker looks at the topic before it says that there is no such connector",
         _ROUTES,
-        "            self._membership.take_up()\n",
-        "            pass\n",
+        "unread = self._membership.read_to_end()\n",
+        "return own\n",
     ),
     "as it was created": Mutation(
         "worker",

@@ -256,6 +256,14 @@ class Tombstones:
             rows = places.inserts.get(pending.object.id.key)
             if rows is None or places.unknown is not None:
                 continue
+            own_from = self._sent_from(object_id, places)
+            if any(place.row and place.first + place.count > own_from for place in rows):
+                late = _too_late(pending, places)
+                self._ends.append(SideEnd(pending, State.QUARANTINED, ORDER_UNKNOWN, late))
+                return
+            rows = tuple(_before(own_from, rows))
+            if not rows:
+                continue
             known = self._table.find(object_id)
             if known is not None and known.sides is None:
                 folder.held[pending.object.id] = pending  # until the tombstones have their headers
@@ -267,6 +275,16 @@ class Tombstones:
         if not pending.is_placed:
             pending.is_placed = True
             self._table.move(pending, Phase.WAITING)
+
+    def _sent_from(self, object_id: ObjectId, places: TombstonePlaces) -> int:
+        """The first row that the tombstone object sends by itself; where it sends none, how many it has."""
+        pending = self._table.find(object_id)
+        if pending is not None:
+            return pending.first_row if pending.is_placed else places.rows
+        entry = self._ledger.get(object_id)
+        if entry is None or entry.state is not State.DONE:
+            return places.rows
+        return max(places.rows - entry.records - entry.bad, 0)
 
     def _release(self, folder: _Folder, wait: _Wait) -> None:
         """The values before have ended: what of these tombstones is not merged goes out now."""
@@ -337,6 +355,22 @@ class Tombstones:
 def _is_value(pending: PendingObject) -> bool:
     place = pending.route.archive
     return place is not None and not place.is_tombstone
+
+
+def _before(own_from: int, rows: Iterable[RowPlace]) -> Iterator[RowPlace]:
+    """What of these is before row `own_from` of the tombstone object."""
+    for place in rows:
+        count = min(place.count, own_from - place.first)
+        if count > 0:
+            yield replace(place, count=count)
+
+
+def _too_late(value: PendingObject, places: TombstonePlaces) -> str:
+    return (
+        f"{value.object.id.url}: tombstones of {places.object.id.url} are between its rows, and were "
+        "restored before it came. Replay that object and this one with --from-start to have both once more, in order, "
+        "or set restore.tombstones=after."
+    )
 
 
 def _is_merged(tombstones: ObjectId, merged: Iterable[PlacedTombstones]) -> bool:

@@ -202,6 +202,59 @@ def test_a_tombstone_that_comes_too_late_is_held_back(is_done: bool) -> None:
     assert [merged for _, _, merged in desk.read()] == ([] if is_done else [()])
 
 
+def _sent_first() -> "_Desk":
+    """Tombstones that were there before their values, and are in Kafka."""
+    desk = _desk()
+    desk.show(_gone(0))
+    desk.turn(1000)
+    desk.answer(_places(0, {}, rows=3, own_from=0))
+    assert desk.read() == [(_gone(0), 0, ())]
+    desk.show(*_two(3), _gone(0), listing_id=2)
+    return desk
+
+
+def test_tombstones_that_were_sent_before_a_value_came_are_not_merged_into_it() -> None:
+    """All of them are before its rows, as they are in Kafka: once is enough."""
+    desk = _sent_first()
+    desk.answer(_places(0, {_value(3): (RowPlace(0, 0, 3),)}, 3, rows=3, own_from=3))
+
+    assert desk.read() == [(_value(3), 0, ())]
+    assert desk.catalogue.is_idle
+
+
+def test_a_value_that_comes_after_tombstones_between_its_rows_is_held_back() -> None:
+    """Its first row would come back after its tombstone; a replay of both has them in order."""
+    desk = _sent_first()
+    placed = _places(0, {_value(3): (RowPlace(0, 0, 2), RowPlace(1, 2, 1))}, 3, rows=3, own_from=3)
+    desk.answer(placed)
+
+    assert desk.read() == []
+    desk.turn()
+    entry = desk.entry(_value(3))
+    assert entry is not None
+    assert (entry.state, entry.reason) == (State.QUARANTINED, "tombstone_order_unknown")
+    assert f"tombstones of s3://bucket/{_gone(0)} are between its rows" in (entry.error or "")
+    assert desk.catalogue.is_idle
+
+
+def test_a_value_that_is_read_again_gets_what_was_merged_into_it() -> None:
+    """And not the rows that its tombstone object has sent by itself, which stay after all values."""
+    desk = _desk()
+    desk.show(*_two(0), _gone(1))
+    merged = (RowPlace(1, 0, 2),)
+    placed = _places(1, {_value(0): merged}, 0, rows=5, own_from=2)
+    desk.answer(placed)
+    assert desk.read() == [(_value(0), 0, ((_gone(1), merged),))]
+    assert desk.read() == [(_gone(1), 2, ())]
+
+    replay = Replay(selection=Selection(key=_value(0)), is_from_start=True)
+    desk.do(desk.catalogue.apply_command(replay, [listed(_value(0), last_modified_ms=_OLD)], desk.now))
+    desk.turn(1000)
+    if desk.searches:
+        desk.answer(placed)
+    assert desk.read() == [(_value(0), 0, ((_gone(1), merged),))]
+
+
 @pytest.mark.parametrize("rows", [1, 2])
 def test_tombstones_of_rows_that_went_without_their_keys_are_held_back(rows: int) -> None:
     """The keys are late: what waits in the queue without them gets no tombstones any more."""
