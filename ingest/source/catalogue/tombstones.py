@@ -368,8 +368,8 @@ def _before(own_from: int, rows: Iterable[RowPlace]) -> Iterator[RowPlace]:
 def _too_late(value: PendingObject, places: TombstonePlaces) -> str:
     return (
         f"{value.object.id.url}: tombstones of {places.object.id.url} are between its rows, and were "
-        "restored before it came. Replay that object and this one with --from-start to have both once more, in order, "
-        "or set restore.tombstones=after."
+        "restored before it came. Replay that object and this one with --from-start to have both once more, "
+        "in order, or set restore.tombstones=after."
     )
 
 
