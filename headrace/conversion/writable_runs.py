@@ -174,6 +174,7 @@ class WritableRuns:
 
     def _fitting(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
         """The records of the run whose values fit their schema."""
+        run = self._narrowed(run)
         unfit = np.concatenate([rows[self._unfit(run.take(rows))] for rows in _of_one_schema(run)])
         if not len(unfit):
             return run
@@ -206,6 +207,18 @@ class WritableRuns:
             message = f"output.format={form} cannot hold records of topic {topic}: {problem}"
             faults += _faults(run.records.offsets[row : row + 1], _SCHEMA, message)
         return run.take(np.setdiff1d(np.arange(len(run)), [row for row, _ in found])) if found else run
+
+    def _narrowed(self, run: ConvertedRecords) -> ConvertedRecords:
+        """The run, its values of no wider kind than they have, where no row can have the wider one.
+
+        That was a refused record's, here or in another partition, and no object of these is of it.
+        """
+        values = run.value
+        if self._output.format not in _TYPED or not isinstance(values, InferredValues):
+            return run
+        if values.upper is None or self._problem(schema_of(self._output, run)) is None:
+            return run
+        return replace(run, value=values.alone())
 
     def _problem(self, schema: RowSchema) -> str | None:
         """Why there are no rows of this schema; None where there are."""

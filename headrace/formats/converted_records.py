@@ -163,6 +163,10 @@ class InferredValues(ConvertedColumn):
         """The kind of each value alone."""
 
     @abstractmethod
+    def alone(self) -> "InferredValues":
+        """The same values, of no wider kind than they have: what others were of is forgotten."""
+
+    @abstractmethod
     def learned(self, known: Any) -> tuple["InferredValues", Any]:
         """The values as they follow others, which were of the kind `known` in all, and what they are then."""
 

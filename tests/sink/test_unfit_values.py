@@ -33,7 +33,9 @@ _TOLERANT: Final = {"errors_tolerance": "all", "errors_deadletterqueue_topic_nam
 _PLACES: Final = [(layout, form) for layout in _LAYOUTS for form in ("avro", "parquet")]
 
 
-def _written(layout: str, form: str, values: Sequence[bytes], **options: str) -> Written:
+def _written(
+    layout: str, form: str, values: Sequence[bytes], partitions: str = "", **options: str
+) -> Written:
     config = {
         "connector.class": "HeadraceSink",
         "aws.s3.bucket.name": "bucket",
@@ -46,7 +48,11 @@ def _written(layout: str, form: str, values: Sequence[bytes], **options: str) ->
         **_LAYOUTS[layout],
         **{name.replace("_", "."): text for name, text in options.items()},
     }
-    records = [Record("t", 0, offset, 1000, b"k", value, ()) for offset, value in enumerate(values)]
+    places = partitions or "0" * len(values)
+    records = [
+        Record("t", int(partition), offset, 1000, b"k", value, ())
+        for offset, (partition, value) in enumerate(zip(places, values, strict=True))
+    ]
     return written(config, records, stops=True)
 
 
@@ -119,6 +125,22 @@ def test_a_value_that_its_schema_does_not_allow_is_a_bad_record(
     assert not passed.stops
     assert [(each.reason, each.value) for each in passed.dead_letters] == [("value_unfit", values[2])]
     assert _rows(passed) == 3
+
+
+@pytest.mark.parametrize(("layout", "form"), [place for place in _PLACES if place[0] != "headrace"])
+@pytest.mark.parametrize("partitions", ["000", "011"])
+def test_a_refused_value_leaves_those_after_it_alone(layout: str, form: str, partitions: str) -> None:
+    """They were read as what it was, and refused as it: in its partition, and in others."""
+    values = [b'{"n":1,"b":{"c":2}}', b'{"n":2}', b'{"n":3}']
+    options = {
+        "value.converter.schemas.enable": "false",
+        "transforms": "flat",
+        "transforms.flat.type": "org.apache.kafka.connect.transforms.Flatten$Value",
+    }
+    found = _written(layout, form, values, partitions, **_TOLERANT, **options)
+
+    assert [(each.reason, each.value) for each in found.dead_letters] == [("schema_unfit", values[0])]
+    assert _rows(found) == 2
 
 
 @pytest.mark.parametrize("value", [b"[6,2]", b'"text"', b"6", b"{}", b'[{"n":6}]'])

@@ -88,6 +88,15 @@ class InferredColumn(InferredValues):
             covered=self._covered,
         )
 
+    def alone(self) -> "InferredColumn":
+        """The same values, of no wider kind than they have: what others were of is forgotten."""
+        read_again = at_once(self._texts, pa.null())
+        if read_again is not None:
+            array, upper = read_again
+            return InferredColumn(self._texts, array=array, upper=upper, known=self._known)
+        kinds = self.kinds()
+        return InferredColumn(self._texts, kinds=kinds, upper=_of_all(kinds), known=self._known)
+
     def owned(self) -> "InferredColumn":
         """The same values in memory of their own."""
         array = self._array
