@@ -105,6 +105,26 @@ SINK: Final = {
             _START,
         ),
     ),
+    "an upload that is late beside those after it": Circumstance(
+        {
+            **_GROUPS,
+            "file.name.template": f"all/{_OBJECT}",
+            "rotate.records": "1",
+            "tasks.max": (None, "1"),
+        },
+        ("kill", "kill worker"),
+        counts=(3, 4, 6),
+        partitions=(1,),
+        before=(
+            Act((0.0,), "start"),
+            Act((0.0,), "s3", {"kind": ("lost UploadPart", "lost PutObject"), "count": (1, 2, 3)}),
+        ),
+        story=(
+            Act((0.0,), "await", {"what": "transaction"}),
+            Act((0.0, 0.01, 0.1, 0.3), ("kill", "kill worker")),
+            _START,
+        ),
+    ),
     "dead letters above an open object": Circumstance(
         {**_GROUPS, "rotate.records": ("3", "7")}, ("kill", "kill worker"), bad_share=0.35
     ),

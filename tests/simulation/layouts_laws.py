@@ -64,6 +64,7 @@ class _Archive:
         self._lettered = set(letters_of(outcome))
         # At least once, what is next to values is put first: a topic that is made again leaves it alone.
         is_exact = scenario.options.get("exactly.once.support") != "disabled"
+        self._repeats = any(step.act in ("rewind", "reset") for step in scenario.steps)
         self._loses_values = not is_exact and any(step.act == "topic again" for step in scenario.steps)
         self._placed: set[Place] = set()
         self._made = {key: at for at, what, key, _ in outcome.history if what != "deleted"}
@@ -166,6 +167,11 @@ class _Archive:
             and place not in self._lettered
         )
         chosen = next(free, None)
+        if self._repeats:
+            # It is archived again under the name that it had.
+            end = (*name[:2], name.offset)
+            again = (place for place in sorted(self._places) if place[:2] == end[:2] and place >= end)
+            chosen = next((place for place in again if self._places[place].value is None), chosen)
         if chosen is None:
             return None
         self._placed.add(chosen)
