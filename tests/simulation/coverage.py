@@ -40,9 +40,9 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         *(f"change {name}" for name in frames_generator.CHANGING),
         "delete",
     ),
-    "archives": (),
+    "archives": tuple(restore_generator.OPERATIONS),
     "layouts": (*sink_generator.OPERATIONS, *(f"change {name}" for name in layouts_generator.CHANGED)),
-    "restore": (),
+    "restore": tuple(restore_generator.OPERATIONS),
     "sink": (*sink_generator.OPERATIONS, *(f"change {name}" for name in sink_generator.CHANGING)),
     "source": (
         *source_generator.OPERATIONS,

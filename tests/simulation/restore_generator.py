@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from tests.simulation.circumstances import RESTORE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
@@ -64,6 +64,14 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "reconcile.interval.ms": (None, "5000"),
     "exactly.once.support": (None, "disabled"),
 }
+
+OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "replay": {"from_start": False},
+    "replay whole": {"from_start": True},
+    "pause connector": {},
+}
+"""What an operator does to a restore, and with what."""
+_OPERATED: Final = 0.15
 
 
 @cache
@@ -139,3 +147,8 @@ def restore_steps(rng: random.Random, about: Circumstance | None) -> Iterator[St
             yield from story_of(rng, about)
         for _ in range(rng.choice((0, 0, 1, 2))):
             yield from fault_steps(rng, rng.choice((0.0, 0.05, 0.1, 0.2, 1.0, 5.0)), FAULTS, about)
+        if rng.random() < _OPERATED:
+            name = rng.choice(list(OPERATIONS))
+            yield Step(
+                rng.choice((0.0, 0.1, 4.0, 12.0)), "replay" if "replay" in name else name, OPERATIONS[name]
+            )

@@ -9,6 +9,7 @@ from typing import Any
 from tests.simulation.broker import Record
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, Instance, environment
+from tests.simulation.operations import Operations
 from tests.simulation.restore_generator import (
     ARCHIVE,
     ARCHIVED,
@@ -32,6 +33,8 @@ class RestoreOutcome(Ended):
     restored: list[list[Record]] = field(default_factory=list)
     too_early: list[str] = field(default_factory=list)
     arrived: bool = False
+    repeats: int = 0
+    """How often it was asked for once more."""
 
 
 def run_restore(scenario: Scenario) -> RestoreOutcome:
@@ -60,6 +63,7 @@ class RestoreCourse(Course):
         self._copied: dict[str, StoredObject] = {}
         self.came: dict[str, float] = {}
         self._spoiled = ""
+        self._operations = Operations(self)
         made.bucket.on_taken = self._taken
 
     def sink_options(self) -> dict[str, str]:
@@ -90,7 +94,7 @@ class RestoreCourse(Course):
 
     def acts(self) -> dict[str, Callable[..., None]]:
         """See Course."""
-        return {**super().acts(), "arrive": self._arrive}
+        return {**super().acts(), **self._operations.acts(), "arrive": self._arrive}
 
     def _arrive(self, portion: int, of: int, order: str, late: float) -> None:
         made = self.made
@@ -167,6 +171,7 @@ class RestoreCourse(Course):
         """See Course."""
         super().collect()
         self._outcome.restored = self.partitions()
+        self._outcome.repeats, self._outcome.said = self._operations.repeats, self._operations.said
 
 
 def _spoiled(body: bytes) -> bytes:
