@@ -12,7 +12,6 @@ import pytest
 from tests.sink.archive_account import Archive, new_archive
 from tests.sink.test_sink_end_to_end import group_offsets
 from tests.support import aws, kafka
-from tests.support.short_spark import short_lived
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
 
@@ -68,53 +67,6 @@ _FAILED: Final = """
     print(json.dumps([status["role"], status["ready"], status["problems"], connector.is_running]))
 """
 
-_FRAMES: Final = """
-    import headrace
-    from headrace.quix import FileSink, S3Destination
-    from pyspark.sql import SparkSession
-
-    spark = (SparkSession.builder.master("local[2]").config(map=CONF).config("spark.ui.enabled", "false")
-             .config("spark.sql.shuffle.partitions", "2").getOrCreate())
-    shape = ("topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
-             "key binary, value binary, headers array<struct<key:string,value:binary>>")
-    config = {"name": NAME, "topics": "orders", "bootstrap.servers": KAFKA, "aws.s3.bucket.name": BUCKET,
-              "aws.s3.endpoint": S3, "aws.access.key.id": "test", "aws.secret.access.key": "test",
-              "aws.s3.prefix": "own/", "file.compression.type": "none"}
-    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "endpoint_url": S3}
-    sinks = {"own": headrace.Connector(config),
-             "quix": FileSink("quix", "json", S3Destination(BUCKET, **keys))}
-
-    def archive(name):
-        stream = spark.readStream.schema(shape).parquet(FOLDER + "/rows")
-        query = (stream.writeStream.foreachBatch(sinks[name].foreach_batch).trigger(availableNow=True)
-                 .option("checkpointLocation", FOLDER + "/" + name).start())
-        query.awaitTermination()
-
-    def rows(offsets, value):
-        return [("orders", n % 2, n, None, 0, None if n % 3 == 0 else b"k%d" % n, value(n), None)
-                for n in offsets]
-
-    written = lambda made: spark.createDataFrame(made, shape).write.mode("append").parquet(FOLDER + "/rows")
-    written(rows(range(9, -1, -1), lambda n: b'{"n":%d}' % n))
-    for name in sinks:
-        archive(name)
-    # A batch that Spark brings again is the same objects.
-    again = spark.createDataFrame(rows(range(10), lambda n: b'{"n":%d}' % n), shape)
-    sinks["own"].foreach_batch(again, 0)
-    strict = headrace.Connector({**config, "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-                                 "aws.s3.prefix": "bad/"})
-    for frame in (again.drop("offset"), again.replace("orders", "others"),
-                  spark.createDataFrame(rows([1], lambda n: b"{"), shape)):
-        try:
-            strict.foreach_batch(frame, 1)
-        except headrace.HeadraceError as error:
-            print(json.dumps(str(error)))
-    try:
-        headrace.Connector(config).start()
-    except headrace.HeadraceError as error:
-        print(json.dumps(str(error)))
-"""
-
 
 def _run(program: str, archive: Archive, name: str) -> list[Any]:
     """What a program printed, a JSON value a line."""
@@ -125,7 +77,6 @@ def _run(program: str, archive: Archive, name: str) -> list[Any]:
         "S3": aws.address(),
         "NAME": name,
         "FOLDER": str(archive.folder),
-        "CONF": short_lived(),
     }
     # Spark's own default is whatever python3 is on the PATH.
     python = "import os, sys\nos.environ['PYSPARK_PYTHON'] = sys.executable\n"
@@ -184,27 +135,3 @@ def test_a_start_that_failed_says_why(tmp_path: Path) -> None:
 
     assert "NoSuchBucket" in said
     assert status == ["stopped", False, {"ended": said}, False]
-
-
-def test_batches_of_spark_are_archived(tmp_path: Path) -> None:
-    """By a streaming query; a batch that is repeated writes the same objects, and what cannot be fails it."""
-    archive = new_archive(tmp_path, partitions=1)
-
-    columns, topic, bad, session = _run(_FRAMES, archive, aws.unique("frames"))
-
-    found = archive.keys()
-    own = [row for key, row in archive.rows() if key.startswith("own/")]
-    assert [(row["partition"], row["offset"], row["value"]) for row in own] == [
-        (number % 2, number, {"n": number}) for number in (*range(0, 10, 2), *range(1, 10, 2))
-    ]
-    assert {key for key in found if key.startswith("quix/")} == {
-        f"quix/orders/{number}/{number:019}.jsonl" for number in (0, 1)
-    }
-    assert archive.content(f"quix/orders/1/{1:019}.jsonl").splitlines()[0] == (
-        b'{"_timestamp":-1,"_key":"k1","_value":{"n":1}}'
-    )
-    assert columns.startswith("The frame has no column offset")
-    assert "'others'" in topic
-    assert "orders-1 offset 1 is a bad record (" in bad
-    assert session.startswith("This process has a Spark session")
-    assert not [key for key in found if key.startswith("bad/")]
