@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The exit code: 1 when a law was broken, 2 for a call that means nothing."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--direction", choices=sorted(DIMENSIONS), help="one of them; without it all in turn")
-    parser.add_argument("--seeds", default="", help="a seed, or BEGIN:END")
+    parser.add_argument("--seeds", default="", help="a seed, or BEGIN:END, or several with commas")
     parser.add_argument("--minutes", type=float, help="fresh seeds for so long")
     parser.add_argument("--file", type=Path, nargs="+", help="scenarios that were written down")
     parser.add_argument("--show", metavar="SEED", help="write a seed's scenario down, the first of a range's")
@@ -73,18 +73,22 @@ def _text_of(file: Path) -> str:
 
 def _seeds(text: str, minutes: float | None) -> Iterator[int]:
     if text:
-        begin, _, end = text.partition(":")
-        if not begin.isdecimal() or (end and not end.isdecimal()):
-            raise UnknownScenario(f"{text!r} names no seeds: give a whole number, or BEGIN:END.")
-        found = range(int(begin), int(end) if end else int(begin) + 1)
-        if not found:
-            raise UnknownScenario(f"{text!r} names no seeds: END is the first that is not run.")
-        return iter(found)
+        return itertools.chain.from_iterable([_range_of(each) for each in text.split(",")])
     if minutes is not None and minutes <= 0:
         raise UnknownScenario(f"--minutes {minutes:g} is no time: give a number above 0.")
     until = _clock() + 60 * (0.5 if minutes is None else minutes)
     first = int.from_bytes(os.urandom(4), "big") * 1000 + 1000
     return itertools.takewhile(lambda _: _clock() < until, itertools.count(first))
+
+
+def _range_of(text: str) -> range:
+    begin, _, end = text.partition(":")
+    if not begin.isdecimal() or (end and not end.isdecimal()):
+        raise UnknownScenario(f"{text!r} names no seeds: give a whole number, or BEGIN:END.")
+    found = range(int(begin), int(end) if end else int(begin) + 1)
+    if not found:
+        raise UnknownScenario(f"{text!r} names no seeds: END is the first that is not run.")
+    return found
 
 
 def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:

@@ -21,6 +21,9 @@ from tests.simulation.worker_mutations import MUTATIONS as WORKER_MUTATIONS
 
 _ROOT: Final = Path(__file__).parents[2]
 _ALL_MUTATIONS: Final = {**MUTATIONS, **WORKER_MUTATIONS}
+# Of the first 300 those by which most pairs come, added one by one: more of options and faults, and of two
+# faults, than by the first 48. What draws scenarios decides, so after a change of it others may be better.
+_CHOSEN: Final = "16,20,42,44,57,74,84,86,108,118,144,148,156,162,182,192,202,218,229,232,267,278,280,285"
 _FAILED: Final = sorted((Path(__file__).parent / "failed").glob("*.json"))
 
 
@@ -37,9 +40,9 @@ def test_what_failed_once_holds() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_first_seeds_break_no_law() -> None:
+def test_chosen_seeds_break_no_law() -> None:
     """The output names the seed of one that fails, and has its scenario; `make simulate` draws fresh ones."""
-    done = _simulation("--seeds", "0:48", "--no-shrink")
+    done = _simulation("--seeds", _CHOSEN, "--no-shrink")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 failed" in done.stdout
@@ -115,6 +118,7 @@ def test_another_version_is_a_sentence(text: str, sentence: str) -> None:
     ("option", "value", "sentence"),
     [
         ("--seeds", "first", "'first' names no seeds: give a whole number, or BEGIN:END.\n"),
+        ("--seeds", "3,", "'' names no seeds: give a whole number, or BEGIN:END.\n"),
         ("--seeds", "9:3", "'9:3' names no seeds: END is the first that is not run.\n"),
         ("--show", "x", "'x' names no seeds: give a whole number, or BEGIN:END.\n"),
         ("--file", "none", "none cannot be read (No such file or directory): give a scenario's file.\n"),
