@@ -25,6 +25,7 @@ from headrace.options.choices import Compression
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, SchemaCompatibility
 from tests.headrace.formats.encoding.outputs import bare, converted, converters, encoded, fetched, output
 from tests.headrace.formats.encoding.registry import avro, datum, framed, registry
+from tests.support.examples import examples
 
 _DECIMAL: Final = {"logicalType": "decimal"}
 _LOGICAL: Final = {
@@ -119,7 +120,7 @@ def _read_parquet(content: bytes) -> list[Any]:
     return rows
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(45))
 @given(rows=st.lists(RICH_VALUES, min_size=1, max_size=5), tombstone=st.booleans())
 def test_avro_of_a_registry_is_copied(rows: list[Any], tombstone: bool) -> None:
     """In the envelope and alone, digit for digit."""
@@ -133,7 +134,7 @@ def test_avro_of_a_registry_is_copied(rows: list[Any], tombstone: bool) -> None:
     assert [row["value"] for row in _read(whole)] == [*rows, *[None] * tombstone]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(48))
 @given(rows=st.lists(RICH_VALUES, min_size=1, max_size=5))
 def test_columns_are_encoded_as_fastavro_does(rows: list[Any]) -> None:
     """The data of each row, from its Arrow columns: what a reader sees is the same."""

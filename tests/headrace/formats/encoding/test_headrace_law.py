@@ -20,6 +20,7 @@ from tests.headrace.formats.encoding.records import RECORDS, kafka_records
 from tests.headrace.formats.memory_source import MemorySource
 from tests.headrace.options.loading import load_with
 from tests.support.batch_records import Record, records_of
+from tests.support.examples import fewer_examples
 
 _PACKED: Final = [
     *((OutputFormat.JSONL, each) for each in (Compression.NONE, Compression.GZIP, Compression.ZSTD)),
@@ -62,7 +63,7 @@ def _parts(batches: list[RowBatch]) -> list[Record]:
 
 
 @pytest.mark.parametrize(("wanted", "compression"), _PACKED)
-@settings(max_examples=20)
+@settings(max_examples=fewer_examples(8))
 @given(records=RECORDS)
 def test_every_byte_comes_back(wanted: OutputFormat, compression: Compression, records: KafkaRecords) -> None:
     """Null and empty, any keys, headers twice, no time, order: through the source's own decoders."""

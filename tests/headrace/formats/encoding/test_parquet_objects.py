@@ -19,6 +19,7 @@ from headrace.options.sink_settings import ConverterKind, OutputField, OutputFor
 from tests.headrace.formats.encoding.outputs import bare, converted, converters, encoded, fetched, output
 from tests.headrace.formats.encoding.registry import avro, framed, registry
 from tests.headrace.formats.encoding.test_avro_objects import RICH, RICH_VALUES
+from tests.support.examples import examples
 
 _PARQUET: Final = OutputFormat.PARQUET
 
@@ -36,7 +37,7 @@ def _plain(value: Any) -> Any:
     return str(value) if type(value).__name__ == "UUID" else value
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(45))
 @given(rows=st.lists(RICH_VALUES, min_size=1, max_size=5), tombstone=st.booleans())
 def test_avro_of_a_registry_as_columns(rows: list[Any], tombstone: bool) -> None:
     """Every type, alone and in the envelope."""
