@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -28,6 +29,10 @@ def run(file: Path, *arguments: str) -> tuple[int, str]:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert "Traceback" not in done.stderr
     return done.returncode, "\n".join(line for line in done.stderr.splitlines() if not line.startswith("{"))
+
+
+# A server that is never asked, as what is wrong is found before: a process without a JVM of its own.
+_WITHOUT_SPARK: Final = {"spark__remote": "sc://127.0.0.1:1"}
 
 
 def configuration(route: Route, **changes: object) -> Path:
@@ -71,7 +76,10 @@ def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
     [
         pytest.param({"topic": "nobody-made-it"}, 2, "Topic 'nobody-made-it' does not exist", id="topic"),
         pytest.param(
-            {"bootstrap__servers": "127.0.0.1:1"}, 3, "bootstrap.servers = '127.0.0.1:1'", id="broker"
+            {"bootstrap__servers": "127.0.0.1:1", **_WITHOUT_SPARK},
+            3,
+            "bootstrap.servers = '127.0.0.1:1'",
+            id="broker",
         ),
         pytest.param(
             {"spark__master": "spark://127.0.0.1:1"},
@@ -111,7 +119,8 @@ def test_what_is_not_there_is_named(
 )
 def test_a_bucket_that_does_not_exist(route: Route, verb: str, arguments: tuple[str, ...]) -> None:
     """A final answer, as for a missing topic: at once, one code everywhere, with the remedy."""
-    file = configuration(route, aws__s3__bucket__name="nobody-made-it")
+    given = _WITHOUT_SPARK if verb == "run" else {}
+    file = configuration(route, aws__s3__bucket__name="nobody-made-it", **given)
     argv = [str(Path(sys.executable).with_name("headrace")), verb, str(file), *arguments]
     began = time.monotonic()
 
@@ -133,7 +142,7 @@ def test_a_sinks_bucket_that_does_not_exist(
     """As for a source: at once, and no ledger is left behind."""
     name = aws.unique("problem")
     left_out = {"topic": None, "file.name.template": None, "input.format": None, "sqs.queue.url": None}
-    options = route.options(http__listen="", **left_out)
+    options = route.options(http__listen="", **left_out, **_WITHOUT_SPARK)
     options |= {"name": name, "topics": topic("orders"), "aws.s3.bucket.name": "nobody-made-it"}
     file = route.folder / f"{name}.json"
     file.write_text(json.dumps(options))
@@ -166,7 +175,7 @@ def test_a_taken_port_is_a_configuration_error(route: Route) -> None:
     """Before anything is started."""
     host = aws.address().removeprefix("http://")
 
-    code, said = run(configuration(route), "--set", f"http.listen={host}")
+    code, said = run(configuration(route, **_WITHOUT_SPARK), "--set", f"http.listen={host}")
 
     assert code == 2
     assert f"http.listen: cannot listen on {host}" in said
