@@ -10,7 +10,8 @@ import json
 import logging
 import signal
 import urllib.parse
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -103,7 +104,7 @@ _SHARING: Final = {
                       "ingest/connect/test_strange_leader.py", "ingest/connect/test_worker_logs.py",
                       "integration/test_initial_inventory.py", "integration/test_end_to_end.py",
                       "sink/test_aiven_end_to_end.py", "restore/test_archive_discovery.py"),
-    "spark_session": ("spark/test_foreign_writers.py", "spark/test_variant.py",
+    "spark_session": ("spark/test_foreach_batch.py", "spark/test_foreign_writers.py", "spark/test_variant.py",
                       "spark/frames/test_frames_stream.py", "spark/test_slot_pool_life.py",
                       "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",
                       "spark/test_task_formats.py", "spark/test_task_silent_broker.py",
@@ -122,6 +123,7 @@ _GROUPS: Final = {file: fixture for fixture, files in _SHARING.items() for file 
 _LONGEST_FIRST: Final = (
     *_SHARING, "faults/", "sink/", "ingest/connect/", "integration/", "security/", "errors/", "ingest/http/",
 )  # fmt: skip
+_LONG_UNITS: Final = ("simulation/test_simulation.py", "sink/test_alone_law.py", "source_tree")
 
 
 def _group(nodeid: str) -> str:
@@ -147,6 +149,15 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return long_cases.case_name(val, argname)
 
 
+def _turn(group: str, first: Sequence[str]) -> tuple[int, int]:
+    """Which group is run before another: those that are named, in their order, and the others mixed.
+
+    Neighbours in a folder are of a kind: at times all workers would wait for a broker, or all compute.
+    """
+    rank = next((number for number, one in enumerate(first) if group.startswith(one)), len(first))
+    return rank, zlib.crc32(group.encode())
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the long cases, and put the tests in groups, with services all along between the units."""
@@ -162,15 +173,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[0].stash[_PROBLEM] = "tests/long_cases.py: " + "; ".join(found)
 
     services = {_group(item.nodeid) for item in items if item.get_closest_marker("parts") is not None}
-    rank = {name: number for number, name in enumerate(_LONGEST_FIRST)}
-    ordered = sorted(
-        dict.fromkeys(_group(item.nodeid) for item in items),
-        key=lambda group: next((rank[one] for one in rank if group.startswith(one)), len(rank)),
-    )
     # Services wait more than they compute, so both kinds advance side by side from beginning to end.
     place: dict[str, tuple[float, str]] = {}
-    for kind in (True, False):
-        groups = [group for group in ordered if (group in services) is kind]
+    for kind, first in ((True, _LONGEST_FIRST), (False, _LONG_UNITS)):
+        groups = [
+            one for one in dict.fromkeys(_group(item.nodeid) for item in items) if (one in services) is kind
+        ]
+        groups.sort(key=lambda group: _turn(group, first))
         place |= {group: (number / len(groups), group) for number, group in enumerate(groups)}
     items.sort(key=lambda item: place[_group(item.nodeid)])
 
