@@ -1,11 +1,13 @@
 """The SparkContext, built in one place, with our own packages as an archive for executors without them."""
 
+import contextlib
 import shutil
+import socket
 import sys
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,9 @@ def build_context(given: Mapping[str, str], *, name: str, jvm: Jvm | None = None
 def stop_context(context: SparkContext, seconds: float = END_SECONDS) -> None:
     """End Spark and its JVM, and wait for it, so long at most; one that is gone already is no error."""
     gateway: Any = context._gateway  # noqa: SLF001  # pyspark has no public way to its JVM
+    # Taken away from PySpark, which would end it, with a wait, while the JVM is still there.
+    accumulators: Any = context._accumulatorServer  # noqa: SLF001  # nor to this
+    context._accumulatorServer = None  # type: ignore[assignment]  # noqa: SLF001  # as above
     # A task that is cut off here was voided before: what Spark and its worker say of its end is no news.
     ENDING.set()
     try:
@@ -74,7 +79,20 @@ def stop_context(context: SparkContext, seconds: float = END_SECONDS) -> None:
         context.stop()
     except (PySparkException, Py4JError, OSError) as error:
         log.info("spark_lost", error=str(error))
-    end_jvm(gateway, seconds)
+    end_accumulators(accumulators, lambda: end_jvm(gateway, seconds))
+
+
+def end_accumulators(server: Any, end_client: Callable[[], object]) -> None:
+    """End PySpark's server of accumulators together with its one client, the JVM, whose tasks are over.
+
+    It looks once a second whether it is to end, while a client is connected, and else twice.
+    """
+    server.handle_error = lambda *_: None
+    end_client()
+    # Which wakes it.
+    with contextlib.suppress(OSError):
+        server.socket.shutdown(socket.SHUT_RDWR)
+    server.shutdown()
 
 
 def _not_started(values: Mapping[str, str], why: str) -> Unavailable:

@@ -145,6 +145,9 @@ class HttpServer:
 
     def close(self) -> None:
         """Stop listening, give what is being answered a moment, and drop all connections."""
+        # Its thread looks every half second whether it is to end; what happens to its socket wakes it.
+        with suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.shutdown()
         self._server.finish(_CLOSING_SECONDS)
         self._server.server_close()

@@ -2,19 +2,25 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
+from pyspark.accumulators import _start_update_server
 
 from headrace.model.errors import Unavailable
 from ingest.service.spark_startup import OwnSlots
 from spark.daemon import without_archives
 from spark.jvm import Jvm
-from spark.session import build_context, stop_context
+from spark.session import build_context, end_accumulators, stop_context
 from spark.spark_conf import conf_of, is_local, spark_conf
 from tests.ingest.checks.findings.configured import configured
 from tests.support.until import until_sync
@@ -223,6 +229,31 @@ def test_workers_import_what_is_installed_rather_than_sparks_archives() -> None:
         stop_context(context)
 
     assert found == []
+
+
+def test_the_server_of_accumulators_is_not_waited_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """PySpark's looks once a second whether it is to end: a second of every stop of a service."""
+    seconds = []
+    for number in range(3):
+        place = str(tmp_path / str(number))
+        server: Any = _start_update_server("", is_unix_domain_sock=True, socket_path=place)
+        with closing(socket.socket(socket.AF_UNIX)) as jvm:
+            jvm.connect(place)
+            # No updates: it answers, and looks for more from then on.
+            jvm.sendall(bytes(4))
+            assert jvm.recv(1) == b"\x01"
+
+            is_over = threading.Event()
+            server.service_actions = is_over.set
+            began = time.monotonic()
+            end_accumulators(server, lambda: (jvm.close(), is_over.wait(10)))  # noqa: B023  # called at once
+        seconds.append(time.monotonic() - began)
+
+    # The quicker ones, as others may have the cores.
+    assert sorted(seconds)[1] < 0.2
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_archives_of_another_spark_stay(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from http import HTTPStatus
@@ -220,3 +221,20 @@ def test_what_is_begun_is_answered_before_the_server_closes(slow: tuple[Slow, Ht
         answers.allowed.set()
         assert asked[0].result() == (200, b"/slow/0")
         closing.result()
+
+
+def test_a_server_that_waits_for_requests_ends_at_once() -> None:
+    """Every stop of the service closes one or two, one after the other; each would wait for half a second."""
+    seconds = []
+    for _ in range(5):
+        server = HttpServer(
+            "127.0.0.1", 0, lambda _: Response.of_text("x"), option="http.listen", methods=None
+        )
+        server.start()
+        assert ask(server, "GET", "/") == (200, b"x")
+        began = time.monotonic()
+        server.close()
+        seconds.append(time.monotonic() - began)
+
+    # The quickest, as others may have the cores.
+    assert min(seconds) < 0.2
