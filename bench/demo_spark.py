@@ -119,6 +119,7 @@ def _counted(spark: Any, options: Mapping[str, str], path: str, checkpoint: Path
 def main() -> int:
     """Bring up a session, wait for a line, and print each carrier with its flights and mean delay as JSON."""
     import structlog
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     import headrace.spark
@@ -134,6 +135,10 @@ def main() -> int:
         if not sys.stdin.readline():
             return 1
         counted = _counted(spark, asked["options"], asked["path"], Path(asked["checkpoint"]))
+    except PySparkException as error:
+        # Its words are the JVM's, which ends now.
+        print(error, file=sys.stderr)
+        return 1
     finally:
         stop_context(context)
     print(json.dumps([[row.carrier, row.flights, row.delay] for row in counted]))
