@@ -8,10 +8,8 @@ import contextlib
 import gc
 import importlib
 import os
-import re
 import signal
 import sys
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -19,6 +17,7 @@ import botocore.session
 from botocore.exceptions import BotoCoreError
 
 from headrace.aws.aws_credentials import load_service_models
+from spark.installed.sitecustomize import import_what_is_installed
 from spark.memory import container_bytes, limit_memory, refuse_unused, worker_bytes
 
 PRELOADED: Final = (
@@ -32,7 +31,6 @@ PRELOADED: Final = (
     "pyspark.worker",
 )
 
-_ARCHIVE: Final = re.compile(r"/(pyspark|py4j-[^/]*)\.zip$|\.jar$")
 _GONE: Final = (BrokenPipeError, ConnectionResetError)
 
 
@@ -46,32 +44,6 @@ def preload() -> None:
         load_service_models(botocore.session.get_session())
     # What is loaded now is never garbage: keep its pages shared between the workers.
     gc.freeze()
-
-
-def without_archives(path: list[str]) -> list[str]:
-    """The places of `path` where modules are looked for, without Spark's own archives of what is installed.
-
-    Spark puts its `pyspark.zip`, `py4j-*.zip` and a jar before everything else. What is imported from an
-    archive is compiled in every process: 0.7 s of CPU before the first task. They stay where their Spark is
-    not the one that PySpark is installed with.
-    """
-    installed = [place for place in path if not _ARCHIVE.search(place)]
-    spec = PathFinder.find_spec("pyspark", installed)
-    if spec is None or spec.origin is None:
-        return path
-    home = Path(spec.origin).resolve().parent
-    return [
-        place for place in path if not _ARCHIVE.search(place) or home not in Path(place).resolve().parents
-    ]
-
-
-def import_what_is_installed() -> None:
-    """Look for modules in none of these archives any more."""
-    kept = without_archives(sys.path)
-    for place in set(sys.path).difference(kept):
-        # Each task has the names in all that are known here read again: 0.04 s.
-        sys.path_importer_cache.pop(place, None)
-    sys.path[:] = kept
 
 
 def end_quietly() -> None:

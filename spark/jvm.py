@@ -1,12 +1,14 @@
 """Spark's JVM: started so that it outlives the signals of this process, and ended by this process.
 
 It is spawned without PySpark, which takes as long to load as the JVM to come up: both happen side by side.
+Whether the master of a cluster is there is asked before, as a JVM takes minutes to say no.
 """
 
 import contextlib
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -15,6 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -48,6 +51,12 @@ _CHATTER: Final = (
     "NOTE: Picked up",
     "Picked up JAVA_TOOL",
 )
+_CONNECT_SECONDS: Final = 3.0
+_KUBERNETES: Final = "k8s://"
+_STANDALONE: Final = "spark://"
+_HTTPS_PORT: Final = 443
+_HTTP_PORT: Final = 80
+
 _LEVELS: Final = {"WARN": "warning", "ERROR": "error", "FATAL": "error"}
 ENDING: Final = threading.Event()
 """Set while the process's one context is being stopped: what its JVM writes then is no news."""
@@ -219,3 +228,34 @@ def _forward(lines: IO[bytes]) -> None:
                 getattr(log, _LEVELS[level])("spark_logged", logger=source, text=text)
             else:
                 log.info("spark_logged", text=line)
+
+
+def addresses(master: str) -> list[tuple[str, int]]:
+    """Host and port of each master that the URL names; none where it names no address, as `local[*]`."""
+    if master.startswith(_STANDALONE):
+        return [_host_and_port(place) for place in master.removeprefix(_STANDALONE).split(",")]
+    if master.startswith(_KUBERNETES):
+        place = master.removeprefix(_KUBERNETES)
+        # As Spark reads it: without a scheme it is https.
+        url = urlsplit(place if "://" in place else f"https://{place}")
+        if url.hostname is not None:
+            return [(url.hostname, url.port or (_HTTP_PORT if url.scheme == "http" else _HTTPS_PORT))]
+    return []
+
+
+def require_master(master: str) -> None:
+    """Return when one of the masters accepts a connection, or none is named. Blocks; Unavailable."""
+    refusals = []
+    for host, port in addresses(master):
+        try:
+            with socket.create_connection((host, port), timeout=_CONNECT_SECONDS):
+                return
+        except OSError as error:
+            refusals.append(f"{host}:{port}: {error.strerror or error}")
+    if refusals:
+        raise Unavailable(f"spark.master = {master!r} cannot be reached ({'; '.join(refusals)}).")
+
+
+def _host_and_port(place: str) -> tuple[str, int]:
+    host, _, port = place.rpartition(":")
+    return host.strip("[]"), int(port)

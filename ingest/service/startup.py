@@ -40,7 +40,7 @@ from ingest.service.service_events import OwnEvent, TopicAnswered
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.sink import active_members
-from spark.master import require_master
+from spark.jvm import require_master
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from headrace.model.errors import Unavailable
-from spark.master import addresses, require_master
+from spark.jvm import addresses, require_master
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyspark.accumulators import _start_update_server
 
 from headrace.model.errors import Unavailable
 from ingest.service.spark_startup import OwnSlots
-from spark.daemon import without_archives
+from spark.installed.sitecustomize import FOLDER, without_archives
 from spark.jvm import Jvm
 from spark.session import build_context, end_accumulators, stop_context
 from spark.spark_conf import conf_of, is_local, spark_conf
@@ -231,6 +232,11 @@ def test_workers_import_what_is_installed_rather_than_sparks_archives() -> None:
     assert found == []
 
 
+def _end(jvm: socket.socket, is_noticed: threading.Event) -> None:
+    jvm.close()
+    assert is_noticed.wait(10)
+
+
 def test_the_server_of_accumulators_is_not_waited_for(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,7 +254,7 @@ def test_the_server_of_accumulators_is_not_waited_for(
             is_over = threading.Event()
             server.service_actions = is_over.set
             began = time.monotonic()
-            end_accumulators(server, lambda: (jvm.close(), is_over.wait(10)))  # noqa: B023  # called at once
+            end_accumulators(server, partial(_end, jvm, is_over))
         seconds.append(time.monotonic() - began)
 
     # The quicker ones, as others may have the cores.
@@ -264,6 +270,25 @@ def test_the_archives_of_another_spark_stay(tmp_path: Path) -> None:
     others = [str(tmp_path / "python/lib/pyspark.zip"), str(tmp_path / "mine.zip")]
 
     assert without_archives([*own, *others, *sys.path]) == [*others, *sys.path]
+
+
+@pytest.mark.parametrize("is_hidden", [False, True], ids=["only ours", "another hook"])
+def test_a_process_that_finds_the_hook_imports_what_is_installed(tmp_path: Path, *, is_hidden: bool) -> None:
+    """From Python's first line on; the hook that it would have run without ours is run, too."""
+    home = Path(pyspark.__file__).parent
+    lib = home / "python/lib"
+    archives = [lib / "pyspark.zip", *lib.glob("py4j-*.zip"), *home.glob("jars/spark-core_*.jar")]
+    if is_hidden:
+        (tmp_path / "sitecustomize.py").write_text("import sys\nsys.others = 1\n")
+    path = os.pathsep.join(map(str, [*archives, FOLDER, tmp_path]))
+    shown = "import sys, pyspark, sitecustomize; print(pyspark.__file__, hasattr(sys, 'others'), sys.path)"
+    done = subprocess.run(
+        [sys.executable, "-c", shown], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr == ""
+    assert done.stdout.startswith(f"{pyspark.__file__} {is_hidden} ")
+    assert not any(str(place) in done.stdout for place in [*archives, FOLDER])
 
 
 def test_without_an_installed_pyspark_sparks_archives_stay(tmp_path: Path) -> None:

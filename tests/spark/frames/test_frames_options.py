@@ -46,6 +46,7 @@ from spark.frames.log_store import DirectoryStore
 from spark.frames.reading import ReadTask
 from spark.frames.source import HeadraceSource
 from spark.frames.writing import first_commit, record_columns, writing_settings
+from spark.installed.sitecustomize import FOLDER
 from spark.session import build_code_archive
 from spark.sink.frame_writer import records_of
 
@@ -222,22 +223,26 @@ def test_files_of_the_log_are_no_objects_of_the_query(
 
 
 @pytest.mark.parametrize(
-    ("master", "python", "expected"),
+    ("master", "python", "expected", "path"),
     [
-        ("local[2]", "python3", sys.executable),
-        ("local[2]", "/opt/python", "/opt/python"),
-        ("spark://host:7077", "python3", "python3"),
+        ("local[2]", "python3", sys.executable, f"{FOLDER}:/mine"),
+        ("local[2]", "/opt/python", "/opt/python", f"{FOLDER}:/mine"),
+        ("spark://host:7077", "python3", "python3", "/mine"),
     ],
 )
-def test_a_local_session_runs_the_python_that_registers(master: str, python: str, expected: str) -> None:
-    """Unless it names another; executors of a cluster have their own."""
-    context = SimpleNamespace(master=master, pythonExec=python)
+def test_a_local_session_runs_the_python_that_registers(
+    master: str, python: str, expected: str, path: str
+) -> None:
+    """Unless it names another; executors of a cluster have their own. What is installed is imported."""
+    context = SimpleNamespace(master=master, pythonExec=python, environment={"PYTHONPATH": "/mine"})
     registered: list[Any] = []
     session: Any = SimpleNamespace(_sc=context, dataSource=SimpleNamespace(register=registered.append))
     register(session)
+    register(session)
 
     assert context.pythonExec == expected
-    assert [one.name() for one in registered] == ["headrace"]
+    assert context.environment == {"PYTHONPATH": path}
+    assert [one.name() for one in registered] == ["headrace", "headrace"]
 
 
 def test_a_refusal_has_no_causes(tmp_path: Path) -> None:
