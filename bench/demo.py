@@ -104,14 +104,15 @@ def report(uploads: Uploads, read: Reading, began: float) -> bool:
 def play(on_stage: Stage, worker: Worker, read: Reading, query: SparkQuery) -> bool:
     """The flights by way of S3 into Kafka; True when every row arrived exactly once.
 
-    Spark comes up meanwhile, and its query begins when all is uploaded.
+    Spark's query comes up meanwhile, and begins when all is uploaded.
     """
-    query.launch()
     options = source_options(on_stage)
     with step("demo", "headrace setup: queue, bucket notification, topic"):
         on_stage.service("flights", options).command("setup")
     with step("demo", "waiting for the worker and its Spark"):
         worker.await_ready(PATIENCE_SECONDS)
+    # Not before: it would take the cores that the worker comes up on.
+    query.launch()
     with step("demo", "a connector from S3 to Kafka"):
         worker.put("flights", options | {"connector.class": "HeadraceSource"})
         worker.until(lambda: worker.is_ready("flights"), "a ready connector", PATIENCE_SECONDS)

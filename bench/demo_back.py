@@ -1,4 +1,4 @@
-"""The way back of `make demo`: the flights go out as Parquet by day, and as a backup that is restored."""
+"""The way back of `make demo`: the flights go out as Parquet by month, and as a backup that is restored."""
 
 import io
 import time
@@ -23,8 +23,8 @@ _SECONDS = 180
 def play_back(on_stage: Stage, worker: Worker, original: Reading, *, bucket: str) -> bool:
     """Archive the topic twice, count one archive and restore the other; True when both are exact."""
     began = time.monotonic()
-    sinks: dict[str, dict[str, Any]] = {"by-day": _parquet(), "backup": {"aws__s3__prefix": "backup/"}}
-    with step("demo", "two connectors back to S3: the topic as Parquet by day, and as a backup"):
+    sinks: dict[str, dict[str, Any]] = {"by-month": _parquet(), "backup": {"aws__s3__prefix": "backup/"}}
+    with step("demo", "two connectors back to S3: the topic as Parquet by month, and as a backup"):
         for name, own in sinks.items():
             shared: dict[str, Any] = {
                 "topics": TOPIC,
@@ -39,13 +39,14 @@ def play_back(on_stage: Stage, worker: Worker, original: Reading, *, bucket: str
         worker.put(
             "restore", on_stage.configuration(**_restore(bucket)) | {"connector.class": "HeadraceSource"}
         )
-        by_day, objects = _rows_by_day(on_stage, bucket)
+        by_month, objects = _rows_by_month(on_stage, bucket)
     with step("demo", "reading what was restored, and comparing it"):
         restored = _read_restored(on_stage, worker)
         is_same = original.records == restored.records
-    is_exact = sum(by_day.values()) == ROWS and is_same
+    is_exact = sum(by_month.values()) == ROWS and is_same
     table = Table(title="And back", show_header=False)
-    table.add_row("rows in Parquet", f"{sum(by_day.values()):,} of {len(by_day)} days in {objects:,} objects")
+    rows = f"{sum(by_month.values()):,} of {len(by_month)} months in {objects:,} objects"
+    table.add_row("rows in Parquet", rows)
     table.add_row("topic to Parquet and to a backup", f"{archived:.1f} s")
     same = "equal, keys, values, times and order" if is_same else "DIFFERENT"
     table.add_row("backup restored", f"{restored.count:,} records, {same}")
@@ -63,7 +64,7 @@ def _await_archives(on_stage: Stage, worker: Worker, names: list[str]) -> None:
             shown(*counts)
             return all(count >= sum(ends.values()) for count in counts)
 
-        worker.until(are_archived, "archive of the whole topic", _SECONDS)
+        worker.until(are_archived, "archive of the whole topic", _SECONDS, every=0.25)
 
 
 def _archived(status: Any) -> int:
@@ -88,9 +89,9 @@ def _read_restored(on_stage: Stage, worker: Worker) -> Reading:
 
 
 def _parquet() -> dict[str, object]:
-    folder = "year={{value:year}}/month={{value:month}}/day={{value:day}}"
+    folder = "year={{value:year}}/month={{value:month}}"
     return {
-        "aws__s3__prefix": "by-day/",
+        "aws__s3__prefix": "by-month/",
         "file__name__template": folder + "/{{topic}}-{{partition}}-{{start_offset}}{{extension}}",
         "output__format": "parquet",
         "output__fields": "value",
@@ -113,13 +114,13 @@ def _restore(bucket: str) -> dict[str, object]:
     }
 
 
-def _rows_by_day(on_stage: Stage, bucket: str) -> tuple[Counter[str], int]:
-    """Rows of each day's folder, by reading its objects, and how many objects there are."""
+def _rows_by_month(on_stage: Stage, bucket: str) -> tuple[Counter[str], int]:
+    """Rows of each month's folder, by reading its objects, and how many objects there are."""
     import pyarrow.parquet as pq
 
     found: Counter[str] = Counter()
     objects = 0
-    for page in on_stage.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="by-day/"):
+    for page in on_stage.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="by-month/"):
         for known in page.get("Contents", ()):
             body = on_stage.s3.get_object(Bucket=bucket, Key=known["Key"])["Body"].read()
             found[known["Key"].rpartition("/")[0]] += pq.ParquetFile(io.BytesIO(body)).metadata.num_rows

@@ -96,11 +96,16 @@ def spark_query(on_stage: Stage, *, bucket: str) -> Iterator[SparkQuery]:
         query.close()
 
 
-def _counted(spark: Any, options: Mapping[str, str], path: str, checkpoint: Path) -> list[Any]:
+def _flights(spark: Any, options: Mapping[str, str], path: str) -> Any:
+    """The stream, of the columns that are counted: so nothing has to be in the bucket yet."""
+    reader = spark.readStream.format("headrace").schema("carrier string, dep_delay double")
+    return reader.options(**options).load(path)
+
+
+def _counted(flights: Any, checkpoint: Path) -> list[Any]:
     """Flights and mean delay of each carrier, the largest first."""
     from pyspark.sql import functions as f
 
-    flights = spark.readStream.format("headrace").options(**options).load(path)
     query = (
         flights.groupBy("carrier")
         .agg(f.count("*").alias("flights"), f.avg("dep_delay").alias("delay"))
@@ -112,7 +117,7 @@ def _counted(spark: Any, options: Mapping[str, str], path: str, checkpoint: Path
         .start()
     )
     query.awaitTermination()
-    counted: list[Any] = spark.table("carriers").orderBy(f.desc("flights")).collect()
+    counted: list[Any] = flights.sparkSession.table("carriers").orderBy(f.desc("flights")).collect()
     return counted
 
 
@@ -132,9 +137,10 @@ def main() -> int:
     try:
         spark = SparkSession(context)
         headrace.spark.register(spark)
+        flights = _flights(spark, asked["options"], asked["path"])
         if not sys.stdin.readline():
             return 1
-        counted = _counted(spark, asked["options"], asked["path"], Path(asked["checkpoint"]))
+        counted = _counted(flights, Path(asked["checkpoint"]))
     except PySparkException as error:
         # Its words are the JVM's, which ends now.
         print(error, file=sys.stderr)

@@ -316,6 +316,6 @@ def stage(
         say(name, f"it did not end well; logs are in {folder}")
         parts.down()
         raise
-    # The pid files are in the folder: first down, then away with it.
-    parts.down()
+    # The pid files are in the folder: first they end, then away with it.
+    parts.discard()
     shutil.rmtree(folder, ignore_errors=True)

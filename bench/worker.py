@@ -87,15 +87,18 @@ class Worker:
         said = self.status(name)
         return said is not None and bool(said["ready"])
 
-    def until(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
-        """Return once it is so; StageError when it is not in time, or the worker has ended."""
+    def until(self, condition: Callable[[], bool], what: str, seconds: float, *, every: float = 0.05) -> None:
+        """Return once it is so; StageError when it is not in time, or the worker has ended.
+
+        Looked at every so many seconds: where a look takes the worker's time, and many are needed, seldom.
+        """
         deadline = time.monotonic() + seconds
         while not condition():
             if (code := self._running().poll()) is not None:
                 raise StageError(f"headrace worker ended with {code}:\n{self.tail()}")
             if time.monotonic() > deadline:
                 raise NotReadyError(f"There was no {what} within {seconds:.0f} s:\n{self.tail()}")
-            time.sleep(0.05)
+            time.sleep(every)
 
     def stop(self) -> int:
         """SIGTERM, and the exit code; kill after 60 s. Does nothing when it does not run."""
