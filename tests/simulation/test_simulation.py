@@ -21,9 +21,9 @@ from tests.simulation.worker_mutations import MUTATIONS as WORKER_MUTATIONS
 
 _ROOT: Final = Path(__file__).parents[2]
 _ALL_MUTATIONS: Final = {**MUTATIONS, **WORKER_MUTATIONS}
-# Those by which each mutation is found that the first 48 find (`mutations.py`), and of the first 300 those that
-# then bring most pairs together. What draws scenarios decides: after a change of it others may be better.
-_CHOSEN: Final = "0:7,11,15,21,23,26,31:34,37,43,44,108,156,218,278,280,285"
+# Those by which each mutation is found that the first 48 find (`mutations.py`), and of the first 300 those
+# that then bring most pairs together. What draws scenarios decides: after a change others may be better.
+_CHOSEN: Final = "0:7,11,15,21,23,26,30:34,37,43,44,108,156,218,278,280,285"
 _FAILED: Final = sorted((Path(__file__).parent / "failed").glob("*.json"))
 
 
