@@ -103,7 +103,7 @@ class _ArchivesCourse(RestoreCourse):
         has_headers = any(".headers." in other and at <= came for other, at in self.came.items())
         sides = SIDES if has_headers else frozenset({"keys"})
         found = set()
-        for record in (record for part in self.partitions() for record in part):
+        for record in self.committed():
             number = number_of(record)
             given = None if number is None else self._meant.get(number)
             if number is None or given is None:

@@ -252,6 +252,10 @@ class Broker:
         stable = log.stable_end()
         return [one for one in log.records if one.offset < stable and is_visible(one)]
 
+    def durable(self, name: str, partition: int) -> list[Record]:
+        """What is committed in a partition, as well where a transaction that is open before it hides it."""
+        return [one for one in self.log(name, partition).records if is_visible(one)]
+
     # -- transactions ----------------------------------------------------------------------------------------
 
     def initialise(self, transactional_id: str) -> int:

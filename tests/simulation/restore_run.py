@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,8 +157,13 @@ class RestoreCourse(Course):
             (one.key if has_keys else None, _plain(one.value)): number
             for number, one in numbered(self.scenario).items()
         }
-        found = ((record.key, _plain(record.value)) for part in self.partitions() for record in part)
+        found = ((record.key, _plain(record.value)) for record in self.committed())
         return {meant[each] for each in found if each in meant}
+
+    def committed(self) -> Iterator[Record]:
+        """What is restored, visible or not yet."""
+        for partition in range(self.scenario.topics[self.archived]):
+            yield from self.made.broker.durable(RESTORED, partition)
 
     def partitions(self) -> list[list[Record]]:
         """What is restored, by partition."""

@@ -262,8 +262,10 @@ class _SourceCourse(Course):
         is_marked = is_marked or number in self._outcome.misread
         if number is None or is_marked or self._stored[number] != stored.body:
             return
-        seen = {row_of(record.value) for partition in self._partitions() for record in partition}
-        seen |= {row_of(record.value) for record in self.made.broker.visible(LETTERS, 0)}
+        durable = self.made.broker.durable
+        partitions = range(len(self.made.broker.topics[TOPIC].logs))
+        seen = {row_of(record.value) for one in partitions for record in durable(TOPIC, one)}
+        seen |= {row_of(record.value) for record in durable(LETTERS, 0)}
         good, _ = rows_of_object(self._outcome.given[number])
         missing = [row for row in good if row not in seen]
         if missing:
