@@ -4,6 +4,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -35,7 +36,7 @@ def unique(stem: str) -> str:
 
 def s3(endpoint: str | None = None) -> "S3Client":
     """A client of LocalStack's S3."""
-    client: S3Client = client_of("s3", endpoint, config=Config(s3={"addressing_style": "path"}))
+    client: S3Client = client_of("s3", endpoint)
     return client
 
 
@@ -57,13 +58,20 @@ def events() -> "EventBridgeClient":
     return client
 
 
-def client_of(
-    service: str, endpoint: str | None = None, *, region: str = REGION, config: Config | None = None
-) -> Any:
-    """A client of one of LocalStack's services; `endpoint` where a proxy or another LocalStack is meant."""
-    host = urlsplit(endpoint or address()).netloc
+def client_of(service: str, endpoint: str | None = None, *, region: str = REGION) -> Any:
+    """A client of one of LocalStack's services, kept; a new one of `endpoint`, as of a proxy."""
+    if endpoint is None:
+        return _kept_client(service, urlsplit(address()).netloc, region)
+    return _new_client(service, urlsplit(endpoint).netloc, region)
+
+
+def _new_client(service: str, host: str, region: str) -> Any:
     session = Session("test", "test", region_name=region, localstack_host=host)
-    return session.client(service, config=config)
+    return session.client(service, config=Config(s3={"addressing_style": "path"}))
+
+
+# What waits for something asks many times a second: a client, and a connection, for each is most of its CPU.
+_kept_client = cache(_new_client)
 
 
 def new_queue(stem: str = "queue", attributes: Mapping["QueueAttributeNameType", str] | None = None) -> str:

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Protocol
 
 from confluent_kafka import (
@@ -73,6 +74,20 @@ def address() -> str:
     return os.environ.get("HEADRACE_TEST_KAFKA", "127.0.0.1:9092")  # noqa: TID251 - tests have no other way in
 
 
+def _admin(bootstrap: str | None) -> AdminClient:
+    """A client of the shared broker, kept: its start is what a question costs; of others a new one."""
+    if bootstrap is None or bootstrap == address():
+        return _kept_admin(address())
+    return _new_admin(bootstrap)
+
+
+def _new_admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+_kept_admin = cache(_new_admin)
+
+
 def new_topic(
     stem: str = "topic",
     *,
@@ -83,7 +98,7 @@ def new_topic(
 ) -> str:
     """The name of a new topic that no other test uses, ready to be written to; `name` is one made before."""
     name = name or unique(stem)
-    admin = AdminClient({"bootstrap.servers": bootstrap or address()})
+    admin = _admin(bootstrap)
     wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
     admin.create_topics([wanted])[name].result(30)
     return name
@@ -92,13 +107,13 @@ def new_topic(
 def delete_topic(name: str, *, bootstrap: str | None = None) -> None:
     """Remove a topic with its records."""
     # Held by a name: a client that is collected takes its unanswered questions with it.
-    admin = AdminClient({"bootstrap.servers": bootstrap or address()})
+    admin = _admin(bootstrap)
     admin.delete_topics([name])[name].result(30)
 
 
 def add_partitions(topic: str, count: int, *, bootstrap: str | None = None) -> None:
     """Let the topic have so many partitions from now on, and wait until the broker says so."""
-    admin = AdminClient({"bootstrap.servers": bootstrap or address()})
+    admin = _admin(bootstrap)
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
     until_sync(
         lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == count,
@@ -110,7 +125,7 @@ def limit_record_bytes(topic: str, size: int, *, bootstrap: str | None = None) -
     """Change a topic's `max.message.bytes` behind the back of whoever has asked for it."""
     entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": bootstrap or address()})
+    admin = _admin(bootstrap)
     for answer in admin.incremental_alter_configs([resource]).values():
         answer.result(30)
 
@@ -169,7 +184,7 @@ def _ends(topic: str, bootstrap: str) -> dict[int, int]:
 
 
 def _ends_now(topic: str, bootstrap: str) -> dict[int, int]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = _admin(bootstrap)
     partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
     assert partitions, f"there is no topic {topic}"
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call] # the library types no static methods
