@@ -30,8 +30,10 @@ help:  ## this list
 	@echo '  Ports: KAFKA_PORT (9092, and the next one), LOCALSTACK_PORT (4566). Without them, test, test-all and'
 	@echo '  faults use the parts of `make up` where they run, or free ports of their own where they do not.'
 
+# Not compiled: four fifths of it are never imported here, and Python compiles the rest when it first is. To compile
+# all was the half of the CPU.
 setup: java  ## a virtual environment in .venv with the locked packages and the command headrace
-	@docker/make-venv .venv requirements-dev.lock docker/build.lock
+	@docker/make-venv .venv --no-compile requirements-dev.lock docker/build.lock
 	@test -x .venv/bin/headrace || $(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .
 
 java:
