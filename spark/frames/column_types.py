@@ -168,12 +168,25 @@ def type_of_json(raw: bytes) -> Any:
 def columns_of_rows(rows: Iterable[bytes]) -> list[tuple[str, Any]]:
     """The columns of rows of JSON in the order in which they appear; what is no object has none."""
     found: dict[str, Any] = {}
+    # A type that is in a column's already changes nothing, and nearly all values have one of these.
+    known: set[tuple[str, str]] = set()
     for row in rows:
         value = _ANY_DECODER.decode(row)
         if isinstance(value, dict):
             for name, each in value.items():
-                found[name] = merged(found.get(name, pa.null()), type_of(each))
+                kind = _scalar_kind(each)
+                if kind is None or (name, kind) not in known:
+                    found[name] = merged(found.get(name, pa.null()), type_of(each))
+                    if kind is not None:
+                        known.add((name, kind))
     return list(found.items())
+
+
+def _scalar_kind(value: Any) -> str | None:
+    """A name for values of which `type_of` gives one type; None where it needs a look at the value."""
+    if isinstance(value, dict | list) or (isinstance(value, int) and not -_LONG <= value < _LONG):
+        return None
+    return type(value).__name__
 
 
 def finished(kind: Any) -> Any:

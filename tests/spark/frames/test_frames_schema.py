@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark.frames.column_types import (
@@ -80,6 +80,23 @@ def test_what_was_seen_fits(values: list[Any]) -> None:
 
     column = [fitted(json.dumps(value).encode(), kind) for value in values]
     assert len(pa.array(column, kind)) == len(values)
+
+
+_LARGE = st.integers(2**63 - 2, 2**63 + 2) | st.just(10**40) | st.integers(-3, 3)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("ab"), _JSON | _LARGE, max_size=2), max_size=8))
+@example([{"a": {"b": 1}}, {"a": {"b": "x"}}, {"b": [1]}, {"b": ["x"]}])
+def test_the_type_of_a_column_is_that_of_all_its_values(rows: list[dict[str, Any]]) -> None:
+    """Also of the one among many that is of another type, or an integer too large for that of the others."""
+    expected: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            expected.setdefault(name, []).append(value)
+
+    assert columns_of_rows(json.dumps(row).encode() for row in rows) == [
+        (name, merged_all(map(type_of, values))) for name, values in expected.items()
+    ]
 
 
 @pytest.mark.parametrize(
