@@ -31,7 +31,7 @@ help:  ## this list
 	@echo '  faults use the parts of `make up` where they run, or free ports of their own where they do not.'
 
 # Not compiled: four fifths of it are never imported here, and Python compiles the rest when it first is. To compile
-# all was the half of the CPU.
+# all was a third of the CPU.
 setup: java  ## a virtual environment in .venv with the locked packages and the command headrace
 	@docker/make-venv .venv --no-compile requirements-dev.lock docker/build.lock
 	@test -x .venv/bin/headrace || $(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .

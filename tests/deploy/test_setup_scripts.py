@@ -191,6 +191,22 @@ def test_uv_on_the_path_installs(machine: Path, tmp_path: Path) -> None:
     assert second.strip() == f"{python} --require-hashes -r a.lock"
 
 
+def test_an_environment_is_compiled_unless_asked_otherwise(machine: Path, tmp_path: Path) -> None:
+    """That of an image is, of which nothing can be written later; that of a tree is when it is imported."""
+    venv = Venv(tmp_path / "venv")
+    uv(machine, venv)
+    program(machine / "python3", "exit 0")
+    for name in ("a.lock", "b.lock"):
+        (tmp_path / name).write_text(name)
+
+    assert run(machine, "make-venv", venv.folder, "a.lock")[0] == 0
+    assert run(machine, "make-venv", venv.folder, "--no-compile", "a.lock", "b.lock")[0] == 0
+    said = run(machine, "make-venv", venv.folder, "--no-compile", "a.lock", "b.lock")
+
+    assert ["--compile-bytecode" in call for call in venv.asked()] == [True, False]
+    assert said == (0, f"setup:      {venv.folder} has the locked packages already\n", "")
+
+
 def test_a_uv_that_can_has_pysparks_jars_left_uncompressed(machine: Path, tmp_path: Path) -> None:
     """The wheel that it makes of them is unpacked at once: 15 s less; an older uv refuses the option."""
     venv = Venv(tmp_path / "venv")
