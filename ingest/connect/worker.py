@@ -310,6 +310,7 @@ class Worker:
             on_leaving=self._liveness.on_leaving,
             authorizations=self._authorizations,
             reading=self._reading_here,
+            take_up=self._catch_up,
             read_to_end=self._read_to_end,
         )
         return rest_server(listen, WorkerRoutes(routes, membership).answer, self._auth, host_name=host_name)
@@ -336,8 +337,16 @@ class Worker:
         with suppress(HeadraceError):
             self._look()
 
+    def _catch_up(self) -> None:
+        """Know what other workers have written, as far as it can be read at once."""
+        if self._problem is None:
+            self.take_up()
+
     def _read_to_end(self) -> str | None:
         """Know what other workers have written until now; why it cannot be read, in a sentence, or None."""
+        if self._problem is not None:
+            # Trying it again may take half a minute, and is done all the time.
+            return self._problem
         try:
             self._topic.read_to_end()
             self._look()

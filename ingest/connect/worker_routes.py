@@ -37,6 +37,8 @@ class Membership:
     """As who this worker talks to the others."""
     reading: Callable[[str], Sequence[str]]
     """The keys of what a connector that runs here reads now."""
+    take_up: Callable[[], None]
+    """Has known here what is read of the configuration topic."""
     read_to_end: Callable[[], str | None]
     """Has known here what other workers have written until now; why it cannot be read, or None."""
 
@@ -108,6 +110,9 @@ class WorkerRoutes:
         segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
         if segments[0] == "internal":
             return self._internal(request, segments)
+        if segments[0] == "connectors" and request.method not in READS:
+            # One that was just deleted by way of another worker is known to be gone.
+            self._membership.take_up()
         return self._answer(request, segments, is_last=False)
 
     def _answer(self, request: Request, segments: list[str], *, is_last: bool) -> Response:

@@ -73,6 +73,7 @@ class Group:
             on_leaving=lambda _name: None,
             authorizations=list,
             reading=lambda _name: [],
+            take_up=lambda: None,
             read_to_end=lambda: None,
         )
         worker = WorkerRoutes(routes, membership)
