@@ -91,8 +91,8 @@ def table(measured: Measured, slots: int, objects: int, peak: float) -> list[tup
         ("slots busy", f"{measured.workers / 1000:.2f} ms a small object", f"{busy:.2f} of {slots}"),
         (
             "objects a second that the slots could take",
-            "a core each, GETs of 20 ms, eight in flight",
-            f"{slots * min(1e6 / measured.workers, 8 / 0.02):,.0f}",
+            "a core each, GETs of 20 ms, 32 in flight",
+            f"{slots * min(1e6 / measured.workers, 32 / 0.02):,.0f}",
         ),
         (
             "the driver's thread",

@@ -4,9 +4,10 @@ botocore itself retries nothing: `aws.s3.backoff.*` is the policy. What is refus
 `headrace.aws.aws_errors`, the rest by its class.
 """
 
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import tenacity
 from botocore import UNSIGNED
@@ -19,6 +20,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 from botocore.exceptions import ConnectionError as BotoConnectionError
+from botocore.httpsession import create_urllib3_context
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
@@ -253,3 +255,74 @@ def is_about_credentials(error: ClientError) -> bool:
     if error.operation_name == "HeadObject" and status == 400:  # noqa: PLR2004  # Bad Request
         return True
     return classify(code, status, error.operation_name) is AwsRefusal.CREDENTIALS
+
+
+def verifying(ca_file: str) -> ssl.SSLContext:
+    """A TLS context as botocore makes it, that trusts these authorities and checks the host's name.
+
+    Raises OSError when the file cannot be used.
+    """
+    context: ssl.SSLContext = create_urllib3_context()
+    # Python as Debian builds it leaves this to OpenSSL's configuration, which a container may not have.
+    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
+    context.set_alpn_protocols(["http/1.1"])
+    # What urllib3 does to it before it connects.
+    context.check_hostname = True
+    context.load_verify_locations(cafile=ca_file)
+    return context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetRequest:
+    """One GET: of this content (`etag` without quotes), of this version if any, of this range if any."""
+
+    bucket: str
+    key: str
+    etag: str
+    version_id: str | None = None
+    range: str | None = None
+    """As the header says it: `bytes=5-9`, `bytes=5-`."""
+    requester_pays: bool = False
+
+    @property
+    def what(self) -> str:
+        """`s3://bucket/key`, for messages."""
+        return f"s3://{self.bucket}/{self.key}"
+
+    def parameters(self) -> dict[str, str]:
+        """The same for botocore's `get_object`."""
+        # With or without a version id: what was announced is a content, and only that may be read.
+        given = {"Bucket": self.bucket, "Key": self.key, "IfMatch": f'"{self.etag}"'}
+        if self.version_id is not None:
+            given["VersionId"] = self.version_id
+        if self.range is not None:
+            given["Range"] = self.range
+        if self.requester_pays:
+            given["RequestPayer"] = "requester"
+        return given
+
+
+class Body(Protocol):
+    """The bytes of an answer, to be read by one thread and closed."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes, fewer only at the end, then none; blocks.
+
+        Raises OSError, `http.client.HTTPException`, or errors of botocore and urllib3 when the connection
+        breaks or the body ends before its length.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give the connection back if the body was read to its end; else close it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetAnswer:
+    """S3's answer to a GET, its body unread. `etag` as it came, in quotes; None is what the answer lacks."""
+
+    body: Body
+    etag: str
+    content_length: int | None
+    content_range: str | None

@@ -1,4 +1,4 @@
-"""What GETs of a bucket carry and give, and the kept connections over which they are sent, one at a time."""
+"""The kept connections over which GETs are sent, one at a time, and their answers."""
 
 import http.client
 import io
@@ -6,13 +6,13 @@ import re
 import socket
 import ssl
 import struct
+import time
 import weakref
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-from botocore.httpsession import create_urllib3_context
 from urllib3.util import wait_for_read
 
 CONNECT_SECONDS: Final = 5
@@ -23,8 +23,7 @@ CONNECTIONS: Final = 32
 _NOT_IN_TARGET: Final = re.compile("[\x00-\x20\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where connections go."""
 
     scheme: str
@@ -43,7 +42,7 @@ class Connections:
     ) -> None:
         self._origin = origin
         self._tls = tls
-        self._read_seconds = read_seconds
+        self.read_seconds = read_seconds
         # Appending and popping are atomic: no lock. The last one used is taken first, so few are kept busy.
         self._kept: deque[http.client.HTTPConnection] = deque()
         weakref.finalize(self, _close_all, self._kept)
@@ -54,16 +53,25 @@ class Connections:
         Sent once, never again: repeats are the caller's. Raises OSError (ssl.SSLError is one),
         `http.client.HTTPException`, or ValueError for a header that no request can hold.
         """
-        connection = self._take()
+        return self._sent(self._kept_one() or self._connected(), target, headers).reply()
+
+    def ask(self, target: str, headers: Mapping[str, str]) -> "Asked | None":
+        """The same GET, sent, as far as this waits for nothing: None where no connection is kept."""
+        connection = self._kept_one()
+        return None if connection is None else self._sent(connection, target, headers)
+
+    def _sent(
+        self, connection: http.client.HTTPConnection, target: str, headers: Mapping[str, str]
+    ) -> "Asked":
         try:
-            try:
-                connection.sock.sendall(_request(target, headers))
-                return _replied(connection, self)
-            except BlockingIOError as error:
-                raise TimeoutError("timed out") from error
+            connection.sock.sendall(_request(target, headers))
+        except BlockingIOError as error:
+            connection.close()
+            raise TimeoutError("timed out") from error
         except BaseException:
             connection.close()
             raise
+        return Asked(connection, self)
 
     def give_back(self, connection: http.client.HTTPConnection) -> None:
         """Keep a connection whose answer was read to its end, for the next GET."""
@@ -72,12 +80,12 @@ class Connections:
         else:
             connection.close()
 
-    def _take(self) -> http.client.HTTPConnection:
+    def _kept_one(self) -> http.client.HTTPConnection | None:
         while True:
             try:
                 connection = self._kept.pop()
             except IndexError:
-                return self._connected()
+                return None
             # Nothing was asked, so what can be read is the other side's end (or bytes that nobody may trust).
             if connection.sock is not None and not _is_readable(connection.sock):
                 return connection
@@ -85,22 +93,19 @@ class Connections:
 
     def _connected(self) -> http.client.HTTPConnection:
         origin = self._origin
-        connection: http.client.HTTPConnection
+        kind: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
         if origin.scheme == "https":
-            connection = http.client.HTTPSConnection(
-                origin.host, origin.port, timeout=CONNECT_SECONDS, context=self._tls
-            )
-        else:
-            connection = http.client.HTTPConnection(origin.host, origin.port, timeout=CONNECT_SECONDS)
+            kind = partial(http.client.HTTPSConnection, context=self._tls)
+        connection = kind(origin.host, origin.port, timeout=CONNECT_SECONDS)
         # One that lost its socket is not to open another behind our back.
         connection.auto_open = 0
         try:
             connection.connect()
             connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if origin.scheme == "https":
-                connection.sock.settimeout(self._read_seconds)
+                connection.sock.settimeout(self.read_seconds)
             else:
-                _limit_waits(connection.sock, self._read_seconds)
+                _limit_waits(connection.sock, self.read_seconds)
         except BaseException:
             connection.close()
             raise
@@ -130,7 +135,8 @@ def _limit_waits(sock: socket.socket, seconds: float) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
-_LOOKING: Final = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
+_NOW: Final = int(socket.MSG_DONTWAIT)
+_LOOKING: Final = int(socket.MSG_PEEK) | _NOW
 
 
 def _is_readable(sock: socket.socket) -> bool:
@@ -146,10 +152,10 @@ def _is_readable(sock: socket.socket) -> bool:
     return True
 
 
-def _replied(connection: http.client.HTTPConnection, home: "Connections") -> "Reply":
-    """The answer that begins with the next bytes of the connection; blocks. Raises as the library does."""
+def _replied(connection: http.client.HTTPConnection, home: "Connections", begun: bytes = b"") -> "Reply":
+    """The answer that begins with `begun` and what comes next; blocks. Raises as the library does."""
     sock = connection.sock
-    first = sock.recv(_FIRST_BYTES)
+    first = begun or sock.recv(_FIRST_BYTES)
     head = _USUAL.match(first)
     headers = None if head is None else _usual_headers(head[0])
     if headers is not None and head is not None:
@@ -161,6 +167,104 @@ def _replied(connection: http.client.HTTPConnection, home: "Connections") -> "Re
         response.close()
         raise
     return _OddReply(response, connection, home)
+
+
+class Asked:
+    """A GET that was sent. Used by one thread at a time, until its reply is taken or it is closed."""
+
+    def __init__(self, connection: http.client.HTTPConnection, home: Connections) -> None:
+        self._connection: http.client.HTTPConnection | None = connection
+        self._home = home
+        self._received = b""
+        self._since = time.monotonic()
+        self._is_here = False
+        self._error: OSError | None = None
+        self._usual: tuple[Mapping[bytes, bytes], int] | None = None  # headers, where the body begins
+
+    def arrive(self) -> bool:
+        """Receive what has come; whether nothing more is to be waited for. Never blocks.
+
+        That is all of a usual answer, the beginning of any other, or a failure, which `reply` raises.
+        """
+        while not self._is_here:
+            try:
+                chunk = self._now()
+            except OSError as error:
+                self._error, chunk = error, b""
+            now = time.monotonic()
+            if chunk is None:
+                if now - self._since < self._home.read_seconds:
+                    return False
+                self._error, chunk = TimeoutError("timed out"), b""
+            self._since = now
+            self._received += chunk
+            self._is_here = not chunk or self._is_enough()
+        return True
+
+    def wait(self, seconds: float) -> None:
+        """Until more can be received, or so long; blocks."""
+        if self._connection is not None and not self._is_here:
+            wait_for_read(self._connection.sock, timeout=seconds)
+
+    def whole(self, etag: str, size: int) -> "Reply | None":
+        """A usual answer that arrived with all of this content; None for any other, which `reply` gives."""
+        if self._usual is None or self._error is not None or self._connection is None:
+            return None
+        headers, body = self._usual[0], self._received[self._usual[1] :]
+        told = headers.get(b"etag", b"").decode("latin-1").strip('"'), int(headers[b"content-length"])
+        if told != (etag, size) or b"content-range" in headers or len(body) < size:
+            return None
+        connection, self._connection = self._connection, None
+        return Reply(http.client.OK, headers, body, connection, self._home)
+
+    def reply(self) -> "Reply":
+        """The answer, whatever it is, with its body unread; blocks, and raises as `Connections.get`."""
+        connection, self._connection = self._connection, None
+        assert connection is not None
+        try:
+            if self._error is not None:
+                raise self._error  # noqa: TRY301  # closed as after any other
+            return _replied(connection, self._home, self._received)
+        except BlockingIOError as error:
+            connection.close()
+            raise TimeoutError("timed out") from error
+        except BaseException:
+            connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; nothing after its reply was taken."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _now(self) -> bytes | None:
+        # None for nothing, no bytes for the end.
+        assert self._connection is not None
+        sock = self._connection.sock
+        try:
+            if not isinstance(sock, ssl.SSLSocket):
+                return sock.recv(_FIRST_BYTES, _NOW)
+            sock.settimeout(0)  # it takes no flags
+            try:
+                return sock.recv(_FIRST_BYTES)
+            finally:
+                sock.settimeout(self._home.read_seconds)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return None
+
+    def _is_enough(self) -> bool:
+        """Whether all of a usual answer is here, or what can be no usual one."""
+        if self._usual is None:
+            head = _USUAL.match(self._received)
+            if head is None:
+                return len(self._received) >= _FIRST_BYTES or b"\r\n\r\n" in self._received
+            found = _usual_headers(head[0])
+            if found is None or head[1] != b"200":
+                return True
+            self._usual = found, head.end()
+        length = int(self._usual[0][b"content-length"])
+        return length > AT_ONCE_BYTES or len(self._received) - self._usual[1] >= length
 
 
 class _Begun(io.RawIOBase):
@@ -196,11 +300,14 @@ class _Begun(io.RawIOBase):
         super().close()
 
 
+# What waits in the system's buffer of a connection until it is received.
+AT_ONCE_BYTES: Final = 64 * 1024
 # A usual head with the content of a small object; one record of TLS.
 _FIRST_BYTES: Final = 16 * 1024
 # Lines of a name and a value. Bare line breaks, continued lines, white space before a colon: parsers differ
 # there, and before a line's end.
 _USUAL: Final = re.compile(rb"HTTP/1\.1 (200|206)(?: [^\r\n]*+)?(?:\r\n[^:\r\n\t ]++:[^\r\n]*+)*+\r\n\r\n")
+LENGTH_DIGITS: Final = 18  # Python makes no number of some thousand
 # What a GET of an object is asked for, and what would make its answer another than the usual one.
 _HEADERS: Final = re.compile(
     rb"\r\n(etag|content-length|content-range|transfer-encoding|connection):[ \t]*([^\r\n]*)", re.IGNORECASE
@@ -213,7 +320,8 @@ def _usual_headers(head: bytes) -> dict[bytes, bytes] | None:
         return None
     found = _HEADERS.findall(head)
     headers = {name.lower(): value for name, value in found}
-    if len(headers) != len(found) or not headers.get(b"content-length", b"").isdigit():
+    length = headers.get(b"content-length", b"")
+    if len(headers) != len(found) or not length.isdigit() or len(length) > LENGTH_DIGITS:
         return None
     if b"transfer-encoding" in headers or headers.get(b"connection", b"keep-alive").lower() != b"keep-alive":
         return None
@@ -340,74 +448,3 @@ class _OddReply(Reply):
 def _close_all(kept: deque[http.client.HTTPConnection]) -> None:
     while kept:
         kept.pop().close()
-
-
-def verifying(ca_file: str) -> ssl.SSLContext:
-    """A TLS context as botocore makes it, that trusts these authorities and checks the host's name.
-
-    Raises OSError when the file cannot be used.
-    """
-    context: ssl.SSLContext = create_urllib3_context()
-    # Python as Debian builds it leaves this to OpenSSL's configuration, which a container may not have.
-    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
-    context.set_alpn_protocols(["http/1.1"])
-    # What urllib3 does to it before it connects.
-    context.check_hostname = True
-    context.load_verify_locations(cafile=ca_file)
-    return context
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetRequest:
-    """One GET: of this content (`etag` without quotes), of this version if any, of this range if any."""
-
-    bucket: str
-    key: str
-    etag: str
-    version_id: str | None = None
-    range: str | None = None
-    """As the header says it: `bytes=5-9`, `bytes=5-`."""
-    requester_pays: bool = False
-
-    @property
-    def what(self) -> str:
-        """`s3://bucket/key`, for messages."""
-        return f"s3://{self.bucket}/{self.key}"
-
-    def parameters(self) -> dict[str, str]:
-        """The same for botocore's `get_object`."""
-        # With or without a version id: what was announced is a content, and only that may be read.
-        given = {"Bucket": self.bucket, "Key": self.key, "IfMatch": f'"{self.etag}"'}
-        if self.version_id is not None:
-            given["VersionId"] = self.version_id
-        if self.range is not None:
-            given["Range"] = self.range
-        if self.requester_pays:
-            given["RequestPayer"] = "requester"
-        return given
-
-
-class Body(Protocol):
-    """The bytes of an answer, to be read by one thread and closed."""
-
-    def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes, fewer only at the end, then none; blocks.
-
-        Raises OSError, `http.client.HTTPException`, or errors of botocore and urllib3 when the connection
-        breaks or the body ends before its length.
-        """
-        ...
-
-    def close(self) -> None:
-        """Give the connection back if the body was read to its end; else close it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetAnswer:
-    """S3's answer to a GET, its body unread. `etag` as it came, in quotes; None is what the answer lacks."""
-
-    body: Body
-    etag: str
-    content_length: int | None
-    content_range: str | None

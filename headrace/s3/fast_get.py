@@ -13,9 +13,9 @@ import io
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 from botocore.awsrequest import AWSResponse
@@ -24,8 +24,10 @@ from botocore.httpsession import get_cert_path
 
 from headrace.aws.aws_credentials import SigningCredentials
 from headrace.aws.aws_errors import AwsRefusal, classify, refusal
-from headrace.s3.client import BOTOCORES, translate_s3, unreachable
-from headrace.s3.connections import Connections, GetAnswer, GetRequest, Origin, Reply, verifying
+from headrace.s3.client import BOTOCORES, GetAnswer, GetRequest, translate_s3, unreachable, verifying
+from headrace.s3.connections import LENGTH_DIGITS, Asked, Connections, Origin, Reply
+
+T = TypeVar("T")
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _NO_BODY: Final = hashlib.sha256(b"").hexdigest()
@@ -233,7 +235,28 @@ class FastGet:
         known = self._buckets.get(asked.bucket)
         if known is None:
             return None
-        reply = self._send(asked, known)
+        return self._judged(self._send(asked, known, known.connections.get), asked)
+
+    def begin(self, asked: GetRequest) -> "BegunGet | None":
+        """The GET, sent; None where it is to be sent by `get`, which knows the bucket and connects.
+
+        Waits for no answer. Raises as `get`, for what could not be sent.
+        """
+        known = self._buckets.get(asked.bucket)
+        if known is None or not is_supported(asked):
+            return None
+        sent = self._send(asked, known, known.connections.ask)
+        return None if sent is None else BegunGet(self, asked, sent)
+
+    def answer(self, asked: GetRequest, sent: Asked) -> GetAnswer | None:
+        """What `get` gives and raises, of a GET that was begun; blocks."""
+        try:
+            reply = sent.reply()
+        except (OSError, http.client.HTTPException) as error:
+            raise unreachable(error, what=asked.what) from error
+        return self._judged(reply, asked)
+
+    def _judged(self, reply: Reply, asked: GetRequest) -> GetAnswer | None:
         if reply.status < _NOT_OK:
             return _answer(reply, asked)
         code = _code(reply, asked)
@@ -244,7 +267,7 @@ class FastGet:
             self._credentials.forget()
         raise refusal(code, reply.status, _GET, what=asked.what)
 
-    def _send(self, asked: GetRequest, known: _Known) -> Reply:
+    def _send(self, asked: GetRequest, known: _Known, send: Callable[[str, Mapping[str, str]], T]) -> T:
         second = int(time.time())
         if second != self._written[0]:
             self._written = second, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
@@ -252,7 +275,7 @@ class FastGet:
         path, query = known.endpoint.path(asked), query_of(asked)
         try:
             headers = self._headers(asked, known.endpoint, known.signer, path=path, query=query, at=at)
-            return known.connections.get(f"{path}?{query}" if query else path, headers)
+            return send(f"{path}?{query}" if query else path, headers)
         except BOTOCORES as error:
             raise translate_s3(error, what=asked.what) from error
         except (OSError, http.client.HTTPException) as error:
@@ -318,6 +341,27 @@ class FastGet:
         return _Known(endpoint, signer, connections)
 
 
+class BegunGet:
+    """A GET that was sent. Used by one thread at a time; closed, or its answer taken."""
+
+    __slots__ = ("_asked", "_home", "arrive", "close", "sent", "wait")
+
+    def __init__(self, home: FastGet, asked: GetRequest, sent: Asked) -> None:
+        self._home = home
+        self._asked = asked
+        self.sent = sent
+        self.arrive, self.wait, self.close = sent.arrive, sent.wait, sent.close
+
+    def content(self, size: int) -> bytes | None:
+        """All of the object, if it arrived and is what was asked for; None where `answer` has to say more."""
+        reply = self.sent.whole(self._asked.etag, size)
+        return None if reply is None else reply.read(size)
+
+    def answer(self) -> GetAnswer | None:
+        """What `FastGet.get` gives and raises; blocks."""
+        return self._home.answer(self._asked, self.sent)
+
+
 def _answer(reply: Reply, asked: GetRequest) -> GetAnswer:
     try:
         if not reply.has_begun():
@@ -331,7 +375,7 @@ def _answer(reply: Reply, asked: GetRequest) -> GetAnswer:
     return GetAnswer(
         body=reply,
         etag=reply.header("etag") or "",
-        content_length=int(length) if length.isdecimal() else None,
+        content_length=int(length) if length.isdecimal() and len(length) <= LENGTH_DIGITS else None,
         content_range=reply.header("content-range"),
     )
 

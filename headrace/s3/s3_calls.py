@@ -14,9 +14,8 @@ from botocore.exceptions import ClientError
 from headrace.model.errors import AccessDenied, ObjectError
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options.settings import BackoffSettings, S3Settings
-from headrace.s3.client import BOTOCORES, attempted, new_s3_client, translate_s3
-from headrace.s3.connections import GetAnswer, GetRequest
-from headrace.s3.fast_get import FastGet
+from headrace.s3.client import BOTOCORES, GetAnswer, GetRequest, attempted, new_s3_client, translate_s3
+from headrace.s3.fast_get import BegunGet, FastGet
 
 T = TypeVar("T")
 
@@ -133,7 +132,21 @@ class S3Calls:
 
     def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> GetAnswer:
         """The answer to one GET of [begin, end) of exactly this content; one attempt, the body unread."""
-        asked = GetRequest(
+        asked = self._asked(wanted, begin=begin, end=end, by_version=by_version)
+        answer = None if self._fast_get is None else self._fast_get.get(asked)
+        return self._get_by_botocore(asked) if answer is None else answer
+
+    def begin(self, wanted: S3Object, *, by_version: bool) -> BegunGet | None:
+        """A GET of exactly this content, sent over a kept connection; None where `get` has to send it.
+
+        Waits for no answer.
+        """
+        if self._fast_get is None:
+            return None
+        return self._fast_get.begin(self._asked(wanted, begin=0, end=None, by_version=by_version))
+
+    def _asked(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> GetRequest:
+        return GetRequest(
             bucket=wanted.id.bucket,
             key=wanted.id.key,
             etag=wanted.id.etag,
@@ -141,8 +154,6 @@ class S3Calls:
             range=f"bytes={begin}-{'' if end is None else end - 1}" if begin or end is not None else None,
             requester_pays=bool(self._fixed),
         )
-        answer = None if self._fast_get is None else self._fast_get.get(asked)
-        return self._get_by_botocore(asked) if answer is None else answer
 
     def _get_by_botocore(self, asked: GetRequest) -> GetAnswer:
         try:

@@ -1,5 +1,6 @@
 """One GET of an object's bytes, whose cut connections are resumed by range, within `max.bytes.per.second`."""
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +14,9 @@ from urllib3.exceptions import HTTPError
 
 from headrace.model.errors import ObjectForbidden, ObjectSuperseded, SourceUnavailable
 from headrace.model.objects import S3Object
-from headrace.s3.client import translate_s3
-from headrace.s3.connections import Body, GetAnswer
+from headrace.process.threads import start_thread
+from headrace.s3.client import Body, GetAnswer, translate_s3
+from headrace.s3.fast_get import BegunGet
 from headrace.s3.s3_calls import S3Calls
 
 
@@ -33,6 +35,11 @@ class RateLimiter:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._free_at = clock()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether `acquire` may ever wait."""
+        return self._rate is not None
 
     def acquire(self, count: int) -> None:
         """Return when `count` bytes may have been read; blocks."""
@@ -65,6 +72,15 @@ class ResumableGet:
         self._pace = pace
         self._by_version = wanted.version_id is not None
         self.fetched_bytes = 0
+        self._begun: BegunGet | None = None
+
+    def begin(self) -> BegunGet | None:
+        """A GET of all of it, sent; None where it is to be read by `chunks`. Waits for no answer."""
+        return self._calls.begin(self._wanted, by_version=self._by_version)
+
+    def use(self, begun: BegunGet) -> None:
+        """Have `chunks` from 0 to the end take its first answer from this."""
+        self._begun = begun
 
     def chunks(self, begin: int, end: int) -> Iterator[bytes]:
         """The bytes [begin, end) in chunks of CHUNK_BYTES; blocks. Resumes where a connection was cut.
@@ -99,13 +115,16 @@ class ResumableGet:
             raise
 
     def _open(self, begin: int, end: int) -> Body:
+        begun, self._begun = self._begun, None
         try:
-            answer = self._calls.get(
-                self._wanted,
-                begin=begin,
-                end=None if end >= self._wanted.size else end,
-                by_version=self._by_version,
-            )
+            answer = None if begun is None else begun.answer()
+            if answer is None:
+                answer = self._calls.get(
+                    self._wanted,
+                    begin=begin,
+                    end=None if end >= self._wanted.size else end,
+                    by_version=self._by_version,
+                )
         except ObjectForbidden as error:
             if not self._by_version:
                 raise
@@ -157,3 +176,64 @@ class ResumableGet:
                 f"{self._wanted.id.url} could not be read for now (the body ended early)."
             )
         return chunk
+
+
+# Chunks of 1 MiB: what a decoder may find waiting.
+CHUNKS_AHEAD: Final = 8
+_END: Final = None
+
+
+class ReadAhead:
+    """An iterator over `chunks`, which a thread draws; an error arrives after what came before it."""
+
+    def __init__(self, chunks: Iterator[bytes], *, window: int = CHUNKS_AHEAD) -> None:
+        self._chunks = chunks
+        self._queue: queue.Queue[bytes | BaseException | None] = queue.Queue(window)
+        self._stopped = threading.Event()
+        start_thread(self._fetch, name="read-ahead")
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The chunks, once. Closing it, or its end, stops the thread and gives its connection back."""
+        try:
+            while True:
+                item = self._queue.get()
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Stop fetching; does not wait for a read that is under way."""
+        self._stopped.set()
+        while True:
+            try:
+                # Room for the thread's last put, so that it sees the stop.
+                self._queue.get_nowait()
+            except queue.Empty:
+                return
+
+    def _fetch(self) -> None:
+        end: BaseException | None = _END
+        try:
+            for chunk in self._chunks:
+                if not self._put(chunk):
+                    break
+        except BaseException as error:  # noqa: BLE001  # handed to whoever takes the chunks
+            end = error
+        finally:
+            close = getattr(self._chunks, "close", None)
+            if close is not None:
+                close()
+        self._put(end)
+
+    def _put(self, item: bytes | BaseException | None) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._queue.put(item, timeout=0.2)
+            except queue.Full:
+                continue
+            return True
+        return False

@@ -1,81 +1,20 @@
 """Objects as decoders read them, each pinned to one content, and those of a batch in order, fetched ahead."""
 
-import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+from headrace.model.errors import HeadraceError
 from headrace.model.objects import S3Object, SideObject
 from headrace.model.positions import BytePosition, ElementPosition
 from headrace.model.slot_protocol import Split
-from headrace.process.threads import start_thread
-from headrace.s3.reader.resumable_get import CHUNK_BYTES, RateLimiter, ResumableGet
+from headrace.s3.connections import AT_ONCE_BYTES, READ_SECONDS
+from headrace.s3.fast_get import BegunGet
+from headrace.s3.reader.resumable_get import CHUNK_BYTES, RateLimiter, ReadAhead, ResumableGet
 from headrace.s3.s3_calls import S3Calls
-
-# -- Chunks fetched by a thread of their own, a bounded number ahead of who takes them -----------------------
-
-# Chunks of 1 MiB: what a decoder may find waiting.
-CHUNKS_AHEAD: Final = 8
-_END: Final = None
-
-
-class ReadAhead:
-    """An iterator over `chunks`, which a thread draws; an error arrives after what came before it."""
-
-    def __init__(self, chunks: Iterator[bytes], *, window: int = CHUNKS_AHEAD) -> None:
-        self._chunks = chunks
-        self._queue: queue.Queue[bytes | BaseException | None] = queue.Queue(window)
-        self._stopped = threading.Event()
-        start_thread(self._fetch, name="read-ahead")
-
-    def __iter__(self) -> Iterator[bytes]:
-        """The chunks, once. Closing it, or its end, stops the thread and gives its connection back."""
-        try:
-            while True:
-                item = self._queue.get()
-                if item is None:
-                    return
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Stop fetching; does not wait for a read that is under way."""
-        self._stopped.set()
-        while True:
-            try:
-                # Room for the thread's last put, so that it sees the stop.
-                self._queue.get_nowait()
-            except queue.Empty:
-                return
-
-    def _fetch(self) -> None:
-        end: BaseException | None = _END
-        try:
-            for chunk in self._chunks:
-                if not self._put(chunk):
-                    break
-        except BaseException as error:  # noqa: BLE001  # handed to whoever takes the chunks
-            end = error
-        finally:
-            close = getattr(self._chunks, "close", None)
-            if close is not None:
-                close()
-        self._put(end)
-
-    def _put(self, item: bytes | BaseException | None) -> bool:
-        while not self._stopped.is_set():
-            try:
-                self._queue.put(item, timeout=0.2)
-            except queue.Full:
-                continue
-            return True
-        return False
-
 
 # -- One object pinned to one content, as decoders read it ---------------------------------------------------
 
@@ -116,6 +55,9 @@ class Content:
         if not self.is_here and self._arrival.acquire(timeout=seconds):
             self._arrival.release()
         return self.is_here
+
+    def close(self) -> None:
+        """They are not wanted any more."""
 
     def at_hand(self) -> bytes | None:
         """The bytes, if they are here."""
@@ -181,6 +123,19 @@ class S3Source:
         """The whole object; blocks. For small ones."""
         return b"".join(self._reading.chunks(0, self.size))
 
+    def begin(self) -> BegunGet | None:
+        """A GET of all of it, sent, where that waits for nothing; else None."""
+        return self._reading.begin()
+
+    def take(self, begun: BegunGet) -> bytes | None:
+        """All of it, by the answer that has arrived; None where `whole` is to read it, which has it then."""
+        found = begun.content(self.size)
+        if found is None:
+            self._reading.use(begun)
+        else:
+            self._reading.fetched_bytes += len(found)
+        return found
+
     def use_whole(self, content: Content) -> None:
         """Serve everything from what is to come of `whole()`."""
         self._whole = content
@@ -221,6 +176,8 @@ class S3Source:
         """Stop what was started ahead and let go of what is held."""
         if self._ahead is not None:
             self._ahead[1].close()
+        if self._whole is not None:
+            self._whole.close()
         self._ahead = self._whole = None
         for each in self.beside.values():
             each.close()
@@ -237,6 +194,123 @@ _WORKS_AHEAD: Final = 64
 _AT_A_TIME: Final = 4
 
 
+# GETs of small objects that the thread which decodes sends and receives itself, so many at a time: a thread
+# that wakes for one answer finds cold caches, which costs more than the GET. The answers wait in the system's
+# buffers.
+_UNDER_WAY: Final = 32
+# How long the next one may be waited for with others, so that they are received together.
+_TOGETHER_SECONDS: Final = 0.02
+
+
+class _Gathered(Content):
+    """Of an object that is received with others; see `_Gathering`."""
+
+    __slots__ = ("_gathering", "_left", "begun", "is_asked", "is_closed", "source")
+
+    def __init__(self, source: S3Source, gathering: "_Gathering") -> None:
+        super().__init__()
+        self._gathering = gathering
+        self.source = source
+        self.begun: BegunGet | None = None
+        """None before it was asked for, and when a fetcher brings it."""
+        # With what a fetcher is to begin.
+        self._left: tuple[BegunGet | None, Future[None]] | None = None
+        self.is_asked = False
+        self.is_closed = False
+
+    def comes_within(self, seconds: float) -> bool:
+        """See `Content`; receives what has come of others, too."""
+        if not self.is_here:
+            self._gathering.receive(self, seconds)
+        return self.is_here
+
+    def result(self) -> bytes:
+        """See `Content`."""
+        while not self.is_here:
+            self._gathering.receive(self, READ_SECONDS)
+        return super().result()
+
+    def close(self) -> None:
+        """Close the connection that will not be read from."""
+        self.is_closed = True
+        begun = self.begun
+        if self._left is not None and self._left[1].cancel():
+            begun = self._left[0]
+        if begun is not None:
+            begun.close()
+
+    def fetched_by(self, pool: ThreadPoolExecutor) -> None:
+        """Leave it to a fetcher, which waits, repeats and judges."""
+        begun, self.begun = self.begun, None
+        self._left = begun, pool.submit(_fetch, ((self.source, self),))
+
+
+class _Gathering:
+    """GETs that one thread sends and receives, many at a time, over connections that are kept already.
+
+    It waits for no single one. What needs more than a usual answer is a fetcher's: to connect, to learn of a
+    bucket, an error, a repeat, an answer that breaks off.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+        self._wanted: deque[_Gathered] = deque()
+        self._under_way: list[_Gathered] = []
+        self._may_begin = True
+
+    def add(self, content: _Gathered) -> None:
+        """Ask for this one after those before it."""
+        self._wanted.append(content)
+
+    def start(self) -> None:
+        """Send GETs as long as there is room; waits for no answer."""
+        self._under_way = [each for each in self._under_way if not (each.is_here or each.is_closed)]
+        while self._wanted and len(self._under_way) < _UNDER_WAY:
+            content = self._wanted.popleft()
+            if not content.is_closed:
+                self._ask(content)
+
+    def _ask(self, content: _Gathered) -> None:
+        content.is_asked = True
+        self._under_way.append(content)
+        if self._may_begin:
+            try:
+                content.begun = content.source.begin()
+            except HeadraceError:
+                # The fetcher says it, whose attempts count. Credentials that cannot be had may take seconds
+                # each time.
+                self._may_begin = False
+        if content.begun is None:
+            content.fetched_by(self._pool)
+
+    def receive(self, content: _Gathered, seconds: float) -> None:
+        """Receive what has come, waiting up to `seconds` for this one unless it has; blocks."""
+        until = time.monotonic() + seconds
+        self.start()
+        if not content.is_asked:
+            # Not in the order of the works, as what is read with an object may be: it waits for no room.
+            self._wanted.remove(content)
+            self._ask(content)
+        if content.begun is None:
+            Content.comes_within(content, seconds)
+            return
+        if not content.begun.arrive():
+            later = self._under_way[len(self._under_way) // 2].begun
+            if later is not None:
+                later.wait(min(seconds, _TOGETHER_SECONDS))
+            if not content.begun.arrive():
+                content.begun.wait(max(0.0, until - time.monotonic()))
+        for each in self._under_way:
+            if each.begun is not None and not each.is_closed and each.begun.arrive():
+                found = each.source.take(each.begun)
+                if found is None:
+                    each.fetched_by(self._pool)
+                else:
+                    each.begun = None
+                    each.bring(found)
+        self.start()
+
+
 class Prefetch:
     """Gives the source of each work, in order. Used by one thread; close it when done, whatever happened.
 
@@ -249,6 +323,7 @@ class Prefetch:
         self._pace = pace
         self._streams = streams
         self._pool = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="prefetch")
+        self._gathering = None if pace.is_limited else _Gathering(self._pool)
         self._ready: deque[S3Source] = deque()
         # Opened, and not given to a fetcher yet.
         self._wanted: list[tuple[S3Source, Content]] = []
@@ -289,6 +364,8 @@ class Prefetch:
         at_a_time = max(1, min(_AT_A_TIME, len(wanted) // _FETCHERS))
         for first in range(0, len(wanted), at_a_time):
             self._pool.submit(_fetch, wanted[first : first + at_a_time])
+        if self._gathering is not None:
+            self._gathering.start()
 
     def _open_ahead(self, *, need: bool) -> None:
         while self._next < len(self._splits) and len(self._ready) < _WORKS_AHEAD:
@@ -315,7 +392,11 @@ class Prefetch:
         source = S3Source(self._calls, wanted, self._pace)
         if wanted.size <= SMALL_BYTES:
             self._held += wanted.size
-            if wanted.size:
+            if self._gathering is not None and 0 < wanted.size <= AT_ONCE_BYTES:
+                gathered = _Gathered(source, self._gathering)
+                source.use_whole(gathered)
+                self._gathering.add(gathered)
+            elif wanted.size:
                 content = Content()
                 source.use_whole(content)
                 self._wanted.append((source, content))

@@ -189,7 +189,7 @@ def test_no_request_becomes_another(target: str, headers: dict[str, str]) -> Non
     connection = http.client.HTTPConnection("127.0.0.1")
     sent = Sent()
     connection.sock = sent
-    connections._take = lambda: connection  # type: ignore[method-assign]  # no server is needed
+    connections._kept_one = lambda: connection  # type: ignore[method-assign]  # no server is needed
 
     with pytest.raises(ValueError, match=r"target|header|latin-1"):
         connections.get(target, headers)

@@ -22,11 +22,14 @@ from cryptography.x509.oid import NameOID
 from urllib3.util import wait_for_read
 
 from headrace.model.errors import AccessDenied, ObjectSuperseded, SourceUnavailable
+from headrace.model.objects import Route
+from headrace.model.slot_protocol import Split
 from headrace.options.choices import CredentialsProvider
 from headrace.options.settings import ProviderCredentials
 from headrace.s3 import S3Calls
-from headrace.s3.connections import READ_SECONDS, Connections, GetRequest, Origin, verifying
-from headrace.s3.reader import S3Source
+from headrace.s3.client import GetRequest, verifying
+from headrace.s3.connections import READ_SECONDS, Connections, Origin
+from headrace.s3.reader import Prefetch, RateLimiter, S3Source
 from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, an_object, calls_by, chunked, error, said, settings
 
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
@@ -395,6 +398,26 @@ class TestTls:
         with ScriptedS3(lambda path: Say(said(path.encode())), tls=_tls(tmp_path, None)) as server:
             url = server.url.replace("127.0.0.1", "localhost")
             assert read(calls_by(route, settings(url, ca_bundle=str(tmp_path / "own.pem")))) == b"/bucket/key"
+
+    def test_many_are_received_at_once(self, tmp_path: Path) -> None:
+        """Records of TLS come whole or not, and are not waited for."""
+        tls = _tls(tmp_path, x509.IPAddress(LOOPBACK))
+        body = bytes(range(256)) * 200
+        with ScriptedS3(lambda _: Say(said(body)), tls=tls) as server:
+            calls = calls_by("fast", settings(server.url, ca_bundle=str(tmp_path / "own.pem")))
+            works = [
+                Split(object=an_object(len(body), f"{number}"), route=Route(topic="t"))
+                for number in range(100)
+            ]
+            assert S3Source(calls, works[0].object).whole() == body
+            prefetch = Prefetch(calls, works, RateLimiter(None), streams=True)
+
+            for _ in works:
+                assert b"".join(prefetch.next().stream()) == body
+            prefetch.close()
+            assert len(server.asked) == 1 + len(works)
+            for kept in _kept(calls):
+                assert kept.sock.gettimeout() == READ_SECONDS
 
     def test_old_protocols_are_not_spoken(self, tmp_path: Path) -> None:
         """The context is botocore's own, and verifies."""

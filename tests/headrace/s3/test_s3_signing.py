@@ -18,7 +18,7 @@ from headrace.model.errors import AccessDenied
 from headrace.options.choices import CredentialsProvider
 from headrace.options.secret import Secret
 from headrace.options.settings import ProviderCredentials, StaticCredentials
-from headrace.s3.connections import GetRequest
+from headrace.s3.client import GetRequest
 from headrace.s3.fast_get import FastGet, Keys, Signer, is_supported
 
 # Whatever a query, a path, a header or a URL could trip over, beside what people write.
