@@ -14,7 +14,7 @@ PARTS := $(PYTHON) localstack/parts.py $(PORTS)
 PYTEST := $(PYTHON) -m pytest --durations=40 $(PYTEST_ARGS)
 # Units and services side by side; tests/conftest.py puts them in groups, each for one of the workers: a file, or what
 # shares a service. More workers than cores, as services wait more than they compute.
-SPREAD := --dist loadscope --no-loadscope-reorder --numprocesses 4
+SPREAD := --dist loadscope --no-loadscope-reorder --numprocesses 5
 
 # The floor in pyproject.toml is for all tests, not for some that PYTEST_ARGS choose.
 COVERAGE := $(if $(PYTEST_ARGS),,--cov --cov-report=)
