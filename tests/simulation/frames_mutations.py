@@ -12,7 +12,7 @@ _ENTRIES: Final = "spark/frames/log_entries.py"
 _STORE: Final = "spark/frames/log_store.py"
 _STREAM: Final = "spark/frames/running_stream.py"
 _DISCOVERY: Final = "spark/frames/new_objects.py"
-_ENDPOINT: Final = "headrace/s3/connections.py"
+_ENDPOINT: Final = "headrace/s3/client.py"
 
 MUTATIONS: Final = {
     "a name is taken once": Mutation(
@@ -62,7 +62,7 @@ MUTATIONS: Final = {
         "frames",
         "a start knows the objects of entries and snapshots",
         _LOG,
-        "self.known.add_sorted(found)",
+        "self.known.add_sorted(identities)",
         "self.known.add_sorted([])",
     ),
     "in one batch": Mutation(

@@ -112,14 +112,14 @@ MUTATIONS: Final = {
     "the content that was announced": Mutation(
         "source",
         "every read has If-Match",
-        "headrace/s3/connections.py",
+        "headrace/s3/client.py",
         """, "IfMatch": f'"{self.etag}"'}""",
         "}",
     ),
     "the content that was announced, twice": Mutation(
         "source",
         "every read has If-Match, and the ETag of its answer is compared",
-        "headrace/s3/connections.py",
+        "headrace/s3/client.py",
         """, "IfMatch": f'"{self.etag}"'}""",
         "}",
         (

@@ -12,6 +12,7 @@ from headrace.options.declarations.option import Group
 from tests.simulation import restore_generator, source_generator
 from tests.simulation.__main__ import main
 from tests.simulation.coverage import UNDRAWN
+from tests.simulation.frames_mutations import MUTATIONS as FRAMES_MUTATIONS
 from tests.simulation.kernel import Kernel
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.patches import SimulatedLock, SimulatedRLock, simulated
@@ -20,7 +21,11 @@ from tests.simulation.sink_generator import sink_scenario
 from tests.simulation.worker_mutations import MUTATIONS as WORKER_MUTATIONS
 
 _ROOT: Final = Path(__file__).parents[2]
-_ALL_MUTATIONS: Final = {**MUTATIONS, **WORKER_MUTATIONS}
+_ALL_MUTATIONS: Final = {
+    **MUTATIONS,
+    **WORKER_MUTATIONS,
+    **{f"of Spark's source: {name}": one for name, one in FRAMES_MUTATIONS.items()},
+}
 # Those by which each mutation is found that the first 48 find (`mutations.py`), and of the first 300 those
 # that then bring most pairs together. What draws scenarios decides: after a change others may be better.
 _CHOSEN: Final = "0:7,11,15,21,23,26,30:34,37,43,44,108,156,218,278,280,285"
