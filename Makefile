@@ -63,7 +63,7 @@ format: setup  ## let ruff mend what it can
 	@$(PYTHON) -m ruff check --fix .
 	@$(PYTHON) -m ruff format .
 
-test: archive  ## all tests but the long ones, units beside real services (11 minutes on two cores)
+test: archive  ## all tests but the long ones, units beside real services (9 minutes on two cores)
 	@$(PARTS) run -- $(PYTEST) $(SPREAD) -m 'not long'
 
 test-all: archive  ## the same with the long ones, more examples and coverage (for a quiet machine)
