@@ -90,12 +90,9 @@ class InferredColumn(InferredValues):
 
     def alone(self) -> "InferredColumn":
         """The same values, of no wider kind than they have: what others were of is forgotten."""
-        read_again = at_once(self._texts, pa.null())
-        if read_again is not None:
-            array, upper = read_again
-            return InferredColumn(self._texts, array=array, upper=upper, known=self._known)
-        kinds = self.kinds()
-        return InferredColumn(self._texts, kinds=kinds, upper=_of_all(kinds), known=self._known)
+        found = self.take(slice(None))
+        found._narrow()  # noqa: SLF001  # of its own kind
+        return found
 
     def owned(self) -> "InferredColumn":
         """The same values in memory of their own."""
@@ -240,11 +237,9 @@ class InferredColumn(InferredValues):
 
     def _narrow(self) -> None:
         """Read these values alone."""
-        self._is_loose = False
+        self._is_loose, self._covered = False, {}
         read_again = at_once(self._texts, pa.null())
-        if read_again is not None:
-            self._array, self._upper = read_again
-            self._covered = {}
+        self._array, self._upper = read_again or (None, _of_all(self.kinds()))
 
     # -- values ----------------------------------------------------------------------------------------------
 

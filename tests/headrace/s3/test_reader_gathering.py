@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,13 +36,6 @@ from tests.headrace.s3.scripted_s3 import (
 
 ROUTE = Route(topic="t")
 _BODY = b"content"
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedS3]:
-    """An S3 whose objects contain their paths."""
-    with ScriptedS3(lambda path: Say(said(path.encode()))) as one:
-        yield one
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import socket
 import ssl
 import struct
 import traceback
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,13 +33,6 @@ from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, an_object, calls_by, 
 
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 CONTENT = bytes(range(256)) * 12_000
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedS3]:
-    """An S3 whose objects contain their paths."""
-    with ScriptedS3(lambda path: Say(said(path.encode()))) as one:
-        yield one
 
 
 @pytest.fixture
