@@ -32,9 +32,9 @@ from headrace.s3.client import (
 from headrace.s3.completion import (
     OBJECT_ID,
     WHERE_FREE,
+    Claim,
     Completion,
     CompletionState,
-    Prove,
     Rivals,
     SentPart,
     StoredObject,
@@ -138,21 +138,21 @@ class UploadCalls:
         content_type: str | None = None,
         metadata: Given | None = None,
         tags: Given | None = None,
-        prove: Prove | None = None,
+        claim: Claim | None = None,
     ) -> None:
         """Put a whole object by one request: without exactly-once. What has its name is replaced.
 
-        With `prove` an object with another id is replaced only after it has returned.
+        With a `claim` an object with another id is replaced only after its proof, if at all.
         """
         described = self._described(object_id, content_type, metadata, tags)
 
         def send(condition: Given) -> None:
             self._sent(self._client.put_object, bucket, key, body, {**described, **condition})
 
-        if prove is None:
+        if claim is None:
             send({})
         else:
-            self._rivals.send(send, lambda: self._head(bucket, key), prove, object_id=object_id)
+            self._replaced(bucket, key, send, claim, object_id=object_id)
 
     def complete(
         self,
@@ -161,11 +161,11 @@ class UploadCalls:
         *,
         object_id: str,
         overwrites: bool = False,
-        prove: Prove | None = None,
+        claim: Claim | None = None,
     ) -> Completion:
         """What became of the object. Nothing is replaced unless it `overwrites`: its name may recur.
 
-        With `prove` an object with another id is replaced, too, and only after it has returned. Where another
+        With a `claim` an object with another id is replaced, too, and only after its proof. Where another
         sink has put the same records under the name, before its offsets were moved here, the object is
         there: the same bytes, or the same content packed by other libraries.
         """
@@ -188,8 +188,8 @@ class UploadCalls:
                 return Completion(CompletionState.COMPLETED)
             return found
 
-        if prove is not None:
-            return self._completed_over(bucket, upload.key, once, prove, object_id=object_id)
+        if claim is not None:
+            return self._completed_over(bucket, upload, once, claim, object_id=object_id)
         try:
             return attempted(lambda: once({} if overwrites else WHERE_FREE), self._backoff)
         except WriteConflict:
@@ -199,7 +199,13 @@ class UploadCalls:
             return attempted(lambda: once({}), self._backoff)
 
     def _completed_over(
-        self, bucket: str, key: str, once: Callable[[Given], Completion], prove: Prove, *, object_id: str
+        self,
+        bucket: str,
+        upload: Upload,
+        once: Callable[[Given], Completion],
+        claim: Claim,
+        *,
+        object_id: str,
     ) -> Completion:
         completion = Completion(CompletionState.COMPLETED)
 
@@ -207,10 +213,25 @@ class UploadCalls:
             nonlocal completion
             completion = attempted(lambda: once(condition), self._backoff)
             if completion.state is CompletionState.NAME_TAKEN:
-                raise NameTaken(f"s3://{bucket}/{key} was written by another program meanwhile.")
+                raise NameTaken(f"s3://{bucket}/{upload.key} was written by another program meanwhile.")
 
-        self._rivals.send(send, lambda: self._head(bucket, key), prove, object_id=object_id)
-        return completion
+        if self._replaced(bucket, upload.key, send, claim, object_id=object_id):
+            return completion
+        self.abort(bucket, upload.key, upload.upload_id)
+        return Completion(CompletionState.COMPLETED)
+
+    def _replaced(
+        self, bucket: str, key: str, send: Callable[[Given], None], claim: Claim, *, object_id: str
+    ) -> bool:
+        """False when what has the name stays, as it has the records."""
+
+        def head(of: str) -> Any | None:
+            return self._head(bucket, of)
+
+        if self._rivals.send(send, head, claim, key=key, object_id=object_id):
+            return True
+        _log.info("object_covered", key=key, object_id=object_id)
+        return False
 
     def head_metadata(self, bucket: str, key: str) -> dict[str, str] | None:
         """The user metadata of an object; None when there is none (404).

@@ -124,6 +124,14 @@ class ObjectNames:
         return not self._template.fields & KNOWN_AT_THE_END
 
     @property
+    def shows_only_ends(self) -> bool:
+        """Whether a name shows the last offset and not the first, so that it recurs with other beginnings."""
+        return (
+            NameField.END_OFFSET in self._template.fields
+            and NameField.START_OFFSET not in self._template.fields
+        )
+
+    @property
     def is_plain(self) -> bool:
         """Whether values are in names as they are."""
         return self._is_plain

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from headrace.model.sink_protocol import PartitionGrant
+from headrace.s3.completion import Beginning
 from spark.sink.object_keys import ObjectFacts, ObjectNames
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_group import OpenGroup
@@ -58,6 +59,13 @@ class ObjectNaming:
         """The name of an object that begins with this record."""
         names, facts = self._begun(group, first_offset, opened_ms)
         return names.key(replace(facts, batch_offset=batch_offset, first_time_ms=first_time_ms))
+
+    def beginning(self, group: str, first_offset: int) -> Beginning | None:
+        """What an object that begins with this record says of it, where its name says only how it ends."""
+        grant, tools = self._grant, self._tools
+        if not tools.uploads.is_direct or not self.shape(group).names.shows_only_ends:
+            return None
+        return Beginning(grant.topic_id, grant.partition, tools.settings.options, first_offset)
 
     def last_name(self, ended: OpenGroup) -> str:
         """The name of an object that takes no more records."""

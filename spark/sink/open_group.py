@@ -24,7 +24,7 @@ from headrace.model.sink_entries import ObjectState, SealedObject, Upload
 from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
 from headrace.options.sink_settings import OutputSettings
 from headrace.s3.client import UploadEnded
-from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.completion import Beginning, Completion, CompletionState
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_object import OpenObject
 from spark.sink.partition_offsets import PartitionOffsets
@@ -162,6 +162,7 @@ class OpenObjects:
         At least once, too, each appears after those before it: who sees the main one sees the others.
         """
         uploads: list[tuple[str, Future[Upload]]] = []
+        main_key = None if name is None else self._shape.key(self._shape.roles[-1], name)
         for role, one in zip(self._shape.roles, self._objects, strict=True):
             key = None if name is None else self._shape.key(role, name)
             is_main = one is self._objects[-1]
@@ -170,6 +171,7 @@ class OpenObjects:
                 tags=tags if is_main else None,
                 after=uploads[-1][1] if uploads else None,
                 may_put=not is_main or not any(side.is_uploading for side in self._objects[:-1]),
+                main_key=main_key,
             )
             uploads.append((role, sealed))
         return SealedUploads(tuple(uploads))
@@ -203,7 +205,7 @@ class SealedUploads:
 class OpenGroup:
     """An object that takes records of one group. Times are ms since 1970; offsets are of its records.
 
-    `age_from_ms` and `span_from_ms` are those of `OpenFacts`.
+    `age_from_ms` and `span_from_ms` are those of `OpenFacts`. `begins` as in `SlotUploads.open`.
     """
 
     group: str
@@ -215,6 +217,7 @@ class OpenGroup:
     batch_offset: int
     age_from_ms: int | None = None
     span_from_ms: int = NO_TIMESTAMP
+    begins: Beginning | None = None
     last_offset: int = -1
     records: int = 0
     first_timestamp_ms: int = NO_TIMESTAMP
@@ -338,7 +341,9 @@ class ClosedObjects:
         if not self._tools.uploads.is_direct:
             return True
         if closed.completion is None:
-            closed.completion = self._tools.uploads.complete(self._entry(closed, now_ms))
+            closed.completion = self._tools.uploads.complete(
+                self._entry(closed, now_ms), begins=closed.open.begins
+            )
         if not closed.completion.done():
             return False
         state = closed.completion.result().state

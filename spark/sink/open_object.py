@@ -13,7 +13,7 @@ from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import Upload
 from headrace.s3.client import UploadEnded
-from headrace.s3.completion import Prove
+from headrace.s3.completion import BEGINS, Beginning, Claim, Prove
 from headrace.s3.upload_calls import UploadCalls
 from spark.sink.send_pool import InFlight, SendPool
 from spark.sink.spill import Part, PartBuffer, SpillLost
@@ -23,8 +23,8 @@ from spark.sink.spill import Part, PartBuffer, SpillLost
 class ObjectTarget:
     """Where an object goes and what it is given there. `key` None: known when the object closes.
 
-    With `is_direct` (at least once) an object of one part is put by one request when it is sealed; `prove` as
-    in `UploadCalls.put`.
+    With `is_direct` (at least once) an object of one part is put by one request when it is sealed; `prove`
+    and `begins` as in `Claim`.
     """
 
     object_id: str
@@ -35,6 +35,15 @@ class ObjectTarget:
     metadata: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     prove: Prove | None = None
+    begins: Beginning | None = None
+
+    def described(self) -> dict[str, str]:
+        """Its metadata."""
+        return {**self.metadata, **({} if self.begins is None else {BEGINS: self.begins.text})}
+
+    def claim(self, main_key: str) -> Claim | None:
+        """On what grounds it takes another one's place; None: it is never asked for."""
+        return Claim(prove=self.prove, begins=self.begins, main_key=main_key) if self.prove else None
 
 
 Changed = Callable[["OpenObject", bool], None]
@@ -122,12 +131,13 @@ class OpenObject:
         tags: Mapping[str, str] | None = None,
         after: "Future[Upload] | None" = None,
         may_put: bool = True,
+        main_key: str | None = None,
     ) -> "Future[Upload]":
         """What the ledger needs, once all parts are answered: the last one is sent in parallel.
 
         `key` and further `tags` only where the target has no key. What is put by one request appears `after`
-        that one, and is not put so at all without `may_put`. The future fails with UploadEnded, and is
-        cancelled by `abandon` and by the end of the pool. Once.
+        that one, and is not put so at all without `may_put`; `main_key` as in `Claim`, None: its own key. The
+        future fails with UploadEnded, and is cancelled by `abandon` and by the end of the pool. Once.
         """
         if self._key is None:
             assert key is not None, "the name is known when the object closes"
@@ -139,7 +149,7 @@ class OpenObject:
         self._append(self._encoder.finish())
         if (last := self._buffer.last_part()) is not None:
             if self._target.is_direct and self._begun is None and may_put:
-                self._put(last, after)
+                self._put(last, after, main_key or self._key)
             else:
                 self._send(last)
         sealed: Future[Upload] = Future()
@@ -186,7 +196,7 @@ class OpenObject:
             after=begun,
         )
 
-    def _put(self, part: Part, after: "Future[Upload] | None") -> None:
+    def _put(self, part: Part, after: "Future[Upload] | None", main_key: str) -> None:
         """Have the whole object put, once `after` is done; where that has failed, this fails with it."""
         target, key = self._target, self._key
         assert key is not None
@@ -200,9 +210,9 @@ class OpenObject:
                 part.body(),
                 object_id=target.object_id,
                 content_type=target.content_type,
-                metadata=target.metadata,
+                metadata=target.described(),
                 tags=self._tags,
-                prove=target.prove,
+                claim=target.claim(main_key),
             )
             return ""
 
@@ -232,7 +242,7 @@ class OpenObject:
             key,
             object_id=target.object_id,
             content_type=target.content_type,
-            metadata=target.metadata,
+            metadata=target.described(),
             tags=self._tags,
         )
 

@@ -225,7 +225,7 @@ class PartitionObjects:
     ) -> OpenGroup:
         tools, first = self._tools, converted.records.first_offset
         shape, name = self._naming.shape(group), None
-        object_id = secrets.token_hex(16)
+        object_id, begins = secrets.token_hex(16), self._naming.beginning(group, first)
         batch_offset = first if self._batch.first_offset is None else self._batch.first_offset
         if not self._naming.is_at_the_end:
             name = self._naming.first_name(
@@ -243,6 +243,7 @@ class PartitionObjects:
                 bucket=tools.settings.s3.bucket,
                 key=None if name is None else shape.key(role, name),
                 tags=dict(tools.settings.sink.upload.tags),
+                begins=begins,
             )
             for role, encoder in encoders.items()
         )
@@ -258,6 +259,7 @@ class PartitionObjects:
             batch_offset=batch_offset,
             age_from_ms=None if tools.settings.sink.rotation.age_from is AgeFrom.OPENED else self._closed_ms,
             span_from_ms=int(self._times(converted.slice(0, 1), now_ms)[0]),
+            begins=begins,
         )
         due = self._due_of(opened)
         if due is not None:

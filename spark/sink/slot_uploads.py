@@ -11,7 +11,7 @@ import structlog
 
 from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.model.sink_entries import SealedObject
-from headrace.s3.completion import Completion, CompletionState, Prove
+from headrace.s3.completion import Beginning, Claim, Completion, CompletionState, Prove
 from headrace.s3.upload_calls import UploadCalls
 from spark.sink.open_object import ObjectTarget, OpenObject
 from spark.sink.send_pool import InFlight, Proof, SendPool
@@ -91,8 +91,12 @@ class SlotUploads:
         content_type: str | None = None,
         metadata: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
+        begins: Beginning | None = None,
     ) -> OpenObject:
-        """A new, empty object; nothing is sent before a part is full. `key` None: known at the end."""
+        """A new, empty object; nothing is sent before a part is full. `key` None: known at the end.
+
+        `begins` as in `Claim`, where its name does not show it.
+        """
         target = ObjectTarget(
             object_id=object_id,
             bucket=bucket,
@@ -102,6 +106,7 @@ class SlotUploads:
             metadata=metadata or {},
             tags=tags or {},
             prove=self._prove,
+            begins=begins,
         )
         opened = OpenObject(
             encoder,
@@ -144,11 +149,14 @@ class SlotUploads:
         found = {"s3": self._pool.problem() or self._slow_problem, "disk": self._disk_problem}
         return {part: sentence for part, sentence in found.items() if sentence is not None}
 
-    def complete(self, sealed: SealedObject) -> "Future[Completion]":
+    def complete(self, sealed: SealedObject, *, begins: Beginning | None = None) -> "Future[Completion]":
         """What becomes of a committed object: its uploads are completed in order, the main one last.
 
-        The first that is not completed decides. What passes by itself is repeated without end.
+        The first that is not completed decides. What passes by itself is repeated without end. `begins` as
+        in `open`.
         """
+        prove = self._prove
+        claim = Claim(prove=prove, begins=begins, main_key=sealed.main.key) if prove else None
         # What was put by one request is there.
         waiting = [upload for upload in sealed.uploads if upload.upload_id]
 
@@ -160,7 +168,7 @@ class SlotUploads:
                     waiting[0],
                     object_id=sealed.id,
                     overwrites=sealed.overwrites,
-                    prove=self._prove,
+                    claim=claim,
                 )
                 if found.state is not CompletionState.COMPLETED:
                     break

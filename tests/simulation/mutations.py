@@ -67,8 +67,15 @@ MUTATIONS: Final = {
         "sink",
         "at least once, a slot that was given up replaces nothing of its successor's",
         "headrace/s3/completion.py",
-        "            prove()\n",
+        "            claim.prove()\n",
         "",
+    ),
+    "a later beginning of the same name": Mutation(
+        "layouts",
+        "at least once, a name that shows only the last offset keeps the object that begins first",
+        "headrace/s3/completion.py",
+        "        if there.offset >= ours.offset:",
+        "        if True:",
     ),
     "pending in transaction": Mutation(
         "sink",

@@ -20,7 +20,16 @@ from headrace.model.sink_entries import Upload
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption
 from headrace.s3.client import UploadEnded, WriteConflict
-from headrace.s3.completion import Completion, CompletionState, Prove, SentPart, accepted_parts
+from headrace.s3.completion import (
+    BEGINS,
+    Beginning,
+    Claim,
+    Completion,
+    CompletionState,
+    Prove,
+    SentPart,
+    accepted_parts,
+)
 from headrace.s3.upload_calls import UploadCalls
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws
@@ -341,13 +350,28 @@ class Proofs:
         self._during()
 
 
-def _written(calls: UploadCalls, bucket: str, key: str, way: str, body: bytes, prove: Prove) -> None:
+def _written(
+    calls: UploadCalls,
+    bucket: str,
+    key: str,
+    way: str,
+    body: bytes,
+    prove: Prove,
+    *,
+    begins: Beginning | None = None,
+    main_key: str = "",
+) -> None:
     """An object of the id `ours`, put by one request or by an upload of parts."""
+    claim = Claim(prove=prove, begins=begins, main_key=main_key or key)
     if way == "put":
-        calls.put(bucket, key, body, object_id="ours", prove=prove)
+        calls.put(bucket, key, body, object_id="ours", metadata=_said(begins), claim=claim)
     else:
         upload = sealed(calls, bucket, key, body)
-        calls.complete(bucket, upload, object_id="ours", overwrites=True, prove=prove)
+        calls.complete(bucket, upload, object_id="ours", overwrites=True, claim=claim)
+
+
+def _said(begins: Beginning | None) -> dict[str, str]:
+    return {} if begins is None else {BEGINS: begins.text}
 
 
 @pytest.mark.parametrize("way", ["put", "parts"])
@@ -408,5 +432,86 @@ def test_a_store_without_conditions_replaces_without_a_look(bucket: str, proxy: 
     proxy.on(error("NotImplemented", 501), when=is_conditional)
     calls = upload_calls(bucket, endpoint=proxy.url)
     for body in (b"1", b"2"):
-        calls.put(bucket, "plain", body, object_id="ours", prove=proofs)
+        calls.put(bucket, "plain", body, object_id="ours", claim=Claim(prove=proofs))
     assert (content(bucket, "plain"), proofs.asked) == (b"2", 0)
+
+
+_FIRST = Beginning("t0pic/id", 2, "0a1b", 0)
+
+
+@pytest.mark.parametrize("way", ["put", "parts"])
+def test_an_object_that_begins_earlier_and_ends_here_stays(bucket: str, way: str) -> None:
+    """It has all of these records; what was sent to another upload is aborted."""
+    calls, proofs, key = upload_calls(bucket), Proofs(), f"whole-{way}"
+    calls.put(bucket, key, b"0 to 3", object_id="theirs", metadata=_said(_FIRST))
+    _written(calls, bucket, key, way, b"3", proofs, begins=_FIRST._replace(offset=3))
+    assert (proofs.asked, content(bucket, key)) == (0, b"0 to 3")
+    assert not aws.s3().list_multipart_uploads(Bucket=bucket, Prefix=key).get("Uploads")
+
+
+@pytest.mark.parametrize("way", ["put", "parts"])
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(_said(_FIRST._replace(offset=3)), id="begins here"),
+        pytest.param(_said(_FIRST._replace(offset=4)), id="begins later"),
+        pytest.param(_said(_FIRST._replace(partition=1)), id="of another partition"),
+        pytest.param(_said(_FIRST._replace(topic_id="other")), id="of another topic"),
+        pytest.param({}, id="says nothing"),
+        pytest.param({BEGINS: "nonsense"}, id="says nonsense"),
+        pytest.param({BEGINS: "t0pic/id:2:0a1b:-1"}, id="says no offset"),
+    ],
+)
+def test_an_object_that_lacks_some_records_is_replaced(
+    bucket: str, way: str, there: dict[str, str], request: pytest.FixtureRequest
+) -> None:
+    """What begins no earlier, is of other records, or does not say so takes no place from these."""
+    calls, proofs, key = upload_calls(bucket), Proofs(), f"{request.node.name}"
+    calls.put(bucket, key, b"theirs", object_id="theirs", metadata=there)
+    _written(calls, bucket, key, way, b"3", proofs, begins=_FIRST._replace(offset=3))
+    assert (proofs.asked, content(bucket, key)) == (1, b"3")
+
+
+def test_what_is_next_to_values_stays_with_them(bucket: str) -> None:
+    """Keys of an object whose values did not come to S3 any more are replaced."""
+    calls, proofs = upload_calls(bucket), Proofs()
+    later = _FIRST._replace(offset=3)
+    calls.put(bucket, "sides.keys", b"0 to 3", object_id="theirs", metadata=_said(_FIRST))
+    calls.put(bucket, "sides", b"values", object_id="theirs", metadata=_said(_FIRST))
+    _written(calls, bucket, "sides.keys", "put", b"3", proofs, begins=later, main_key="sides")
+    assert content(bucket, "sides.keys") == b"0 to 3"
+    aws.s3().delete_object(Bucket=bucket, Key="sides")
+    _written(calls, bucket, "sides.keys", "put", b"3", proofs, begins=later, main_key="sides")
+    assert content(bucket, "sides.keys") == b"3"
+
+
+def test_an_object_grouped_by_other_options_is_neither_left_nor_replaced(bucket: str) -> None:
+    """Nobody knows which records it has: the sentence names it, and what helps."""
+    calls, proofs = upload_calls(bucket), Proofs()
+    calls.put(bucket, "grouped", b"0 to 3", object_id="theirs", metadata=_said(_FIRST))
+    begins = _FIRST._replace(grouping="other", offset=3)
+    with pytest.raises(WriteConflict, match=r"object grouped has records from offset 0 on.*start_offset}}"):
+        _written(calls, bucket, "grouped", "put", b"3", proofs, begins=begins)
+    assert (proofs.asked, content(bucket, "grouped")) == (0, b"0 to 3")
+
+
+def test_where_an_object_begins_has_to_be_asked_for(bucket: str, proxy: Proxy) -> None:
+    """A 403 of the question is said, and nothing is replaced unseen."""
+    calls = upload_calls(bucket, endpoint=proxy.url)
+    calls.put(bucket, "unseen", b"0 to 3", object_id="theirs", metadata=_said(_FIRST))
+    proxy.on(Answer(status=403, body=b""), when=lambda request: request.method == "HEAD")
+    with pytest.raises(ObjectForbidden):
+        _written(calls, bucket, "unseen", "put", b"3", Proofs(), begins=_FIRST._replace(offset=3))
+    assert content(bucket, "unseen") == b"0 to 3"
+
+
+def test_a_store_without_conditions_is_asked_where_an_object_begins(bucket: str, proxy: Proxy) -> None:
+    """The first time, when it has just said that it knows none, and later."""
+    proxy.on(error("NotImplemented", 501), when=lambda request: "if-none-match" in request.headers)
+    calls, proofs = upload_calls(bucket, endpoint=proxy.url), Proofs()
+    calls.put(bucket, "asked", b"0 to 3", object_id="theirs", metadata=_said(_FIRST))
+    for _ in range(2):
+        _written(calls, bucket, "asked", "put", b"3", proofs, begins=_FIRST._replace(offset=3))
+        assert content(bucket, "asked") == b"0 to 3"
+    _written(calls, bucket, "asked", "put", b"0 to 3 again", proofs, begins=_FIRST)
+    assert content(bucket, "asked") == b"0 to 3 again"
