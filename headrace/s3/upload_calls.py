@@ -31,11 +31,8 @@ from headrace.s3.client import (
 )
 from headrace.s3.completion import (
     OBJECT_ID,
-    WHERE_FREE,
-    Claim,
     Completion,
     CompletionState,
-    Rivals,
     SentPart,
     StoredObject,
     accepted_parts,
@@ -45,6 +42,7 @@ from headrace.s3.completion import (
     is_same_content,
     part_text,
 )
+from headrace.s3.rivals import WHERE_FREE, Claim, Rivals
 
 _log = structlog.get_logger(__name__)
 
