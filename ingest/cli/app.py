@@ -108,7 +108,7 @@ def epilog(command: str) -> str:
 
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "run": ("ingest.cli.run", "Ingest objects as they arrive."),
+    "run": ("ingest.cli.run", "Ingest objects as they arrive, or archive topics."),
     "worker": ("ingest.cli.run", "Run many connectors, with Kafka Connect's REST interface."),
     "setup": ("ingest.cli.setup", "Make what is missing: queue, notification, topics."),
     "check": ("ingest.cli.check", "Look at the configuration and all that it points at."),
@@ -120,8 +120,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "policy": ("ingest.cli.policy", "Print the least IAM policy; contacts nothing."),
     "athena": ("ingest.cli.athena", "Print the DDL of Athena's table over what a sink writes."),
     "status": ("ingest.cli.status", "Show what it is doing, once or with --watch."),
-    "replay": ("ingest.cli.replay_and_mark", "Ingest objects again."),
-    "mark": ("ingest.cli.replay_and_mark", "Count objects as done without reading them."),
+    "replay": ("ingest.cli.replay_and_mark", "Ingest objects of a source again."),
+    "mark": ("ingest.cli.replay_and_mark", "Count objects of a source as done, unread."),
 }
 """Where each command's function of this name is, and what the list of commands says of it.
 
@@ -198,7 +198,7 @@ def headrace(
         ),
     ] = False,
 ) -> None:
-    """Brings the objects of an S3 bucket to Apache Kafka as they arrive, exactly once."""
+    """Brings the objects of an S3 bucket to Apache Kafka, and archives topics into S3: exactly once."""
 
 
 def main(interrupts: Interrupts) -> NoReturn:

@@ -70,14 +70,14 @@ UntilIdleFlag = Annotated[
     bool,
     typer.Option(
         "--until-idle",
-        help="End when everything that is there now has been ingested; with a progress bar on a terminal.",
+        help="End when everything that is there now is dealt with; with a progress bar on a terminal.",
     ),
 ]
 AcceptNewLedger = Annotated[
     bool,
     typer.Option(
         "--accept-new-ledger",
-        help="Continue with an empty or another ledger: what it does not know is ingested again.",
+        help="Continue with an empty or another ledger: what it does not know is ingested or archived again.",
     ),
 ]
 RunLevel = Annotated[
@@ -106,11 +106,12 @@ def run(
     log_level: RunLevel = None,
     log_format: RunFormat = None,
 ) -> None:
-    """Ingest objects as they arrive, until SIGTERM or SIGINT.
+    """Ingest objects as they arrive, or archive topics, until SIGTERM or SIGINT.
 
-    What is in the bucket is found by listing, new objects are announced by the queue. Each finished object is
-    one line on stderr; http.listen serves /status, /metrics and a page for people. Ctrl-C or SIGTERM commits
-    what is at hand and ends within 30 s; a second one ends at once, and nothing is lost by it either.
+    A configuration with connector.class=HeadraceSink, or with topics, archives them. Else what is in the
+    bucket is found by listing, and new objects are announced by the queue. Each finished object is one line
+    on stderr; http.listen serves /status, /metrics and a page for people. Ctrl-C or SIGTERM commits what is
+    at hand and ends within 30 s; a second one ends at once, and nothing is lost by it either.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     # The bar asks the service as anybody else would, so there is none where nobody can ask.

@@ -197,7 +197,7 @@ def status(
     log_level: cli.Level = cli.LogLevel.WARNING,
     log_format: cli.Format = cli.LogFormat.CONSOLE,
 ) -> None:
-    """Say how an ingester is: role, objects by state, rates, backlog, mode, the last error.
+    """Say how a source or a sink is: role, objects by state, rates, backlog, mode, the last error.
 
     The running service is asked at http.listen. When it does not answer, the ledger is read instead (which
     knows no rates), and the first line says so. With --state or --key, objects are listed from the ledger.
