@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
 from headrace.options.settings import S3Settings
-from headrace.s3.client import BOTOCORES, answer_of, attempted, new_s3_client, translate_s3
+from headrace.s3.client import BOTOCORES, WriteConflict, answer_of, attempted, new_s3_client, translate_s3
 from spark.frames.frame_options import S3_SCHEMES
 
 _TAKEN: Final = 412
@@ -176,8 +176,12 @@ class S3Store:
                     Bucket=self._bucket, Key=self._key(name), Body=content, IfNoneMatch="*"
                 )
             except ClientError as error:
-                if answer_of(error)[1] in {_TAKEN, _CONFLICT}:
+                status = answer_of(error)[1]
+                if status == _TAKEN:
                     return False
+                if status == _CONFLICT:
+                    # Another request for the name is under way, and need not come to anything.
+                    raise WriteConflict(f"{self.where}/{name} is in another request.") from error
                 raise
             return True
 

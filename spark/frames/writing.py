@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
@@ -20,15 +19,25 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, HeadraceError
-from headrace.model.sink_entries import SealedObject
+from headrace.model.sink_entries import SealedObject, Upload, UploadAge
 from headrace.options import OPTIONS
 from headrace.options.declarations.option import Group
+from headrace.s3.client import new_s3_client
 from headrace.s3.completion import CompletionState
+from headrace.s3.s3_calls import SHORTEST_EXPIRY_MS, upload_expiry_ms
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.frames.batch_splits import Shipped
 from spark.frames.frame_options import STATE_PATH, loaded, split_options
 from spark.frames.log_store import LogStore, log_store
+from spark.frames.written_batches import (
+    RowsOf,
+    WrittenBatch,
+    WrittenBatches,
+    last_of_each_name,
+    merged,
+)
 from spark.sink.frame_writer import FrameWriter, records_of
 from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
@@ -71,9 +80,6 @@ _BASE: Final = {
     "topics.regex": ".*",
 }
 _NEEDED: Final = ("topic", "partition", "offset", "value")
-_WRITES: Final = "writes"
-_KEPT: Final = 100
-"""Of so many batches the uploads are remembered: Spark repeats the last one."""
 _SORTED_ROWS: Final = 10_000
 _COMPLETERS: Final = 8
 _QUERY: Final = "sql.streaming.queryId"
@@ -81,7 +87,10 @@ _OTHER_OBJECT: Final = "another object has the name: write under another prefix 
 _FIXES: Final[Mapping[CompletionState, str]] = {
     CompletionState.NAME_TAKEN: _OTHER_OBJECT,
     CompletionState.SUPERSEDED: _OTHER_OBJECT,
-    CompletionState.UPLOAD_MISSING: "its upload is gone: a lifecycle rule has to leave uploads for 3 days",
+    CompletionState.UPLOAD_MISSING: (
+        "its upload is gone, and is old enough for the bucket's lifecycle rule to have ended it: see whether "
+        "the object was there once; if not, remove the batch's file in state.path, and it is written again"
+    ),
     CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sent",
     CompletionState.UNPROVEN: "S3 forbids to ask what is there: allow s3:GetObject and s3:ListBucket",
 }
@@ -118,6 +127,7 @@ class Sent(WriterCommitMessage):
 
     query: str
     objects: tuple[SealedObject, ...]
+    rows: tuple[RowsOf, ...]
 
 
 class HeadraceWriter(DataSourceArrowWriter):
@@ -133,7 +143,9 @@ class HeadraceWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Have all objects visible."""
-        _complete(self._settings, objects_of(messages))
+        found, replaced = last_of_each_name(objects_of(messages))
+        _give_up(self._settings, replaced)
+        _complete(self._settings, found)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Give the uploads up."""
@@ -158,39 +170,33 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
         """Have the objects of the batch visible: those that its first commit has named."""
-        found = objects_of(messages)
         query = _query_of(messages)
         if query is None:
             return
-        store = self._store()
-        own = first_commit(store, query, batchId, found)
-        if own is not found:
-            _give_up(self._settings, [one for one in found if one.id not in {each.id for each in own}])
-        _complete(self._settings, own)
-        store.remove([_name(query, batchId - _KEPT)])
+        sent = objects_of(messages)
+        found, replaced = last_of_each_name(sent)
+        batches = WrittenBatches(self._store(), query)
+        own = batches.name(batchId, WrittenBatch(found, rows_of(messages)))
+        named = {one.id for one in own.objects}
+        _give_up(self._settings, [one for one in (*found, *replaced) if one.id not in named])
+        _complete(self._settings, own.objects)
+        batches.forget_before(batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
-        """Give the uploads up, unless a commit has named them: the next attempt completes those."""
+        """Give up the uploads that no commit can name any more, as one has named others.
+
+        Without a name they stay for the bucket's lifecycle rule: the commit that failed may have named them
+        in a request that has not arrived yet.
+        """
         query = _query_of(messages)
-        named = None if query is None else self._store().read(_name(query, batchId))
-        kept = set() if named is None else {each.id for each in _decoded(named)}
-        _give_up(self._settings, [one for one in objects_of(messages) if one.id not in kept])
+        named = None if query is None else WrittenBatches(self._store(), query).named(batchId)
+        if named is not None:
+            kept = {each.id for each in named.objects}
+            _give_up(self._settings, [one for one in objects_of(messages) if one.id not in kept])
 
     def _store(self) -> LogStore:
         assert self._settings.state_path is not None, "a stream without it is refused"
         return log_store(self._settings.state_path, self._settings.sink.s3)
-
-
-def first_commit(
-    store: LogStore, query: str, batch: int, found: Sequence[SealedObject]
-) -> Sequence[SealedObject]:
-    """The objects that the batch has: these, or those that an earlier commit of it has named."""
-    name = _name(query, batch)
-    if store.create(name, msgspec.json.encode(list(found))):
-        return found
-    content = store.read(name)
-    assert content is not None, "it was there, and only later batches remove it"
-    return _decoded(content)
 
 
 def objects_of(messages: Iterable[WriterCommitMessage | None]) -> Sequence[SealedObject]:
@@ -198,16 +204,14 @@ def objects_of(messages: Iterable[WriterCommitMessage | None]) -> Sequence[Seale
     return [one for message in messages if isinstance(message, Sent) for one in message.objects]
 
 
+def rows_of(messages: Iterable[WriterCommitMessage | None]) -> tuple[RowsOf, ...]:
+    """What the tasks were given, by topic-partition."""
+    each = merged(one for message in messages if isinstance(message, Sent) for one in message.rows)
+    return tuple(each[place] for place in sorted(each))
+
+
 def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str | None:
     return next((message.query for message in messages if isinstance(message, Sent)), None)
-
-
-def _name(query: str, batch: int) -> str:
-    return f"{_WRITES}/{query}/{batch:012d}.json"
-
-
-def _decoded(content: bytes) -> Sequence[SealedObject]:
-    return msgspec.json.decode(content, type=list[SealedObject])
 
 
 # -- in a task
@@ -217,20 +221,22 @@ def _decoded(content: bytes) -> Sequence[SealedObject]:
 def _sent(settings: WriteSettings, query: str, batches: Iterable[Any]) -> Sent:
     """Send the rows, in the order of their offsets, as far as they are completed by a commit."""
     writer = FrameWriter(settings.sink, is_direct=False)
-    places: dict[tuple[str, int], int] = {}
+    places: dict[tuple[str, int], RowsOf] = {}
     try:
         for batch in batches:
             for records in records_of(record_columns(batch)):
                 place = (records.topic, records.partition)
+                before = places.get(place)
                 if bool((records.offsets[1:] <= records.offsets[:-1]).any()) or (
-                    records.first_offset <= places.get(place, -1)
+                    before is not None and records.first_offset <= before.last
                 ):
                     raise FrameRefused(
                         f"Rows of {place[0]}-{place[1]} do not come in the order of offsets, or come twice: "
                         'write df.repartition("topic", "partition").sortWithinPartitions('
                         '"topic", "partition", "offset").'
                     )
-                places[place] = records.last_offset
+                own = RowsOf(*place, records.first_offset, records.last_offset, len(records))
+                places[place] = own if before is None else before.with_more(own)
                 writer.add(records)
         writer.finish()
     except HeadraceError as error:
@@ -238,7 +244,7 @@ def _sent(settings: WriteSettings, query: str, batches: Iterable[Any]) -> Sent:
         raise error if isinstance(error, FrameRefused) else FrameRefused(str(error)) from error
     finally:
         writer.close()
-    return Sent(query, tuple(writer.sealed))
+    return Sent(query, tuple(writer.sealed), tuple(places.values()))
 
 
 def _in_order(batches: Iterable[Any]) -> Iterator[Any]:
@@ -305,9 +311,24 @@ def _complete(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
                 object_id=sealed.id,
                 overwrites=sealed.overwrites or settings.overwrites,
             )
-            if done.state is not CompletionState.COMPLETED:
+            if done.state is not CompletionState.COMPLETED and not was_complete(sealed, upload, done.state):
                 return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {_FIXES[done.state]}."
         return None
+
+    def was_complete(sealed: SealedObject, upload: Upload, state: CompletionState) -> bool:
+        """Nothing but a completion ends an upload that a commit has named, before the bucket's rule does."""
+        may_be_gone = state is CompletionState.UPLOAD_MISSING or (
+            state is CompletionState.SUPERSEDED and sealed.overwrites
+        )
+        if (
+            not may_be_gone
+            or UploadAge(
+                upload_ms=wall_ms() - upload.started_ms, expiry_ms=_expiry_ms(settings)
+            ).may_be_expired
+        ):
+            return False
+        _LOG.warning("object_taken_away", key=upload.key, detail="it was complete, and is not there any more")
+        return True
 
     try:
         with ThreadPoolExecutor(_COMPLETERS, thread_name_prefix="frame-completer") as pool:
@@ -317,6 +338,15 @@ def _complete(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
     if problems:
         more = f" {len(problems) - 1} more objects cannot be completed either." if len(problems) > 1 else ""
         raise FrameRefused(problems[0] + more)
+
+
+def _expiry_ms(settings: WriteSettings) -> int | None:
+    """From which age on the bucket ends uploads; the shortest where that may not be asked."""
+    s3 = settings.sink.s3
+    try:
+        return upload_expiry_ms(new_s3_client(s3).client, s3.bucket, s3.prefix)
+    except HeadraceError:
+        return SHORTEST_EXPIRY_MS
 
 
 def _give_up(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:

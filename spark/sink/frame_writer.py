@@ -175,6 +175,9 @@ class FrameWriter:
         self.objects += len(transaction.objects)
         if not self._uploads.is_direct:
             self.sealed += transaction.objects
+            for one in transaction.objects:
+                # All parts of it are sent: one of the same name may begin, whose commit comes after.
+                self._recurring.release(one.id)
 
     def _produce(self, dead_letters: Sequence[DeadLetter]) -> None:
         if not dead_letters:

@@ -36,6 +36,7 @@ from spark.frames.log_entries import (
     snapshot_tables,
 )
 from spark.frames.log_store import DirectoryStore, LogStore, log_store
+from tests.support.proxy import Answer, Proxy
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -399,3 +400,19 @@ def test_a_log_in_a_bucket_that_is_not_there(s3_endpoint: str) -> None:
 
     with pytest.raises(FrameRefused, match=r"state\.path = 's3://no-such-bucket-of-logs/x' .*does not exist"):
         open_log(store)
+
+
+@pytest.mark.parts
+def test_a_name_that_another_request_has_is_asked_for_again(bucket: str, s3_endpoint: str) -> None:
+    """409 says that two met, and not that the other one has written."""
+    with Proxy(s3_endpoint) as proxy:
+        refused = Answer(
+            status=409, body=b"<Error><Code>ConditionalRequestConflict</Code><Message>x</Message></Error>"
+        )
+        proxy.on(refused, when=lambda request: request.method == "PUT", times=1)
+        given = {"path": f"s3://{bucket}/in/", "aws.s3.endpoint": proxy.url}
+        given |= {"aws.access.key.id": "test", "aws.secret.access.key": "test"}
+        store = log_store(f"s3://{bucket}/state", reading_settings(given).shared.s3)
+
+        assert store.create("entries/a", b"1")
+        assert store.read("entries/a") == b"1"

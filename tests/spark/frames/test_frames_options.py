@@ -31,7 +31,6 @@ from typer.testing import CliRunner
 
 from headrace.model.errors import FrameRefused
 from headrace.model.objects import ObjectId, S3Object
-from headrace.model.sink_entries import SealedObject
 from headrace.spark import register
 from ingest.cli.app import app
 from ingest.source.catalogue import Baseline
@@ -45,7 +44,7 @@ from spark.frames.log_entries import LoggedObject
 from spark.frames.log_store import DirectoryStore
 from spark.frames.reading import ReadTask
 from spark.frames.source import HeadraceSource
-from spark.frames.writing import first_commit, record_columns, writing_settings
+from spark.frames.writing import record_columns, writing_settings
 from spark.installed.sitecustomize import FOLDER
 from spark.session import build_code_archive
 from spark.sink.frame_writer import records_of
@@ -292,34 +291,6 @@ def test_records_of_any_frame() -> None:
     assert (found.topic, found.partition, found.offsets.tolist()) == ("a", 1, [4, 5])
     assert (found.values.get(0), found.values.get(1), found.keys.get(0)) == (b"x", None, None)
     assert (found.timestamps_ms.tolist(), found.timestamp_types.tolist()) == ([1500, -1], [1, 1])
-
-
-def sealed(name: str) -> SealedObject:
-    """An object whose parts are sent."""
-    return SealedObject(
-        id=name,
-        topic="t",
-        partition=0,
-        topic_id="",
-        group="",
-        first_offset=0,
-        last_offset=1,
-        records=2,
-        bytes=10,
-        uploads=(),
-        options="",
-        sealed_ms=1,
-        bucket="b",
-    )
-
-
-def test_a_batch_that_is_repeated_has_the_objects_of_its_first_commit(tmp_path: Path) -> None:
-    """Whatever the second attempt has sent."""
-    store = DirectoryStore(tmp_path)
-
-    assert first_commit(store, "q", 3, [sealed("one")]) == [sealed("one")]
-    assert first_commit(store, "q", 3, [sealed("two")]) == [sealed("one")]
-    assert first_commit(store, "q", 4, [sealed("two")]) == [sealed("two")]
 
 
 def task_of(**options: str) -> ReadTask:

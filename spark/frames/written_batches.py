@@ -1,0 +1,165 @@
+"""Which objects each batch of a writing query has: written down once, before any of them is completed.
+
+A file of a batch is never replaced, and what it names is completed: a batch that Spark repeats has the
+objects of its first commit, whatever a later attempt has sent.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from headrace.model.errors import FrameRefused
+from headrace.model.sink_entries import SealedObject
+from spark.frames.log_store import LogStore
+
+_WRITES: Final = "writes"
+KEPT: Final = 100
+"""Of so many batches the objects are remembered: Spark repeats the last one."""
+_SHOWN: Final = 3
+
+
+class RowsOf(msgspec.Struct, frozen=True, array_like=True):
+    """What a batch has of a topic-partition: its first and last offset, and how many rows."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    rows: int
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The topic-partition."""
+        return self.topic, self.partition
+
+    def with_more(self, other: "RowsOf") -> "RowsOf":
+        """These and others of the same topic-partition."""
+        return RowsOf(
+            self.topic,
+            self.partition,
+            min(self.first, other.first),
+            max(self.last, other.last),
+            self.rows + other.rows,
+        )
+
+
+def merged(rows: Iterable[RowsOf]) -> dict[tuple[str, int], RowsOf]:
+    """The rows of each topic-partition, as tasks have had them in parts."""
+    found: dict[tuple[str, int], RowsOf] = {}
+    for one in rows:
+        before = found.get(one.place)
+        found[one.place] = one if before is None else before.with_more(one)
+    return found
+
+
+class WrittenBatch(msgspec.Struct, frozen=True):
+    """The objects of a batch, all parts of which are sent, and the rows that were given to it.
+
+    `rows` are missing (None) in what an older Headrace has written.
+    """
+
+    objects: tuple[SealedObject, ...]
+    rows: tuple[RowsOf, ...] | None = None
+
+
+def encode_batch(batch: WrittenBatch) -> bytes:
+    """The file of a batch."""
+    return msgspec.json.encode(batch)
+
+
+def decode_batch(content: bytes) -> WrittenBatch:
+    """What a file says; those of an older Headrace list objects alone."""
+    if content.lstrip().startswith(b"["):
+        return WrittenBatch(msgspec.json.decode(content, type=tuple[SealedObject, ...]))
+    return msgspec.json.decode(content, type=WrittenBatch)
+
+
+class WrittenBatches:
+    """The files of one query, by number, in its `state.path`. All calls block on that."""
+
+    def __init__(self, store: LogStore, query: str) -> None:
+        self._store = store
+        self._folder = f"{_WRITES}/{query}"
+
+    def named(self, number: int) -> WrittenBatch | None:
+        """What a commit has named for this batch; None: none has."""
+        content = self._store.read(self._name(number))
+        return None if content is None else decode_batch(content)
+
+    def name(self, number: int, batch: WrittenBatch) -> WrittenBatch:
+        """What the batch has: this, or what an earlier commit of it has named.
+
+        FrameRefused for rows that the earlier one did not have, and for a batch that later ones are written
+        after: neither may be told apart from rows that are in objects already.
+        """
+        name = self._name(number)
+        if self._store.create(name, encode_batch(batch)):
+            later = [one for one in self._store.names(self._folder) if one > name]
+            if later:
+                self._store.remove([name])
+                raise FrameRefused(
+                    f"Batch {number} comes after batch {_number(later[-1])} of the query: its checkpoint was "
+                    f"put back, or another driver runs it. {self._way_on(later[-1])}"
+                )
+            return batch
+        content = self._store.read(name)
+        if content is None:
+            raise FrameRefused(
+                f"Batch {number} was written by another driver of this query, which has gone on: stop one."
+            )
+        found = decode_batch(content)
+        self._refuse_others(number, found, batch)
+        return found
+
+    def forget_before(self, number: int) -> None:
+        """Batches up to `KEPT` before this one are not repeated any more."""
+        if number >= KEPT:
+            self._store.remove([self._name(number - KEPT)])
+
+    def _refuse_others(self, number: int, found: WrittenBatch, batch: WrittenBatch) -> None:
+        before = merged(found.rows or ())
+        if found.rows is None:
+            return
+        others = [
+            f"{one.topic}-{one.partition}: offsets {one.first} to {one.last}, and before "
+            + (f"{was.first} to {was.last}" if (was := before.get(one.place)) is not None else "none")
+            for one in batch.rows or ()
+            if (was := before.get(one.place)) is None or one.first < was.first or one.last > was.last
+        ]
+        if others:
+            more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+            raise FrameRefused(
+                f"Batch {number} was written before with other rows ({'; '.join(others[:_SHOWN])}{more}): "
+                "the checkpoint was put back, or the query does not give the same rows twice. "
+                f"{self._way_on(self._name(number))}"
+            )
+
+    def _way_on(self, last: str) -> str:
+        return (
+            "Begin a query with a checkpointLocation of its own, at the offsets after those of the last file "
+            f"({self._store.where}/{last})."
+        )
+
+    def _name(self, number: int) -> str:
+        return f"{self._folder}/{number:012d}.json"
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("/")[2].removesuffix(".json"))
+
+
+def last_of_each_name(
+    objects: Sequence[SealedObject],
+) -> tuple[tuple[SealedObject, ...], tuple[SealedObject, ...]]:
+    """Those that stay, and those in whose place a later one of the batch comes: names of keys recur."""
+    last: dict[str, SealedObject] = {}
+    ordered = sorted(objects, key=lambda one: (one.topic, one.partition, one.first_offset))
+    for one in ordered:
+        if one.overwrites:
+            last[one.main.key] = one
+    stay = {one.id for one in last.values()}
+    return (
+        tuple(one for one in objects if not one.overwrites or one.id in stay),
+        tuple(one for one in objects if one.overwrites and one.id not in stay),
+    )

@@ -1,0 +1,151 @@
+"""Frames of records written by Spark itself: streams whose batches are repeated, and frames at once."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import headrace.spark
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
+
+_SHAPE: Final = "topic string, partition int, offset bigint, key binary, value binary"
+_SECONDS: Final = 240
+
+
+class Writing:
+    """A stream of files of records, one checkpoint, and what the bucket has of it."""
+
+    def __init__(self, spark: SparkSession, s3: "S3Client", bucket: str, endpoint: str, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self._s3, self._bucket = s3, bucket
+        self._options = {
+            "aws.s3.endpoint": endpoint,
+            "aws.access.key.id": "test",
+            "aws.secret.access.key": "test",
+            "output.format": "jsonl",
+            "file.compression.type": "none",
+            "path": f"s3://{bucket}/out/",
+        }
+
+    def produce(self, begin: int, end: int) -> None:
+        """A file with these offsets of two partitions, the last first."""
+        rows = [
+            ("orders", n % 2, n, b"k%d" % (n % 3), b'{"n":%d}' % n) for n in range(end - 1, begin - 1, -1)
+        ]
+        frame = self.spark.createDataFrame(rows, _SHAPE).coalesce(1)
+        frame.write.mode("append").parquet(str(self.folder / "rows"))
+
+    def run(self, **options: str) -> str | None:
+        """The query over all that is there has ended; the sentence with which it failed."""
+        stream = self.spark.readStream.schema(_SHAPE).parquet(str(self.folder / "rows"))
+        writer = stream.writeStream.format("headrace").trigger(availableNow=True)
+        given = {**self._options, "state.path": str(self.folder / "state"), **_dotted(options)}
+        try:
+            query = writer.options(**given).option("checkpointLocation", str(self.checkpoint)).start()
+            query.awaitTermination(_SECONDS)
+        except PySparkException as error:
+            return str(error)
+        return None
+
+    def write(self, frame: DataFrame, *, mode: str = "append", **options: str) -> None:
+        """Write a frame once."""
+        given = {**self._options, **_dotted(options)}
+        frame.write.format("headrace").options(**given).mode(mode).save()
+
+    @property
+    def checkpoint(self) -> Path:
+        """Of the query."""
+        return self.folder / "checkpoint"
+
+    def objects(self) -> dict[str, tuple[str, list[int]]]:
+        """By key, each object's id and the numbers of its rows."""
+        found = {}
+        for entry in self._s3.list_objects_v2(Bucket=self._bucket, Prefix="out/").get("Contents", ()):
+            answer = self._s3.get_object(Bucket=self._bucket, Key=entry["Key"])
+            lines = answer["Body"].read().splitlines()
+            numbers = [int(json.loads(line)["offset"]) for line in lines]
+            found[entry["Key"]] = answer["Metadata"]["headrace-object"], numbers
+        return found
+
+    def rows(self) -> list[int]:
+        """The offsets of all objects, sorted."""
+        return sorted(n for _, numbers in self.objects().values() for n in numbers)
+
+    def unfinished(self) -> int:
+        """Uploads that are not complete."""
+        return len(self._s3.list_multipart_uploads(Bucket=self._bucket).get("Uploads", ()))
+
+
+def _dotted(options: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace("_", "."): value for name, value in options.items()}
+
+
+@pytest.fixture
+def writing(
+    spark_session: SparkSession, s3: "S3Client", bucket: str, s3_endpoint: str, tmp_path: Path
+) -> Iterator[Writing]:
+    """A bucket that queries write to."""
+    headrace.spark.register(spark_session)
+    yield Writing(spark_session, s3, bucket, s3_endpoint, tmp_path)
+    for query in spark_session.streams.active:
+        query.stop()
+
+
+def test_a_batch_that_spark_repeats_is_there_once(writing: Writing) -> None:
+    """The objects of its first commit stay, and a checkpoint that was put back is refused."""
+    writing.produce(0, 10)
+    assert writing.run() is None
+    first = writing.objects()
+    assert writing.rows() == list(range(10))
+    assert all(numbers == sorted(numbers) for _, numbers in first.values())
+
+    for note in (writing.checkpoint / "commits").glob("*0*"):
+        note.unlink()
+    assert writing.run() is None
+    assert (writing.objects(), writing.unfinished()) == (first, 0)
+
+    earlier = writing.folder / "earlier"
+    shutil.copytree(writing.checkpoint, earlier)
+    writing.produce(10, 12)
+    assert writing.run() is None
+    shutil.rmtree(writing.checkpoint)
+    shutil.copytree(earlier, writing.checkpoint)
+    writing.produce(12, 20)
+    refused = writing.run()
+
+    assert refused is not None
+    assert re.search(
+        r"Batch 1 was written before with other rows \(orders-0: offsets 10 to 18, and before 10 to 10; "
+        r"orders-1: offsets 11 to 19, and before 11 to 11\): the checkpoint was put back",
+        refused,
+    )
+    assert writing.rows() == list(range(12))
+
+
+def test_a_frame_is_written_at_once(writing: Writing) -> None:
+    """In the order of offsets, or not at all; names of keys have the last record of each."""
+    writing.produce(0, 10)
+    frame = writing.spark.read.parquet(str(writing.folder / "rows"))
+    with pytest.raises(PySparkException, match="do not come in the order of offsets"):
+        writing.write(frame)
+    assert (writing.rows(), writing.unfinished()) == ([], 0)
+
+    ordered = frame.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
+    writing.write(ordered)
+    assert writing.rows() == list(range(10))
+    keys: dict[str, Any] = {"file_name_template": "keys/{{topic}}/{{key}}{{extension}}"}
+    one = ordered.where("partition = 1").withColumn("partition", ordered.partition * 0)
+    for _ in range(2):
+        writing.write(one, **keys)
+    found = {key: numbers for key, (_, numbers) in writing.objects().items() if key.startswith("out/keys/")}
+    assert found == {f"out/keys/orders/k{n % 3}.jsonl": [n] for n in (5, 7, 9)}

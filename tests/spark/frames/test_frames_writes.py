@@ -1,0 +1,421 @@
+"""Batches of a writing query: each of their rows in one object, whatever is killed, repeated or put back."""
+
+import json
+import threading
+from collections.abc import Iterable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
+
+from headrace.model.clock import wall_ms
+from headrace.model.errors import FrameRefused
+from headrace.model.sink_entries import SealedObject, Upload
+from headrace.s3.completion import Completion, CompletionState
+from spark.frames import writing
+from spark.frames.log_store import DirectoryStore
+from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter, Sent, WriteSettings, writing_settings
+from spark.frames.written_batches import KEPT, RowsOf, WrittenBatch, WrittenBatches, last_of_each_name
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_RECORDS: Final = (
+    StructType()
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+    .add("offset", LongType())
+    .add("key", BinaryType())
+    .add("value", BinaryType())
+)
+_DAY_MS: Final = 86_400_000
+
+
+@cache
+def written() -> WriteSettings:
+    """The settings of a stream's writer."""
+    given = {"path": "s3://archive/kafka/", "state.path": "unused"}
+    return writing_settings(given, _RECORDS, overwrites=False)
+
+
+def sealed(
+    name: str, first: int = 0, last: int = 0, *, key: str = "", overwrites: bool = False, age_ms: int = 0
+) -> SealedObject:
+    """An object of topic t, partition 0, all parts of which are sent."""
+    upload = Upload(key=key or f"t-0-{first}", upload_id=name, parts=(), started_ms=wall_ms() - age_ms)
+    return SealedObject(
+        id=name,
+        topic="t",
+        partition=0,
+        topic_id="",
+        group="",
+        first_offset=first,
+        last_offset=last,
+        records=last - first + 1,
+        bytes=10,
+        uploads=(upload,),
+        options="",
+        sealed_ms=1,
+        bucket="archive",
+        overwrites=overwrites,
+    )
+
+
+def batch(*objects: SealedObject) -> WrittenBatch:
+    """A batch of these objects, and of their rows."""
+    rows = tuple(RowsOf("t", 0, each.first_offset, each.last_offset, each.records) for each in objects)
+    return WrittenBatch(objects, rows)
+
+
+class TestWhatABatchHas:
+    """Files of batches in a directory."""
+
+    def test_it_is_what_its_first_commit_has_named(self, tmp_path: Path) -> None:
+        """Whatever the second attempt has sent, if its rows are the same or fewer."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        first, next_one = batch(sealed("one", 5, 9)), batch(sealed("four", 10, 12))
+
+        assert batches.name(3, first) == first
+        assert batches.name(3, batch(sealed("two", 5, 9))) == first
+        assert batches.name(3, batch(sealed("part", 6, 8))) == first
+        assert batches.name(4, next_one) == next_one
+
+    @pytest.mark.parametrize(("first", "last"), [(5, 10), (4, 9), (20, 30)])
+    def test_other_rows_are_not_dropped_for_it(self, tmp_path: Path, first: int, last: int) -> None:
+        """A checkpoint that was put back plans batches of other rows under the same numbers."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        batches.name(3, batch(sealed("one", 5, 9)))
+
+        with pytest.raises(FrameRefused) as refused:
+            batches.name(3, batch(sealed("two", first, last)))
+        assert f"t-0: offsets {first} to {last}, and before 5 to 9" in str(refused.value)
+        assert f"{tmp_path}/writes/q/000000000003.json" in str(refused.value)
+
+    def test_a_partition_that_it_did_not_have(self, tmp_path: Path) -> None:
+        """Four of them are three and one more."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        batches.name(3, batch(sealed("one")))
+        rows = tuple(RowsOf("t", partition, 0, 1, 2) for partition in range(1, 5))
+
+        with pytest.raises(FrameRefused, match=r"t-1: offsets 0 to 1, and before none;.* and 1 more\)"):
+            batches.name(3, WrittenBatch((), rows))
+
+    def test_what_an_older_headrace_wrote_is_not_compared(self, tmp_path: Path) -> None:
+        """Its files have objects alone."""
+        store = DirectoryStore(tmp_path)
+        store.create("writes/q/000000000003.json", msgspec.json.encode([sealed("one")]))
+
+        found = WrittenBatches(store, "q").name(3, batch(sealed("two", 0, 100)))
+        assert [each.id for each in found.objects] == ["one"]
+
+    def test_a_driver_that_slept_while_batches_were_forgotten(self, tmp_path: Path) -> None:
+        """It finds its number free again, names nothing for good, and says what to do."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        for number in range(3, KEPT + 4):
+            batches.name(number, batch(sealed(f"{number}", number, number)))
+            batches.forget_before(number)
+        assert batches.named(3) is None
+
+        with pytest.raises(FrameRefused, match=f"Batch 3 comes after batch {KEPT + 3} of the query"):
+            batches.name(3, batch(sealed("slept", 3, 3)))
+        assert batches.named(3) is None
+
+    def test_of_a_name_of_keys_the_last_object_stays(self) -> None:
+        """Names that show offsets are each their own."""
+        early, late = (sealed(f"{at}", at, at, key="t/k", overwrites=True) for at in (1, 2))
+        other = sealed("other", 3, 3)
+
+        assert last_of_each_name([late, other, early]) == ((late, other), (early,))
+
+
+class Killed(BaseException):
+    """The process is gone at this moment."""
+
+
+class Archive:
+    """S3 as a commit sees it, and the files of `state.path`; kills what makes the next call but so many."""
+
+    def __init__(self) -> None:
+        self.open: set[str] = set()
+        self.there: dict[str, str] = {}
+        self.seen: list[str] = []
+        """The ids of objects that were ever visible, as often as they became so."""
+        self.files: dict[str, bytes] = {}
+        self.calls_left: int | None = None
+        self.where = "memory"
+        self._lock = threading.Lock()
+
+    def called(self) -> None:
+        """A request leaves; the process may end before or after it."""
+        if self.calls_left is not None:
+            self.calls_left -= 1
+            if self.calls_left < 0:
+                raise Killed
+
+    def complete(self, _bucket: str, upload: Upload, *, object_id: str, overwrites: bool) -> Completion:
+        """See `UploadCalls.complete`."""
+        with self._lock:
+            self.called()
+            there = self.there.get(upload.key)
+            if upload.upload_id in self.open:
+                if there is not None and not overwrites:
+                    return Completion(CompletionState.NAME_TAKEN, there)
+                self.open.discard(upload.upload_id)
+                self.there[upload.key] = object_id
+                self.seen.append(object_id)
+            elif there is None:
+                return Completion(CompletionState.UPLOAD_MISSING)
+            elif there != object_id:
+                return Completion(CompletionState.SUPERSEDED, there)
+            return Completion(CompletionState.COMPLETED)
+
+    def abort(self, _bucket: str, _key: str, upload_id: str) -> bool:
+        """See `UploadCalls.abort`."""
+        self.called()
+        self.open.discard(upload_id)
+        return True
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See `LogStore`, as is all below."""
+        self.called()
+        return self.files.setdefault(name, content) is content
+
+    def read(self, name: str) -> bytes | None:
+        """The file."""
+        self.called()
+        return self.files.get(name)
+
+    def names(self, folder: str) -> list[str]:
+        """Those in the folder."""
+        self.called()
+        return sorted(name for name in self.files if name.startswith(f"{folder}/"))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Have them gone."""
+        self.called()
+        for name in names:
+            self.files.pop(name, None)
+
+
+@pytest.fixture
+def archive(monkeypatch: pytest.MonkeyPatch) -> Archive:
+    """What writers of this test write to."""
+    made = Archive()
+    monkeypatch.setattr(writing, "_uploads", lambda _settings: made)
+    monkeypatch.setattr(writing, "log_store", lambda _path, _s3: made)
+    monkeypatch.setattr(writing, "_expiry_ms", lambda _settings: 3 * _DAY_MS)
+    return made
+
+
+def sent(*objects: SealedObject) -> list[Any]:
+    """The messages of tasks; one has failed."""
+    return [None, *(Sent("q", (each,), batch(each).rows or ()) for each in objects)]
+
+
+class TestCommits:
+    """What becomes of uploads."""
+
+    def test_an_object_that_was_taken_away_is_complete(self, archive: Archive) -> None:
+        """A consumer was quicker than Spark's own note of the batch: the repeated one ends, without it."""
+        writer, one = HeadraceStreamWriter(written()), sealed("one", 0, 4)
+        archive.open |= {"one", "again"}
+        writer.commit(sent(one), 0)
+        archive.there.clear()
+
+        writer.commit(sent(sealed("again", 0, 4)), 0)
+        assert (archive.seen, archive.there, archive.open) == (["one"], {}, set())
+
+    def test_an_upload_that_the_bucket_has_ended(self, archive: Archive) -> None:
+        """After three days nobody knows."""
+        archive.files["writes/q/000000000000.json"] = msgspec.json.encode(
+            batch(sealed("one", 0, 4, age_ms=4 * _DAY_MS))
+        )
+        with pytest.raises(FrameRefused, match=r"remove the batch's file in state\.path"):
+            HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4)), 0)
+
+    def test_a_name_of_keys_that_a_later_writer_has(self, archive: Archive) -> None:
+        """It recurs by design: ours was there before."""
+        one = sealed("one", 0, 0, key="t/k", overwrites=True)
+        archive.open.add("one")
+        writer = HeadraceStreamWriter(written())
+        writer.commit(sent(one), 0)
+        archive.there["t/k"] = "another's"
+
+        writer.commit(sent(one), 0)
+        assert archive.there == {"t/k": "another's"}
+
+    def test_of_a_name_of_keys_the_last_is_completed_and_the_others_given_up(self, archive: Archive) -> None:
+        """In one batch, of one query or of one frame."""
+        objects = [sealed(f"{at}", at, at, key="t/k", overwrites=True) for at in range(3)]
+        archive.open |= {"0", "1", "2"}
+        HeadraceStreamWriter(written()).commit(sent(*objects), 0)
+        assert (archive.there, archive.seen, archive.open) == ({"t/k": "2"}, ["2"], set())
+
+        archive.open |= {"0", "1", "2"}
+        HeadraceWriter(written()).commit(sent(*objects))
+        assert (archive.there, archive.seen, archive.open) == ({"t/k": "2"}, ["2", "2"], set())
+
+    def test_what_a_commit_may_have_named_is_not_given_up(self, archive: Archive) -> None:
+        """Its request may still be on the way when Spark has the batch aborted."""
+        writer, one, two = HeadraceStreamWriter(written()), sealed("one"), sealed("two")
+        archive.open |= {"one", "two"}
+        writer.abort(sent(one), 0)
+        assert archive.open == {"one", "two"}
+        writer.commit(sent(one), 0)
+        writer.abort(sent(two), 0)
+        assert (archive.there, archive.open) == ({"t-0-0": "one"}, set())
+
+
+class Query(RuleBasedStateMachine):
+    """Spark's side: a checkpoint that plans batches and notes what was committed, and drivers that die.
+
+    The law: when a batch is noted, each of its rows has been in one object, once; a driver that slept adds
+    nothing, and a batch of other rows is refused.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.archive = Archive()
+        self.patch.setattr(writing, "_uploads", lambda _settings: self.archive)
+        self.patch.setattr(writing, "log_store", lambda _path, _s3: self.archive)
+        self.patch.setattr(writing, "_expiry_ms", lambda _settings: None)
+        self.writer = HeadraceStreamWriter(written())
+        self.planned: list[tuple[int, int]] = []
+        self.noted = 0
+        self.produced = 0
+        self.attempts = 0
+        self.asleep: list[tuple[int, list[Any]]] = []
+        self.was_put_back = self.is_refused = False
+
+    def teardown(self) -> None:
+        """Undo the patches."""
+        self.patch.undo()
+
+    def _sent(self, number: int, cut: int) -> list[Any]:
+        begin, end = self.planned[number]
+        self.attempts += 1
+        cuts = sorted({begin, min(begin + cut, end), end})
+        objects = [sealed(f"{self.attempts}/{first}", first, last - 1) for first, last in pairwise(cuts)]
+        self.archive.open |= {each.id for each in objects}
+        return sent(*objects)
+
+    @initialize(rows=st.integers(1, 5))
+    def begins(self, rows: int) -> None:
+        """Some rows are there."""
+        self.produced = rows
+
+    @rule(rows=st.integers(1, 5))
+    def produce(self, rows: int) -> None:
+        """More rows come."""
+        self.produced += rows
+
+    @precondition(lambda self: not self.is_refused)
+    @rule(cut=st.integers(1, 3), calls=st.one_of(st.none(), st.integers(0, 6)), sleeps=st.booleans())
+    def attempt(self, cut: int, calls: int | None, *, sleeps: bool) -> None:
+        """The next batch is planned, or the last one repeated, and committed as far as its process lives."""
+        end = self.planned[-1][1] if self.planned else 0
+        if len(self.planned) == self.noted:
+            if end == self.produced:
+                return
+            self.planned.append((end, self.produced))
+        number = self.noted
+        messages = self._sent(number, cut)
+        if sleeps:
+            self.asleep.append((number, messages))
+            return
+        self.archive.calls_left = calls
+        try:
+            self.writer.commit(messages, number)
+        except Killed:
+            return
+        except FrameRefused:
+            assert self.was_put_back
+            self.is_refused = True
+            return
+        finally:
+            self.archive.calls_left = None
+        self.noted += 1
+        self._judge()
+
+    @precondition(lambda self: self.asleep)
+    @rule(data=st.data())
+    def wake(self, data: st.DataObject) -> None:
+        """A driver that slept goes on, and says at the most that it is not the only one."""
+        number, messages = self.asleep.pop(data.draw(st.integers(0, len(self.asleep) - 1)))
+        before = sorted(self.rows_seen())
+        try:
+            self.writer.commit(messages, number)
+        except FrameRefused:
+            assert number < self.noted or self.was_put_back
+        if number < self.noted:
+            assert sorted(self.rows_seen()) == before
+
+    @precondition(lambda self: self.archive.there)
+    @rule(data=st.data())
+    def take_away(self, data: st.DataObject) -> None:
+        """A consumer moves an object elsewhere."""
+        del self.archive.there[data.draw(st.sampled_from(sorted(self.archive.there)))]
+
+    @precondition(lambda self: self.noted > 1 and not self.is_refused)
+    @rule(back=st.integers(1, 2))
+    def put_back(self, back: int) -> None:
+        """The checkpoint is that of some batches ago, and plans what comes after with what is there now."""
+        self.was_put_back = True
+        self.noted -= back
+        self.planned = self.planned[: self.noted]
+
+    def rows_seen(self) -> list[int]:
+        """The offsets of all objects that were ever visible."""
+        first_of = self.archive.seen
+        sizes = self._sizes
+        return [at for one in first_of for at in range(*sizes[one])]
+
+    @property
+    def _sizes(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for content in self.archive.files.values():
+            for each in msgspec.json.decode(content, type=WrittenBatch).objects:
+                found[each.id] = each.first_offset, each.last_offset + 1
+        return found
+
+    def _judge(self) -> None:
+        seen = self.rows_seen()
+        assert len(seen) == len(set(seen)), f"{seen} are there twice"
+        missing = set(range(self.planned[-1][1])) - set(seen)
+        assert not missing, f"{missing} are in no object"
+
+
+TestQuery = Query.TestCase
+TestQuery.settings = hypothesis_settings(max_examples=150, stateful_step_count=20, deadline=None)
+
+
+@pytest.mark.parts
+def test_rows_of_a_key_that_come_in_parts(s3: "S3Client", bucket: str, s3_endpoint: str) -> None:
+    """A name that recurs within a task waited for a completion that comes after the task."""
+    options = {
+        "path": f"s3://{bucket}/keys/",
+        "aws.s3.endpoint": s3_endpoint,
+        "aws.access.key.id": "test",
+        "aws.secret.access.key": "test",
+        "file.name.template": "{{topic}}/{{key}}{{extension}}",
+        "file.compression.type": "none",
+        "output.format": "jsonl",
+    }
+    writer = HeadraceWriter(writing_settings(options, _RECORDS, overwrites=False))
+    rows = [{"topic": "t", "partition": 0, "offset": at, "key": b"k", "value": b"%d" % at} for at in range(3)]
+    batches = pa.Table.from_pylist(rows).to_batches(max_chunksize=1)
+
+    done = writer.write(iter(batches))
+    writer.commit([done])
+    body = s3.get_object(Bucket=bucket, Key="keys/t/k.jsonl")["Body"].read()
+    assert [json.loads(line)["value"] for line in body.splitlines()] == [2]
+    assert not s3.list_multipart_uploads(Bucket=bucket).get("Uploads")
