@@ -197,7 +197,7 @@ def test_the_wheel_carries_what_is_no_module(tmp_path: Path) -> None:
     file, size = looked.split()
     assert Path(file).is_relative_to(tmp_path)
     assert int(size) > 10_000
-    assert (Path(file).parents[2] / "spark" / "log4j2.properties").is_file()
+    assert (Path(file).parents[3] / "spark" / "log4j2.properties").is_file()
     assert (tmp_path / "made" / "bin" / "headrace").is_file()
 
 

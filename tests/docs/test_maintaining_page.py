@@ -121,7 +121,7 @@ def test_the_debugger_stops_in_a_slot(line: str) -> None:
         check=False,
     )
     assert "run_slot()" in ended.stdout, ended.stdout + ended.stderr
-    assert "exited via sys.exit(). Exit status: 0" in ended.stdout
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_the_forge_runs_what_ci_runs() -> None:
