@@ -281,7 +281,9 @@ class _FramesCourse(Course):
         is_there = there is not None and there.etag.strip('"') == etag
         if there is None or not is_there or (version is not None and there.version != version):
             return None
-        return next((one for one in self._outcome.puts if (one.key, one.etag) == (key, etag)), None)
+        # Of several puts of one content the last is there.
+        puts = reversed(self._outcome.puts)
+        return next((one for one in puts if (one.key, one.etag) == (key, etag)), None)
 
     def _is_wanted(self, put: Put, query: Query) -> bool:
         """Whether a query takes an object that it receives a message of."""
