@@ -3,10 +3,11 @@
 import dataclasses
 import operator
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Final
 
 import msgspec
@@ -35,7 +36,7 @@ from headrace.model.slot_protocol import Split
 from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
 from spark.frames.column_types import METADATA
-from spark.frames.frame_options import FramesSettings
+from spark.frames.frame_options import FramesSettings, OnSuperseded
 from spark.frames.record_rows import object_values
 
 # What a small object costs beside its bytes, in bytes.
@@ -43,13 +44,17 @@ _OPEN_COST: Final = 256 * 1024
 _LEAST_BYTES: Final = 4 * 1024 * 1024
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class FramePartition(InputPartition):
-    """What one task reads. `is_begun`: an earlier run of the query may have read some of it already."""
+    """What one task reads. `is_begun`: an earlier run of the query may have read some of it already.
 
-    def __init__(self, splits: tuple[Split, ...], *, batch: int, is_begun: bool) -> None:
-        self.splits = splits
-        self.batch = batch
-        self.is_begun = is_begun
+    `shared` are the objects of which other tasks read splits as well: no task may leave them out by itself.
+    """
+
+    splits: tuple[Split, ...]
+    batch: int
+    is_begun: bool
+    shared: frozenset[ObjectId] = frozenset()
 
 
 def splits_of(found: S3Object, route: Route, cuts: Sequence[int] = ()) -> list[Split]:
@@ -60,27 +65,35 @@ def splits_of(found: S3Object, route: Route, cuts: Sequence[int] = ()) -> list[S
 
 
 def partitioned(
-    splits: Iterable[Split], *, tasks: int, split_bytes: int, batch: int = 0, is_begun: bool = False
+    splits: Sequence[Split], settings: FramesSettings, *, batch: int = 0, is_begun: bool = False
 ) -> list[FramePartition]:
-    """Partitions of about the same weight, `tasks` of them where there is enough to do; order is kept.
+    """Partitions of about the same weight, `tasks.max` where there is enough to do; order is kept.
 
-    The same splits give the same partitions.
+    The same splits give the same partitions. With `on.superseded=skip` those of an object are in one, so that
+    one task decides whether the object is there.
     """
-    weighed = [(split, _weight(split)) for split in splits]
-    total = sum(weight for _, weight in weighed)
-    most = min(max(_LEAST_BYTES, -(-total // max(tasks, 1))), split_bytes)
-    partitions: list[FramePartition] = []
+    together = [[split] for split in splits]
+    if settings.on_superseded is OnSuperseded.SKIP:
+        together = [list(each) for _, each in groupby(splits, key=lambda split: split.object.id)]
+    weights = [sum(map(_weight, each)) for each in together]
+    most = min(max(_LEAST_BYTES, -(-sum(weights) // max(settings.tasks, 1))), settings.split_bytes)
+    found: list[tuple[Split, ...]] = []
     current: list[Split] = []
     held = 0
-    for split, weight in weighed:
+    for each, weight in zip(together, weights, strict=True):
         if current and held + weight > most:
-            partitions.append(FramePartition(tuple(current), batch=batch, is_begun=is_begun))
+            found.append(tuple(current))
             current, held = [], 0
-        current.append(split)
+        current += each
         held += weight
     if current:
-        partitions.append(FramePartition(tuple(current), batch=batch, is_begun=is_begun))
-    return partitions
+        found.append(tuple(current))
+    parted = [{split.object.id for split in each if split.is_part} for each in found]
+    tasks_of = Counter(one for objects in parted for one in objects)
+    return [
+        FramePartition(each, batch, is_begun, frozenset(one for one in objects if tasks_of[one] > 1))
+        for each, objects in zip(found, parted, strict=True)
+    ]
 
 
 def _weight(split: Split) -> int:
@@ -243,5 +256,7 @@ def _shape_of(kind: Any) -> Shapes:
 
 
 _IN_PARTITIONS: Final[Shapes] = {
-    name: names for kind in (Split, S3Object, ObjectId, Route) for name, names in _shape_of(kind).items()
+    name: names
+    for kind in (FramePartition, Split, S3Object, ObjectId, Route)
+    for name, names in _shape_of(kind).items()
 }

@@ -26,6 +26,7 @@ from headrace.model.errors import (
     ObjectSuperseded,
     TopicMissing,
 )
+from headrace.model.objects import ObjectId
 from headrace.model.positions import Position, RowPosition, position_as_dict
 from headrace.model.rows import BadRow, RowBatch
 from headrace.model.slot_protocol import Split
@@ -117,6 +118,9 @@ class _Reading:
             settings.rows is Rows.COLUMNS and settings.shared.format.input_format is InputFormat.AUTO
         )
         self._bad: list[dict[str, Any]] = []
+        # Objects of which rows are in the frame, and those that are left out: none is both.
+        self._with_rows: set[ObjectId] = set()
+        self._left_out: set[ObjectId] = set()
         self._from_key = frozenset(task.template_names & PARTITION_COLUMNS.keys())
         self._reader: ColumnReader | None = None
         self._text_reader: ColumnReader | None = None
@@ -126,14 +130,17 @@ class _Reading:
         self.decoding = Decoding(settings.shared.format, TopicLimits(_NoBroker()), fit=fit)
 
     def split(self, source: S3Source, split: Split) -> Iterator[Any]:
-        """The rows of one split."""
-        has_rows = False
+        """The rows of one split; none where its object was left out at one before."""
+        if split.object.id in self._left_out:
+            # It may be there again as it was, and is left out whole.
+            return
         try:
             for batch in self._batches(source, split):
-                has_rows = has_rows or bool(batch.num_rows)
+                if batch.num_rows:
+                    self._with_rows.add(split.object.id)
                 yield batch
         except (ObjectMissing, ObjectSuperseded) as error:
-            self._leave_out(error, split, has_rows=has_rows)
+            self._leave_out(error, split)
         except (ObjectCorrupt, InvalidObject) as error:
             if self._settings.shared.errors.tolerance is Tolerance.NONE:
                 raise FrameRefused(
@@ -303,17 +310,26 @@ class _Reading:
             row["row"] = base64.b64encode(raw).decode()
         self._bad.append(row)
 
-    def _leave_out(self, error: HeadraceError, split: Split, *, has_rows: bool) -> None:
-        """Pass over an object that is not there any more as it was found, or fail the batch."""
-        is_new_content = isinstance(error, ObjectSuperseded) and not self._partition.is_begun
-        is_skipped = is_new_content or self._settings.on_superseded is OnSuperseded.SKIP
-        if has_rows or not is_skipped:
-            begun = ", and its batch was begun before" if self._partition.is_begun else ""
-            raise FrameRefused(
-                f"{error} Batch {self._partition.batch} holds it{begun}. Restore the object, or set "
-                "on.superseded=skip to leave out what is gone."
-            ) from error
-        _LOG.warning("object_left_out", object=split.object.id.url, error=str(error))
+    def _leave_out(self, error: HeadraceError, split: Split) -> None:
+        """Pass over an object that is not there any more as it was found, or fail the batch.
+
+        Its rows are all in the frame or none: where some are, or may be with another task, the batch fails.
+        """
+        partition, found = self._partition, split.object.id
+        has_rows = found in self._with_rows
+        is_new_content = isinstance(error, ObjectSuperseded) and not partition.is_begun
+        has_skip = self._settings.on_superseded is OnSuperseded.SKIP
+        if has_rows or found in partition.shared or not (is_new_content or has_skip):
+            begun = ", and its batch was begun before" if partition.is_begun else ""
+            read = ", and some of its rows were read by then" if has_rows else ""
+            fix = (
+                ": start the query again, which leaves the object out."
+                if has_skip
+                else ". Restore the object, or set on.superseded=skip to leave out what is gone."
+            )
+            raise FrameRefused(f"{error} Batch {partition.batch} holds it{read or begun}{fix}") from error
+        self._left_out.add(found)
+        _LOG.warning("object_left_out", object=found.url, error=str(error))
 
     def _refused(self, error: NewColumns, split: Split) -> FrameRefused:
         """The sentence about columns that the schema does not have, which it may have from now on."""

@@ -98,16 +98,10 @@ class RunningStream:
 
     def partitions(self, start: Offset, end: Offset) -> list[FramePartition]:
         """The partitions of these batches."""
-        settings = self._settings
         parts: list[FramePartition] = []
         for batch in range(self._checked(start) + 1, self._checked(end) + 1):
-            parts += partitioned(
-                self._splits(batch),
-                tasks=settings.tasks,
-                split_bytes=settings.split_bytes,
-                batch=batch,
-                is_begun=batch < self._first_new,
-            )
+            splits, is_begun = self._splits(batch), batch < self._first_new
+            parts += partitioned(splits, self._settings, batch=batch, is_begun=is_begun)
         return parts
 
     def commit(self, end: Offset) -> None:

@@ -274,7 +274,7 @@ class HeadraceReader(DataSourceReader):
             if self._is_needed(found, route)
             for split in splits_of(found, route, cuts_of(settings, calls, found))
         ]
-        parts = partitioned(splits, tasks=settings.tasks, split_bytes=settings.split_bytes)
+        parts = partitioned(splits, settings)
         return parts or [FramePartition((), batch=0, is_begun=False)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -1,5 +1,6 @@
 """The options of a query: what they become, and what is said of those that cannot be."""
 
+import dataclasses
 import json
 import pickle
 import re
@@ -38,7 +39,7 @@ from spark.frames import counterparts
 from spark.frames.admission import ReadLimits
 from spark.frames.batch_splits import partitioned, received, splits_of
 from spark.frames.discovery_log import DiscoveryLog, log_plan, settings_of
-from spark.frames.frame_options import NO_TOPIC, OWN, SHARED, Rows, reading_settings
+from spark.frames.frame_options import NO_TOPIC, OWN, SHARED, OnSuperseded, Rows, reading_settings
 from spark.frames.inference import RECORDS
 from spark.frames.log_entries import LoggedObject
 from spark.frames.log_store import DirectoryStore
@@ -368,14 +369,31 @@ def test_partitions_are_the_same_for_the_same_batch() -> None:
         for n in range(50)
         for split in splits_of(object_of(n, n * 2**20), route, (0, 5, 9) if n == 49 else ())
     ]
-    parts = partitioned(splits, tasks=4, split_bytes=2**40)
+    given = reading_settings({"path": "s3://b12/in/", "split.bytes": str(2**40), "tasks.max": "4"})
+    parts = partitioned(splits, given)
 
     assert [split for part in parts for split in part.splits] == splits
     assert 4 <= len(parts) <= 5
-    assert [part.splits for part in partitioned(splits, tasks=4, split_bytes=2**40)] == [
-        part.splits for part in parts
-    ]
-    assert [len(part.splits) for part in partitioned(splits[:8], tasks=2, split_bytes=2**40)] == [5, 2, 1]
+    assert [part.splits for part in partitioned(splits, given)] == [part.splits for part in parts]
+    two = dataclasses.replace(given, tasks=2)
+    assert [len(part.splits) for part in partitioned(splits[:8], two)] == [5, 2, 1]
+
+
+def test_who_decides_that_an_object_is_left_out() -> None:
+    """The task that has all its splits, which there is with `on.superseded=skip`; none where it is shared."""
+    route: Any = None
+    whole, split = object_of(0, 2**20), object_of(1, 12 * 2**20)
+    splits = [*splits_of(whole, route), *splits_of(split, route, (0, 4 * 2**20, 8 * 2**20, 12 * 2**20))]
+    given = reading_settings({"path": "s3://b12/in/", "tasks.max": "4"})
+    shared = partitioned(splits, given)
+    skipping = partitioned(splits, dataclasses.replace(given, on_superseded=OnSuperseded.SKIP))
+    alone = partitioned(splits, dataclasses.replace(given, tasks=1))
+
+    assert [len(part.splits) for part in shared] == [1, 1, 1, 1]
+    assert [part.shared for part in shared] == [frozenset(), *3 * (frozenset({split.id}),)]
+    assert [len(part.splits) for part in skipping] == [1, 3]
+    assert [len(part.splits) for part in alone] == [4]
+    assert not any(part.shared for part in (*skipping, *alone))
 
 
 def test_the_commands_show_a_log(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructField, StructType
 
 from headrace.model.errors import FrameRefused
+from spark.frames.batch_splits import FramePartition
 from spark.frames.log_entries import entry_name
 from spark.frames.source import HeadraceSource, HeadraceStreamReader
 
@@ -283,6 +284,68 @@ def test_objects_that_are_gone(queries: Queries) -> None:
     )
     queries.run(on_superseded="skip")
     assert queries.rows() == list(range(70, 75))
+
+
+def large(queries: Queries, name: str) -> list[int]:
+    """The numbers of an object that has several splits of 1 MiB."""
+    numbers_of = list(range(18))
+    queries.put(name, *({"n": n, "text": "x" * 2**18} for n in numbers_of))
+    return numbers_of
+
+
+def planned(queries: Queries, **options: str) -> tuple[HeadraceStreamReader, list[FramePartition]]:
+    """What reads the first batch, and its partitions."""
+    reader = queries.reader(NUMBERS, split_bytes=str(2**20), tasks_max="8", **options)
+    reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    return reader, reader.partitions(reader.initialOffset(), end)
+
+
+def numbers(batches: Iterator[Any]) -> list[int]:
+    """Those of rows."""
+    return [n for batch in batches for n in batch.column("n").to_pylist()]
+
+
+def test_a_split_object_that_is_overwritten_while_its_batch_is_read(queries: Queries) -> None:
+    """A task that finds it so does not leave it out, for another one may have read rows of it."""
+    large(queries, "0.jsonl")
+    reader, parts = planned(queries)
+    assert len(parts) > 1
+    assert numbers(reader.read(parts[0]))
+    queries.put("0.jsonl", {"n": 1})
+
+    with pytest.raises(
+        FrameRefused, match=r"Batch 1 holds it\. Restore the object, or set on\.superseded=skip"
+    ):
+        numbers(reader.read(parts[1]))
+
+
+def test_a_split_object_that_goes_while_its_batch_is_read(queries: Queries) -> None:
+    """With `on.superseded=skip` one task has it: some rows of it fail the task, which is then without any."""
+    expected = large(queries, "0.jsonl")
+    reader, (part,) = planned(queries, on_superseded="skip")
+    assert len(part.splits) > 1
+    batches = reader.read(part)
+    assert set(numbers(iter([next(batches)]))) < set(expected)
+    queries.remove("0.jsonl")
+
+    with pytest.raises(FrameRefused, match="some of its rows were read by then: start the query again"):
+        numbers(batches)
+    assert numbers(reader.read(part)) == []
+
+
+def test_a_split_object_that_is_there_again(queries: Queries) -> None:
+    """What was left out at one split is left out at those that follow, though it can be read again."""
+    large(queries, "0.jsonl")
+    queries.put("1.jsonl", {"n": 70})
+    reader, parts = planned(queries, on_superseded="skip")
+    (first, *others), (between,) = sorted((part.splits for part in parts), key=len, reverse=True)
+    queries.remove("0.jsonl")
+    batches = reader.read(FramePartition((first, between, *others), batch=1, is_begun=False))
+    assert numbers(iter([next(batches)])) == [70]
+    large(queries, "0.jsonl")
+
+    assert numbers(batches) == []
 
 
 def test_bad_rows(queries: Queries) -> None:
