@@ -87,6 +87,8 @@ FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "s3 away": {"seconds": 10.0},
     "queue away": {"seconds": 40.0},
     "replaced before it is read": {"kind": "replaced GetObject", "count": 1},
+    "replaced in its batch": {},
+    "deleted in its batch": {},
     "clock": {"ms": 3_600_000},
 }
 ENDING: Final = frozenset({name for name in FAULTS if name.startswith("dies")} | {"kill", "stop"})
@@ -128,6 +130,8 @@ class About(NamedTuple):
     """So few names, for objects that replace each other; None: as chance has it."""
     begins: str | None = None
     """What it begins with, None for nothing of its own."""
+    is_large: bool = False
+    """Whether all objects are so large that they are split."""
 
 
 _ALL: Final[Mapping[str, str | tuple[str | None, ...] | None]] = dict.fromkeys(_NARROWING)
@@ -164,6 +168,23 @@ CIRCUMSTANCES: Final = {
         ("replaced before it is read", "replaced before it is read", "kill", "dies at a checkpoint"),
         names=1,
     ),
+    "large objects that go": About(
+        {
+            **_ALL,
+            "sqs.queue.url": _QUEUE,
+            "input.format": "jsonl",
+            "on.superseded": (None, "skip"),
+            "object.min.age.ms": None,
+            "split.bytes": "1048576",
+            "tasks.max": (None, "3"),
+            TRIGGER: None,
+            SCHEMA: "given",
+            VERSIONS: None,
+        },
+        ("replaced in its batch", "deleted in its batch", "kill worker", "s3 silent"),
+        names=1,
+        is_large=True,
+    ),
     "messages of what is under way": About(
         {**_ONE_BY_ONE, "sqs.queue.url": _QUEUE, EVENTS: (None, "twice"), TRIGGER: None},
         ("kill", "dies at a checkpoint", "kill worker", "s3", "pause"),
@@ -174,6 +195,7 @@ _OWN_SHARE: Final = 0.8
 _NAMES: Final = ("in/a.jsonl", "in/b.jsonl", "in/c.jsonl", "in/d/e.jsonl", "z.jsonl", "in/\u00e9 x.jsonl")
 _PORTIONS: Final = 3
 _SIZES: Final = (0, 0, 50, 50, 200)
+_LARGE_SIZES: Final = (50, 200)
 # So many times longer are the texts of a large object: it is split.
 STRETCHED: Final = 3000
 
@@ -220,17 +242,19 @@ def _objects(rng: random.Random, options: Mapping[str, str], about: About | None
     bad_share = rng.choice((0.0, 0.0, 0.1, 0.4))
     new_share = rng.choice((0.0, 0.0, 0.3)) if "rows" in options else 0.0
     may_be_large = "split.bytes" in options
+    are_large = about is not None and about.is_large
     for number in range(drawn_count(rng, small=(1, 2, 3, 5), big=(8, 15))):
         again = rng.random() < (0.7 if few else rng.choice((0.2, 0.2, 0.7)))
         name = rng.choice(names) if again else f"in/{number:03}-{rng.choice('abc')}.jsonl"
         lines = []
-        for row in range(rng.choice((0, 1, 2, 5, 9))):
-            members: dict[str, Any] = {"n": f"{number}-{row}", "x": "y" * rng.choice(_SIZES)}
+        for row in range(rng.choice((5, 9) if are_large else (0, 1, 2, 5, 9))):
+            size = rng.choice(_LARGE_SIZES if are_large else _SIZES)
+            members: dict[str, Any] = {"n": f"{number}-{row}", "x": "y" * size}
             if rng.random() < new_share:
                 members["new"] = row
             bad = rng.random() < bad_share
             lines.append(rng.choice((b"no JSON", b"{")) if bad else json.dumps(members).encode())
-        stretch = STRETCHED if may_be_large and rng.random() < 0.3 else 0
+        stretch = STRETCHED if may_be_large and (are_large or rng.random() < 0.3) else 0
         yield Given(name, 0, None, b"\n".join(lines) + rng.choice((b"\n", b"")), stretch)
 
 

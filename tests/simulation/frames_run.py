@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -41,6 +41,8 @@ _FAN_IN: Final = 3
 _SYNC_SECONDS: Final = 0.004
 _END_SECONDS: Final = 1_800.0
 _QUIET_SECONDS: Final = 16.0
+_READ_SECONDS: Final = 0.02
+"""About so long the tasks of a batch take."""
 _OLD_ENOUGH_SECONDS: Final = 3.0
 _FIXES: Final = 10
 _MOST_BATCHES: Final = 200
@@ -130,6 +132,7 @@ class _FramesCourse(Course):
         self._kept = Checkpoint()
         self._last_put: dict[str, int] = {}
         self._late = 0.0
+        self._going: Callable[[str, str], None] | None = None
         self._logs: dict[str, LogFiles] = {}
         self._backup: tuple[Checkpoint, dict[str, bytes]] | None = None
         self._log_is_old = False
@@ -163,6 +166,8 @@ class _FramesCourse(Course):
             "dies at a checkpoint": self._dies_at_a_checkpoint,
             "log denied": self._operations.acts()["bucket denied"],
             "odd messages": self._odd_messages,
+            "replaced in its batch": lambda: self._have_go(self._replaced),
+            "deleted in its batch": lambda: self._have_go(self._removed),
             "change": self._change,
             "backup": self._back_up,
             "checkpoint restored": self._restore_checkpoint,
@@ -181,6 +186,7 @@ class _FramesCourse(Course):
         if options.get("state.path") == FOLDER:
             options["state.path"] = self._folder
         query = Query(self.made, options, kept, batches=self._files(options["state.path"]).last())
+        query.on_tasks = self._tasks_begin
         self.instances.append(query)
         return query
 
@@ -244,9 +250,30 @@ class _FramesCourse(Course):
         self._put_one(number)
 
     def _delete(self, number: int) -> None:
-        key = self._outcome.given[number].topic
+        self._removed(INCOMING, self._outcome.given[number].topic)
+
+    def _removed(self, bucket: str, key: str) -> None:
         self._last_put.pop(key, None)
-        self.made.bucket.objects[INCOMING].pop(key, None)
+        self.made.bucket.objects[bucket].pop(key, None)
+
+    def _have_go(self, go: Callable[[str, str], None]) -> None:
+        """An object of the next batch goes while tasks read it."""
+        self._going = go
+
+    def _tasks_begin(self, keys: Sequence[str]) -> None:
+        """A batch is read: what is to go in it goes in a moment."""
+        kernel, go = self.made.kernel, self._going
+        if go is None or not keys:
+            return
+        self._going = None
+        key, seconds = kernel.rng.choice(keys), _READ_SECONDS * kernel.rng.random()
+
+        def gone() -> None:
+            kernel.sleep(seconds)
+            if key in self._last_put:
+                go(INCOMING, key)
+
+        kernel.spawn(kernel.process("operator", is_prompt=True), gone, "gone")
 
     def _queue_away(self, seconds: float) -> None:
         self.made.queue.down_until = self.made.kernel.now + seconds
@@ -366,6 +393,7 @@ class _FramesCourse(Course):
 
     def _do_the_rest(self) -> None:
         """Run the query until nothing is left, and do what it says where it is refused."""
+        self._going = None
         for name in ("path", "state.path", "file.name.template", SCHEMA):
             self.options.pop(name, None)
             if name in self.scenario.options:

@@ -8,7 +8,7 @@ batch without its number is planned again, from the offsets alone.
 import json
 import pickle
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -84,6 +84,8 @@ class Query(Instance):
         self.kept = kept
         self.batches = batches
         """How many batches the log had when this one began."""
+        self.on_tasks: Callable[[list[str]], None] = lambda _keys: None
+        """Called with the keys of a batch before its tasks begin."""
         self.reader: HeadraceStreamReader | None = None
         self.trigger = options.get(TRIGGER)
         self._schema = GIVEN if options.get(SCHEMA) and options.get("rows") else None
@@ -184,6 +186,7 @@ class Query(Instance):
     def _run_tasks(self, reader: HeadraceStreamReader, parts: list[Any]) -> list[list[str]]:
         """The rows of each partition; a task that dies or fails is repeated."""
         tasks = [_Task(self, pickle.dumps((reader, part))) for part in parts]
+        self.on_tasks(sorted({split.object.id.key for part in parts for split in part.splits}))
         for _ in range(_ATTEMPTS):
             open_tasks = [task for task in tasks if task.rows is None]
             for task in open_tasks:
