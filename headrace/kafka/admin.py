@@ -151,6 +151,11 @@ class KafkaAdmin:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
         return self._offset(topic, earliest), self._offset(topic, latest)
 
+    def stable_end(self, topic: str) -> int:
+        """The offset below which no transaction of partition 0 is open: what a read-committed reader sees."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
+        return self._offset(topic, latest, IsolationLevel.READ_COMMITTED)
+
     def group_offsets(self, group: str) -> dict[str, str]:
         """The metadata of the offsets that the group remembers for partitions 0, by topic.
 
@@ -336,11 +341,13 @@ class KafkaAdmin:
             f"topic {topic!r} could not be described",
         )
 
-    def _offset(self, topic: str, spec: OffsetSpec) -> int:
+    def _offset(
+        self, topic: str, spec: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> int:
         where = TopicPartition(topic, 0)
         found = self._answer(
             lambda seconds: self._client.list_offsets(
-                {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=seconds
+                {where: spec}, isolation_level=isolation, request_timeout=seconds
             )[where],
             f"the offsets of topic {topic!r} could not be read",
         )

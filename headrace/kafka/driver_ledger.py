@@ -217,6 +217,17 @@ class DriverLedger:
         raw = self.cache.controls().get(key)
         return None if raw is None else decode_control(key, raw)
 
+    def reads_to(self, end: int, timeout: float) -> bool:
+        """Whether all below the offset `end` is in the cache in `timeout` seconds. Blocks.
+
+        LeadershipLost; whatever ended the reading.
+        """
+        try:
+            self._reading().wait_for(end, timeout)
+        except LedgerEndHidden:
+            return False
+        return True
+
     def add_anchor(self, anchor: str) -> None:
         """Let this output topic carry the group's memory too, from the next `check` on. Does not block."""
         self._anchors.add(anchor)

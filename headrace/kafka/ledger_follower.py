@@ -398,9 +398,13 @@ class LedgerReader:
             time.sleep(_LOOK_SECONDS)
         return True
 
+    def reads_to(self, end: int, timeout: float) -> bool:
+        """Whether all below the offset `end` is in the cache in `timeout` seconds; raises as `wait_for`."""
+        return self.wait_for(lambda: self._follower.position >= end, timeout)
+
     def read_to(self, end: int, timeout: float) -> None:
         """Return when everything below the offset `end` is in the cache; Unavailable when it is held back."""
-        if not self.wait_for(lambda: self._follower.position >= end, timeout):
+        if not self.reads_to(end, timeout):
             raise Unavailable(
                 f"The ledger could not be read to offset {end} in {timeout:.0f} s: an open transaction hides "
                 "what follows. Try again in a minute."

@@ -99,11 +99,11 @@ class ConfigurationTopic:
         return self._problem
 
     def controls(self) -> Mapping[ControlKey, bytes]:
-        """What is committed, as this worker has read it. Unavailable while it cannot be read."""
+        """What is committed, as this worker has read it. InvalidLedger, Unavailable: it cannot be read."""
         led, failures = self._led, self._failures
         if led is not None:
             if failures:
-                raise Unavailable(f"config.storage.topic cannot be read: {failures[0]}") from failures[0]
+                raise _unreadable(failures[0]) from failures[0]
             return led.cache.controls()
         with self._lock:
             reader = self._reader
@@ -114,20 +114,27 @@ class ConfigurationTopic:
                 reader.wait_for(lambda: False, 0.0)
             except HeadraceError as error:
                 self._end_reading()
-                raise Unavailable(f"config.storage.topic cannot be read: {error}") from error
+                raise _unreadable(error) from error
             return reader.cache.controls()
 
     def read_to_end(self) -> None:
-        """Return when all that is committed by now is read; Unavailable where that takes seconds."""
+        """Return when all that is committed by now is read. InvalidLedger; Unavailable after seconds.
+
+        Who leads has to as well: it may have hung, and another worker may have led meanwhile.
+        """
         self.controls()
-        reader = None if self.is_leading else self._reader
-        if reader is not None:
-            # Who leads has written all there is.
-            try:
-                _, end = KafkaAdmin(self._clients.admin, timeout=_END_SECONDS).ends(self._settings.topic)
-                reader.read_to(end, _END_SECONDS)
-            except HeadraceError as error:
-                raise Unavailable(f"config.storage.topic cannot be read: {error}") from error
+        reading = self._led or self._reader
+        try:
+            end = KafkaAdmin(self._clients.admin, timeout=_END_SECONDS).stable_end(self._settings.topic)
+            # What is not read takes two offsets at least, its record's and its commit's. That the commit of
+            # what was read last has been passed shows half a second later, when a fetch has found nothing.
+            is_read = reading is not None and reading.reads_to(end - 1, _END_SECONDS)
+        except HeadraceError as error:
+            raise _unreadable(error) from error
+        if not is_read:
+            raise Unavailable(
+                f"config.storage.topic cannot be read to its end in {_END_SECONDS:.0f} s: is Kafka up?"
+            )
 
     def write(self, changes: Changes) -> None:
         """Commit all of these or none; return when this worker reads them.
@@ -260,6 +267,12 @@ class ConfigurationTopic:
     def _set_led(self, ledger: DriverLedger | None) -> None:
         with self._lock:
             self._led = ledger
+
+
+def _unreadable(error: HeadraceError) -> HeadraceError:
+    """The error with what it keeps from being read; of what does not pass by itself it is InvalidLedger."""
+    text = f"config.storage.topic cannot be read: {error}"
+    return InvalidLedger(text) if isinstance(error, InvalidLedger) else Unavailable(text)
 
 
 _KINDS: Final[dict[str, FileKind]] = {".json": "json", ".properties": "properties"}

@@ -92,7 +92,7 @@ class Worker:
         self._controls: Mapping[ControlKey, bytes] = {}
         self._records: Mapping[str, ConnectorRecord] = {}
         self._workers: WorkersRecord | None = None
-        self._problem: str | None = None
+        self._problem: HeadraceError | None = None
         self._auth: AuthFile | None = None
         self._refused: str | None = None
 
@@ -150,7 +150,7 @@ class Worker:
     def problems(self) -> list[str]:
         """Why the worker is not ready; a connector that has failed is no reason."""
         of_auth = None if self._auth is None else self._auth.problem
-        found = [one for one in (self._problem, self._topic.problem, of_auth) if one is not None]
+        found = [str(one) for one in (self._problem, self._topic.problem, of_auth) if one is not None]
         if self._refused is not None and not self._topic.is_leading:
             found.append(self._refused)
         if self._workers is None or self._id not in self._workers.workers:
@@ -171,7 +171,7 @@ class Worker:
                 self._leads_since = None
         except HeadraceError as error:
             # What runs goes on: each connector has a leadership of its own.
-            self._problem = str(error)
+            self._problem = error
             return
         self._problem = None
         workers = self._workers
@@ -310,7 +310,6 @@ class Worker:
             on_leaving=self._liveness.on_leaving,
             authorizations=self._authorizations,
             reading=self._reading_here,
-            take_up=self._catch_up,
             read_to_end=self._read_to_end,
         )
         return rest_server(listen, WorkerRoutes(routes, membership).answer, self._auth, host_name=host_name)
@@ -337,21 +336,17 @@ class Worker:
         with suppress(HeadraceError):
             self._look()
 
-    def _catch_up(self) -> None:
-        """Know what other workers have written, as far as it can be read at once."""
-        if self._problem is None:
-            self.take_up()
-
-    def _read_to_end(self) -> str | None:
-        """Know what other workers have written until now; why it cannot be read, in a sentence, or None."""
+    def _read_to_end(self) -> HeadraceError | None:
+        """Know what other workers have written until now; why it cannot be read, or None."""
         if self._problem is not None:
             # Trying it again may take half a minute, and is done all the time.
             return self._problem
         try:
-            self._topic.read_to_end()
+            if self._files is None:
+                self._topic.read_to_end()
             self._look()
         except HeadraceError as error:
-            return str(error)
+            return error
         return None
 
 

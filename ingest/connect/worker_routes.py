@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
 
 from headrace.model.connector_records import ConnectorRecord, WorkersRecord
+from headrace.model.errors import HeadraceError, InvalidLedger
 from ingest.connect.changes import ConnectorChanges, texts_of
 from ingest.connect.other_workers import ANSWER_SECONDS, WorkerSilent, forward_as_worker
 from ingest.connect.worker_view import WorkerDirectory
@@ -37,9 +38,7 @@ class Membership:
     """As who this worker talks to the others."""
     reading: Callable[[str], Sequence[str]]
     """The keys of what a connector that runs here reads now."""
-    take_up: Callable[[], None]
-    """Has known here what is read of the configuration topic."""
-    read_to_end: Callable[[], str | None]
+    read_to_end: Callable[[], HeadraceError | None]
     """Has known here what other workers have written until now; why it cannot be read, or None."""
 
 
@@ -110,12 +109,9 @@ class WorkerRoutes:
         segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
         if segments[0] == "internal":
             return self._internal(request, segments)
-        if segments[0] == "connectors" and request.method not in READS:
-            # One that was just deleted by way of another worker is known to be gone.
-            self._membership.take_up()
-        return self._answer(request, segments, is_last=False)
+        return self._answer(request, segments, is_read=segments[0] != "connectors" or request.method in READS)
 
-    def _answer(self, request: Request, segments: list[str], *, is_last: bool) -> Response:
+    def _answer(self, request: Request, segments: list[str], *, is_read: bool) -> Response:
         if request.headers.get(FORWARDED) is None:
             if segments == ["connectors"] and "expand" in parse_qs(request.query, keep_blank_values=True):
                 return self._expanded(request)
@@ -126,13 +122,18 @@ class WorkerRoutes:
                 return url
             if url is not None:
                 return self._forward(url, request)
-        own = self._routes.answer(request)
-        is_known = own.status is not HTTPStatus.NOT_FOUND or segments[0] != "connectors"
-        if is_last or is_known or request.method in READS:
-            return own
-        # It may have been made a moment ago, by way of another worker, or while this one hung.
+        return self._routes.answer(request) if is_read else self._read_first(request, segments)
+
+    def _read_first(self, request: Request, segments: list[str]) -> Response:
+        """The answer to a change by all that was written before it came; 409 where that cannot be read.
+
+        A connector may have been made or deleted a moment ago, by way of another worker or while this one
+        hung; and another worker may run it, or lead.
+        """
         unread = self._membership.read_to_end()
-        return self._answer(request, segments, is_last=True) if unread is None else _conflict(unread)
+        if unread is None:
+            return self._answer(request, segments, is_read=True)
+        return _conflict(str(unread).rstrip("."), passes=not isinstance(unread, InvalidLedger))
 
     # -- to other workers ------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 
 from tests.simulation.broker import refusal
 from tests.simulation.network import Client
@@ -80,13 +80,17 @@ class SimulatedAdmin(Client):
 
         return self._all_answered({one.topic: partial(create, one) for one in topics})
 
-    def list_offsets(self, wanted: Mapping[TopicPartition, Any], **_: object) -> dict[Any, "Future[Any]"]:
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, Any], *, isolation_level: IsolationLevel, **_: object
+    ) -> dict[Any, "Future[Any]"]:
         """See AdminClient."""
+        is_stable = isolation_level is IsolationLevel.READ_COMMITTED
 
         def ask(place: TopicPartition, spec: Any) -> Any:
             log = self._broker.log(place.topic, place.partition)
             # EarliestSpec is -2, LatestSpec -1.
-            return SimpleNamespace(offset=log.begin if spec._value == _EARLIEST else log.end)
+            end = log.stable_end() if is_stable else log.end
+            return SimpleNamespace(offset=log.begin if spec._value == _EARLIEST else end)
 
         return self._all_answered({place: partial(ask, place, spec) for place, spec in wanted.items()})
 

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 from headrace.model.connector_records import ConnectorRecord
@@ -18,9 +17,6 @@ _State = tuple[tuple[tuple[str, str], ...], str] | None
 _STEERED: Final = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}
 _ALL_ANSWER: Final = ("worker", "ask", "put", "wait", "garbage", "clean", "compact", "clock")
 _SOON_SECONDS: Final = 20.0
-_LATE_SECONDS: Final = 0.1
-_BLIND_SECONDS: Final = 10.0
-_BLINDING: Final = ("garbage", "broker away")
 _OK: Final = (200, 201, 202, 204)
 
 
@@ -34,9 +30,7 @@ def judge_worker(scenario: Scenario, outcome: WorkerOutcome) -> list[Finding]:
     found += [Finding("nothing changed", sentence) for sentence in outcome.restarted]
     found += _in_time(scenario, outcome)
     if not outcome.unsettled:
-        # Where the topic cannot be read for a time, what was written just before is not known everywhere.
-        is_blind = any(step.act in _BLINDING for step in scenario.steps)
-        found += _nothing_lost(outcome, _BLIND_SECONDS if is_blind else _LATE_SECONDS)
+        found += _nothing_lost(outcome)
         found += [Finding("once", sentence) for sentence in outcome.missing]
     found += _once(outcome)
     return found
@@ -90,14 +84,14 @@ def _in_time(scenario: Scenario, outcome: WorkerOutcome) -> Iterator[Finding]:
 # -- an acknowledged change is never lost --------------------------------------------------------------------
 
 
-def _nothing_lost(outcome: WorkerOutcome, late: float) -> Iterator[Finding]:
+def _nothing_lost(outcome: WorkerOutcome) -> Iterator[Finding]:
     """There is an order of the requests, as they overlapped, in which every answer and the end are right."""
     for name, state in outcome.states.items():
         changes = [one for one in outcome.asked[: outcome.judged] if _name_of(one) == name and _changes(one)]
         last = None if state is None else (_frozen(state[0]), state[1])
         if last is not None and last[1] == "FAILED":
             continue
-        if not _Order(name, changes, last, late).is_there():
+        if not _Order(name, changes, last).is_there():
             what = "; ".join(
                 f"{one.method} {one.path} {one.status or one.error} ({one.began - 1000:.1f} to "
                 f"{(one.ended or 0) - 1000:.1f})"
@@ -127,8 +121,7 @@ def _changes(asked: Asked) -> bool:
 class _Order:
     """Searches an order of requests."""
 
-    def __init__(self, name: str, changes: list[Asked], last: _State, late: float) -> None:
-        self._late = late
+    def __init__(self, name: str, changes: list[Asked], last: _State) -> None:
         self._name = name
         self._changes = changes
         self._last = last
@@ -148,20 +141,11 @@ class _Order:
         first_end = min((self._changes[one].ended or 0.0 for one in must), default=float("inf"))
         for one in left:
             asked = self._changes[one]
-            if self._since(asked) <= first_end:
+            if asked.began <= first_end:
                 for after in self._after(asked, state):
                     if self._try(left - {one}, after):
                         return True
         return False
-
-    def _since(self, asked: Asked) -> float:
-        """When it may have been carried out.
-
-        A worker may know a moment later than another what there is; what it runs goes on, and is steered,
-        where it cannot read that it is deleted.
-        """
-        late = _LATE_SECONDS if asked.status == HTTPStatus.NOT_FOUND else 0.0
-        return asked.began - (self._late if asked.path.rpartition("/")[2] in _STEERED else late)
 
     def _is_last(self, state: _State) -> bool:
         if state is None or self._last is None:

@@ -80,12 +80,19 @@ MUTATIONS: Final = {
         "if hosted is None or hosted.record.created_ms != record.created_ms:",
         "if hosted is None:",
     ),
-    "known at once": Mutation(
+    "known before": Mutation(
         "worker",
-        "a worker looks at the topic before it says that there is no such connector",
+        "a worker reads the topic to its end before each change",
         _ROUTES,
         "unread = self._membership.read_to_end()\n",
-        "return own\n",
+        "unread = None\n",
+    ),
+    "who leads reads too": Mutation(
+        "worker",
+        "a worker that hung while another one led reads the topic to its end before each change",
+        _TOPIC,
+        "        reading = self._led or self._reader\n",
+        "        if self._led:\n            return\n        reading = self._reader\n",
     ),
     "as it was created": Mutation(
         "worker",

@@ -5,8 +5,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from headrace.model.connector_records import ConnectorRecord, connector_key, encode
+from headrace.model.ledger_entry import encode_key
 from ingest.connect.changes import RecordTooLarge
 from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.worker_settings import read_worker
@@ -19,11 +21,11 @@ pytestmark = pytest.mark.parts
 
 
 @contextmanager
-def leading(bootstrap: str, folder: Path, topic: str, **more: str) -> Iterator[ConfigurationTopic]:
-    """A configuration topic that this process leads."""
+def opened(bootstrap: str, folder: Path, topic: str, group: str, **more: str) -> Iterator[ConfigurationTopic]:
+    """A configuration topic as one of the group's workers has it."""
     lines = {
         "bootstrap.servers": bootstrap,
-        "group.id": unique("group"),
+        "group.id": group,
         "config.storage.topic": topic,
         "config.storage.replication.factor": "1",
         "state.dir": str(folder),
@@ -35,6 +37,15 @@ def leading(bootstrap: str, folder: Path, topic: str, **more: str) -> Iterator[C
         closing.callback(made.close)
         closing.callback(stop.asked.set)
         made.open()
+        yield made
+
+
+@contextmanager
+def leading(
+    bootstrap: str, folder: Path, topic: str, group: str = "", **more: str
+) -> Iterator[ConfigurationTopic]:
+    """A configuration topic that this process leads."""
+    with opened(bootstrap, folder, topic, group or unique("group"), **more) as made:
         until_sync(lambda: made.is_leading, seconds=60, what="the lead")
         yield made
 
@@ -77,3 +88,41 @@ def test_a_record_that_no_broker_would_take_is_refused_at_once(
         record, raw = record_of(size // 2)
         configurations.write([(connector_key(record.name), raw)])
         until_sync(lambda: configurations.controls().get(connector_key("x")) == raw, what="the record")
+
+
+def test_what_one_worker_has_written_another_one_has_read_to_the_end(
+    kafka_bootstrap: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """Each change is known to both by the time that it is answered, and the next one is not waited for."""
+    name, group = topic("configs", config={"cleanup.policy": "compact"}), unique("group")
+    with (
+        leading(kafka_bootstrap, tmp_path / "a", name, group) as leads,
+        opened(kafka_bootstrap, tmp_path / "b", name, group) as follows,
+    ):
+        for size in range(1, 6):
+            record, raw = record_of(size)
+            leads.write([(connector_key(record.name), raw)])
+            for one in (follows, leads):
+                one.read_to_end()
+                assert one.controls().get(connector_key(record.name)) == raw
+
+
+def test_a_transaction_that_is_never_ended_keeps_no_one_from_the_end(
+    kafka_bootstrap: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """A leader was killed amid a change: what was committed before is known without waiting for its end."""
+    name = topic("configs", config={"cleanup.policy": "compact"})
+    with leading(kafka_bootstrap, tmp_path, name) as configurations:
+        record, raw = record_of(1)
+        configurations.write([(connector_key(record.name), raw)])
+        producer = Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": unique("killed")})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(name, raw, key=encode_key(connector_key("y")))
+        producer.flush(30)
+        try:
+            configurations.read_to_end()
+            assert set(configurations.controls()) >= {connector_key(record.name)}
+            assert connector_key("y") not in configurations.controls()
+        finally:
+            producer.abort_transaction(30)

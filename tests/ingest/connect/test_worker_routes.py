@@ -8,6 +8,7 @@ from email.message import Message
 import pytest
 
 from headrace.model.connector_records import WorkerRecord, WorkersRecord
+from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.hosted_connector import HostedConnectors
@@ -43,10 +44,10 @@ class Time:
 class Group:
     """One worker, `own`, of a group in which nobody leads yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_to_end: Callable[[], HeadraceError | None] = lambda: None) -> None:
         self.workers: WorkersRecord | None = None
         self.time = Time()
-        store = Store()
+        self.store = Store()
         directory = WorkerDirectory(
             dict,
             HostedConnectors(none_runs),
@@ -56,7 +57,7 @@ class Group:
             cluster_id=lambda: None,
         )
         changes = ConnectorChanges(
-            store, load_record, reserved="worker-group", in_hand=lambda _settings, _meaning: []
+            self.store, load_record, reserved="worker-group", in_hand=lambda _settings, _meaning: []
         )
         routes = RestRoutes(
             directory,
@@ -73,8 +74,7 @@ class Group:
             on_leaving=lambda _name: None,
             authorizations=list,
             reading=lambda _name: [],
-            take_up=lambda: None,
-            read_to_end=lambda: None,
+            read_to_end=read_to_end,
         )
         worker = WorkerRoutes(routes, membership)
         self._answer = patiently(worker.answer, clock=self.time.clock, pause=self.time.pause)
@@ -85,10 +85,14 @@ class Group:
 
     def create(self) -> Response:
         """What becomes of a connector that is created."""
+        return self.ask("POST", "/connectors", {"name": "x", "config": SINK})
+
+    def ask(self, method: str, path: str, body: object = None) -> Response:
+        """The answer to a client."""
         message = Message()
         message["Content-Type"] = "application/json"
-        body = json.dumps({"name": "x", "config": SINK}).encode()
-        return self._answer(Request(method="POST", path="/connectors", query="", headers=message, body=body))
+        raw = b"" if body is None else json.dumps(body).encode()
+        return self._answer(Request(method=method, path=path, query="", headers=message, body=raw))
 
 
 def test_a_change_right_after_the_start_waits_for_who_leads() -> None:
@@ -117,6 +121,70 @@ def test_nobody_waits_for_ever() -> None:
     assert (answer.status, dict(answer.headers)["Retry-After"]) == (409, "1")
     assert b"no worker leads this group yet" in answer.body
     assert 90 <= group.time.now < 91
+
+
+CHANGES = [
+    pytest.param("POST", "/connectors", {"name": "x", "config": SINK}, id="create"),
+    pytest.param("PUT", "/connectors/x/config", SINK, id="configure"),
+    pytest.param("PATCH", "/connectors/x/config", {"tasks.max": "1"}, id="patch"),
+    pytest.param("DELETE", "/connectors/x", None, id="delete"),
+    pytest.param("PUT", "/connectors/x/pause", None, id="pause"),
+    pytest.param("PUT", "/connectors/x/resume", None, id="resume"),
+    pytest.param("PUT", "/connectors/x/stop", None, id="stop"),
+    pytest.param("POST", "/connectors/x/restart", None, id="restart"),
+    pytest.param("POST", "/connectors/x/tasks/0/restart", None, id="restart a task"),
+    pytest.param("PATCH", "/connectors/x/offsets", {"offsets": []}, id="alter offsets"),
+    pytest.param("DELETE", "/connectors/x/offsets", None, id="reset offsets"),
+    pytest.param("PUT", "/connectors/x/topics/reset", None, id="reset topics"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CHANGES)
+def test_a_worker_that_cannot_read_what_there_is_changes_nothing(
+    method: str, path: str, body: object
+) -> None:
+    """409 with the reason: what it would change may be deleted. A client's next attempt may be answered."""
+    group = Group(read_to_end=lambda: Unavailable("config.storage.topic cannot be read: gone."))
+    group.lead("own")
+    answer = group.ask(method, path, body)
+
+    assert (answer.status, dict(answer.headers)["Retry-After"]) == (409, "1")
+    assert b"config.storage.topic cannot be read: gone; try again" in answer.body
+    assert group.store.writes == 0
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CHANGES)
+def test_a_change_is_carried_out_once_the_topic_can_be_read(method: str, path: str, body: object) -> None:
+    """It waits, as for a leader."""
+    unread: list[HeadraceError] = [Unavailable("gone")] * 3
+    group = Group(read_to_end=lambda: unread.pop() if unread else None)
+    group.lead("own")
+
+    assert group.ask(method, path, body).status in {201, 404}
+    assert group.time.pauses == 3
+
+
+def test_what_does_not_pass_by_itself_is_not_waited_for() -> None:
+    """An operator has to do something about the topic first."""
+    group = Group(read_to_end=lambda: InvalidLedger("it is another topic"))
+    group.lead("own")
+
+    assert group.create().status == 409
+    assert group.time.pauses == 0
+
+
+def test_who_leads_is_looked_up_again_in_what_was_read() -> None:
+    """A worker that hung still took itself for the one that leads: the request goes to its successor."""
+
+    def read() -> None:
+        group.lead("other", f"http://127.0.0.1:{free_port()}")
+
+    group = Group(read_to_end=read)
+    group.lead("own")
+    answer = group.create()
+
+    assert answer.status == 409
+    assert b"does not answer" in answer.body
 
 
 @pytest.mark.parametrize(
