@@ -19,7 +19,7 @@ from headrace.kafka.kafka_clients import ClientProperties, require_brokers
 from headrace.kafka.kafka_errors import CommitUnknown, LedgerEndHidden
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache, found_identity, open_cache
-from headrace.kafka.ledger_follower import Applied, Follower, read_uncommitted
+from headrace.kafka.ledger_follower import Applied, Follower, PassOver, read_uncommitted
 from headrace.kafka.ledger_topic import (
     LedgerIdentity,
     LedgerTopic,
@@ -33,7 +33,7 @@ from headrace.kafka.ledger_topic import (
 )
 from headrace.kafka.ledger_writer import GroupOffsets, LedgerWriter, Write
 from headrace.model.errors import AccessDenied, HeadraceError, LeadershipLost, TopicMissing, Unavailable
-from headrace.model.ledger_entry import ControlKey
+from headrace.model.ledger_entry import ControlKey, is_control_key
 
 _log = structlog.get_logger(__name__)
 
@@ -86,7 +86,8 @@ class DriverLedger:
     `anchors` are output topics that carry the group's memory (`remember` adds more); `boundary_seconds` is
     how long a task's transaction stays open at most; `home` is the cache's place where its lock was taken
     before, and is closed with the ledger; `on_applied` is called, in the follower's thread, with
-    every record committed after the takeover, this process's own included; `on_failed` with what ended it.
+    every record committed after the takeover, this process's own included; `on_failed` with what ended it;
+    `pass_over` as in Follower.
     Whatever waits here for brokers ends with LeadershipLost soon after the lead is lost or `is_given_up`.
     """
 
@@ -105,7 +106,9 @@ class DriverLedger:
         on_applied: Callable[[tuple[Applied, ...]], None] | None = None,
         on_failed: Callable[[HeadraceError], None] | None = None,
         is_given_up: Callable[[], bool] = lambda: False,
+        pass_over: PassOver | None = None,
     ) -> None:
+        self._pass_over = pass_over
         self._on_failed = on_failed
         self._is_given_up = is_given_up
         self._clients = clients
@@ -292,6 +295,7 @@ class DriverLedger:
             on_applied=self._on_applied,
             on_failed=self._on_failed,
             require_wanted=self._metadata,
+            pass_over=self._pass_over,
         )
 
     def _reading(self) -> Follower:
@@ -320,6 +324,8 @@ class DriverLedger:
         )
         counts = [0]
         for record in tail:
+            if self._pass_over is not None and not is_control_key(record[0]):
+                continue
             raw = collect_rows([record]).controls.get(control_records.SLOTS.name)
             if raw is not None:
                 found = decode_control(control_records.SLOTS, raw)

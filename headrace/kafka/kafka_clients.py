@@ -31,6 +31,8 @@ LOGGER: Final = logging.getLogger("headrace.librdkafka")
 TRANSACTION_TIMEOUT_MS: Final = 15_000
 
 _QUIET_SECONDS: Final = 10.0
+# How long a fetch may find nothing while an end is waited for.
+_EAGER_MS: Final = 20
 
 
 # Those of admin clients, whose failed connections are in the error of the request.
@@ -107,6 +109,29 @@ def new_consumer(
             {"enable.auto.commit": False, "enable.auto.offset.store": False} | dict(ours),
             on_error,
         ),
+    )
+
+
+def new_ledger_consumer(properties: Properties, *, group: str, isolation: str, is_patient: bool) -> Consumer:
+    """A consumer that is assigned by hand, with explicit offsets, and errs rather than jump over a gap.
+
+    That the end was reached is known when a fetch has found nothing: half a second later where the broker is
+    patient, and a takeover waits for up to three ends.
+    """
+    return new_consumer(
+        properties,
+        ({} if is_patient else {"fetch.wait.max.ms": _EAGER_MS})
+        | {
+            # Never joined, nothing is committed: the client only insists on having one that it may ask about.
+            "group.id": group,
+            "isolation.level": isolation,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            # After its queue was full librdkafka pauses fetching for this long: a second each would cost a
+            # restart ten.
+            "fetch.queue.backoff.ms": 10,
+            "queued.max.messages.kbytes": 32 * 1024,
+        },
     )
 
 

@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.cache_files import collect_rows, find_cache_directory
-from headrace.kafka.kafka_clients import ClientProperties, Properties, client_properties, new_consumer
+from headrace.kafka.kafka_clients import (
+    ClientProperties,
+    Properties,
+    client_properties,
+    new_ledger_consumer,
+)
 from headrace.kafka.kafka_errors import LedgerEndHidden, translate
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache, open_cache
@@ -21,7 +26,14 @@ from headrace.kafka.ledger_topic import describe_ledger_topic
 from headrace.kafka.librdkafka import Waker
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError, InvalidLedger, TopicMissing, Unavailable
-from headrace.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, decode_entry, decode_key
+from headrace.model.ledger_entry import (
+    ControlKey,
+    LedgerEntry,
+    LedgerKey,
+    decode_entry,
+    decode_key,
+    is_control_key,
+)
 from headrace.options.settings import Settings
 from headrace.process.threads import start_thread
 
@@ -38,13 +50,14 @@ _CALL_SECONDS: Final = 10.0
 _WAIT_SECONDS: Final = 0.5
 # Large, because a restart with a million entries is bound by the number of SQLite transactions.
 _RECORDS_AT_ONCE: Final = 50_000
-# How long a fetch may find nothing while an end is waited for.
-_EAGER_MS: Final = 20
 # How often a quiet ledger is noted to have been read to its end (the cache's age counts from there).
 _NOTE_SECONDS: Final = 60.0
 
 _EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - how the library names its local codes
 _OFFSET_GONE: Final = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - as above
+
+
+PassOver = Callable[[bytes, bytes | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,8 @@ class Follower:
     """Reads from the cache's position on, in a thread of its own, into the cache.
 
     The thread ends at `close`, or with an error that `wait_for` and `check` raise from then on, and that
-    `on_failed` is called with. `require_wanted` is called during waits, and may raise to end them.
+    `on_failed` is called with. `require_wanted` is called during waits, and may raise to end them. With
+    `pass_over` only control records are read, and it is called with the key and value of all others.
     """
 
     def __init__(
@@ -74,7 +88,9 @@ class Follower:
         on_applied: Callable[[tuple[Applied, ...]], None] | None = None,
         on_failed: Callable[[HeadraceError], None] | None = None,
         require_wanted: Callable[[], object] = lambda: None,
+        pass_over: PassOver | None = None,
     ) -> None:
+        self._pass_over = pass_over
         self._on_failed = on_failed
         self._require_wanted = require_wanted
         self._cache = cache
@@ -235,7 +251,11 @@ class Follower:
         for message in messages:
             error = message.error()
             if error is None:
-                records.append((message.key() or b"", message.value()))
+                key, value = message.key() or b"", message.value()
+                if self._pass_over is None or is_control_key(key):
+                    records.append((key, value))
+                else:
+                    self._pass_over(key, value)
                 position, is_end = int(message.offset() or 0) + 1, False
             elif error.code() == _EOF:
                 # EOF counts what records do not show: commit and abort markers, aborted and compacted
@@ -269,29 +289,6 @@ class Follower:
             self._position = low
         # Assigned again rather than sought: nothing fetched before may follow.
         self._consumer.assign([TopicPartition(self._topic, 0, low)])
-
-
-def new_ledger_consumer(properties: Properties, *, group: str, isolation: str, is_patient: bool) -> Consumer:
-    """A consumer that is assigned by hand, with explicit offsets, and errs rather than jump over a gap.
-
-    That the end was reached is known when a fetch has found nothing: half a second later where the broker is
-    patient, and a takeover waits for up to three ends.
-    """
-    return new_consumer(
-        properties,
-        ({} if is_patient else {"fetch.wait.max.ms": _EAGER_MS})
-        | {
-            # Never joined, nothing is committed: the client only insists on having one that it may ask about.
-            "group.id": group,
-            "isolation.level": isolation,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            # After its queue was full librdkafka pauses fetching for this long: a second each would cost a
-            # restart ten.
-            "fetch.queue.backoff.ms": 10,
-            "queued.max.messages.kbytes": 32 * 1024,
-        },
-    )
 
 
 def read_uncommitted(
@@ -351,8 +348,16 @@ class LedgerReader:
     committed above it a moment ago. For the true end one has to lead.
     """
 
-    def __init__(self, clients: ClientProperties, *, name: str, topic: str, timeout: float) -> None:
-        """Blocks until all that is visible has been read.
+    def __init__(
+        self,
+        clients: ClientProperties,
+        *,
+        name: str,
+        topic: str,
+        timeout: float,
+        pass_over: PassOver | None = None,
+    ) -> None:
+        """Blocks until all that is visible has been read. See Follower for `pass_over`.
 
         TopicMissing, InvalidLedger, AccessDenied; Unavailable when reading does not advance for `timeout`
         seconds.
@@ -377,6 +382,7 @@ class LedgerReader:
                 group=group_id(name),
                 start=low,
                 on_applied=self._applied,
+                pass_over=pass_over,
             )
             undoing.callback(self._follower.close)
             self._follower.wait_for_visible_end(timeout)

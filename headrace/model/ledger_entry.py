@@ -123,6 +123,19 @@ def decode_key(raw: bytes) -> LedgerKey:
     return object_id
 
 
+class _ControlShape(msgspec.Struct):
+    control: str
+
+
+def is_control_key(raw: bytes) -> bool:
+    """Whether these are the bytes that `encode_key` gives for a control record."""
+    try:
+        name = msgspec.json.decode(raw, type=_ControlShape).control
+    except ValueError:
+        return False
+    return encode_key(ControlKey(name)) == raw
+
+
 def encode_entry(entry: LedgerEntry) -> bytes:
     """The value of an object's or split's ledger record, in a fixed field order."""
     position = None

@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.control_records import OWNER
 from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import Leadership
@@ -29,6 +30,7 @@ from headrace.model.errors import (
     Unavailable,
 )
 from headrace.model.ledger_entry import ControlKey, encode_key
+from headrace.model.text_formatting import printable
 from headrace.options.configuration_text import FileKind, read_text
 from headrace.options.given import Problems, SettingsError
 from headrace.process.threads import start_thread
@@ -44,6 +46,9 @@ _PAUSE_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 30.0
 _CHECK_SECONDS: Final = 60.0
 _END_SECONDS: Final = 3.0
+# How many keys of other programs are kept and logged.
+_MOST_FOREIGN: Final = 100
+_SHOWN: Final = 3
 # What a record takes besides key and value: its batch's head, and its lengths.
 _RECORD_OVERHEAD: Final = 128
 # No broker and no topic is set to take less.
@@ -66,6 +71,7 @@ class ConfigurationTopic:
         self._failures: list[HeadraceError] = []
         self._reader: LedgerReader | None = None
         self._problem: str | None = None
+        self._foreign: dict[bytes, None] = {}
         self._thread: threading.Thread | None = None
         self.cluster_id: str | None = None
 
@@ -80,7 +86,7 @@ class ConfigurationTopic:
                 replication_factor=settings.replication_factor,
             )
             self.cluster_id = found.identity.cluster_id
-            self._read()
+            self._refuse_others_topic(self._read())
         except InvalidLedger as error:
             raise InvalidConfiguration(
                 f"config.storage.topic = {settings.topic!r} cannot hold this group's configurations: {error} "
@@ -97,6 +103,19 @@ class ConfigurationTopic:
     def problem(self) -> str | None:
         """What keeps the topic from being read or led, in a sentence."""
         return self._problem
+
+    @property
+    def foreign(self) -> str | None:
+        """Which records of the topic are passed over, as they are not Headrace's, in a sentence."""
+        keys = list(self._foreign)
+        if not keys:
+            return None
+        shown = ", ".join(repr(printable(key.decode("utf-8", "replace"))) for key in keys[:_SHOWN])
+        more = f" and {len(keys) - _SHOWN:,} more" if len(keys) > _SHOWN else ""
+        return (
+            f"config.storage.topic = {self._settings.topic!r} holds records that are not Headrace's, which "
+            f"are passed over: keys {shown}{more}. Find what writes there, and remove each with a tombstone"
+        )
 
     def controls(self) -> Mapping[ControlKey, bytes]:
         """What is committed, as this worker has read it. InvalidLedger, Unavailable: it cannot be read."""
@@ -192,10 +211,38 @@ class ConfigurationTopic:
 
     def _read(self) -> LedgerReader:
         settings = self._settings
+        self._foreign.clear()
         self._reader = LedgerReader(
-            self._clients, name=settings.name, topic=settings.topic, timeout=_CALL_SECONDS
+            self._clients,
+            name=settings.name,
+            topic=settings.topic,
+            timeout=_CALL_SECONDS,
+            pass_over=self._pass_over,
         )
         return self._reader
+
+    def _refuse_others_topic(self, reader: LedgerReader) -> None:
+        """InvalidLedger where there are records of other programs, and no worker has ever led."""
+        if self._foreign and OWNER not in reader.cache.controls():
+            key = next(iter(self._foreign))
+            self._end_reading()
+            raise InvalidLedger(f"It holds a key that is not Headrace's: {key[:200]!r}.")
+
+    def _pass_over(self, key: bytes, value: bytes | None) -> None:
+        """Note a record of another program: no worker has to stop for it, and its tombstone settles it.
+
+        Compaction keeps the last record of each key, so one that stopped them would do so for days.
+        """
+        if value is None:
+            self._foreign.pop(key, None)
+        elif key not in self._foreign and len(self._foreign) < _MOST_FOREIGN:
+            self._foreign[key] = None
+            _log.warning(
+                "configuration_record_foreign",
+                topic=self._settings.topic,
+                key=printable(key.decode("utf-8", "replace")),
+                detail="it is passed over: find what writes there, and remove it with a tombstone",
+            )
 
     def _end_reading(self) -> None:
         reader, self._reader = self._reader, None
@@ -243,6 +290,7 @@ class ConfigurationTopic:
                 state_dir=None,
                 on_failed=failures.append,
                 is_given_up=self._stop.at_once.is_set,
+                pass_over=self._pass_over,
             )
             closing.callback(ledger.close)
             ledger.take_over(timeout=_CALL_SECONDS)

@@ -126,7 +126,7 @@ class Worker:
 
     def overview(self) -> dict[str, Any]:
         """The worker without its connectors."""
-        workers = self._workers
+        workers, problems, foreign = self._workers, self.problems(), self._topic.foreign
         return {
             "worker": self._id,
             "version": version("headrace"),
@@ -139,8 +139,8 @@ class Worker:
                 name: {"url": one.url, "connectors": list(one.connectors)}
                 for name, one in workers.workers.items()
             },
-            "ready": not self.problems(),
-            "problems": self.problems(),
+            "ready": not problems,
+            "problems": problems if foreign is None else [*problems, foreign],
         }
 
     def hosted(self) -> Mapping[str, HostedConnector]:

@@ -107,7 +107,17 @@ GARBAGE: Final[Mapping[str, tuple[str, str | None]]] = {
     "an unknown control": ('{"control":"later"}', '{"v":99}'),
     "a tombstone of nothing": ('{"control":"connector:never"}', None),
     "an empty key": ("", "x"),
+    "a control of another form": ('{"control": "connector:one"}', '{"v":99}'),
+    "an object": ('{"bucket":"b","key":"k","etag":"e"}', "{"),
 }
+PASSED_OVER: Final = (
+    "a key of another program",
+    "a tombstone of nothing",
+    "an empty key",
+    "a control of another form",
+    "an object",
+)
+"""What no worker stops for."""
 FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kill": {},
     "stop": {},

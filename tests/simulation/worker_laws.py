@@ -9,6 +9,7 @@ from headrace.model.connector_records import ConnectorRecord
 from ingest.connect.changes import shown_config
 from tests.simulation.laws import Finding
 from tests.simulation.scenario import Scenario
+from tests.simulation.worker_generator import PASSED_OVER
 from tests.simulation.worker_run import Asked, WorkerOutcome
 
 _Config = Mapping[str, str]
@@ -29,6 +30,7 @@ def judge_worker(scenario: Scenario, outcome: WorkerOutcome) -> list[Finding]:
         found += [Finding("shown = true", f"{name}: {sentence}") for sentence in sentences]
     found += [Finding("nothing changed", sentence) for sentence in outcome.restarted]
     found += _in_time(scenario, outcome)
+    found += _passed_over(scenario, outcome)
     if not outcome.unsettled:
         found += _nothing_lost(outcome)
         found += [Finding("once", sentence) for sentence in outcome.missing]
@@ -79,6 +81,15 @@ def _in_time(scenario: Scenario, outcome: WorkerOutcome) -> Iterator[Finding]:
         if is_change and seconds > _SOON_SECONDS:
             said = f"{asked.method} {asked.path} was answered {asked.status} after {seconds:.0f} s"
             yield Finding("forward", f"{said}: {asked.text}")
+
+
+def _passed_over(scenario: Scenario, outcome: WorkerOutcome) -> Iterator[Finding]:
+    """What other programs have put into the configuration topic is no reason to refuse a change."""
+    put = {step.given["what"] for step in scenario.steps if step.act == "garbage"}
+    if put <= set(PASSED_OVER):
+        for asked in outcome.asked:
+            if "not Headrace's" in asked.text:
+                yield Finding("forward", f"{asked.method} {asked.path} is {asked.status}: {asked.text}")
 
 
 # -- an acknowledged change is never lost --------------------------------------------------------------------

@@ -28,6 +28,7 @@ from tests.simulation.worker_generator import (
     INCOMING,
     LEADING,
     NAMES,
+    PASSED_OVER,
     SECOND,
     SECOND_ARCHIVE,
 )
@@ -123,6 +124,7 @@ class _WorkerCourse(Course):
         self._clients = 0
         self._objects: dict[tuple[str, str], int] = {}
         self._garbage: list[Record] = []
+        self._passed_over: dict[bytes, None] = {}
 
     def prepare(self) -> None:
         """See Course."""
@@ -271,10 +273,23 @@ class _WorkerCourse(Course):
             key, value = GARBAGE[what]
             record = Record(0, key.encode(), None if value is None else value.encode(), (), 0)
             broker.produce(CONFIGS, 0, record)
-            self._garbage.append(record)
+            if what in PASSED_OVER and value is not None:
+                self._passed_over[key.encode()] = None
+            elif what not in PASSED_OVER:
+                self._garbage.append(record)
 
     def _clean(self) -> None:
-        """Somebody has what does not belong there deleted, and compaction has done it."""
+        """An operator has what does not belong there deleted.
+
+        Of what is passed over by its tombstone; what workers stop for is gone when compaction has done it.
+        """
+        if CONFIGS in self.made.broker.topics:
+            for key in self._passed_over:
+                self.made.broker.produce(CONFIGS, 0, Record(0, key, None, (), 0))
+            self._passed_over.clear()
+            self._compact_garbage()
+
+    def _compact_garbage(self) -> None:
         if CONFIGS in self.made.broker.topics:
             log = self.made.broker.topics[CONFIGS].logs[0]
             garbage = set(map(id, self._garbage))
@@ -305,7 +320,8 @@ class _WorkerCourse(Course):
         made.late_starts.clear()
         for process in self._stopped:
             kernel.go_on(process)
-        self._clean()
+        # What is passed over may stay.
+        self._compact_garbage()
         self._supervise()
         while self._clients:
             kernel.sleep(_LOOK_SECONDS)
@@ -347,6 +363,12 @@ class _WorkerCourse(Course):
         if len(workers) < len(self._workers_at):
             return ["a worker has not begun"]
         found = [problem for worker in workers for problem in worker.problems()]
+        if self._passed_over:
+            found += [
+                "a worker shows no record that it passes over"
+                for worker in workers
+                if worker.overview()["problems"] == worker.problems()
+            ]
         leads = [worker for worker in workers if worker._topic.is_leading]
         if len(leads) != 1:
             return [*found, f"{len(leads)} workers lead"]

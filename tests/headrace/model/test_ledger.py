@@ -16,6 +16,7 @@ from headrace.model.ledger_entry import (
     decode_key,
     encode_entry,
     encode_key,
+    is_control_key,
 )
 from headrace.model.objects import ObjectId, PlacedTombstones, RowPlace, SideObject
 from headrace.model.positions import (
@@ -106,6 +107,7 @@ def test_a_value_has_every_field_of_the_contract_in_its_order() -> None:
 def test_every_key_comes_back(key: LedgerKey) -> None:
     """decode(encode(key)) is the key."""
     assert decode_key(encode_key(key)) == key
+    assert is_control_key(encode_key(key)) is isinstance(key, ControlKey)
 
 
 @given(entries())

@@ -1,6 +1,6 @@
 """The configuration topic on a real broker, without a worker around it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.model.connector_records import ConnectorRecord, connector_key, encode
+from headrace.model.errors import InvalidConfiguration
 from headrace.model.ledger_entry import encode_key
 from ingest.connect.changes import RecordTooLarge
 from ingest.connect.connector_configurations import ConfigurationTopic
@@ -126,3 +127,50 @@ def test_a_transaction_that_is_never_ended_keeps_no_one_from_the_end(
             assert connector_key("y") not in configurations.controls()
         finally:
             producer.abort_transaction(30)
+
+
+OTHERS = (b"connector-x", b"\xff", b'{"control": "connector:x"}', b'{"control":5}', b'{"bucket":"b"}')
+
+
+def test_records_of_other_programs_are_passed_over(
+    kafka_bootstrap: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """They are named; changes are written, another worker starts and reads them, and tombstones settle it."""
+    name, group = topic("configs", config={"cleanup.policy": "compact"}), unique("group")
+    record, raw = record_of(1)
+    with leading(kafka_bootstrap, tmp_path / "a", name, group) as leads:
+        assert leads.foreign is None
+        produce(kafka_bootstrap, name, dict.fromkeys(OTHERS, b"{}"))
+        until_sync(lambda: "and 2 more" in (leads.foreign or ""), what="the records' keys")
+        leads.write([(connector_key(record.name), raw)])
+        with opened(kafka_bootstrap, tmp_path / "b", name, group) as follows:
+            follows.read_to_end()
+            assert follows.controls().get(connector_key(record.name)) == raw
+            assert follows.foreign == leads.foreign
+            assert "keys 'connector-x', " in str(follows.foreign)
+            produce(kafka_bootstrap, name, dict.fromkeys(OTHERS))
+            until_sync(lambda: leads.foreign is None and follows.foreign is None, what="their tombstones")
+    with leading(kafka_bootstrap, tmp_path / "c", name, group) as leads:
+        assert leads.controls().get(connector_key(record.name)) == raw
+
+
+def test_a_topic_of_another_program_is_refused(
+    kafka_bootstrap: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """A topic of Connect's workers, which no worker of Headrace has led over."""
+    name = topic("configs", config={"cleanup.policy": "compact"})
+    produce(kafka_bootstrap, name, {b"connector-x": b'{"properties":{}}'})
+
+    with (
+        pytest.raises(InvalidConfiguration, match=r"not Headrace's: b'connector-x'.*topic of their own"),
+        opened(kafka_bootstrap, tmp_path, name, unique("group")),
+    ):
+        pass
+
+
+def produce(bootstrap: str, topic: str, records: Mapping[bytes, bytes | None]) -> None:
+    """Have another program write these."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for key, value in records.items():
+        producer.produce(topic, value, key=key)
+    assert producer.flush(30) == 0
