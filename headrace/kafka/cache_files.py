@@ -22,7 +22,7 @@ import msgspec
 import structlog
 
 from headrace.kafka.control_records import decode_control
-from headrace.model.connector_records import decode_worker_record, is_worker_key
+from headrace.model.connector_records import is_worker_key, require_known_version
 from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import VERSION, ControlKey, State, decode_entry, decode_key
 from headrace.model.sink_entries import decode_sink_entry, is_sink_key
@@ -109,7 +109,7 @@ def _require_known(key: ControlKey, raw: bytes) -> None:
     if is_sink_key(key):
         decode_sink_entry(key, raw)
     elif is_worker_key(key):
-        decode_worker_record(key, raw)
+        require_known_version(key, raw)
     else:
         decode_control(key, raw)
 

@@ -65,11 +65,23 @@ def connector_key(name: str) -> ControlKey:
 
 
 def connector_records(controls: Mapping[ControlKey, bytes]) -> dict[str, ConnectorRecord]:
-    """All connectors by name, sorted. InvalidLedger for a record of a newer version."""
-    found = (
-        _decode(key, raw, ConnectorRecord) for key, raw in controls.items() if key.name.startswith(_CONNECTOR)
+    """All connectors by name, sorted; a damaged record is its problem. InvalidLedger for a newer version."""
+    return by_name(_connector(key, raw) for key, raw in controls.items() if key.name.startswith(_CONNECTOR))
+
+
+def _connector(key: ControlKey, raw: bytes) -> ConnectorRecord:
+    name = key.name.removeprefix(_CONNECTOR)
+    try:
+        found = _decode(key, raw, ConnectorRecord)
+    except _Damaged:
+        found = None
+    if found is not None and found.name == name:
+        return found
+    problem = (
+        f"The record of connector {name!r} in the configuration topic is not Headrace's: what was there is "
+        "lost. PUT its whole configuration again, or DELETE it"
     )
-    return by_name(found)
+    return ConnectorRecord(name=name, config={"name": name}, at_ms=0, problem=problem)
 
 
 def by_name(records: Iterable[ConnectorRecord]) -> dict[str, ConnectorRecord]:
@@ -78,9 +90,12 @@ def by_name(records: Iterable[ConnectorRecord]) -> dict[str, ConnectorRecord]:
 
 
 def workers_record(controls: Mapping[ControlKey, bytes]) -> WorkersRecord | None:
-    """The workers, once one has led."""
+    """The workers, once one has led; None too where that is damaged: the one that leads writes it again."""
     raw = controls.get(WORKERS)
-    return None if raw is None else _decode(WORKERS, raw, WorkersRecord)
+    try:
+        return None if raw is None else _decode(WORKERS, raw, WorkersRecord)
+    except _Damaged:
+        return None
 
 
 def encode(record: ConnectorRecord | WorkersRecord) -> bytes:
@@ -95,14 +110,26 @@ class _Versioned(msgspec.Struct):
 R = TypeVar("R", ConnectorRecord, WorkersRecord)
 
 
-def _decode(key: ControlKey, raw: bytes, kind: type[R]) -> R:
+class _Damaged(InvalidLedger):
+    """No version of Headrace has written it."""
+
+
+def require_known_version(key: ControlKey, raw: bytes) -> None:
+    """InvalidLedger for a record that a newer version wrote; a damaged one concerns only what it is about."""
     try:
         version = msgspec.json.decode(raw, type=_Versioned).v
-        if version == VERSION:
-            return msgspec.json.decode(raw, type=kind)
-    except msgspec.DecodeError as error:
-        raise InvalidLedger(f"The configuration topic's record {key.name!r} is not Headrace's.") from error
-    raise InvalidLedger(
-        f"The configuration topic holds {key.name!r} in format {version!r}, which this version does not "
-        "know. Run the newer version of Headrace that wrote it."
-    )
+    except ValueError:
+        return
+    if version != VERSION:
+        raise InvalidLedger(
+            f"The configuration topic holds {key.name!r} in format {version!r}, which this version does not "
+            "know. Run the newer version of Headrace that wrote it."
+        )
+
+
+def _decode(key: ControlKey, raw: bytes, kind: type[R]) -> R:
+    require_known_version(key, raw)
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except ValueError as error:
+        raise _Damaged(f"The configuration topic's record {key.name!r} is not Headrace's.") from error

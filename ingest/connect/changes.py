@@ -162,14 +162,14 @@ class ConnectorChanges:
     ) -> ConnectorRecord:
         """The new connector; 409 when there is one of this name, 400 with all that is wrong with it."""
         with self._lock:
-            if name in self._records():
+            if self._found(name) is not None:
                 raise Refused(HTTPStatus.CONFLICT, f"Connector {name} already exists")
             return self._put(name, config, None, initial_state)
 
     def configure(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorRecord, bool]:
         """The connector as it is now, and whether it is new. What it has already changes nothing."""
         with self._lock:
-            before = self._records().get(name)
+            before = self._found(name)
             return self._put(name, config, before), before is None
 
     def patch(self, name: str, changes: Mapping[str, str | None]) -> ConnectorRecord:
@@ -178,6 +178,8 @@ class ConnectorChanges:
             before = self._records().get(name)
             if before is None:
                 raise Refused(HTTPStatus.NOT_FOUND, f"Connector {name} not found")
+            if before.problem is not None:
+                raise Refused(HTTPStatus.BAD_REQUEST, before.problem)
             merged: dict[str, str | None] = {**before.config, **changes}
             config = {option: text for option, text in merged.items() if text is not None}
             return self._put(name, config, before)
@@ -188,6 +190,11 @@ class ConnectorChanges:
             if name not in self._records():
                 raise Refused(HTTPStatus.NOT_FOUND, f"Connector {name} not found")
             self._store.write([(connector_key(name), None)])
+
+    def _found(self, name: str) -> ConnectorRecord | None:
+        """The connector; None too where its configuration is lost: it can be created again."""
+        found = self._records().get(name)
+        return None if found is None or found.problem is not None else found
 
     def _records(self) -> dict[str, ConnectorRecord]:
         return connector_records(self._store.controls())

@@ -103,6 +103,8 @@ INVALID: Final[Sequence[tuple[str, str]]] = (
 GARBAGE: Final[Mapping[str, tuple[str, str | None]]] = {
     "a key of another program": ("connector-x", '{"properties":{}}'),
     "broken JSON": ('{"control":"connector:one"}', "{"),
+    "another connector": ('{"control":"connector:one"}', '{"v":1,"name":"two","config":{},"at_ms":0}'),
+    "broken workers": ('{"control":"workers"}', "{"),
     "a newer version": ('{"control":"connector:one"}', '{"v":99,"name":"one"}'),
     "an unknown control": ('{"control":"later"}', '{"v":99}'),
     "a tombstone of nothing": ('{"control":"connector:never"}', None),
@@ -110,6 +112,10 @@ GARBAGE: Final[Mapping[str, tuple[str, str | None]]] = {
     "a control of another form": ('{"control": "connector:one"}', '{"v":99}'),
     "an object": ('{"bucket":"b","key":"k","etag":"e"}', "{"),
 }
+DAMAGING: Final = ("broken JSON", "another connector")
+"""What the configuration of connector `one` is lost to."""
+HEALED: Final = ("broken workers",)
+"""What the worker that leads writes again."""
 PASSED_OVER: Final = (
     "a key of another program",
     "a tombstone of nothing",

@@ -10,11 +10,13 @@ from ingest.connect.changes import shown_config
 from tests.simulation.laws import Finding
 from tests.simulation.scenario import Scenario
 from tests.simulation.worker_generator import PASSED_OVER
-from tests.simulation.worker_run import Asked, WorkerOutcome
+from tests.simulation.worker_run import DAMAGE, Asked, WorkerOutcome
 
 _Config = Mapping[str, str]
 _State = tuple[tuple[tuple[str, str], ...], str] | None
 """A connector's configuration and target state; None: there is none."""
+_LOST: Final[_State] = ((("lost", ""),), "FAILED")
+"""Another program has written over its configuration."""
 _STEERED: Final = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}
 _ALL_ANSWER: Final = ("worker", "ask", "put", "wait", "garbage", "clean", "compact", "clock")
 _SOON_SECONDS: Final = 20.0
@@ -126,7 +128,8 @@ def _name_of(asked: Asked) -> str | None:
 def _changes(asked: Asked) -> bool:
     """Whether it is one that changes a configuration or a target state."""
     last = asked.path.rpartition("/")[2]
-    return asked.method in {"POST", "DELETE", "PUT", "PATCH"} and not (last == "offsets" or "restart" in last)
+    is_request = asked.method in {"POST", "DELETE", "PUT", "PATCH"}
+    return asked.method == DAMAGE or (is_request and not (last == "offsets" or "restart" in last))
 
 
 class _Order:
@@ -167,6 +170,10 @@ class _Order:
     def _after(self, asked: Asked, state: _State) -> Iterator[_State]:
         """The states that there may be after a request, as it was answered; none: it cannot come here."""
         status, last = asked.status, asked.path.rpartition("/")[2]
+        is_there = state not in (None, _LOST)
+        if asked.method == DAMAGE:
+            yield _LOST
+            return
         if asked.passes or status == 400:
             yield state
             return
@@ -176,11 +183,11 @@ class _Order:
             if state is None:
                 yield None
         elif status == 409:
-            if state is not None:
+            if is_there:
                 yield state
         else:
             for after in self._done(asked, state, last):
-                is_new = state is None and after is not None
+                is_new = not is_there and after is not None
                 if (status == 201) is is_new:
                     yield after
 
@@ -191,15 +198,15 @@ class _Order:
             if state is not None:
                 yield None
         elif asked.method == "POST":
-            if state is None:
+            if state in (None, _LOST):
                 yield _frozen({**body["config"], **name}), body.get("initial_state", "RUNNING")
         elif last in _STEERED:
-            if state is not None:
+            if state is not None and state != _LOST:
                 yield state[0], _STEERED[last]
         elif asked.method == "PUT":
-            target = "RUNNING" if state is None else state[1]
+            target = "RUNNING" if state is None or state == _LOST else state[1]
             yield _frozen({**body, **name}), target
-        elif state is not None:
+        elif state is not None and state != _LOST:
             merged = {**dict(state[0]), **body}
             yield _frozen({option: text for option, text in merged.items() if text is not None}), state[1]
 

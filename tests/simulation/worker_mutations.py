@@ -15,10 +15,10 @@ _VIEW: Final = "ingest/connect/worker_view.py"
 _PHASE: Final = "ingest/service/leadership_phase.py"
 
 _CREATE: Final = """        with self._lock:
-            if name in self._records():
+            if self._found(name) is not None:
                 raise Refused(HTTPStatus.CONFLICT"""
 _CONFIGURE: Final = """        with self._lock:
-            before = self._records().get(name)
+            before = self._found(name)
             return self._put(name, config, before), before is None"""
 
 MUTATIONS: Final = {

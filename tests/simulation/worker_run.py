@@ -22,9 +22,11 @@ from tests.simulation.worker_generator import (
     ARCHIVE,
     BUCKETS,
     CONFIGS,
+    DAMAGING,
     EVENTS,
     GARBAGE,
     GROUP,
+    HEALED,
     INCOMING,
     LEADING,
     NAMES,
@@ -42,6 +44,9 @@ _LOOK_SECONDS: Final = 0.5
 _DONE_SECONDS: Final = 240.0
 _LINGER_SECONDS: Final = 3.0
 _QUIET_SECONDS: Final = 2.0
+DAMAGE: Final = "DAMAGE"
+"""The method of what is no request: another program writes over the configuration of connector `one`."""
+_DAMAGED_PATH: Final = "/connectors/one"
 _LATE_SECONDS: Final = 30.0
 
 
@@ -125,6 +130,7 @@ class _WorkerCourse(Course):
         self._objects: dict[tuple[str, str], int] = {}
         self._garbage: list[Record] = []
         self._passed_over: dict[bytes, None] = {}
+        self._damages: list[Record] = []
 
     def prepare(self) -> None:
         """See Course."""
@@ -273,9 +279,15 @@ class _WorkerCourse(Course):
             key, value = GARBAGE[what]
             record = Record(0, key.encode(), None if value is None else value.encode(), (), 0)
             broker.produce(CONFIGS, 0, record)
-            if what in PASSED_OVER and value is not None:
+            if what in DAMAGING:
+                now = self.made.kernel.now
+                # A transaction that is open may hide it for a time.
+                lost = Asked(0, DAMAGE, _DAMAGED_PATH, None, now, float("inf"), status=200)
+                self._outcome.asked.append(lost)
+                self._damages.append(record)
+            elif what in PASSED_OVER and value is not None:
                 self._passed_over[key.encode()] = None
-            elif what not in PASSED_OVER:
+            elif what not in PASSED_OVER + HEALED:
                 self._garbage.append(record)
 
     def _clean(self) -> None:
@@ -325,6 +337,7 @@ class _WorkerCourse(Course):
         self._supervise()
         while self._clients:
             kernel.sleep(_LOOK_SECONDS)
+        self._delete_damaged()
         self._settle()
         self._outcome.judged = len(self._outcome.asked)
         if not self._outcome.unsettled:
@@ -334,6 +347,19 @@ class _WorkerCourse(Course):
         for worker in self.alive:
             worker.kill()
         kernel.end = kernel.now
+
+    def _delete_damaged(self) -> None:
+        """An operator deletes the connector whose configuration is lost."""
+        kernel, key = self.made.kernel, None if not self._damages else self._damages[0].key
+        deadline = kernel.now + _SETTLED_SECONDS
+        while self._damages and kernel.now < deadline:
+            records = [one for one in self.made.broker.topics[CONFIGS].logs[0].records if _counts(one)]
+            newest = [one for one in records if one.key == key][-1:]
+            if not any(one is damage for one in newest for damage in self._damages):
+                return
+            self._supervise()
+            self._request(0, "DELETE", "/connectors/one")
+            kernel.sleep(_LOOK_SECONDS)
 
     def _settle(self) -> None:
         """Wait until every connector is where it has to be."""

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord, connector_records
+from headrace.model.connector_records import (
+    WORKERS,
+    ConnectorRecord,
+    connector_key,
+    connector_records,
+    require_known_version,
+    workers_record,
+)
+from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import ControlKey
 from headrace.options import Settings
 from headrace.process.log_levels import LoggerLevels
@@ -361,3 +369,43 @@ def test_converters_of_a_sink_are_not_changed_below_objects_that_a_stop_leaves_o
     assert worker.ask("PATCH", "/connectors/s/config", {"rotate.records": "5"})[0] == 200
     assert worker.ask("PATCH", "/connectors/s/config", {"rotate.on.stop": None})[0] == 200
     assert worker.ask("PATCH", "/connectors/s/config", change)[0] == 200
+
+
+DAMAGED = [
+    pytest.param(b"{", id="not JSON"),
+    pytest.param(b"{}", id="no version"),
+    pytest.param(b'{"v":1,"name":"uploads"}', id="not whole"),
+    pytest.param(b'{"v":1,"name":"other","config":{},"at_ms":0}', id="another one's"),
+]
+
+
+@pytest.mark.parametrize("raw", DAMAGED)
+def test_a_connector_whose_record_is_damaged_is_named_and_made_anew(worker: Worker, raw: bytes) -> None:
+    """No other connector is concerned by what another program has written there."""
+    assert worker.ask("POST", "/connectors", {"name": "other", "config": SOURCE})[0] == 201
+    worker.store.records[connector_key("uploads")] = raw
+
+    assert worker.ask("GET", "/connectors") == (200, ["other", "uploads"])
+    assert "PUT its whole configuration again, or DELETE it" in str(worker.records()["uploads"].problem)
+    status, answer = worker.ask("PATCH", "/connectors/uploads/config", {"tasks.max": "1"})
+    assert (status, "is not Headrace's" in answer["message"]) == (400, True)
+    assert worker.ask("PUT", "/connectors/uploads/config", SOURCE)[0] == 201
+    assert worker.records()["uploads"].problem is None
+
+    worker.store.records[connector_key("uploads")] = raw
+    assert worker.ask("POST", "/connectors", {"name": "uploads", "config": SOURCE})[0] == 201
+    worker.store.records[connector_key("uploads")] = raw
+    assert worker.ask("DELETE", "/connectors/uploads")[0] == 204
+    assert worker.ask("GET", "/connectors") == (200, ["other"])
+
+
+def test_a_damaged_record_of_the_workers_is_none() -> None:
+    """The worker that leads writes it again."""
+    assert workers_record({WORKERS: b"{"}) is None
+
+
+@pytest.mark.parametrize("key", [WORKERS, connector_key("uploads")])
+def test_a_record_of_a_newer_version_is_refused(key: ControlKey) -> None:
+    """What it means is not known, and nothing may be decided without it."""
+    with pytest.raises(InvalidLedger, match="newer version"):
+        require_known_version(key, b'{"v":2}')
