@@ -46,6 +46,8 @@ _PAUSE_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 30.0
 _CHECK_SECONDS: Final = 60.0
 _END_SECONDS: Final = 3.0
+# After so long without what was written the topic is asked for its end: something else may be there.
+_OVERWRITTEN_SECONDS: Final = 1.0
 # How many keys of other programs are kept and logged.
 _MOST_FOREIGN: Final = 100
 _SHOWN: Final = 3
@@ -144,7 +146,7 @@ class ConfigurationTopic:
         self.controls()
         reading = self._led or self._reader
         try:
-            end = KafkaAdmin(self._clients.admin, timeout=_END_SECONDS).stable_end(self._settings.topic)
+            end = self._admin().stable_end(self._settings.topic)
             # What is not read takes two offsets at least, its record's and its commit's. That the commit of
             # what was read last has been passed shows half a second later, when a fetch has found nothing.
             is_read = reading is not None and reading.reads_to(end - 1, _END_SECONDS)
@@ -172,14 +174,7 @@ class ConfigurationTopic:
                 led.commit(list(changes), timeout=_CALL_SECONDS)
             except LeadershipLost as error:
                 raise NotLeading(f"Cannot complete request momentarily: {error}") from error
-            deadline = time.monotonic() + _CALL_SECONDS
-            while any(led.cache.controls().get(key) != raw for key, raw in changes):
-                if self._failures:
-                    why = f"the configuration topic cannot be read: {self._failures[0]}"
-                    raise Unavailable(f"The change is written, but cannot be read back: {why}")
-                if time.monotonic() > deadline:
-                    raise Unavailable("The change is written, but cannot be read back yet: is Kafka up?")
-                time.sleep(0.01)
+            self._read_back(led, changes)
 
     def close(self) -> None:
         """Leave the group, so that another worker leads at once; `stop` has been asked for."""
@@ -187,6 +182,24 @@ class ConfigurationTopic:
             self._thread.join(10.0)
         with self._lock:
             self._end_reading()
+
+    def _read_back(self, led: DriverLedger, changes: Changes) -> None:
+        """Return when these are read, or what another program has written over them. Unavailable."""
+        began, end = time.monotonic(), None
+        while any(led.cache.controls().get(key) != raw for key, raw in changes):
+            if self._failures:
+                why = f"the configuration topic cannot be read: {self._failures[0]}"
+                raise Unavailable(f"The change is written, but cannot be read back: {why}")
+            seconds = time.monotonic() - began
+            if seconds > _CALL_SECONDS:
+                raise Unavailable("The change is written, but cannot be read back yet: is Kafka up?")
+            if seconds > _OVERWRITTEN_SECONDS:
+                with suppress(HeadraceError):
+                    if end is None:
+                        _, end = self._admin().ends(self._settings.topic)
+                    if led.reads_to(end, 0.0):
+                        return
+            time.sleep(0.01)
 
     def _require_room(self, changes: Changes) -> None:
         """RecordTooLarge for a record that the brokers would refuse: they would do it again and again."""
@@ -206,6 +219,9 @@ class ConfigurationTopic:
         name, limit = min(limits.items(), key=lambda one: one[1])
         if size > limit:
             raise RecordTooLarge(size=size, limit=limit, name=name)
+
+    def _admin(self) -> KafkaAdmin:
+        return KafkaAdmin(self._clients.admin, timeout=_END_SECONDS)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
