@@ -109,7 +109,7 @@ class WorkerRoutes:
         segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
         if segments[0] == "internal":
             return self._internal(request, segments)
-        return self._answer(request, segments, is_read=segments[0] != "connectors" or request.method in READS)
+        return self._answer(request, segments, is_read=segments[0] != "connectors")
 
     def _answer(self, request: Request, segments: list[str], *, is_read: bool) -> Response:
         if request.headers.get(FORWARDED) is None:
@@ -125,11 +125,15 @@ class WorkerRoutes:
         return self._routes.answer(request) if is_read else self._read_first(request, segments)
 
     def _read_first(self, request: Request, segments: list[str]) -> Response:
-        """The answer to a change by all that was written before it came; 409 where that cannot be read.
+        """The answer to a change, or a 404, by all that was written before the request came.
 
         A connector may have been made or deleted a moment ago, by way of another worker or while this one
-        hung; and another worker may run it, or lead.
+        hung; and another worker may run it, or lead. 409 where that cannot be read.
         """
+        if request.method in READS:
+            own = self._routes.answer(request)
+            if own.status is not HTTPStatus.NOT_FOUND:
+                return own
         unread = self._membership.read_to_end()
         if unread is None:
             return self._answer(request, segments, is_read=True)

@@ -1,10 +1,15 @@
 """A worker that hangs beside one that answers: requests that are passed on to it end in time."""
 
+import itertools
 import os
 import signal
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
+import urllib3
 
 from tests.support import aws, kafka
 from tests.support.until import until_sync
@@ -18,6 +23,79 @@ _IN_TIME_SECONDS = 30.0
 
 def test_a_request_to_a_frozen_worker_is_answered_in_time(workers: list[WorkerProcess]) -> None:
     """500 in Connect's shape names the worker and the remedy; once it goes on it answers again."""
+    leader, follower, name = one_each(workers)
+
+    with frozen(follower):
+        began = time.monotonic()
+        status, shown = leader.ask("GET", f"/connectors/{name}/status")
+        assert time.monotonic() - began < _IN_TIME_SECONDS
+        assert (status, shown["error_code"]) == (500, 500)
+        assert f"the worker at http://127.0.0.1:{follower.port}" in shown["message"]
+        assert "restart it" in shown["message"]
+
+    until_sync(lambda: leader.state(name) == "RUNNING", seconds=60, what="the worker that goes on")
+
+
+def test_a_worker_that_was_frozen_changes_no_connector_that_was_deleted(workers: list[WorkerProcess]) -> None:
+    """The one that it runs was deleted meanwhile: 404 from the first answer on, and it is stopped."""
+    leader, follower, name = one_each(workers)
+
+    with ThreadPoolExecutor() as threads:
+        with frozen(follower):
+            assert leader.ask("DELETE", f"/connectors/{name}")[0] == 204
+            stopped = threads.submit(follower.ask, "PUT", f"/connectors/{name}/stop")
+        assert stopped.result()[0] == 404
+    assert follower.ask("GET", f"/connectors/{name}/status")[0] == 404
+
+
+def test_a_client_that_tries_409_again_gets_every_answer(workers: list[WorkerProcess]) -> None:
+    """It sends what Connect's clients do, to either worker in turn, and waits for nothing else."""
+    retries = urllib3.Retry(
+        total=60, connect=0, read=0, backoff_factor=0.2, allowed_methods=None, status_forcelist=[409]
+    )
+    with urllib3.PoolManager(retries=retries, timeout=100) as client:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.await_ready()
+        ports = itertools.cycle(worker.port for worker in workers)
+        seen: list[int | None] = []
+
+        def ask(method: str, path: str, body: object = None) -> int:
+            url = f"http://127.0.0.1:{next(ports)}{path}"
+            answer = client.request(method, url, json=body)
+            seen.extend(one.status for one in (answer.retries.history if answer.retries else ()))
+            return answer.status
+
+        config = source_config(aws.new_bucket(), kafka.new_topic("retried", partitions=1))
+        name = aws.unique("source")
+        path = f"/connectors/{name}"
+        assert ask("POST", "/connectors", {"name": name, "config": config}) == 201
+        assert ask("GET", f"{path}/offsets") == 200
+        assert ask("PUT", f"{path}/config", config | {"tasks.max": "1"}) == 200
+        assert ask("PUT", f"{path}/pause") == 202
+        assert ask("PUT", f"{path}/resume") == 202
+        assert ask("POST", f"{path}/restart?includeTasks=true") == 202
+        assert ask("PUT", f"{path}/stop") == 204
+        assert ask("DELETE", f"{path}/offsets") == 200
+        assert ask("DELETE", path) == 204
+        assert ask("PUT", f"{path}/stop") == 404
+        assert set(seen) <= {409}
+
+
+@contextmanager
+def frozen(worker: WorkerProcess) -> Iterator[None]:
+    """Its process is stopped within this block."""
+    assert worker.process is not None
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(worker.process.pid, signal.SIGCONT)
+
+
+def one_each(workers: list[WorkerProcess]) -> tuple[WorkerProcess, WorkerProcess, str]:
+    """The worker that leads, the other one, and the connector that the other one runs."""
     for worker in workers:
         # It keeps its connectors while it is frozen.
         worker.options = {"session.timeout.ms": "120000"}
@@ -41,15 +119,4 @@ def test_a_request_to_a_frozen_worker_is_answered_in_time(workers: list[WorkerPr
         what="a connector on each worker",
     )
     (name,) = of_follower()
-
-    assert follower.process is not None
-    os.kill(follower.process.pid, signal.SIGSTOP)
-    began = time.monotonic()
-    status, shown = leader.ask("GET", f"/connectors/{name}/status")
-    assert time.monotonic() - began < _IN_TIME_SECONDS
-    assert (status, shown["error_code"]) == (500, 500)
-    assert f"the worker at http://127.0.0.1:{follower.port}" in shown["message"]
-    assert "restart it" in shown["message"]
-
-    os.kill(follower.process.pid, signal.SIGCONT)
-    until_sync(lambda: leader.state(name) == "RUNNING", seconds=60, what="the worker that goes on")
+    return leader, follower, name

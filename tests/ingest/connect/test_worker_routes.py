@@ -7,7 +7,7 @@ from email.message import Message
 
 import pytest
 
-from headrace.model.connector_records import WorkerRecord, WorkersRecord
+from headrace.model.connector_records import ConnectorRecord, WorkerRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
@@ -48,8 +48,9 @@ class Group:
         self.workers: WorkersRecord | None = None
         self.time = Time()
         self.store = Store()
+        self.records: dict[str, ConnectorRecord] = {}
         directory = WorkerDirectory(
-            dict,
+            lambda: self.records,
             HostedConnectors(none_runs),
             worker_id="a:1",
             version="9.9",
@@ -170,6 +171,21 @@ def test_what_does_not_pass_by_itself_is_not_waited_for() -> None:
     group.lead("own")
 
     assert group.create().status == 409
+    assert group.time.pauses == 0
+
+
+def test_a_connector_that_is_not_known_yet_is_looked_for() -> None:
+    """It was made by way of another worker, a moment ago: who made it may ask any of them."""
+    record = ConnectorRecord(name="x", config=SINK, at_ms=0)
+
+    def read() -> None:
+        group.records["x"] = record
+
+    group = Group(read_to_end=read)
+    assert group.ask("GET", "/connectors/x").status == 200
+    group = Group(read_to_end=lambda: Unavailable("gone"))
+    assert group.ask("GET", "/connectors/x").status == 409
+    assert group.ask("GET", "/connectors").status == 200
     assert group.time.pauses == 0
 
 
