@@ -10,8 +10,7 @@ import json
 import logging
 import signal
 import urllib.parse
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -27,7 +26,7 @@ from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
 from tests import long_cases
-from tests.support import aws, kafka, source_tree
+from tests.support import aws, groups, kafka, source_tree
 from tests.support.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
@@ -95,54 +94,16 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # A run that is ended tears its fixtures down, as after Ctrl-C: brokers and services would go on without it.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
-# Files whose tests share a process, or more: one xdist worker runs them all, so that there is one of each.
-_SHARING: Final = {
-    "stands": ("errors/test_error_bad_records.py", "errors/test_error_broker.py",
-               "errors/test_error_reading.py", "errors/test_error_topics.py"),
-    "shared_worker": ("restore/test_archive_end_to_end.py", "restore/test_round_trips_end_to_end.py",
-                      "restore/test_vendor_sources_end_to_end.py", "restore/test_public_files_end_to_end.py",
-                      "ingest/connect/test_strange_leader.py", "ingest/connect/test_worker_logs.py",
-                      "integration/test_initial_inventory.py", "integration/test_end_to_end.py",
-                      "sink/test_aiven_end_to_end.py", "restore/test_archive_discovery.py"),
-    "spark_session": ("spark/test_foreach_batch.py", "spark/test_foreign_writers.py", "spark/test_variant.py",
-                      "spark/frames/test_frames_stream.py", "spark/frames/test_frames_write_queries.py",
-                      "spark/test_slot_pool_life.py",
-                      "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",
-                      "spark/test_task_formats.py", "spark/test_task_silent_broker.py",
-                      "spark/test_task_stuck.py"),
-    # They look at the syntax of every module, which is parsed once.
-    "source_tree": ("test_import_graph.py", "test_rooms.py", "deploy/test_dependencies.py",
-                    "deploy/test_third_party.py", "docs/test_figures.py", "docs/test_maintaining_page.py",
-                    "docs/test_plain_english.py", "headrace/process/test_threads.py"),
-}  # fmt: skip
 # What is wrong in these tables; the test fails for it, as xdist swallows what a worker's collection raises.
 _PROBLEM: Final = pytest.StashKey[str]()
 # What closes what a group shares.
 _OPEN: Final = pytest.StashKey[ExitStack]()
-_GROUPS: Final = {file: fixture for fixture, files in _SHARING.items() for file in files}
-# What starts services and kills them takes a minute a file: begun last, it would be waited for alone.
-_LONGEST_FIRST: Final = (
-    *_SHARING, "faults/", "sink/", "ingest/connect/", "integration/", "security/", "errors/", "ingest/http/",
-)  # fmt: skip
-_LONG_UNITS: Final = ("simulation/test_simulation.py", "sink/test_alone_law.py", "source_tree")
-
-
-def _group(nodeid: str) -> str:
-    """What one xdist worker runs in one go: the tests of a shared process, or of a file."""
-    file = nodeid.partition("::")[0].removeprefix(f"{_TESTS.name}/")
-    return _GROUPS.get(file, file)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A scheduler of groups for `--dist loadscope`; with pytest 9.2 xdist's `loadgroup` does nothing."""
-    from xdist.scheduler import LoadScopeScheduling  # only where there are workers to schedule
-
-    class Groups(LoadScopeScheduling):  # type: ignore[misc]  # of a library without types
-        def _split_scope(self, nodeid: str) -> str:
-            return _group(nodeid)
-
-    return Groups(config, log) if config.getoption("dist") == "loadscope" else None
+    """A scheduler of groups for `--dist loadscope`."""
+    return groups.scheduler(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -150,39 +111,24 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return long_cases.case_name(val, argname)
 
 
-def _turn(group: str, first: Sequence[str]) -> tuple[int, int]:
-    """Which group is run before another: those that are named, in their order, and the others mixed.
-
-    Neighbours in a folder are of a kind: at times all workers would wait for a broker, or all compute.
-    """
-    rank = next((number for number, one in enumerate(first) if group.startswith(one)), len(first))
-    return rank, zlib.crc32(group.encode())
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the long cases, and put the tests in groups, with services all along between the units."""
+    """Mark the long cases, and put the tests in groups, the longest first of services and of units."""
     tests = []
     for item in items:
         test, _, case = item.nodeid.removeprefix(f"{_TESTS.name}/").partition("[")
         tests.append((test, case.removesuffix("]")))
         if long_cases.is_long(*tests[-1]):
             item.add_marker("long")
-        if used := set(_SHARING).intersection(getattr(item, "fixturenames", ())) - {_group(item.nodeid)}:
-            item.stash[_PROBLEM] = f"tests/conftest.py: {test} uses {used.pop()}, add its file to _SHARING"
+        shared = set(groups.SHARING).intersection(getattr(item, "fixturenames", ()))
+        if used := shared - {groups.group_of(item.nodeid)}:
+            where = "tests/support/groups.py"
+            item.stash[_PROBLEM] = f"{where}: {test} uses {used.pop()}, add its file to SHARING"
     if items and not any("::" in one for one in config.args) and (found := long_cases.stale(tests)):
         items[0].stash[_PROBLEM] = "tests/long_cases.py: " + "; ".join(found)
 
-    services = {_group(item.nodeid) for item in items if item.get_closest_marker("parts") is not None}
-    # Services wait more than they compute, so both kinds advance side by side from beginning to end.
-    place: dict[str, tuple[float, str]] = {}
-    for kind, first in ((True, _LONGEST_FIRST), (False, _LONG_UNITS)):
-        groups = [
-            one for one in dict.fromkeys(_group(item.nodeid) for item in items) if (one in services) is kind
-        ]
-        groups.sort(key=lambda group: _turn(group, first))
-        place |= {group: (number / len(groups), group) for number, group in enumerate(groups)}
-    items.sort(key=lambda item: place[_group(item.nodeid)])
+    place = {group: groups.turn(group) for group in {groups.group_of(item.nodeid) for item in items}}
+    items.sort(key=lambda item: place[groups.group_of(item.nodeid)])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
@@ -208,7 +154,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Close what the tests of a group share behind the last of them."""
     yield
-    is_last = nextitem is None or _group(nextitem.nodeid) != _group(item.nodeid)
+    is_last = nextitem is None or groups.group_of(nextitem.nodeid) != groups.group_of(item.nodeid)
     if is_last:
         source_tree.forget()
     if is_last and (opened := item.config.stash.get(_OPEN, None)) is not None:
