@@ -12,8 +12,8 @@ PORTS := $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) $(if $(LOCALSTACK_PORT),
 PARTS := $(PYTHON) localstack/parts.py $(PORTS)
 # More for pytest, such as: make test PYTEST_ARGS='-x -k template'
 PYTEST := $(PYTHON) -m pytest --durations=40 $(PYTEST_ARGS)
-# Units and services side by side; tests/conftest.py puts them in groups, each for one of the workers: a file, or what
-# shares a service. More workers than cores, as services wait more than they compute.
+# Units and services side by side; tests/support/groups.py puts them in groups, each for one of the workers: a file,
+# or what shares a service. More workers than cores, as services wait more than they compute.
 SPREAD := --dist loadscope --no-loadscope-reorder --numprocesses 5
 
 # The floor in pyproject.toml is for all tests, not for some that PYTEST_ARGS choose.
@@ -43,6 +43,11 @@ archive: setup  ## archive Spark's and Kafka's classes, for starts in half the t
 	@docker/share-classes .venv
 	@$(PARTS) archive
 
+# Once for each .venv, beside the archives, which wait: the workers of a first run would each compile all that tests
+# import, which is half of what a first collection takes.
+.venv/compiled: | setup
+	@$(PYTHON) -m pytest --collect-only -qq >/dev/null 2>&1 && touch $@ || true
+
 up: setup  ## start a Kafka broker and LocalStack, and wait until both answer
 	@$(PARTS) up
 
@@ -63,10 +68,12 @@ format: setup  ## let ruff mend what it can
 	@$(PYTHON) -m ruff check --fix .
 	@$(PYTHON) -m ruff format .
 
-test: archive  ## all tests but the long ones, units beside real services (9 minutes on two cores)
+test:  ## all tests but the long ones, units beside real services
+	@$(MAKE) --jobs=2 archive .venv/compiled
 	@$(PARTS) run -- $(PYTEST) $(SPREAD) -m 'not long'
 
-test-all: archive  ## the same with the long ones, more examples and coverage (for a quiet machine)
+test-all:  ## the same with the long ones, more examples and coverage (for a quiet machine)
+	@$(MAKE) --jobs=2 archive .venv/compiled
 	@$(PARTS) run -- $(PYTEST) $(COVERAGE) $(SPREAD) -m 'long or not long' --hypothesis-profile=long
 
 simulate: setup  ## the whole service in a simulated environment: SEEDS=0:1000, or MINUTES=5 of fresh seeds
