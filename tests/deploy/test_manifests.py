@@ -7,7 +7,6 @@ from typing import Any
 import kubernetes_validate  # type: ignore[import-untyped]  # publishes no types
 import pytest
 import yaml
-from compose_spec import PyCompose
 
 from headrace.options import Settings
 from headrace.vendors.load import load
@@ -81,6 +80,8 @@ def test_the_api_of_kubernetes_takes_it(manifest: Path, version: str) -> None:
 
 def test_compose_is_what_its_specification_has() -> None:
     """By a parser of the specification; a misspelt key is refused."""
+    from compose_spec import PyCompose  # here, as every xdist worker imports this module
+
     document = read(TOP / "compose.yaml")
 
     parsed = PyCompose.from_json(json.dumps(document))

@@ -5,7 +5,6 @@ import io
 import json
 from typing import Any, Final
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,6 +82,8 @@ def test_members_are_columns() -> None:
     content = encoded(
         fetched([json.dumps(value).encode() for value in values]), bare(_CSV), converters(ConverterKind.JSON)
     )
+
+    import pandas as pd  # here, as every xdist worker imports this module
 
     found = pd.read_csv(io.BytesIO(content), keep_default_na=False)
     assert list(found["id"]) == [1, 2]

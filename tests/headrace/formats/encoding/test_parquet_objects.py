@@ -4,7 +4,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -100,6 +99,8 @@ def test_duckdb_reads_nested_columns(tmp_path: Path) -> None:
     how = output(_PARQUET, compression=Compression.ZSTD)
     values = [framed(one, schema, row) for row in rows]
     (tmp_path / "orders.parquet").write_bytes(encoded(fetched(values), how, converters(avro(one))))
+
+    import duckdb  # here, as every xdist worker imports this module
 
     table = duckdb.read_parquet(str(tmp_path / "orders.parquet"))
     found = table.project("value.id, value.price, len(value.tags), value.at, decode(key)").fetchall()

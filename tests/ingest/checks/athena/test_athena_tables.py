@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-import sqlglot
-from sqlglot import exp
 from typer.testing import CliRunner
 
 from ingest.checks.athena import NotQueryable, Table, ddl, table_input
@@ -14,6 +12,9 @@ from ingest.cli.app import app
 from ingest.cli.athena import table_of
 from ingest.cli.sink_explain import sample_record
 from tests.support.sink_archives import sink_settings
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _BASE: Final = {"connector.class": "HeadraceSink", "topics": "orders", "aws.s3.bucket.name": "lake"}
@@ -52,9 +53,18 @@ def _table(
     return table_of(settings, topic, found, database="lake", table="orders", is_repaired=is_repaired)
 
 
-def _parsed(table: Table) -> exp.Create:
-    """The statement as a parser of Athena's dialect reads it; nothing of it may be left to chance."""
-    statement = sqlglot.parse_one(ddl(table)[0], dialect="athena")
+def _statements(text: str) -> "list[exp.Expression | None]":
+    """The statements as a parser of Athena's dialect reads them."""
+    import sqlglot  # here, as every xdist worker imports this module
+
+    return list(sqlglot.parse(text, dialect="athena"))
+
+
+def _parsed(table: Table) -> "exp.Create":
+    """The one statement; nothing of it may be left to chance."""
+    from sqlglot import exp  # as above
+
+    (statement,) = _statements(ddl(table)[0])
     assert isinstance(statement, exp.Create), ddl(table)[0]
     return statement
 
@@ -267,7 +277,7 @@ def test_repair_wants_directories_of_hive() -> None:
     create, repair = ddl(table)
     assert "projection" not in create
     assert repair == "MSCK REPAIR TABLE `lake`.`orders`"
-    sqlglot.parse_one(create, dialect="athena")
+    assert len(_statements(create)) == 1
     with pytest.raises(NotQueryable, match="not all name=value"):
         _table({}, is_repaired=True)
     flat = "{{topic}}-{{partition}}-{{start_offset}}{{extension}}"
@@ -363,7 +373,7 @@ def test_the_command_contacts_nothing_with_a_record(tmp_path: Any) -> None:
     crawler = CliRunner().invoke(app, ["athena", str(file), *record, "--glue", "crawler", "--role", "r"])
 
     assert text.exit_code == table.exit_code == crawler.exit_code == 0, text.output
-    assert len(sqlglot.parse(text.stdout, dialect="athena")) == 1
+    assert len(_statements(text.stdout)) == 1
     assert json.loads(table.stdout)["TableInput"]["TableType"] == "EXTERNAL_TABLE"
     assert json.loads(crawler.stdout)["Targets"] == {"S3Targets": [{"Path": "s3://lake/orders/"}]}
 
