@@ -53,7 +53,7 @@ def _table(
     return table_of(settings, topic, found, database="lake", table="orders", is_repaired=is_repaired)
 
 
-def _statements(text: str) -> "list[exp.Expression | None]":
+def _statements(text: str) -> list[Any]:
     """The statements as a parser of Athena's dialect reads them."""
     import sqlglot  # here, as every xdist worker imports this module
 
