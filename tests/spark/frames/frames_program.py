@@ -1,4 +1,4 @@
-"""A program whose query a test kills: rows of a bucket into a folder of Parquet, by batch."""
+"""A program whose query a test kills: rows of a bucket into a folder of Parquet, by batch, or into a bucket."""
 
 import json
 import os
@@ -42,8 +42,17 @@ def main(given: dict[str, Any]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     frame = spark.readStream.format("headrace").options(**given["options"]).load()
+    if "writes" in given:
+        frame = frame.selectExpr(
+            "'numbers' topic",
+            "cast(n % 2 as int) partition",
+            "n offset",
+            "cast(cast(n as string) as binary) value",
+        ).repartition(2, "partition")
     writer = frame.writeStream.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
-    if given.get("is_plain"):
+    if "writes" in given:
+        query = writer.format("headrace").options(**given["writes"]).start()
+    elif given.get("is_plain"):
         query = writer.format("parquet").option("path", str(sink / "plain")).start()
     else:
         query = writer.foreachBatch(keep_in_delta if "packages" in given else keep).start()

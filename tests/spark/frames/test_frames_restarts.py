@@ -221,3 +221,40 @@ def test_a_query_of_a_connect_client(given: dict[str, Any], tmp_path: Path) -> N
         finished({**given, "remote": server.url, "conf": {}, "is_plain": True})
 
     assert numbers(Path(given["sink"]) / "plain") == _ALL
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_while_it_writes(
+    given: dict[str, Any], s3: "S3Client", tmp_path: Path
+) -> None:
+    """As soon as a batch has named its objects: each number is in one object, whatever was complete by then."""
+    bucket = given["options"]["path"].split("/")[2]
+    state = tmp_path / "written"
+    same = {name: given["options"][name] for name in given["options"] if name.startswith("aws.")}
+    given["writes"] = {
+        **same,
+        "path": f"s3://{bucket}/out/",
+        "state.path": str(state),
+        "rotate.records": "100",
+        "output.format": "jsonl",
+        "file.compression.type": "none",
+    }
+
+    def named() -> int:
+        return len(list(state.glob("writes/*/*.json")))
+
+    for batches in (1, 3, 4, 6):
+        with program(given) as running:
+            until_sync(
+                lambda running=running, batches=batches: running.is_over() or named() >= batches,
+                seconds=_SECONDS,
+                what=f"{batches} batches are named",
+            )
+    finished(given)
+
+    rows: Counter[int] = Counter()
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="out/"):
+        for entry in page["Contents"]:
+            lines = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read().splitlines()
+            rows.update(json.loads(line)["value"] for line in lines)
+    assert rows == _ALL
