@@ -1,4 +1,4 @@
-"""A program whose query a test kills: rows of a bucket into a folder of Parquet, by batch, or into a bucket."""
+"""A program whose query a test kills: rows of a bucket into Parquet by batch, or into a bucket."""
 
 import json
 import os

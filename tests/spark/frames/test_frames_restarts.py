@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -227,7 +228,7 @@ def test_a_query_of_a_connect_client(given: dict[str, Any], tmp_path: Path) -> N
 def test_a_driver_that_is_killed_while_it_writes(
     given: dict[str, Any], s3: "S3Client", tmp_path: Path
 ) -> None:
-    """As soon as a batch has named its objects: each number is in one object, whatever was complete by then."""
+    """As soon as a batch has named its objects: each number is in one object all the same."""
     bucket = given["options"]["path"].split("/")[2]
     state = tmp_path / "written"
     same = {name: given["options"][name] for name in given["options"] if name.startswith("aws.")}
@@ -240,16 +241,13 @@ def test_a_driver_that_is_killed_while_it_writes(
         "file.compression.type": "none",
     }
 
-    def named() -> int:
-        return len(list(state.glob("writes/*/*.json")))
+    def is_named(running: Program, batches: int) -> bool:
+        return running.is_over() or len(list(state.glob("writes/*/*.json"))) >= batches
 
     for batches in (1, 3, 4, 6):
         with program(given) as running:
-            until_sync(
-                lambda running=running, batches=batches: running.is_over() or named() >= batches,
-                seconds=_SECONDS,
-                what=f"{batches} batches are named",
-            )
+            look = partial(is_named, running, batches)
+            until_sync(look, seconds=_SECONDS, what=f"{batches} batches are named")
     finished(given)
 
     rows: Counter[int] = Counter()
