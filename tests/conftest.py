@@ -200,8 +200,11 @@ def bucket(s3: "S3Client") -> Iterator[str]:
     s3.create_bucket(Bucket=name)
     yield name
     for page in s3.get_paginator("list_object_versions").paginate(Bucket=name):
-        for entry in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
-            s3.delete_object(Bucket=name, Key=entry["Key"], VersionId=entry["VersionId"])
+        versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        if versions:
+            # In one request: one for each takes LocalStack and us 5 ms of CPU.
+            gone = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in versions]
+            s3.delete_objects(Bucket=name, Delete={"Objects": gone, "Quiet": True})
     s3.delete_bucket(Bucket=name)
 
 
