@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from headrace.model.errors import Unavailable
 from ingest.service.spark_startup import OwnSlots
 from spark.installed.sitecustomize import FOLDER, without_archives
 from spark.jvm import Jvm
-from spark.session import build_context, end_accumulators, stop_context
+from spark.session import build_context, end_accumulators
 from spark.spark_conf import conf_of, is_local, spark_conf
 from tests.ingest.checks.findings.configured import configured
 from tests.support.until import until_sync
@@ -209,27 +208,6 @@ def test_a_worker_loads_no_pandas() -> None:
     )
 
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env={"OPENBLAS_NUM_THREADS": "1"})
-
-
-def test_workers_import_what_is_installed_rather_than_sparks_archives() -> None:
-    """From an archive each process compiles all of PySpark again, before the first task of every start."""
-
-    def run(given: Iterable[object]) -> Iterator[list[str]]:
-        for _ in given:
-            pass
-        files = (str(getattr(module, "__file__", "")) for module in list(sys.modules.values()))
-        looked_into = [place for place in sys.path_importer_cache if "/pyspark/" in place]
-        yield [file for file in files if ".zip/" in file] + [
-            place for place in looked_into if place.endswith((".zip", ".jar"))
-        ]
-
-    context = build_context({"spark.master": "local[1]"}, name="archives")
-    try:
-        (found,) = context.parallelize(range(1), 1).mapPartitions(run).collect()
-    finally:
-        stop_context(context)
-
-    assert found == []
 
 
 def _end(jvm: socket.socket, is_noticed: threading.Event) -> None:

@@ -1,9 +1,11 @@
 """The life of a slot's attempt, in the events of the slot pool: on real Spark, with a real task."""
 
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
+from pyspark.sql import SparkSession
 
 from headrace.model.slot_protocol import BatchOutcome, Hello
 from spark.slots import BatchFinished, SlotEnded, SlotReady
@@ -145,3 +147,20 @@ def test_a_task_that_works_says_so(driver: Drivers, s3_endpoint: str) -> None:
 
         until_sync(beats, seconds=24, what="three signs of life")
         one.slot_pool.void(0)
+
+
+def test_workers_import_what_is_installed_rather_than_sparks_archives(spark_session: SparkSession) -> None:
+    """From an archive each process compiles all of PySpark again, before the first task of every start."""
+
+    def run(given: Iterable[object]) -> Iterator[list[str]]:
+        for _ in given:
+            pass
+        files = (str(getattr(module, "__file__", "")) for module in list(sys.modules.values()))
+        looked_into = [place for place in sys.path_importer_cache if "/pyspark/" in place]
+        yield [file for file in files if ".zip/" in file] + [
+            place for place in looked_into if place.endswith((".zip", ".jar"))
+        ]
+
+    (found,) = spark_session.sparkContext.parallelize(range(1), 1).mapPartitions(run).collect()
+
+    assert found == []
