@@ -38,23 +38,37 @@ def are_all_json(buffer: Octets, starts: Numbers, lengths: Numbers) -> bool:
     - Else each value has to be as long as its line: then the first value is the first line, what follows
       begins with the second, and so on.
     """
-    values = _values(buffer)
+    return _is_utf8(buffer) and json_texts(buffer, starts, lengths) is not None
+
+
+def json_texts(buffer: Octets, starts: Numbers, lengths: Numbers) -> list[msgspec.Raw] | None:
+    """The text of each line, as `are_all_json` has them; None where one is not JSON, or may not be.
+
+    The buffer has to be UTF-8.
+    """
+    values = _parsed(buffer)
     if values is None or len(values) != len(lengths):
-        return False
+        return None
     if _are_enclosed(buffer, starts, lengths):
-        return True
+        return values
     found = np.fromiter(map(len, values), np.int64, len(values))
-    return bool(np.array_equal(found, lengths))
+    return values if np.array_equal(found, lengths) else None
 
 
-def _values(buffer: Octets) -> list[msgspec.Raw] | None:
-    """The values of JSON that make up the buffer; None where something else is between or in them."""
+def _parsed(buffer: Octets) -> list[msgspec.Raw] | None:
+    """The values of JSON that make up the buffer, which is UTF-8; None where there is something else."""
     try:
-        if not _is_ascii(buffer):
-            str(buffer, "utf-8")  # the parser does not look at what strings hold
         return _decode_lines(buffer)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return None
+
+
+def _is_utf8(buffer: Octets) -> bool:
+    """True for text: the parser does not look at what strings hold."""
+    try:
+        return _is_ascii(buffer) or bool(str(buffer, "utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
 def _is_ascii(buffer: Octets) -> bool:
@@ -68,12 +82,7 @@ def are_all_rows(buffer: bytes, lines: Column, fit: Callable[[Column], bool]) ->
 
     None may be blank, and nothing may be between them. False may still mean that every line is good.
     """
-    if not buffer.isascii():
-        try:
-            buffer.decode()
-        except UnicodeDecodeError:
-            return False
-    return _are_enclosed(buffer, lines.starts, lines.lengths) and fit(lines)
+    return _is_utf8(buffer) and _are_enclosed(buffer, lines.starts, lines.lengths) and fit(lines)
 
 
 def _are_enclosed(buffer: Octets, starts: Numbers, lengths: Numbers) -> bool:
@@ -180,7 +189,7 @@ def _are_all_good(block: LineBlock, lengths: Numbers, options: DecodeOptions) ->
         return False
     if _are_all_records(block, options):
         return True
-    values = _values(block.buffer)
+    values = _parsed(block.buffer) if _is_utf8(block.buffer) else None
     return values is not None and len(values) == len(lengths)
 
 

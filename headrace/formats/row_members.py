@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import column_of_arrow
+from headrace.formats.arrow import arrow_binary, column_of_arrow, lines_side_by_side, octets_at
 from headrace.formats.encodings import from_base64
+from headrace.formats.json_batches import json_texts
 from headrace.formats.record_columns import Faults, RowUnfit, ToJson
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers
 from headrace.options.record_sources import Form
@@ -22,6 +23,8 @@ ABSENT: Final = msgspec.Raw(b"")
 _TEXT: Final = msgspec.json.Decoder(str)
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
+_BLANK: Final = 0x20
+_ZERO, _NINE = 0x30, 0x39
 
 
 def decoded_rows(
@@ -60,6 +63,131 @@ def _all_at_once(rows: Column, decoder: msgspec.json.Decoder[Any]) -> list[Any] 
         return None
     # What stands between the rows is blank, unless there are more lines than rows.
     return found if len(found) == len(rows) else None
+
+
+# -- Members of lines that are alike, found where they are ---------------------------------------------------
+
+_LARGEST: Final = 2**31 - 1
+# How many bytes more than in the first line may follow a member, beyond twice as many.
+_SLACK_BYTES: Final = 64
+
+Placed = tuple[dict[str, Column], dict[str, list[msgspec.Raw]]]
+
+
+def placed_members(lines: Column, order: Sequence[str], raws: Container[str]) -> Placed | None:
+    """The texts of each member of lines that have these alone, in this order and with nothing in between.
+
+    None where a line is anything else, or may be. The columns have nulls for `null`; members of `raws` are
+    given one by one instead. Lines are UTF-8, begin with `{` and end with `}`; names need no escapes.
+
+    Names are searched with the signs around them, and one may be within a text or an object, so what they cut
+    the lines into is then shown to be JSON, each by itself: a line that is put together from names and texts
+    of JSON is an object of just these members.
+    """
+    cut = None if len(lines.buffer) > _LARGEST else _cut(lines, order)
+    if cut is None:
+        return None
+    columns: dict[str, Column] = {}
+    texts: dict[str, list[msgspec.Raw]] = {}
+    for name, column in cut.items():
+        if name not in raws and (plain := _plain(column)) is not None:
+            columns[name] = plain
+            continue
+        side_by_side = lines_side_by_side(column)
+        found = json_texts(side_by_side.buffer, side_by_side.starts, side_by_side.lengths)
+        if found is None:
+            return None
+        if name in raws:
+            texts[name] = found
+        else:
+            columns[name] = with_nulls(column)
+    return columns, texts
+
+
+def _plain(column: Column) -> Column | None:
+    """The column side by side where all are strings without escapes, or all are whole numbers without a sign.
+
+    None where one is neither, or may not be.
+    """
+    first = np.frombuffer(column.buffer, np.uint8)[column.starts]
+    least, most = int(np.minimum.reduce(first)), int(np.maximum.reduce(first))
+    if not (least == most == _QUOTE or _ZERO <= least <= most <= _NINE):
+        return None
+    found = column_of_arrow(arrow_binary(column))
+    octets = np.frombuffer(found.buffer, np.uint8)
+    last = octets[found.starts + found.lengths - 1]
+    octets = octets[int(found.starts[0]) : int(found.starts[-1] + found.lengths[-1])]
+    if most == _QUOTE:
+        quotes = np.count_nonzero(octets == _QUOTE)
+        is_closed = quotes == 2 * len(found) and bool((last == _QUOTE).all() and (found.lengths > 1).all())
+        is_good = is_closed and not (octets == _BACKSLASH).any() and np.minimum.reduce(octets) >= _BLANK
+    else:
+        is_led_by_zero = bool(((first == _ZERO) & (found.lengths > 1)).any())
+        is_good = (
+            not is_led_by_zero and _ZERO <= np.minimum.reduce(octets) <= np.maximum.reduce(octets) <= _NINE
+        )
+    return found if is_good else None
+
+
+def _cut(lines: Column, order: Sequence[str]) -> dict[str, Column] | None:
+    """What is between the names; None where a line has not all of them in this order."""
+    last = lines.starts + lines.lengths - 1
+    head = b'{"%b":' % order[0].encode()
+    if not _is_at(lines, lines.starts, last, head):
+        return None
+    found: dict[str, Column] = {}
+    at = lines.starts + len(head)
+    for name, following in zip(order, [*order[1:], None], strict=True):
+        end, pattern = last, b""
+        if following is not None:
+            pattern = b',"%b":' % following.encode()
+            place = _first(lines, at, last, pattern)
+            if place is None:
+                return None
+            end = place
+        found[name] = Column(buffer=lines.buffer, starts=at, lengths=end - at)
+        at = end + len(pattern)
+    return found
+
+
+def _first(lines: Column, at: Numbers, last: Numbers, pattern: bytes) -> Numbers | None:
+    """Where the pattern is in each line, from `at` on; None where it is not.
+
+    What is before it is frequently as long in all lines. Where little follows it in the first one, it is
+    searched near the ends, and not in what is before.
+    """
+    begin, end = int(at[0]), int(last[0])
+    there = bytes(memoryview(lines.buffer)[begin:end]).find(pattern)
+    if there < 0:
+        return None
+    if _is_at(lines, at + there, last, pattern):
+        return at + there
+    reach = 2 * (end - begin - there) + _SLACK_BYTES
+    if there > reach:
+        found = _search(lines, np.maximum(at, last - reach), last, pattern)
+        if found is not None:
+            return found
+    return _search(lines, at, last, pattern)
+
+
+def _is_at(lines: Column, at: Numbers, last: Numbers, text: bytes) -> bool:
+    """True when the text is at each of these places, and ends before the last byte of each line."""
+    if not bool((at + len(text) <= last).all()):
+        return False
+    return octets_at(lines.buffer, at, len(text)) == text * len(lines)
+
+
+def _search(lines: Column, at: Numbers, last: Numbers, pattern: bytes) -> Numbers | None:
+    found = np.asarray(pc.find_substring(_onwards(lines.buffer, at), pattern=pattern))
+    place = at + found
+    return place if bool((found >= 0).all() and (place + len(pattern) <= last).all()) else None
+
+
+def _onwards(buffer: bytes | bytearray | memoryview, at: Numbers) -> Any:
+    """A binary array of what is from each place to the next one, over the buffer's memory."""
+    offsets = np.empty(len(at) + 1, np.int32)
+    offsets[:-1], offsets[-1] = at, len(buffer)
+    return pa.Array.from_buffers(pa.binary(), len(at), [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
 
 
 def joined(texts: Sequence[msgspec.Raw]) -> Column:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from headrace.formats.record_columns import NO_OFFSET, Faults, RowUnfit
-from headrace.formats.row_members import ABSENT, NULL, bytes_of, decoded_rows, with_nulls
+from headrace.formats.row_members import ABSENT, NULL, bytes_of, decoded_rows, placed_members, with_nulls
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers, null_column, picked
 from headrace.names.archive_names import ArchiveName, NameElement
 from headrace.options.record_sources import Form
@@ -33,13 +33,13 @@ class Wanted:
     """Which members of a structure are wanted, and as what.
 
     `texts` and `raws` are members of Raw, the one as columns and the other one by one; `numbers` say of a
-    structure what its number is. `in_place` are texts that are not copied where all rows have the same
-    members in the same order: the structure names its members as the JSON does then, and has ABSENT for what
-    a row lacks.
+    structure what its number is. With `in_place` no structures are made where all rows have the same members
+    in the same order: the structure names its members as the JSON does then, and has ABSENT for what a row
+    lacks; there are no `numbers`, and `raws` are members.
     """
 
     texts: Sequence[str]
-    in_place: frozenset[str] = frozenset()
+    in_place: bool = False
     numbers: Mapping[str, Callable[[Any], int]] = field(default_factory=dict)
     raws: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
@@ -80,30 +80,40 @@ class RowLines:
     def fit(self, lines: Column) -> bool:
         """True when each line is a row, where nothing but white space is between them; they are kept.
 
-        That no value continues in the next line has to be known. False may still mean that all of them fit.
+        The lines have to be UTF-8, and that no value continues in the next line has to be known. False may
+        still mean that all of them fit.
         """
         self._kept = None
-        if self._order is None and len(lines):
-            self._order = self._order_of(lines.get(0) or b"")
-        members = self._fitting(lines, self._order or ())
-        if members is None and self._order:
-            # Rows differ, or one does not fit: members are copied from here on.
-            self._order = ()
-            members = self._fitting(lines, ())
+        members = self._placed(lines) or self._fitting(lines)
         if members is None:
             return False
         self._kept = lines, members
         return True
 
-    def _order_of(self, line: bytes) -> Sequence[str]:
-        """The members of the line, empty where rows like it could not be left in place."""
-        names = tuple(members_of(line))
-        are_told_apart = len({name[:1] for name in names}) == len(names)
-        return names if are_told_apart and {*names} <= {*self._wanted.texts, *self._wanted.raws} else ()
+    def _placed(self, lines: Column) -> Members | None:
+        """The members of lines that are alike, where they are; None where lines differ, from there on."""
+        if self._order is None and len(lines):
+            self._order = self._order_of(lines.get(0) or b"")
+        if not self._order or not len(lines):
+            return None
+        found = placed_members(lines, self._order, tuple(self._wanted.raws))
+        if found is None:
+            # Members are taken out of structures from here on.
+            self._order = ()
+            return None
+        columns, raws = found
+        texts = {name: columns.get(name) or null_column(len(lines)) for name in self._wanted.texts}
+        absent = [ABSENT] * len(lines)
+        return Members(texts, {}, {name: raws.get(name, absent) for name in self._wanted.raws})
 
-    def _fitting(self, lines: Column, order: Sequence[str]) -> Members | None:
-        """The members of the lines; None where one is no row, or is not written in this order."""
-        gathered = _Gathered(self._wanted, order)
+    def _order_of(self, line: bytes) -> Sequence[str]:
+        """The members of the line, empty where one is not wanted."""
+        names = tuple(members_of(line))
+        return names if {*names} <= {*self._wanted.texts, *self._wanted.raws} else ()
+
+    def _fitting(self, lines: Column) -> Members | None:
+        """The members of the lines; None where one is no row."""
+        gathered = _Gathered(self._wanted)
         ends, view = lines.starts + lines.lengths, memoryview(lines.buffer)
         for begin in range(0, len(lines), _ROWS_AT_ONCE):
             end = min(begin + _ROWS_AT_ONCE, len(lines))
@@ -114,7 +124,7 @@ class RowLines:
             if len(found) != end - begin:
                 return None
             gathered.add(found)
-        return gathered.members(lines)
+        return gathered.members()
 
     def read(self, rows: Column, faults: Faults) -> Members:
         """The members of the rows; those of a row that does not fit are null, and it is a fault."""
@@ -133,32 +143,24 @@ class RowLines:
         return members if len(rows) == len(lines) else members.span(begin, begin + len(rows))
 
     def _parsed(self, rows: Column, faults: Faults) -> Members:
-        gathered = _Gathered(self._wanted, ())
+        gathered = _Gathered(self._wanted)
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
             span, own = slice(begin, begin + _ROWS_AT_ONCE), Faults()
             some = Column(buffer=rows.buffer, starts=rows.starts[span], lengths=rows.lengths[span])
             gathered.add(decoded_rows(some, self._decoder, self._empty, self._what, own))
             for row in range(len(some) if own else 0):
                 own.move(range(row, row + 1), begin + row, faults)
-        found = gathered.members(rows)
-        assert found is not None, "without an order any rows do"
-        return found
+        return gathered.members()
 
 
 class _Gathered:
-    """Takes what is wanted out of structures, which need live no longer than that.
+    """Takes what is wanted out of structures, which need live no longer than that."""
 
-    With an `order` the members of `in_place` are only measured: where they are follows from the lengths.
-    """
-
-    def __init__(self, wanted: Wanted, order: Sequence[str]) -> None:
+    def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._order = order
-        copied = [name for name in wanted.texts if not order or name not in wanted.in_place]
-        self._copied = {name: attrgetter(name) for name in copied}
-        self._measured = {name: attrgetter(name) for name in order if name not in copied}
-        self._lengths = _empties((*self._copied, *self._measured))
-        self._texts: dict[str, list[bytes]] = {name: [] for name in copied}
+        self._copied = {name: attrgetter(name) for name in wanted.texts}
+        self._lengths = _empties(wanted.texts)
+        self._texts: dict[str, list[bytes]] = {name: [] for name in wanted.texts}
         self._numbers = _empties(wanted.numbers)
         self._raws: dict[str, list[Any]] = {name: [] for name in wanted.raws}
 
@@ -167,61 +169,23 @@ class _Gathered:
             texts = list(map(get, found))
             self._lengths[name].append(np.fromiter(map(len, texts), np.int64, len(texts)))
             self._texts[name].append(b"".join(texts))
-        for name, get in self._measured.items():
-            self._lengths[name].append(np.fromiter(map(len, map(get, found)), np.int64, len(found)))
         for name, number in self._wanted.numbers.items():
             self._numbers[name].append(np.fromiter(map(number, found), np.int64, len(found)))
         for name, raw in self._wanted.raws.items():
             self._raws[name] += map(raw, found)
 
-    def members(self, lines: Column) -> Members | None:
-        """What was taken out of these lines, None where one of them is not as the order says."""
-        lengths = {name: np.concatenate(each) for name, each in self._lengths.items()}
-        starts = _starts(lines, [(name, lengths[name]) for name in self._order])
-        if starts is None:
-            return None
+    def members(self) -> Members:
+        """What was taken out."""
         texts = {}
         for name in self._wanted.texts:
-            if name in self._copied:
-                buffer = b"".join(self._texts[name])
-                column = Column(
-                    buffer=buffer, starts=np.cumsum(lengths[name]) - lengths[name], lengths=lengths[name]
-                )
-            elif name in starts:
-                column = Column(buffer=lines.buffer, starts=starts[name], lengths=lengths[name])
-            else:
-                column = null_column(len(lines))
+            lengths = np.concatenate(self._lengths[name])
+            column = Column(
+                buffer=b"".join(self._texts[name]), starts=np.cumsum(lengths) - lengths, lengths=lengths
+            )
             column.lengths[column.lengths == len(ABSENT)] = NULL_LENGTH
             texts[name] = with_nulls(column)
         numbers = {name: np.concatenate(each) for name, each in self._numbers.items()}
         return Members(texts, numbers, self._raws)
-
-
-def _starts(lines: Column, order: Sequence[tuple[str, Numbers]]) -> dict[str, Numbers] | None:
-    """Where each member is in lines that have these alone, in this order and with nothing in between.
-
-    None where a line is anything else. The lengths are those of the parser, 0 of a member that is absent, and
-    of one that is there twice the last one's. A line that is as long as all its members, with their names as
-    they are and the signs between them, has each of them once, and no blank; then the first letters of the
-    names, which differ, say in which order.
-    """
-    places: dict[str, Numbers] = {}
-    if not order:
-        return places
-    octets = np.frombuffer(lines.buffer, np.uint8)
-    names = [b'"%b":' % name.encode() for name, _ in order]
-    whole = sum(
-        (lengths for _, lengths in order), start=np.full(len(lines), sum(map(len, names)) + len(names) + 1)
-    )
-    if not (np.array_equal(whole, lines.lengths) and all(bool((lengths > 0).all()) for _, lengths in order)):
-        return None
-    at = lines.starts + 1
-    for (name, lengths), written in zip(order, names, strict=True):
-        if not bool((octets[at + 1] == written[1]).all()):
-            return None
-        places[name] = at + len(written)
-        at = places[name] + lengths + 1
-    return places
 
 
 def _empties(names: Iterable[str]) -> dict[str, list[Numbers]]:

@@ -1,8 +1,11 @@
 """Lines of envelopes that are checked and read in one: the records of lines read by themselves."""
 
-from collections.abc import Callable
+import itertools
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 from headrace.formats.json_batches import are_all_json, are_all_rows
 from headrace.formats.lines import line_block
 from headrace.formats.record_columns import LineReader, RecordColumns
+from headrace.formats.row_members import placed_members
 from headrace.model.columns import Column
 from headrace.options.record_sources import RestoreOptions
 from headrace.vendors.aiven.rows import EnvelopeRows
@@ -171,8 +175,8 @@ def test_what_was_kept_is_given_for_the_very_rows_only() -> None:
 
 
 _MEMBERS: Final = {
-    "key": (b"1", b'"k"', b'"long\\u00e4"', b"null", b'{"key":1,"value":2}'),
-    "value": (b"2", b'"v"', b'{"a":",\\"key\\":"}', b"null", b'[1,"value"]'),
+    "key": (b"1", b'"k"', b'"long\\u00e4"', b"null", b'{"key":1,"value":2}', b'"\\","', b'"\\\\"'),
+    "value": (b"2", b'"v"', b'{"a":",\\"key\\":"}', b"null", b'[1,"value"]', b'{"a":1,"offset":2}', b"-0.5"),
     "offset": (b"3", b"44444"),
     "timestamp": (b'"2024-01-01T00:00:00Z"', b"null"),
     "headers": (b"[]", b'[{"key":"h","value":"v"}]', b"null"),
@@ -239,6 +243,153 @@ def test_values_of_lines_that_are_alike_are_not_copied() -> None:
         found = reader(lines)
         assert found.values.buffer is lines.buffer
         assert found.keys is not None
-        assert found.keys.buffer is lines.buffer
         assert found.values.get(399) == b'{"n":%d}' % (begin + 399)
         assert found.keys.get(399) == b"k-%d" % (begin + 399)
+
+
+_ORDER: Final = ("key", "value", "offset")
+_PIECES: Final = (
+    *(b',"%b":' % name.encode() for name in _ORDER),
+    *(
+        b'"',
+        b"\\",
+        b",",
+        b":",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b" ",
+        b"\t",
+        b"\r",
+        b"\x01",
+        b"0",
+        b"7",
+        b"-",
+        b"a",
+        b"null",
+    ),
+)
+_WRITTEN: Final = {
+    "key": (
+        b'"k"',
+        b'""',
+        b'"k-1"',
+        b'"\\x"',
+        b"",
+        b'"k\\""',
+        b'"k\x01"',
+        b'"\\',
+        b'"k","k"',
+        b'"k" ',
+        b'"',
+        b"7",
+        b"k",
+    ),
+    "value": (
+        b'{"a":[1]}',
+        b'{"a":1,"offset":7}',
+        b"{}",
+        b"{",
+        b"{}{}",
+        b'{}," value":{}',
+        b'"v"',
+        b"null",
+        b"[] ",
+    ),
+    "offset": (b"0", b"12", b"01", b"1e5", b"7,8", b"-1", b'7,"key":7', b'7,"headers":[]', b"7}", b"", b" 7"),
+}
+
+
+def _line(texts: Mapping[str, bytes]) -> bytes:
+    return b"{" + b",".join(b'"%b":%b' % (name.encode(), texts[name]) for name in _ORDER) + b"}"
+
+
+def _pairs(line: bytes) -> list[tuple[str, bytes]]:
+    """The members of a line, each time that one is there, with its text; [] where it is no object of JSON."""
+    try:
+        names = json.loads(line, object_pairs_hook=lambda pairs: [name for name, _ in pairs])
+        texts = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (ValueError, RecursionError):
+        return []
+    return [(name, bytes(texts[name])) for name in names]
+
+
+def test_a_quote_too_few_is_not_made_up_for_by_one_too_many() -> None:
+    """Strings of another line."""
+    lines = [b'{"key":","value":1}', b'{"key":"a"b","value":1}']
+    assert [_pairs(line) for line in lines] == [[], []]
+    assert placed_members(_lines(lines), ("key", "value"), ()) is None
+
+
+def _check_placed(texts: list[bytes]) -> bool:
+    """Each line has just the members that were found, if any were."""
+    found = placed_members(_lines(texts), _ORDER, ())
+    if found is None:
+        return False
+    for row, line in enumerate(texts):
+        columns = {name: column.get(row) for name, column in found[0].items()}
+        assert _pairs(line) == [(name, text or b"null") for name, text in columns.items()]
+    return True
+
+
+@pytest.mark.parametrize("usual", range(3))
+def test_members_are_found_only_in_lines_that_have_them_and_nothing_else(usual: int) -> None:
+    """Each name once, in this order, and a text of JSON; alone and among others."""
+    others = {name: texts[usual] for name, texts in _WRITTEN.items()}
+    placed = 0
+    for texts in itertools.product(*_WRITTEN.values()):
+        line = _line(dict(zip(_ORDER, texts, strict=True)))
+        placed += _check_placed([line])
+        _check_placed([_line(others), line, _line(others)])
+    # What is JSON without blanks around it, but for the value that names another member.
+    assert placed == 5 * 4 * 4
+
+
+@given(
+    usual=st.fixed_dictionaries({name: st.sampled_from(texts[:3]) for name, texts in _WRITTEN.items()}),
+    name=st.sampled_from(_ORDER),
+    texts=st.lists(st.lists(st.sampled_from(_PIECES), max_size=6).map(b"".join), min_size=1, max_size=3),
+)
+def test_members_of_any_text_are_found_only_where_they_are(
+    usual: Mapping[str, bytes], name: str, texts: list[bytes]
+) -> None:
+    """The same of texts that are put together from what lines are made of."""
+    _check_placed([_line(usual), *(_line({**usual, name: text}) for text in texts)])
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"{", b'{"key', b'{"value":1,', b'{"kez":1,', b'{"key":1,', b' {"key":1,']
+)
+@pytest.mark.parametrize("tail", [b"", b"}", b',"offset":1}', b',"value":1,"offset":1} ', b"}}", b"]"])
+def test_members_are_not_found_in_part_of_a_line(head: bytes, tail: bytes) -> None:
+    """Nor across the ends of lines."""
+    usual = _line({name: texts[0] for name, texts in _WRITTEN.items()})
+    for texts in ([head + tail], [usual, head + tail, usual], [head + tail, usual], [usual, head + tail]):
+        _check_placed(texts)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"key":"k","value":{"a":[1]},"offset":4}',
+        b'{"key":"","value":null,"offset":12}',
+        b'{"key":"\\"","value":"v","offset":-1}',
+        b'{"key":null,"value":{"a":",\\"offset\\":"},"offset":1e5}',
+        b'{"key":{"a":"b"},"value":[{"a":1}, 2],"offset":7}',
+        '{"key":"ä","value":"\u2028","offset":70000}'.encode(),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 2, 300])
+def test_members_of_lines_that_are_alike_are_found(line: bytes, times: int) -> None:
+    """The usual case, for which no structure is made."""
+    # Numbers of different lengths move what is after them.
+    texts = [line, *(line[:-1] + b"%d}" % (10**power) for power in range(3))] * times
+    found = placed_members(_lines(texts), _ORDER, ("key",))
+    assert found is not None
+    columns, raws = found
+    for row, text in enumerate(texts):
+        expected = dict(_pairs(text))
+        assert bytes(raws["key"][row]) == expected["key"]
+        assert (columns["value"].get(row) or b"null") == expected["value"]
+        assert columns["offset"].get(row) == expected["offset"]

@@ -41,7 +41,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _WANTED: Final = Wanted(
     texts=("key", "value", "offset", "timestamp"),
-    in_place=frozenset({"key", "value"}),
+    in_place=True,
     raws={"headers": attrgetter("headers")},
 )
 _ROW: Final = msgspec.json.Decoder(_Row)

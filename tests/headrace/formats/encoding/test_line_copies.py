@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.formats.arrow import arrow_binary, lines_side_by_side, octets_at
 from headrace.formats.encoding.encoder import lines_of
-from headrace.formats.encoding.json_members import json_lines, lines_side_by_side
+from headrace.formats.encoding.json_members import json_lines
 from headrace.model.columns import Column
 
 # Lengths around 12 bytes, up to which Arrow keeps a value in its view.
@@ -43,6 +44,35 @@ def test_each_value_is_a_line(values: list[bytes], gaps: list[bytes]) -> None:
     lines = lines_side_by_side(_scattered(values, gaps))
     assert bytes(lines.buffer) == b"".join(value + b"\n" for value in values)
     assert [lines.get(row) for row in range(len(lines))] == values
+
+
+@given(
+    length=st.integers(0, 40),
+    starts=st.lists(st.integers(0, 60), max_size=20),
+    others=st.lists(st.tuples(st.integers(0, 60), st.integers(-1, 40)), max_size=3),
+)
+def test_values_of_one_length_or_not_are_an_array(
+    length: int, starts: list[int], others: list[tuple[int, int]]
+) -> None:
+    """Wherever they begin, in whatever order, be it within each other."""
+    places = [(start, length) for start in starts] + others
+    column = Column(
+        buffer=bytes(range(100)),
+        starts=np.array([start for start, _ in places], np.int64),
+        lengths=np.array([size for _, size in places], np.int64),
+    )
+    assert arrow_binary(column).to_pylist() == [column.get(row) for row in range(len(column))]
+
+
+@given(starts=st.lists(st.integers(-3, 12), min_size=1, max_size=5), length=st.integers(1, 12))
+def test_octets_beyond_the_buffer_are_refused(starts: list[int], length: int) -> None:
+    """They would be those of other memory."""
+    if max(starts) + length <= 10 and min(starts) >= 0:
+        expected = b"".join(b"0123456789"[start : start + length] for start in starts)
+        assert octets_at(b"0123456789", np.array(starts), length) == expected
+    elif max(starts) + length > 10:
+        with pytest.raises(IndexError):
+            octets_at(b"0123456789", np.array(starts), length)
 
 
 @given(values=_JSON, gaps=_GAPS)
