@@ -49,7 +49,7 @@ def json_texts(buffer: Octets, starts: Numbers, lengths: Numbers) -> list[msgspe
     values = _parsed(buffer)
     if values is None or len(values) != len(lengths):
         return None
-    if _are_enclosed(buffer, starts, lengths):
+    if are_objects(buffer, starts, lengths):
         return values
     found = np.fromiter(map(len, values), np.int64, len(values))
     return values if np.array_equal(found, lengths) else None
@@ -82,10 +82,17 @@ def are_all_rows(buffer: bytes, lines: Column, fit: Callable[[Column], bool]) ->
 
     None may be blank, and nothing may be between them. False may still mean that every line is good.
     """
-    return _is_utf8(buffer) and _are_enclosed(buffer, lines.starts, lines.lengths) and fit(lines)
+    return _is_utf8(buffer) and are_objects(buffer, lines.starts, lines.lengths) and fit(lines)
 
 
-def _are_enclosed(buffer: Octets, starts: Numbers, lengths: Numbers) -> bool:
+def is_json(buffer: Octets, count: int) -> bool:
+    """True when so many values of JSON make up the buffer, with nothing but white space between them."""
+    values = _parsed(buffer) if _is_utf8(buffer) else None
+    return values is not None and len(values) == count
+
+
+def are_objects(buffer: Octets, starts: Numbers, lengths: Numbers) -> bool:
+    """True when each line begins with `{` and ends with `}`; none may be empty."""
     octets = np.frombuffer(buffer, np.uint8)
     # Compared as bytes: numpy's own way takes two calls more, which is most of it for ten lines.
     return octets[starts].tobytes() == b"{" * len(starts) and octets[
@@ -185,12 +192,11 @@ def _are_all_good(block: LineBlock, lengths: Numbers, options: DecodeOptions) ->
     """
     if np.minimum.reduce(lengths) <= 0 or np.maximum.reduce(lengths) > options.row_max_bytes:
         return False
-    if not _are_enclosed(block.buffer, block.starts, lengths):
+    if not are_objects(block.buffer, block.starts, lengths):
         return False
     if _are_all_records(block, options):
         return True
-    values = _parsed(block.buffer) if _is_utf8(block.buffer) else None
-    return values is not None and len(values) == len(lengths)
+    return is_json(block.buffer, len(lengths))
 
 
 def _chosen(mask: np.ndarray, starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers]:

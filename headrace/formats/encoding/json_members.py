@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import arrow_binary, column_of_arrow, escaped, lines_side_by_side
 from headrace.formats.converted_records import ConvertedColumn, Form
 from headrace.formats.encoding.encoder import Pieces, binary, joined, scattered
-from headrace.formats.json_batches import are_all_json, fault
+from headrace.formats.json_batches import are_all_json, are_objects, fault, is_json
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers, column_of, picked
 
 # -- Which values are JSON, for a whole column at once: only where one is not are they looked at one by one --
@@ -22,6 +22,8 @@ _FEED_OCTET: Final = 0x0A
 _FIRST: Final = np.isin(np.arange(256), np.frombuffer(b'{["-0123456789tfn', np.uint8))
 # As few rows are looked at one by one at once; more are cut in halves.
 _SINGLY: Final = 16
+# So many lines are in the processor's cache while they are looked at several times.
+_ROWS_AT_ONCE: Final = 1024
 # How many times larger than its values a buffer may be for it to be searched as a whole.
 _SPARSE: Final = 4
 
@@ -98,17 +100,32 @@ def json_lines(column: Column) -> Column | None:
 
     None where one is not, or may not be.
     """
-    if not len(column) or int(column.lengths.min()) <= 0:
+    if not len(column) or int(np.minimum.reduce(column.lengths)) <= 0:
         return None
-    octets = np.frombuffer(column.buffer, np.uint8)
-    lengths = column.lengths
-    edges = octets[column.starts], octets[column.starts + lengths - 1]
-    if not _FIRST[edges[0]].all() or (edges[1] <= _BLANK).any() or (edges[0] == ord("n")).any():
+    # What is no JSON at all is not copied for it.
+    if not _FIRST[np.frombuffer(column.buffer, np.uint8)[column.starts[0]]]:
         return None
     lines = lines_side_by_side(column)
-    if np.count_nonzero(np.frombuffer(lines.buffer, np.uint8) == _FEED_OCTET) != len(lines):
-        return None
-    return lines if are_all_json(lines.buffer, lines.starts, lengths) else None
+    for begin in range(0, len(lines), _ROWS_AT_ONCE):
+        if not _are_json_lines(lines.buffer, _rows_of(lines, slice(begin, begin + _ROWS_AT_ONCE))):
+            return None
+    return lines
+
+
+def _are_json_lines(buffer: Any, lines: Column) -> bool:
+    """True when these neighbours are JSON, with no line feeds in it and no blanks around; none is `null`."""
+    begin, end = int(lines.starts[0]), int(lines.starts[-1] + lines.lengths[-1]) + 1
+    text = buffer[begin:end]
+    octets = np.frombuffer(text, np.uint8)
+    if np.count_nonzero(octets == _FEED_OCTET) != len(lines):
+        return False
+    starts = lines.starts - begin
+    if are_objects(text, starts, lines.lengths):
+        return is_json(text, len(lines))
+    first, last = octets[starts], octets[starts + (lines.lengths - 1)]
+    if not _FIRST[first].all() or bool((last <= _BLANK).any()) or bool((first == ord("n")).any()):
+        return False
+    return are_all_json(text, starts, lines.lengths)
 
 
 def compacted(column: Column, rows: Numbers) -> Column:
@@ -167,6 +184,8 @@ def value_member(name: bytes, column: ConvertedColumn) -> Pieces:
         return [_label(name), *quoted(texts)]
     if column.form is not Form.BYTES:
         return [_label(name), copied(texts)]
+    if json_lines(texts) is not None:
+        return [_label(name), arrow_binary(texts)]
     kinds = json_kinds(texts)
     plain = kinds == JsonKind.PLAIN
     plain[null_texts(texts, kinds)] = False

@@ -120,3 +120,19 @@ def test_what_is_no_line_of_json_is_never_taken_for_one(
 def test_a_value_over_two_records_is_none(values: list[bytes]) -> None:
     """Two records are never one value, nor is one record two."""
     assert json_lines(_scattered(values, [b"\0"])) is None
+
+
+@pytest.mark.parametrize("place", [0, 1023, 1024, 1499])
+@pytest.mark.parametrize(
+    "bad",
+    [b"{", b"{}{}", b'{"a":\n1}', b"null", b" {}", b"{} ", b"{\xff}", b'{"a":"\xff"}', b"1 2", b"nul", b"x"],
+)
+@pytest.mark.parametrize("good", [b'{"a":1}', b"7"])
+def test_one_value_that_is_no_line_of_json_is_seen_wherever_it_is(
+    place: int, bad: bytes, good: bytes
+) -> None:
+    """In whichever of the steps that they are looked at in."""
+    values = [good] * 1500
+    assert json_lines(_scattered(values, [b",,"])) is not None
+    values[place] = bad
+    assert json_lines(_scattered(values, [b",,"])) is None
