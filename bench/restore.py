@@ -1,7 +1,8 @@
 """How fast an archive of Aiven's sink comes back: `python -m bench.restore`.
 
 First the decoder alone, on one core, beside the plain decoding of the same rows (JSON Lines checked, lines
-of text) without a layout. Then the service with broker and S3 emulator on this machine, which
+of text) without a layout; with `--broker`, then, decoding and handing over to a topic of that broker, in CPU
+of this process with librdkafka's threads. Then the service with broker and S3 emulator on this machine, which
 `make bench-all` measures as well: records/s from the first record on the broker to the last commit, exactly
 once, each with its key and timestamp; the ratio to the same rows without a layout, in the same minutes; and
 CPU a record, which a busy machine disturbs less (`python -m bench.threads --only restore-jsonl`: by thread).
@@ -11,11 +12,16 @@ import argparse
 import json
 import os
 import statistics
-from collections.abc import Callable, Sequence
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from bench.aims import AIMS
 from bench.contestants import Run, headrace, without_layout
@@ -24,25 +30,32 @@ from bench.stage import stage
 from bench.workloads import RESTORES, Workload
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.formats import DecodeOptions
+from headrace.kafka.producer.batch_produce import best_produce_path
+from headrace.kafka.producer.record_calls import RecordProduce
+from headrace.kafka.producer.window import ProduceWindow, producer_properties
+from headrace.model.rows import RecordTarget, RowBatch
 from headrace.options.choices import InputFormat
 from headrace.options.settings import FormatSettings
 from headrace.vendors.load import load
+from spark.memory import keep_freed_memory
 
 _ROWS: Final = 200_000
+_TIMES: Final = 7
 _KEY: Final = "orders-0-0"
 
 
 def restored(workload: Workload, source: Memory) -> Callable[[], int]:
     """Decodes all of the object once, and says how many records it gave."""
+    decode = batches_of(workload)
+    return lambda: sum(len(batch) for batch in decode(source))
+
+
+def batches_of(workload: Workload) -> Callable[[Memory], Iterator[RowBatch]]:
+    """The decoder of such objects."""
     settings = archive_format(workload)
     assert settings.restore is not None
     decoder, how = ArchiveDecoder(settings.restore), DecodeOptions(format=settings, topic="bench")
-
-    def count() -> int:
-        batches = decoder.decode(source, None, key=_KEY, options=how, begin=None, end=None)
-        return sum(len(batch) for batch in batches)
-
-    return count
+    return lambda source: decoder.decode(source, None, key=_KEY, options=how, begin=None, end=None)
 
 
 def archive_format(workload: Workload) -> FormatSettings:
@@ -64,6 +77,37 @@ def decoders() -> None:
         assert count() == _ROWS
         rate, plain = best(count), best(lambda source=source, how=how: ours(source, how))  # type: ignore[misc]  # mypy takes the defaults for arguments
         print(f"{workload.title:32}{rate:12,.0f}{plain:12,.0f}{rate / plain:8.2f}")
+
+
+def to_broker(bootstrap: str) -> None:
+    """Print the least CPU of several times from memory to a topic of its own, which is deleted."""
+    admin, name = AdminClient({"bootstrap.servers": bootstrap}), f"bench-restore-{uuid.uuid4().hex[:8]}"
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    properties = producer_properties({"bootstrap.servers": bootstrap, "enable.idempotence": "true"})
+    producer = Producer(properties)
+
+    def is_void() -> bool:
+        return False
+
+    ordinary = RecordProduce(producer, is_void)
+    path = best_produce_path(producer, ordinary, is_void, partitioner="murmur2", partitions=lambda _topic: 1)
+    window, target = ProduceWindow(producer, properties, is_void), RecordTarget(topic=name, partition=0)
+    try:
+        for workload in RESTORES:
+            source, decode = Memory(workload.body(0, _ROWS)), batches_of(workload)
+            found = []
+            for _ in range(_TIMES):
+                began = time.process_time()
+                for rows in decode(source):
+                    for begin, end in window.steps(target, rows, 0, len(rows)):
+                        path.send(target, rows, begin, end)
+                producer.flush(60)
+                found.append((time.process_time() - began) / _ROWS * 1e6)
+            middle = statistics.median(found)
+            print(f"{workload.title:32}{min(found):8.2f} us of CPU a record, {middle:.2f} median")
+    finally:
+        path.close()
+        admin.delete_topics([name])[name].result(30)
 
 
 def end_to_end(rounds: int, objects: int) -> None:
@@ -102,8 +146,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--objects", type=int, default=60, help="of 50,000 records each")
     parser.add_argument("--decoders", action="store_true", help="only the decoders, without S3 and Kafka")
+    parser.add_argument("--broker", help="host and port: from memory to a topic of this one, too")
     chosen = parser.parse_args()
     decoders()
+    if chosen.broker:
+        keep_freed_memory()
+        to_broker(chosen.broker)
     if not chosen.decoders:
         end_to_end(chosen.rounds, chosen.objects)
 
