@@ -31,6 +31,7 @@ from tests.support.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
     from mypy_boto3_sqs import SQSClient
 
 _TESTS: Final = Path(__file__).parent
@@ -203,7 +204,9 @@ def bucket(s3: "S3Client") -> Iterator[str]:
         versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
         if versions:
             # In one request: one for each takes LocalStack and us 5 ms of CPU.
-            gone = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in versions]
+            gone: list[ObjectIdentifierTypeDef] = [
+                {"Key": one["Key"], "VersionId": one["VersionId"]} for one in versions
+            ]
             s3.delete_objects(Bucket=name, Delete={"Objects": gone, "Quiet": True})
     s3.delete_bucket(Bucket=name)
 

@@ -53,11 +53,11 @@ def _table(
     return table_of(settings, topic, found, database="lake", table="orders", is_repaired=is_repaired)
 
 
-def _statements(text: str) -> list[Any]:
+def _statements(text: str) -> "list[exp.Expr | None]":
     """The statements as a parser of Athena's dialect reads them."""
     import sqlglot  # here, as every xdist worker imports this module
 
-    return list(sqlglot.parse(text, dialect="athena"))
+    return sqlglot.parse(text, dialect="athena")
 
 
 def _parsed(table: Table) -> "exp.Create":
