@@ -171,7 +171,7 @@ _FIXED: Final = (
     ArgumentKind.KEY,
     ArgumentKind.TIMESTAMP,
 )
-_FLAGS, _VALUE, _KEY, _TIMESTAMP = 2, 3, 4, 5
+_VALUE, _KEY, _TIMESTAMP = 3, 4, 5
 _QUEUE_FULL: Final = KafkaError._QUEUE_FULL  # noqa: SLF001  # how the library names its local codes
 
 
@@ -198,12 +198,15 @@ class RecordCalls:
         if most != self._block.most:
             self._block = _Block(most)
         block = self._block
-        block.lead_to(topic, partition)
         at_once = max(1, min(len(block.arguments), end - begin))
         addresses, arguments = block.addresses(at_once), block.arguments[:at_once]
-        # What arguments point to has to live until the calls are over. They still point to what the rows
-        # before had, and each is written again or emptied.
-        constant = _fill_constant(arguments, target, rows)
+        # They still point to what the rows before had.
+        arguments[:] = 0
+        arguments["kind"][:, : len(_FIXED)] = _FIXED
+        arguments["kind"][:, len(_FIXED) :] = ArgumentKind.HEADER
+        arguments["first"][:, :3] = topic, partition, COPY
+        # What arguments point to has to live until the calls are over.
+        constant = _fill_constant(arguments, target)
         for first in range(begin, end, at_once):
             behind = min(first + at_once, end)
             filled = arguments[: behind - first]
@@ -212,7 +215,7 @@ class RecordCalls:
                 _fill(filled[:, _KEY], rows.keys, first, behind)
             if rows.timestamps_ms is not None:
                 # 0 is the time of the call to librdkafka.
-                np.maximum(rows.timestamps_ms[first:behind], 0, out=filled["first"][:, _TIMESTAMP])
+                filled["first"][:, _TIMESTAMP] = np.maximum(rows.timestamps_ms[first:behind], 0)
             counts, own = [block.counts[most]] * len(filled), None
             if rows.headers is not None:
                 counts = [block.counts[fixed + len(headers)] for headers in rows.headers[first:behind]]
@@ -248,19 +251,9 @@ class _Block:
     def __init__(self, most: int) -> None:
         self.most = most
         self.arguments = np.zeros((max(1, _ARGUMENTS_AT_ONCE // most), most), _ARGUMENT)
-        self.arguments["kind"][:, : len(_FIXED)] = _FIXED
-        self.arguments["kind"][:, len(_FIXED) :] = ArgumentKind.HEADER
-        self.arguments["first"][:, _FLAGS] = COPY
-        self._leads_to: tuple[int, int] | None = None
         self.counts = [_argument(count) for count in range(most + 1)]
         self._begin: int = self.arguments.ctypes.data
         self._addresses: list[object] = []
-
-    def lead_to(self, topic: int, partition: int) -> None:
-        """Write where all rows go, unless that is where those before went."""
-        if self._leads_to != (topic, partition):
-            self._leads_to = topic, partition
-            self.arguments["first"][:, :_FLAGS] = topic, partition
 
     def addresses(self, rows: int) -> list[object]:
         """Where the arguments of each of these rows are, and perhaps those of more."""
@@ -292,24 +285,17 @@ def _caller(loaded: CDLL) -> Callable[[object, object, object], int | None]:
     return found
 
 
-def _fill_constant(arguments: Any, target: RecordTarget, rows: RowBatch) -> object:
+def _fill_constant(arguments: Any, target: RecordTarget) -> object:
     """Write what is the same for all rows; what is returned holds the memory that is pointed to."""
-    key = None
-    if rows.keys is None:
-        key = np.frombuffer((target.key or b"") + b"\0", np.uint8)
-        arguments["first"][:, _KEY] = 0 if target.key is None else key.ctypes.data
-        arguments["second"][:, _KEY] = len(target.key or b"")
-    if rows.timestamps_ms is None:
-        # 0 is the time of the call to librdkafka.
-        arguments["first"][:, _TIMESTAMP] = target.timestamp_ms or 0
-    of_headers = arguments[:, len(_FIXED) :]
-    if not of_headers.shape[1]:
-        return key
-    for name in ("first", "second", "third"):
-        of_headers[name] = 0
-    row = of_headers[:1, : len(target.headers)]
+    key = np.frombuffer((target.key or b"") + b"\0", np.uint8)
+    if target.key is not None:
+        arguments["first"][:, _KEY] = key.ctypes.data
+        arguments["second"][:, _KEY] = len(target.key)
+    if target.timestamp_ms is not None:
+        arguments["first"][:, _TIMESTAMP] = target.timestamp_ms
+    row = arguments[:1, len(_FIXED) : len(_FIXED) + len(target.headers)]
     headers = _fill_headers(row, [target.headers])
-    of_headers[:, : len(target.headers)] = row
+    arguments[:, len(_FIXED) : len(_FIXED) + len(target.headers)] = row
     return key, headers
 
 
@@ -317,12 +303,12 @@ def _fill(arguments: Any, column: Column, first: int, behind: int) -> None:
     """Point the arguments at the column's rows [first, after); a null is a null pointer."""
     lengths = column.lengths[first:behind]
     address = np.frombuffer(column.buffer or b"\0", np.uint8).ctypes.data
-    if int(np.minimum.reduce(lengths)) == NULL_LENGTH:
-        nulls = lengths == NULL_LENGTH
+    nulls = lengths == NULL_LENGTH
+    if nulls.any():
         arguments["first"] = np.where(nulls, 0, column.starts[first:behind] + address)
         arguments["second"] = np.where(nulls, 0, lengths)
         return
-    np.add(column.starts[first:behind], address, out=arguments["first"])
+    arguments["first"] = column.starts[first:behind] + address
     arguments["second"] = lengths
 
 

@@ -259,26 +259,6 @@ def test_nothing_of_the_rows_before_is_in_those_after_them(
 
 
 @pytest.mark.parts
-def test_rows_after_others_go_to_their_own_partition(
-    properties: dict[str, str], topic: TopicFactory, path_of: Callable[[Producer], ProducePath]
-) -> None:
-    """And topic, with their own constant key: as many arguments, written where those of other rows were."""
-    names = topic(partitions=2), topic(partitions=2)
-    producer = Producer({**properties, "enable.idempotence": True})
-    path = path_of(producer)
-    places = [(names[0], 0, b"k"), (names[0], 1, None), (names[1], 1, b"l"), (names[0], 0, None)]
-    for number, (name, partition, key) in enumerate(places):
-        rows = batch([b"%d" % number], timestamps=[1000 + number])
-        path.send(RecordTarget(topic=name, partition=partition, key=key), rows, 0, 1)
-    assert producer.flush(30) == 0
-    path.close()
-
-    arrived = {(name, record) for name in names for record in read_committed(name)}
-    found = sorted((record.value, name, record.partition, record.key) for name, record in arrived)
-    assert found == [(b"%d" % number, *place) for number, place in enumerate(places)]
-
-
-@pytest.mark.parts
 def test_both_paths_choose_the_same_partitions(properties: dict[str, str], topic: TopicFactory) -> None:
     """As Java's clients do: murmur2 of the key."""
     keys = [b"key-%d" % number for number in range(200)]
