@@ -24,6 +24,7 @@ from spark.frames import writing
 from spark.frames.log_store import DirectoryStore
 from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter, Sent, WriteSettings, writing_settings
 from spark.frames.written_batches import KEPT, RowsOf, WrittenBatch, WrittenBatches, last_of_each_name
+from tests.support.examples import examples
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -395,7 +396,7 @@ class Query(RuleBasedStateMachine):
 
 
 TestQuery = Query.TestCase
-TestQuery.settings = hypothesis_settings(max_examples=150, stateful_step_count=20, deadline=None)
+TestQuery.settings = hypothesis_settings(max_examples=examples(180), stateful_step_count=20, deadline=None)
 
 
 @pytest.mark.parts
