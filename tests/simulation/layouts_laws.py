@@ -81,13 +81,18 @@ class _Archive:
     def _read(self) -> None:
         names = {key: name_of(self._layout, key) for key in sorted(self._objects)}
         sides: dict[str, dict[str, str]] = {}
+        again: list[tuple[str, str]] = []
         for key, name in names.items():
             if name is None:
                 self._break(f"{key} is no name of the layout")
+            elif not name.side and "" in sides.get(stem_of(key), ()):
+                # Put again, at least once, in another format or compression.
+                again.append((stem_of(key), key))
             else:
                 sides.setdefault(stem_of(key), {})[name.side] = key
-        for stem, kinds in sides.items():
-            name = names[next(iter(kinds.values()))]
+        objects = [*sides.items(), *((stem, {**sides[stem], "": key}) for stem, key in again)]
+        for stem, kinds in objects:
+            name = names[kinds.get("", next(iter(kinds.values())))]
             assert name is not None, "those without one are left out"
             if "" not in kinds and self._loses_values:
                 continue
