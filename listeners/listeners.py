@@ -223,12 +223,14 @@ class Listeners:
     def request_head(
         self, token: str, *, bucket: str, key: str, version_id: str | None, reads: bool = False
     ) -> None:
-        """Ask for a HEAD, or with `reads` for a byte; the `HeadAnswer` carries `token`."""
-        self._call(
-            lambda running: running.heads.request(
-                token, bucket=bucket, key=key, version_id=version_id, reads=reads
-            )
-        )
+        """Ask for a HEAD, or with `reads` a byte; the `HeadAnswer` carries `token`. None after a stop."""
+
+        def request(running: _Listeners) -> None:
+            # What is asked for while the listeners end has no group of tasks to run in.
+            if not self._stop.is_set():
+                running.heads.request(token, bucket=bucket, key=key, version_id=version_id, reads=reads)
+
+        self._call(request)
 
     # The listeners' thread
 

@@ -327,9 +327,18 @@ class Tombstones:
         return not entry.is_settled
 
     def _held_back_if_late(self, places: TombstonePlaces) -> TombstonePlaces:
-        """The same, without a place where rows that it is between were read without it."""
+        """The same, without a place where rows that it is between were read without it, or never were."""
         for value in places.values:
-            if value.id.key in places.inserts and self._is_read_without(value, places.object.id):
+            if value.id.key not in places.inserts:
+                continue
+            if (why := self._passed_over(value)) is not None:
+                gone = (
+                    f"{places.object.id.url}: its tombstones are between rows of {value.id.url}, which was "
+                    f"passed over ({why}). Set restore.tombstones=after and replay it: they come after all "
+                    "values."
+                )
+                return replace(places, unknown=gone)
+            if self._is_read_without(value, places.object.id):
                 late = (
                     f"{places.object.id.url}: its tombstones are between rows of {value.id.url}, which "
                     "were restored without them. Replay that object and this one with --from-start to have "
@@ -337,6 +346,11 @@ class Tombstones:
                 )
                 return replace(places, unknown=late)
         return places
+
+    def _passed_over(self, value: S3Object) -> str | None:
+        """Why a value object has ended without a row, so that nothing is merged into it; None: it has not."""
+        entry = None if self._table.find(value.id) is not None else self._ledger.get(value.id)
+        return entry.reason if entry is not None and entry.state is State.SKIPPED else None
 
     def _is_read_without(self, value: S3Object, tombstones: ObjectId) -> bool:
         pending = self._table.find(value.id)

@@ -350,3 +350,24 @@ def test_a_thousand_values_wait_for_one_search() -> None:
     desk.answer()
     # A batch has a thousand at most.
     assert [len(desk.read()), len(desk.read())] == [1000, 1]
+
+
+def test_tombstones_of_a_value_object_that_is_gone_are_held_back_in_sight() -> None:
+    """They are merged into nothing, so that they do not end as if they were."""
+    desk = _desk()
+    desk.show(*_two(0), _gone(1))
+    desk.answer(_places(1, {_value(0): (RowPlace(1, 0, 1),)}, 0))
+    plan = desk.plan()
+    (work,) = desk.works[plan]
+    gone = LedgerEntry(
+        state=State.SKIPPED, reason="missing", sides=work.sides, tombstones=work.tombstones, size=10
+    )
+    desk.commit(plan, work.object.id, gone)
+    desk.finish(plan)
+    desk.turn()
+
+    assert desk.reason(_gone(1)) == "tombstone_order_unknown"
+    entry = desk.entry(_gone(1))
+    assert entry is not None
+    assert "between rows of s3://" in str(entry.error)
+    assert "which was passed over (missing). Set restore.tombstones=after" in str(entry.error)
