@@ -69,6 +69,8 @@ class _Archive:
         self._repeats = any(step.act in ("rewind", "reset") for step in scenario.steps)
         self._loses_values = not is_exact and any(step.act == "topic again" for step in scenario.steps)
         self._placed: set[int] = set()
+        self._here: set[int] = set()
+        """Of the object that is read now."""
         self._loses_sides = any(step.act == "uploads ended" for step in scenario.steps)
         self._made = {key: at for at, what, key, _ in outcome.history if what != "deleted"}
         self.rows: list[Row] = []
@@ -126,6 +128,7 @@ class _Archive:
                 look._replace(key=key, number=number_in_key(key) if look.number is None else look.number)
                 for look, key in zip(rows, keys, strict=True)
             ]
+        self._here = set()
         placed = [(look, self._place(name, look)) for look in rows]
         if headers is not None and len(headers) == len(rows):
             for (_, record), own in zip(placed, headers, strict=True):
@@ -173,12 +176,14 @@ class _Archive:
         free = (at for at in own if at not in self._placed and self._nulls[at][0] not in self._lettered)
         chosen = next(free, None)
         if self._repeats:
-            # It is archived again under the name that it had.
+            # It is archived again under the name that it had, each once in an object.
             end = (name.topic, name.partition, name.offset)
-            chosen = next((at for at in own if self._nulls[at][0] >= end), chosen)
+            again = (at for at in own if self._nulls[at][0] >= end and at not in self._here)
+            chosen = next(again, chosen)
         if chosen is None:
             return None
         self._placed.add(chosen)
+        self._here.add(chosen)
         return self._nulls[chosen]
 
     def _hold(self, name: Name, key: str, found: list[tuple[Look, _Found | None]]) -> None:
