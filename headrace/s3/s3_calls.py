@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
+import structlog
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from headrace.model.errors import AccessDenied, ObjectError
+from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options.settings import BackoffSettings, S3Settings
 from headrace.s3.client import BOTOCORES, GetAnswer, GetRequest, attempted, new_s3_client, translate_s3
 from headrace.s3.fast_get import BegunGet, FastGet
+
+_log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -242,6 +245,20 @@ def upload_expiry_ms(client: Any, bucket: str, prefix: str) -> int | None:
         and _concerns(rule, prefix)
     ]
     return min(days) * _DAY_MS if days else None
+
+
+def least_upload_expiry_ms(s3: S3Settings) -> int | None:
+    """The same by a new client; where the rules may not be read a day, the shortest that S3 has. Blocks."""
+    try:
+        return upload_expiry_ms(new_s3_client(s3).client, s3.bucket, s3.prefix)
+    except HeadraceError as error:
+        _log.warning(
+            "lifecycle_not_read",
+            error=str(error),
+            detail="an upload older than a day that is gone counts as ended by the bucket",
+            remedy=f"allow s3:GetLifecycleConfiguration on arn:aws:s3:::{s3.bucket}",
+        )
+        return SHORTEST_EXPIRY_MS
 
 
 def _concerns(rule: Any, prefix: str) -> bool:

@@ -12,4 +12,5 @@ record_rows, column_rows, column_types   rows as Arrow: records, or columns of a
 reading        a task: its splits as Arrow, bad rows and objects that have changed
 source         what PySpark asks of a data source, begin here
 writing        rows of a query into objects, completed when their batch is committed
+written_batches  which objects and rows each batch of a writing query has
 """

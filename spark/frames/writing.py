@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,9 +25,8 @@ from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.sink_entries import SealedObject, Upload, UploadAge
 from headrace.options import OPTIONS
 from headrace.options.declarations.option import Group
-from headrace.s3.client import new_s3_client
 from headrace.s3.completion import CompletionState
-from headrace.s3.s3_calls import SHORTEST_EXPIRY_MS, upload_expiry_ms
+from headrace.s3.s3_calls import least_upload_expiry_ms
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.frames.batch_splits import Shipped
 from spark.frames.frame_options import STATE_PATH, loaded, split_options
@@ -173,12 +173,10 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
         query = _query_of(messages)
         if query is None:
             return
-        sent = objects_of(messages)
-        found, replaced = last_of_each_name(sent)
+        found, _ = last_of_each_name(objects_of(messages))
         batches = WrittenBatches(self._store(), query)
         own = batches.name(batchId, WrittenBatch(found, rows_of(messages)))
-        named = {one.id for one in own.objects}
-        _give_up(self._settings, [one for one in (*found, *replaced) if one.id not in named])
+        self._give_up_others(messages, own)
         _complete(self._settings, own.objects)
         batches.forget_before(batchId)
 
@@ -191,8 +189,11 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
         query = _query_of(messages)
         named = None if query is None else WrittenBatches(self._store(), query).named(batchId)
         if named is not None:
-            kept = {each.id for each in named.objects}
-            _give_up(self._settings, [one for one in objects_of(messages) if one.id not in kept])
+            self._give_up_others(messages, named)
+
+    def _give_up_others(self, messages: Sequence[WriterCommitMessage | None], named: WrittenBatch) -> None:
+        kept = {each.id for each in named.objects}
+        _give_up(self._settings, [one for one in objects_of(messages) if one.id not in kept])
 
     def _store(self) -> LogStore:
         assert self._settings.state_path is not None, "a stream without it is refused"
@@ -214,8 +215,7 @@ def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str | None:
     return next((message.query for message in messages if isinstance(message, Sent)), None)
 
 
-# -- in a task
-# -------------------------------------------------------------------------------------------------
+# -- in a task ---------------------------------------------------------------------------------------------
 
 
 def _sent(settings: WriteSettings, query: str, batches: Iterable[Any]) -> Sent:
@@ -289,8 +289,7 @@ def record_columns(batch: Any) -> Any:
     )
 
 
-# -- in the driver
-# ---------------------------------------------------------------------------------------------
+# -- in the driver -----------------------------------------------------------------------------------------
 
 
 def _uploads(settings: WriteSettings) -> UploadCalls:
@@ -302,6 +301,8 @@ def _complete(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
     if not objects:
         return
     calls = _uploads(settings)
+    # Asked once, and only where an object is gone.
+    expiry_ms = cache(partial(least_upload_expiry_ms, settings.sink.s3))
 
     def complete(sealed: SealedObject) -> str | None:
         for upload in sealed.uploads:
@@ -320,12 +321,8 @@ def _complete(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
         may_be_gone = state is CompletionState.UPLOAD_MISSING or (
             state is CompletionState.SUPERSEDED and sealed.overwrites
         )
-        if (
-            not may_be_gone
-            or UploadAge(
-                upload_ms=wall_ms() - upload.started_ms, expiry_ms=_expiry_ms(settings)
-            ).may_be_expired
-        ):
+        upload_ms = wall_ms() - upload.started_ms
+        if not may_be_gone or UploadAge(upload_ms=upload_ms, expiry_ms=expiry_ms()).may_be_expired:
             return False
         _LOG.warning("object_taken_away", key=upload.key, detail="it was complete, and is not there any more")
         return True
@@ -338,15 +335,6 @@ def _complete(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
     if problems:
         more = f" {len(problems) - 1} more objects cannot be completed either." if len(problems) > 1 else ""
         raise FrameRefused(problems[0] + more)
-
-
-def _expiry_ms(settings: WriteSettings) -> int | None:
-    """From which age on the bucket ends uploads; the shortest where that may not be asked."""
-    s3 = settings.sink.s3
-    try:
-        return upload_expiry_ms(new_s3_client(s3).client, s3.bucket, s3.prefix)
-    except HeadraceError:
-        return SHORTEST_EXPIRY_MS
 
 
 def _give_up(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:

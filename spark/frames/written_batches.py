@@ -118,15 +118,17 @@ class WrittenBatches:
             self._store.remove([self._name(number - KEPT)])
 
     def _refuse_others(self, number: int, found: WrittenBatch, batch: WrittenBatch) -> None:
-        before = merged(found.rows or ())
         if found.rows is None:
             return
-        others = [
-            f"{one.topic}-{one.partition}: offsets {one.first} to {one.last}, and before "
-            + (f"{was.first} to {was.last}" if (was := before.get(one.place)) is not None else "none")
-            for one in batch.rows or ()
-            if (was := before.get(one.place)) is None or one.first < was.first or one.last > was.last
-        ]
+        before = {one.place: one for one in found.rows}
+        others = []
+        for one in batch.rows or ():
+            was = before.get(one.place)
+            if was is None or one.first < was.first or one.last > was.last:
+                earlier = "none" if was is None else f"{was.first} to {was.last}"
+                others.append(
+                    f"{one.topic}-{one.partition}: offsets {one.first} to {one.last}, and before {earlier}"
+                )
         if others:
             more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
             raise FrameRefused(

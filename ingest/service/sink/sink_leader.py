@@ -10,12 +10,10 @@ from headrace.kafka.data_topics import TopicSurvey
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.tokens import login_problem
 from headrace.model import clock
-from headrace.model.errors import Exit, HeadraceError, LeadershipLost
+from headrace.model.errors import Exit, LeadershipLost
 from headrace.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
-from headrace.options.settings import S3Settings
 from headrace.options.sink_settings import SinkSettings
-from headrace.s3.client import new_s3_client
-from headrace.s3.s3_calls import SHORTEST_EXPIRY_MS, upload_expiry_ms
+from headrace.s3.s3_calls import least_upload_expiry_ms
 from headrace.s3.upload_calls import new_upload_calls
 from ingest.service.endpoints import ProblemLog
 from ingest.service.idle import UntilArchived
@@ -178,21 +176,8 @@ class SinkLeader:
 
     def _upload_expiry_ms(self) -> int | None:
         """The least age at which a bucket of the sink ends unfinished uploads; None where no rule does."""
-        ages = [self._expiry_ms(each.s3) for each in self._settings.by_place()]
+        ages = [least_upload_expiry_ms(each.s3) for each in self._settings.by_place()]
         return min((age for age in ages if age is not None), default=None)
-
-    def _expiry_ms(self, s3: S3Settings) -> int | None:
-        """The age in one place; where its rules may not be read a day, the shortest that S3 has."""
-        try:
-            return upload_expiry_ms(new_s3_client(s3).client, s3.bucket, s3.prefix)
-        except HeadraceError as error:
-            _log.warning(
-                "lifecycle_not_read",
-                error=str(error),
-                detail="an upload older than a day that is gone counts as ended by the bucket",
-                remedy=f"allow s3:GetLifecycleConfiguration on arn:aws:s3:::{s3.bucket}",
-            )
-            return SHORTEST_EXPIRY_MS
 
     def _publish(self, running: _Running) -> None:
         process, now_ms = self._process, clock.wall_ms()

@@ -212,7 +212,7 @@ def archive(monkeypatch: pytest.MonkeyPatch) -> Archive:
     made = Archive()
     monkeypatch.setattr(writing, "_uploads", lambda _settings: made)
     monkeypatch.setattr(writing, "log_store", lambda _path, _s3: made)
-    monkeypatch.setattr(writing, "_expiry_ms", lambda _settings: 3 * _DAY_MS)
+    monkeypatch.setattr(writing, "least_upload_expiry_ms", lambda _s3: 3 * _DAY_MS)
     return made
 
 
@@ -288,7 +288,7 @@ class Query(RuleBasedStateMachine):
         self.archive = Archive()
         self.patch.setattr(writing, "_uploads", lambda _settings: self.archive)
         self.patch.setattr(writing, "log_store", lambda _path, _s3: self.archive)
-        self.patch.setattr(writing, "_expiry_ms", lambda _settings: None)
+        self.patch.setattr(writing, "least_upload_expiry_ms", lambda _s3: None)
         self.writer = HeadraceStreamWriter(written())
         self.planned: list[tuple[int, int]] = []
         self.noted = 0
