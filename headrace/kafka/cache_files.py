@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ from headrace.model.sink_entries import decode_sink_entry, is_sink_key
 
 # What means "no split" in columns that are part of a primary key: the object's own row.
 WHOLE: Final = -1
+
+# What private folders begin with, and the file in each that its process holds locked.
+PRIVATE_PREFIX: Final = "headrace-cache-"
+_LOCK: Final = "lock"
 
 # How `encode_key` begins the key of a control record.
 CONTROL_BEGINS: Final = b'{"control":'
@@ -205,10 +210,11 @@ class CacheDirectory:
         """A name that no other process has while this is open, and the next one with this lock has again.
 
         It is made of what the lock is: a file of a running kernel. A copy of `state.dir`, another mount,
-        another machine, the same one started again: all have other names. None without a lock or /proc, and
-        where a container's runtime answers for the kernel with what may be the same on another machine.
+        another machine, the same one started again: all have other names. None for a private folder, without
+        /proc, and where a container's runtime answers for the kernel with what may be the same on another
+        machine.
         """
-        if self._lock is None:
+        if self._lock is None or self._private is not None:
             return None
         try:
             boot = UUID(_BOOT_ID.read_text(encoding="ascii").strip())
@@ -252,11 +258,8 @@ def claim_cache_directory(state_dir: Path, name: str) -> CacheDirectory | None:
     folder = state_dir / quote(name, safe="")
     folder.mkdir(parents=True, exist_ok=True)
     # Held as long as the process lives: the kernel lets go of it also after kill -9.
-    lock = (folder / "lock").open("ab")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
+    lock = _try_lock(folder / _LOCK)
+    if lock is None:
         return None
     return CacheDirectory(path=folder / DATABASE, is_shared=True, _lock=lock)
 
@@ -270,8 +273,39 @@ def remove(path: Path) -> None:
 
 def _private_home() -> CacheDirectory:
     try:
-        folder = tempfile.TemporaryDirectory(prefix="headrace-")
+        folder = tempfile.TemporaryDirectory(prefix=PRIVATE_PREFIX)
+        path = Path(folder.name)
+        # Under its name only once it is locked: one that is free is of a process that has ended.
+        lock = _try_lock(path / f"{_LOCK}.new")
+        (path / f"{_LOCK}.new").rename(path / _LOCK)
     except OSError as error:
         _log.warning("cache_moved_to_memory", reason=str(error))
         return CacheDirectory(path=None, is_shared=False)
-    return CacheDirectory(path=Path(folder.name) / DATABASE, is_shared=False, _private=folder)
+    _remove_left_over(path.parent)
+    return CacheDirectory(path=path / DATABASE, is_shared=False, _lock=lock, _private=folder)
+
+
+def _remove_left_over(parent: Path) -> None:
+    """Remove what killed processes left: a ledger may be large, and /tmp outlives a container's process."""
+    for folder in parent.glob(f"{PRIVATE_PREFIX}*"):
+        try:
+            # In a folder of all users others may put links to what is ours.
+            if folder.is_symlink() or folder.stat().st_uid != os.geteuid() or not (folder / _LOCK).exists():
+                continue
+            lock = _try_lock(folder / _LOCK)
+        except OSError:
+            continue
+        if lock is not None:
+            with lock:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _try_lock(path: Path) -> IO[bytes] | None:
+    """This file, locked for as long as it is open; None while a process has it. OSError."""
+    lock = path.open("ab")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return None
+    return lock

@@ -269,6 +269,8 @@ def environment(seed: int) -> Iterator[Environment]:
     """An empty environment, for as long as the block lasts."""
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=_MEMORY))
     made = Environment(seed, folder)
+    # What a killed process leaves goes with the environment.
+    temporary, tempfile.tempdir = tempfile.tempdir, str(folder)
     classes, clients = kafka_clients.CLASSES, s3_client.CLIENTS
     loop_clients = async_clients.CLIENTS
     before = classes.consumer, classes.producer, classes.admin, clients.new
@@ -298,4 +300,5 @@ def environment(seed: int) -> Iterator[Environment]:
         classes.consumer, classes.producer, classes.admin, clients.new = before
         loop_clients.s3, loop_clients.sqs = before_of_loops
         memory.MADE.clear()
+        tempfile.tempdir = temporary
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,5 +1,8 @@
 import shutil
 import sqlite3
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.kafka.cache_files import (
+    PRIVATE_PREFIX,
     UNFINISHED,
     CacheDirectory,
     LedgerRows,
@@ -347,6 +351,46 @@ def test_one_process_has_the_folder(tmp_path: Path) -> None:
     third = find_cache_directory(tmp_path, "a/name")
     assert third.is_shared, "the lock goes with the process that held it"
     third.close()
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what a living one has, in this process or another, nor what is being made, another's, or a link."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    making, elsewhere = tmp_path / f"{PRIVATE_PREFIX}making", tmp_path / "elsewhere"
+    for folder in (making, elsewhere):
+        folder.mkdir()
+        (folder / "ledger.sqlite3").write_text("")
+    (elsewhere / "lock").write_text("")
+    (tmp_path / f"{PRIVATE_PREFIX}link").symlink_to(elsewhere)
+    code = (
+        "import sys, tempfile\n"
+        "tempfile.tempdir = sys.argv[1]\n"
+        "from headrace.kafka.cache_files import find_cache_directory\n"
+        "home = find_cache_directory(None, 'name')\n"
+        "home.path.write_text('')\n"
+        "print(home.path, flush=True)\n"
+        "input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        path = Path(other.stdout.readline().strip())
+        first = find_cache_directory(None, "name")
+        assert path.exists(), "its process lives"
+        other.kill()
+        other.wait()
+    second = find_cache_directory(None, "name")
+    assert not path.parent.exists()
+    assert first.path is not None
+    assert first.path.parent.exists()
+    assert making.exists()
+    assert (elsewhere / "ledger.sqlite3").exists()
+    for home in (first, second):
+        home.close()
 
 
 def test_who_has_the_folder_is_known_by_it(tmp_path: Path) -> None:
