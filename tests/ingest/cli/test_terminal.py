@@ -294,7 +294,7 @@ def test_more_completion_in_bash() -> None:
     assert _offered("headrace", "st") == ["status"]
     assert _offered("headrace", "status", "--wa") == ["--watch"]
     assert _offered("headrace", "status", "a.json", "--state", "qu") == ["quarantined"]
-    assert _offered("headrace", "run", "a.json", "--set", "file.name.t") == ["file.name.template="]
+    assert _offered("headrace", "run", "a.json", "--set", "file.name.te") == ["file.name.template="]
 
 
 def test_what_is_offered_beside() -> None:
