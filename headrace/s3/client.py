@@ -4,6 +4,8 @@ botocore itself retries nothing: `aws.s3.backoff.*` is the policy. What is refus
 `headrace.aws.aws_errors`, the rest by its class.
 """
 
+import base64
+import hashlib
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectErr
 from headrace.model.text_formatting import printable
 from headrace.options.aws_forms import proxy_config
 from headrace.options.settings import BackoffSettings, S3Settings
+from headrace.options.sink_settings import UploadSettings
 from headrace.s3.connections import CONNECT_SECONDS, CONNECTIONS, READ_SECONDS
 
 # A proxy that keeps a part until it is whole takes it at once, and answers when S3 has it.
@@ -227,15 +230,16 @@ def translate_upload(error: Exception, *, what: str) -> HeadraceError:
 
 
 def _refused_upload(error: ClientError, code: str, status: int, *, what: str) -> HeadraceError:
-    if status == _NOT_IMPLEMENTED or code == "ConditionalRequestConflict":
-        kind = ConditionsUnknown if status == _NOT_IMPLEMENTED else WriteConflict
-        return kind(f"{what} could not be written for now ({code}).")
+    if status == _NOT_IMPLEMENTED:
+        return _unsupported(error, code, what=what)
     # To a write only a condition says that there is no such key.
     if status == _PRECONDITION_FAILED or (code == "NoSuchKey" and error.operation_name in _WRITES):
         return NameTaken(f"{what} was written by another program meanwhile.")
-    if status == _NOT_FOUND and not code.isalpha() and error.operation_name != "HeadObject":
-        # Its document broke off: whether the bucket or only the upload is not there, the next answer tells.
-        return SourceUnavailable(f"{what} could not be written for now ({status}).")
+    is_broken_off = status == _NOT_FOUND and not code.isalpha() and error.operation_name != "HeadObject"
+    if is_broken_off or code == "ConditionalRequestConflict":
+        # Of a document that broke off the next answer tells whether the bucket or only the upload is gone.
+        kind = SourceUnavailable if is_broken_off else WriteConflict
+        return kind(f"{what} could not be written for now ({status if is_broken_off else code}).")
     if code == NO_UPLOAD:
         return UploadEnded(
             f"{what} is not complete, and its upload is not there any more ({code}): a lifecycle rule or "
@@ -243,10 +247,20 @@ def _refused_upload(error: ClientError, code: str, status: int, *, what: str) ->
             "for three days or more."
         )
     remedy = _BY_OPTION.get(code)
-    if remedy is not None:
-        words = printable(str(error.response.get("Error", {}).get("Message", "")).rstrip("."), limit=_WORDS)
-        return InvalidConfiguration(f"{what} is refused ({code}): {words}. {remedy}")
-    return translate_s3(error, what=what)
+    if remedy is None:
+        return translate_s3(error, what=what)
+    return InvalidConfiguration(f"{what} is refused ({code}): {_words_of(error)}. {remedy}")
+
+
+def _unsupported(error: ClientError, code: str, *, what: str) -> ConditionsUnknown:
+    return ConditionsUnknown(
+        f"{what} could not be written: the store does not support {error.operation_name} as it was sent "
+        f"({_words_of(error) or code}). docs/support.md has what is required of a store, and by which option."
+    )
+
+
+def _words_of(error: ClientError) -> str:
+    return printable(str(error.response.get("Error", {}).get("Message", "")).rstrip("."), limit=_WORDS)
 
 
 def is_about_credentials(error: ClientError) -> bool:
@@ -326,3 +340,28 @@ class GetAnswer:
     etag: str
     content_length: int | None
     content_range: str | None
+
+
+def given_at_start(options: UploadSettings) -> dict[str, str]:
+    """What an object is given for its life when its upload begins."""
+    given = {
+        "StorageClass": options.storage_class,
+        "ACL": options.acl,
+        "ServerSideEncryption": None if options.encryption is None else options.encryption.value,
+        "SSEKMSKeyId": options.kms_key_id,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def customer_key(options: UploadSettings) -> dict[str, str]:
+    """SSE-C: every call of the upload brings the key."""
+    if options.customer_key is None:
+        return {}
+    key = options.customer_key.reveal()
+    # With its hash at hand: botocore adds that, and encodes the key, for some of the calls only.
+    digest = hashlib.md5(base64.b64decode(key), usedforsecurity=False).digest()
+    return {
+        "SSECustomerAlgorithm": "AES256",
+        "SSECustomerKey": key,
+        "SSECustomerKeyMD5": base64.b64encode(digest).decode(),
+    }

@@ -95,7 +95,8 @@ class Rivals:
     """
 
     def __init__(self) -> None:
-        self._knows_conditions = True
+        self.knows_conditions = True
+        """False once the store has answered that it knows none."""
 
     def send(
         self,
@@ -116,7 +117,7 @@ class Rivals:
         def is_covered(found: Mapping[str, Any] | None) -> bool:
             return claim.covers(found if claim.main_key == key else head(claim.main_key))
 
-        condition: Mapping[str, str] = WHERE_FREE if self._knows_conditions else {}
+        condition: Mapping[str, str] = WHERE_FREE if self.knows_conditions else {}
         for _ in range(_MOST_RIVALS):
             # What is replaced unseen is looked at, where that may lose: a 403 is raised here.
             if not condition and claim.begins is not None and is_covered(head(key)):
@@ -149,12 +150,19 @@ class Rivals:
         except ConditionsUnknown as error:
             if not condition:
                 raise
-            self._knows_conditions = False
-            _log.warning("conditions_unsupported", error=str(error))
+            self.note_unknown(error)
             return error
         except (WriteConflict, NameTaken) as error:
             return error
         return None
+
+    def note_unknown(self, error: ConditionsUnknown) -> None:
+        """Give no conditions any more, and log it once."""
+        was_known, self.knows_conditions = self.knows_conditions, False
+        if was_known:
+            _log.warning(
+                "conditions_unsupported", error=str(error), effect="names are looked at before a write"
+            )
 
 
 def _found(head: Head, key: str) -> tuple[Mapping[str, Any] | None, bool]:

@@ -1,10 +1,9 @@
 """Multipart uploads, call by call: retried as `aws.s3.backoff.*`, errors in our words."""
 
-import base64
-import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, urlencode
 
@@ -20,11 +19,14 @@ from headrace.options.sink_settings import UploadSettings
 from headrace.s3.client import (
     BOTOCORES,
     NO_UPLOAD,
+    ConditionsUnknown,
     NameTaken,
     UploadEnded,
     WriteConflict,
     answer_of,
     attempted,
+    customer_key,
+    given_at_start,
     is_about_credentials,
     new_s3_client,
     translate_upload,
@@ -91,8 +93,8 @@ class UploadCalls:
         self._backoff = backoff
         payer = {"RequestPayer": "requester"} if requester_pays else {}
         self._payer: Given = payer
-        self._every: Given = payer | _customer_key(options)
-        self._at_start: Given = self._every | _at_start(options)
+        self._every: Given = payer | customer_key(options)
+        self._at_start: Given = self._every | given_at_start(options)
         self._tags = dict(options.tags)
         self._has_ended = threading.Event()
         self._rivals = Rivals()
@@ -167,34 +169,50 @@ class UploadCalls:
         sink has put the same records under the name, before its offsets were moved here, the object is
         there: the same bytes, or the same content packed by other libraries.
         """
-
-        def once(condition: Given) -> Completion:
-            refused = self._try_completion(bucket, upload, completion_parts(upload.parts), condition)
-            if refused == "InvalidPart":
-                listed = self.list_parts(bucket, upload.key, upload.upload_id)
-                parts = None if listed is None else accepted_parts(upload.parts, listed)
-                if parts is None and listed is not None:
-                    return Completion(CompletionState.PARTS_DIFFER)
-                refused = (
-                    NO_UPLOAD if parts is None else self._try_completion(bucket, upload, parts, condition)
-                )
-            if refused is None:
-                return Completion(CompletionState.COMPLETED)
-            found = self._by_head(bucket, upload.key, object_id, is_taken=refused != NO_UPLOAD)
-            if found == _TAKEN_BY_A_STRANGER and self._is_there_already(bucket, upload):
-                _log.info("object_found_complete", key=upload.key, object_id=object_id)
-                return Completion(CompletionState.COMPLETED)
-            return found
-
+        once = partial(self._once, bucket, upload, object_id)
         if claim is not None:
             return self._completed_over(bucket, upload, once, claim, object_id=object_id)
+        if overwrites:
+            return attempted(partial(once, {}), self._backoff)
+        looked = partial(self._looked, bucket, upload, object_id)
         try:
-            return attempted(lambda: once({} if overwrites else WHERE_FREE), self._backoff)
+            if self._rivals.knows_conditions:
+                return attempted(partial(once, WHERE_FREE), self._backoff)
         except WriteConflict:
-            # For good, where the name was taken when the upload began: what had it was deleted since.
-            if not self._is_free(bucket, upload.key):
+            # For good, where the name was taken when the upload began: what had it was deleted since, or has
+            # it still.
+            found = attempted(looked, self._backoff)
+            if found.state is CompletionState.UNPROVEN:
                 raise
-            return attempted(lambda: once({}), self._backoff)
+            return found
+        except ConditionsUnknown as error:
+            self._rivals.note_unknown(error)
+        return attempted(looked, self._backoff)
+
+    def _once(self, bucket: str, upload: Upload, object_id: str, condition: Given) -> Completion:
+        refused = self._try_completion(bucket, upload, completion_parts(upload.parts), condition)
+        if refused == "InvalidPart":
+            listed = self.list_parts(bucket, upload.key, upload.upload_id)
+            parts = None if listed is None else accepted_parts(upload.parts, listed)
+            if parts is None and listed is not None:
+                return Completion(CompletionState.PARTS_DIFFER)
+            refused = NO_UPLOAD if parts is None else self._try_completion(bucket, upload, parts, condition)
+        if refused is None:
+            return Completion(CompletionState.COMPLETED)
+        return self._judged(bucket, upload, object_id, is_taken=refused != NO_UPLOAD)
+
+    def _looked(self, bucket: str, upload: Upload, object_id: str) -> Completion:
+        """In place of the condition: a former life of the slot completes no other upload meanwhile."""
+        if self._is_free(bucket, upload.key):
+            return self._once(bucket, upload, object_id, {})
+        return self._judged(bucket, upload, object_id, is_taken=self._has_upload(bucket, upload))
+
+    def _judged(self, bucket: str, upload: Upload, object_id: str, *, is_taken: bool) -> Completion:
+        found = self._by_head(bucket, upload.key, object_id, is_taken=is_taken)
+        if found == _TAKEN_BY_A_STRANGER and self._is_there_already(bucket, upload):
+            _log.info("object_found_complete", key=upload.key, object_id=object_id)
+            return Completion(CompletionState.COMPLETED)
+        return found
 
     def _completed_over(
         self,
@@ -277,6 +295,13 @@ class UploadCalls:
             return self._head(bucket, key) is None
         except ObjectForbidden:
             return False
+
+    def _has_upload(self, bucket: str, upload: Upload) -> bool:
+        """Whether S3 says that the upload is there; where it may not be asked, it counts as there."""
+        try:
+            return self.list_parts(bucket, upload.key, upload.upload_id) is not None
+        except (AccessDenied, ObjectForbidden):
+            return True
 
     def _head(self, bucket: str, key: str) -> Any | None:
         try:
@@ -411,28 +436,3 @@ def new_upload_calls(
         requester_pays=settings.requester_pays,
         has_content=has_content,
     )
-
-
-def _at_start(options: UploadSettings) -> dict[str, str]:
-    """What an object is given for its life when its upload begins."""
-    given = {
-        "StorageClass": options.storage_class,
-        "ACL": options.acl,
-        "ServerSideEncryption": None if options.encryption is None else options.encryption.value,
-        "SSEKMSKeyId": options.kms_key_id,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _customer_key(options: UploadSettings) -> dict[str, str]:
-    """SSE-C: every call of the upload brings the key."""
-    if options.customer_key is None:
-        return {}
-    key = options.customer_key.reveal()
-    # With its hash at hand: botocore adds that, and encodes the key, for some of the calls only.
-    digest = hashlib.md5(base64.b64decode(key), usedforsecurity=False).digest()
-    return {
-        "SSECustomerAlgorithm": "AES256",
-        "SSECustomerKey": key,
-        "SSECustomerKeyMD5": base64.b64encode(digest).decode(),
-    }

@@ -18,6 +18,7 @@ from spark.frames.frame_options import S3_SCHEMES
 
 _TAKEN: Final = 412
 _CONFLICT: Final = 409
+_UNSUPPORTED: Final = 501
 _DELETED_AT_ONCE: Final = 1000
 
 
@@ -166,6 +167,8 @@ class S3Store:
         self._prefix = f"{prefix}/" if prefix else ""
         self._backoff = s3.backoff
         self._client = new_s3_client(s3).client
+        # Amazon's own keeps the condition; of another store one name is taken twice, to see.
+        self._keeps_conditions = s3.endpoint is None
 
     def create(self, name: str, content: bytes) -> bool:
         """As of the protocol. After a call without an answer the name may be taken by the caller itself."""
@@ -182,10 +185,23 @@ class S3Store:
                 if status == _CONFLICT:
                     # Another request for the name is under way, and need not come to anything.
                     raise WriteConflict(f"{self.where}/{name} is in another request.") from error
+                if status == _UNSUPPORTED:
+                    raise self._without_conditions("refuses") from error
                 raise
             return True
 
-        return bool(self._called(put))
+        is_new = bool(self._called(put))
+        if is_new and not self._keeps_conditions:
+            if self._called(put):
+                raise self._without_conditions("ignores")
+            self._keeps_conditions = True
+        return is_new
+
+    def _without_conditions(self, verb: str) -> FrameRefused:
+        return FrameRefused(
+            f"state.path = {self.where!r} is in a store that {verb} If-None-Match, by which a name is taken "
+            "once: name a directory that all drivers of the query see, or a bucket of another store."
+        )
 
     def replace(self, name: str, content: bytes) -> None:
         """As of the protocol."""
@@ -235,7 +251,7 @@ class S3Store:
 
         try:
             return attempted(translated, self._backoff)
-        except ObjectMissing:
+        except (ObjectMissing, FrameRefused):
             raise
         except (AccessDenied, ObjectForbidden) as error:
             raise FrameRefused(

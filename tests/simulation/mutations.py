@@ -155,8 +155,8 @@ MUTATIONS: Final = {
         "sink",
         "an object is completed only where its name is free",
         "headrace/s3/upload_calls.py",
-        "once({} if overwrites else WHERE_FREE)",
-        "once({})",
+        "partial(once, WHERE_FREE)",
+        "partial(once, {})",
     ),
     "move what was read": Mutation(
         "source",

@@ -105,6 +105,41 @@ def test_another_instance_completes_what_s3_refused_the_first(archive: Archive, 
     assert set(archive.keys()) > seen
 
 
+def test_a_store_without_conditional_writes_gets_every_record_once(archive: Archive, proxy: Proxy) -> None:
+    """It answers 501 to them: slots complete by a look, and so does the leader what a killed one has left."""
+    name = aws.unique("sink")
+    options = {
+        "rotate__records": 50,
+        "aws__s3__endpoint": proxy.url,
+        "aws__s3__part__size": 5_242_880,
+        "file__compression__type": "none",
+        "instance__id": "a",
+    }
+    taken = f"{archive.topic}/0/{0:020}.headrace.jsonl"
+    aws.s3().put_object(Bucket=archive.bucket, Key=taken, Body=b"of another program")
+    text = b"x" * 250_000
+    archive.produce({"value": b'{"n":%d,"x":"%s"}' % (n, text), "partition": n % 2} for n in range(200))
+    sink = archive.service(name, **options)
+    sink.start(ready_seconds=_READY_SECONDS)
+    try:
+        refuse_completions(proxy, 2)
+        kill(sink)
+    finally:
+        sink.stop()
+    proxy.off()
+    unsupported = Answer(status=501, body=b"<Error><Code>NotImplemented</Code></Error>")
+    proxy.on(unsupported, when=lambda request: "if-none-match" in request.headers)
+    sink = archive.service(name, **options)
+    sink.start("--until-idle", ready_seconds=_READY_SECONDS)
+    assert sink.wait(_READY_SECONDS) == Exit.QUARANTINED, sink.tail()
+    sink.stop()
+    assert "conditions_unsupported" in sink.log.read_text()
+    assert aws.s3().get_object(Bucket=archive.bucket, Key=taken)["Body"].read() == b"of another program"
+    aws.s3().delete_object(Bucket=archive.bucket, Key=taken)
+    # The 50 records whose name was taken are set aside, all others are there once.
+    assert archive.account() == (50, 0)
+
+
 def test_a_clean_stop_says_what_s3_has_not_completed(archive: Archive, proxy: Proxy) -> None:
     """It ends with 3 and names an object; the next run completes all of them."""
     name = aws.unique("sink")

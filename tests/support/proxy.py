@@ -79,7 +79,14 @@ class Truncate:
     after_bytes: int
 
 
-Fault = Refuse | Cut | Slow | Silent | Answer | Truncate
+@dataclass(frozen=True, slots=True)
+class Without:
+    """The real part gets the request without this header, as if it did not know it; `name` in lower case."""
+
+    name: str
+
+
+Fault = Refuse | Cut | Slow | Silent | Answer | Truncate | Without
 
 
 def _any(_request: Request) -> bool:
@@ -230,7 +237,8 @@ class Proxy:
                         pass
                     await _answer(writer, fault, method=head.first[0])
                     continue
-                up_writer.write(head.without("expect"))
+                dropped = [fault.name] if isinstance(fault, Without) else []
+                up_writer.write(head.without("expect", *dropped))
                 async for piece in body:
                     up_writer.write(piece)
                     await up_writer.drain()

@@ -334,6 +334,72 @@ def test_a_name_that_may_not_be_asked_for_stays_in_conflict(bucket: str, proxy: 
         calls.complete(bucket, upload, object_id="ours")
 
 
+def test_a_conflict_about_a_name_that_another_object_keeps_is_a_taken_name(bucket: str, proxy: Proxy) -> None:
+    """A store that answers 409 where S3 answers 412: as long as nothing is deleted, it does so for good."""
+    calls = upload_calls(bucket, endpoint=proxy.url)
+    proxy.on(
+        error("ConditionalRequestConflict", 409), when=lambda request: "if-none-match" in request.headers
+    )
+    upload = sealed(calls, bucket, "kept", b"ours")
+    calls.put(bucket, "kept", b"theirs", object_id="other")
+    taken = Completion(CompletionState.NAME_TAKEN, "other")
+    assert calls.complete(bucket, upload, object_id="ours") == taken
+    assert content(bucket, "kept") == b"theirs"
+
+
+def _is_conditional(request: Request) -> bool:
+    return is_completion(request) and "if-none-match" in request.headers
+
+
+@pytest.fixture
+def without_conditions(bucket: str, proxy: Proxy) -> UploadCalls:
+    """Of a store that answers 501 to a completion with a condition, as it knows none."""
+    proxy.on(error("NotImplemented", 501), when=_is_conditional)
+    return upload_calls(bucket, endpoint=proxy.url)
+
+
+def test_exactly_once_a_store_without_conditions_is_asked_for_the_name(
+    bucket: str, proxy: Proxy, without_conditions: UploadCalls
+) -> None:
+    """A free name is written; it is not tried with a condition a second time."""
+    for key in ("unknown-1", "unknown-2"):
+        upload = sealed(without_conditions, bucket, key, b"ours")
+        assert [without_conditions.complete(bucket, upload, object_id="ours") for _ in range(2)] == [
+            COMPLETED
+        ] * 2
+        assert content(bucket, key) == b"ours"
+    assert len([one for one in proxy.requests if _is_conditional(one)]) == 1
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["at first", "later"])
+def test_without_conditions_nothing_of_others_is_replaced(
+    bucket: str, without_conditions: UploadCalls, *, is_known: bool
+) -> None:
+    """The look says who has the name, and whether the upload is there still."""
+    calls, key = without_conditions, aws.unique("unreplaced")
+    if is_known:
+        assert calls.complete(bucket, sealed(calls, bucket, f"{key}-0", b""), object_id="0") == COMPLETED
+    upload = sealed(calls, bucket, key, b"ours")
+    calls.put(bucket, key, b"theirs", object_id="other")
+    taken = Completion(CompletionState.NAME_TAKEN, "other")
+    assert calls.complete(bucket, upload, object_id="ours") == taken
+    assert calls.abort(bucket, key, upload.upload_id)
+    gone = Completion(CompletionState.SUPERSEDED, "other")
+    assert calls.complete(bucket, upload, object_id="ours") == gone
+    assert content(bucket, key) == b"theirs"
+
+
+def test_without_conditions_a_name_that_may_not_be_asked_for_is_not_written(
+    bucket: str, proxy: Proxy, without_conditions: UploadCalls
+) -> None:
+    """A 403 proves nothing: an object of that name would be replaced unseen."""
+    calls = without_conditions
+    upload = sealed(calls, bucket, "unasked", b"ours")
+    proxy.on(Answer(status=403, body=b""), when=lambda request: request.method == "HEAD")
+    assert calls.complete(bucket, upload, object_id="ours") == Completion(CompletionState.UNPROVEN)
+    assert not aws.s3().list_objects_v2(Bucket=bucket, Prefix="unasked").get("Contents")
+
+
 class Proofs:
     """Counts proofs, and does something while one is given."""
 

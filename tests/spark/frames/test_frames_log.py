@@ -36,7 +36,7 @@ from spark.frames.log_entries import (
     snapshot_tables,
 )
 from spark.frames.log_store import DirectoryStore, LogStore, log_store
-from tests.support.proxy import Answer, Proxy
+from tests.support.proxy import Answer, Fault, Proxy, Without
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -416,3 +416,27 @@ def test_a_name_that_another_request_has_is_asked_for_again(bucket: str, s3_endp
 
         assert store.create("entries/a", b"1")
         assert store.read("entries/a") == b"1"
+
+
+@pytest.mark.parts
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        pytest.param(
+            Answer(status=501, body=b"<Error><Code>NotImplemented</Code></Error>"), "refuses", id="501"
+        ),
+        pytest.param(Without("if-none-match"), "ignores", id="ignored"),
+    ],
+)
+def test_a_log_in_a_store_without_conditions(bucket: str, s3_endpoint: str, fault: Fault, words: str) -> None:
+    """Two queries would take one batch, and neither would notice: refused at the start, with the way out."""
+    with Proxy(s3_endpoint) as proxy:
+        proxy.on(fault, when=lambda request: "if-none-match" in request.headers)
+        given = {"path": f"s3://{bucket}/in/", "aws.s3.endpoint": proxy.url}
+        given |= {"aws.access.key.id": "test", "aws.secret.access.key": "test"}
+        store = log_store(f"s3://{bucket}/state", reading_settings(given).shared.s3)
+
+        with pytest.raises(
+            FrameRefused, match=rf"s3://{bucket}/state' .*{words} If-None-Match.*: name a directory"
+        ):
+            open_log(store)
