@@ -101,7 +101,17 @@ def new_topic(
     admin = _admin(bootstrap)
     wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
     admin.create_topics([wanted])[name].result(30)
+    # A busy broker answers before it shows the topic to those who ask for all.
+    until_sync(
+        lambda: _partitions(admin, name) == partitions, seconds=30, what=f"{name} as the broker shows it"
+    )
     return name
+
+
+def _partitions(admin: AdminClient, topic: str) -> int:
+    """How many partitions of the topic the broker shows, 0 before it has any, each with its leader."""
+    found = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+    return sum(one.leader >= 0 for one in found)
 
 
 def delete_topic(name: str, *, bootstrap: str | None = None) -> None:
@@ -116,7 +126,7 @@ def add_partitions(topic: str, count: int, *, bootstrap: str | None = None) -> N
     admin = _admin(bootstrap)
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
     until_sync(
-        lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == count,
+        lambda: _partitions(admin, topic) == count,
         what=f"{count} partitions of {topic}",
     )
 
