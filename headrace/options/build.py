@@ -61,9 +61,13 @@ def build(
     warnings: tuple[str, ...],
     shown: tuple[tuple[str, str], ...],
     reading: ReadSettings,
+    group: str | None = None,
     translated: Translated | None = None,
 ) -> settings.Settings:
-    """Return the settings, defaults that depend on other options or on the surroundings filled in."""
+    """Return the settings, defaults that depend on other options or on the surroundings filled in.
+
+    `group` is where another vendor's sink was told to keep its offsets.
+    """
     is_sink = direction(values) is Direction.SINK
     state = state_dir(values[connection_options.STATE_DIR], environment)
     return settings.Settings(
@@ -85,7 +89,7 @@ def build(
         ),
         sink=sink_settings(
             values,
-            group_id=_sink_group(values[connection_options.NAME], translated),
+            group_id=group or _sink_group(values[connection_options.NAME], translated),
             state_dir=state,
             registry=_registry(values),
             glue=_glue(values),

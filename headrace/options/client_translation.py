@@ -25,10 +25,12 @@ from headrace.options.token_logins import IAM
 from headrace.options.value_types import Form, FormError, choice, integer
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 ISOLATION: Final = "isolation.level"
 RESET: Final = "auto.offset.reset"
 NAMES: Final = (ISOLATION, RESET)
+GROUP: Final = "group.id"
 
 
 def read_settings(given: Mapping[str, Entry], problems: Problems) -> ReadSettings:
@@ -38,6 +40,14 @@ def read_settings(given: Mapping[str, Entry], problems: Problems) -> ReadSetting
         isolation=_chosen(given.get(ISOLATION), choice(IsolationLevel), default.isolation, problems),
         reset=_chosen(given.get(RESET), choice(OffsetReset), default.reset, problems),
     )
+
+
+def group_read(given: Mapping[str, Entry], problems: Problems) -> str | None:
+    """Return the group that another vendor's sink was given for its offsets; None where Connect named it."""
+    if GROUP not in given:
+        return None
+    form = connection_options.NAME.form
+    return _chosen(given[GROUP], form, None, problems)
 
 
 def read_warnings(given: Mapping[str, Entry], settings: ReadSettings) -> tuple[str, ...]:
@@ -52,7 +62,7 @@ def read_warnings(given: Mapping[str, Entry], settings: ReadSettings) -> tuple[s
     return (f"{option}: {costs}",)
 
 
-def _chosen(entry: Entry | None, form: Form[T], default: T, problems: Problems) -> T:
+def _chosen(entry: Entry | None, form: Form[T], default: D, problems: Problems) -> T | D:
     if entry is None:
         return default
     try:
@@ -238,14 +248,25 @@ def _shared(entries: Mapping[str, Entry]) -> dict[str, Entry]:
 
 
 def client_properties(
-    gathered: Gathered, values: Values, *, is_sink: bool, read_bytes: ReadBytes, problems: Problems
+    gathered: Gathered,
+    values: Values,
+    *,
+    is_sink: bool,
+    read_bytes: ReadBytes,
+    problems: Problems,
+    takes_over: bool = False,
 ) -> dict[Role, dict[str, str]]:
-    """Return librdkafka's properties of each kind of client, with what other options say of them."""
+    """Return librdkafka's properties of each kind of client, with what other options say of them.
+
+    `takes_over`: it is another vendor's sink, of which `group_read` reads the group.
+    """
     found = {}
     for role in ROLES:
         given = layered(role, gathered)
         if role == "consumer":
             given = _without_reading(given, gathered, is_sink=is_sink)
+            if takes_over:
+                given.pop(GROUP, None)
         found[role] = translated(role, given, read_bytes=read_bytes, problems=problems)
         if role == "producer":
             _add_for_producer(found[role], given, values)

@@ -96,7 +96,8 @@ def _client_rules() -> Iterator[str]:
         f"{_choices(IsolationLevel)} (a warning: records of aborted transactions are archived, too), and "
         f"`consumer.override.auto.offset.reset` to {_choices(OffsetReset)}, where a topic begins that was "
         "there at the first start and that has not been read. A worker's `consumer.*` gives them to its "
-        "sinks.\n"
+        "sinks. With another vendor's sink class `consumer.override.group.id` is the group of its offsets, "
+        "from which it continues.\n"
     )
     yield "These are bounded:\n"
     for name, form in BOUNDED.items():

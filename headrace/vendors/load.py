@@ -19,7 +19,13 @@ from headrace.options import client_names
 from headrace.options.aws_forms import machine_region
 from headrace.options.build import build
 from headrace.options.checks import check, check_transforms, transform_warnings, warnings
-from headrace.options.client_translation import client_properties, layered, read_settings, read_warnings
+from headrace.options.client_translation import (
+    client_properties,
+    group_read,
+    layered,
+    read_settings,
+    read_warnings,
+)
 from headrace.options.configuration_text import FileKind, References, connector_defaults, read_text
 from headrace.options.declarations import reading_options
 from headrace.options.declarations.option import IN_A_SINK
@@ -207,9 +213,18 @@ def load(
         gathered.entries, problems, frozenset(gathered.broken), _machines(gathered, environment, read_file)
     )
     is_sink = direction(values) is Direction.SINK
-    clients = client_properties(gathered, values, is_sink=is_sink, read_bytes=read_bytes, problems=problems)
+    takes_over = is_sink and translated is not None
+    clients = client_properties(
+        gathered,
+        values,
+        is_sink=is_sink,
+        read_bytes=read_bytes,
+        problems=problems,
+        takes_over=takes_over,
+    )
     given = layered("consumer", gathered) if is_sink else {}
     reading = read_settings(given, problems)
+    group = group_read(given, problems) if takes_over else None
     check_spark(gathered.entries, problems)
     check(values)
     routes: tuple[GivenRoute, ...] = ()
@@ -240,6 +255,7 @@ def load(
         ),
         shown=shown_values(gathered.entries, values, environment),
         reading=reading,
+        group=group,
         translated=translated,
     )
 

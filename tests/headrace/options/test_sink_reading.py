@@ -9,6 +9,7 @@ from headrace.options import Settings, SettingsError
 from headrace.options.choices import IsolationLevel, OffsetReset
 from headrace.options.sink_settings import ReadSettings
 from headrace.vendors.load import load
+from ingest.cli.lint_and_translate import translated_shape
 from tests.headrace.options.loading import COMPLETE, no_file
 
 _SINK: Mapping[str, str] = {
@@ -125,3 +126,40 @@ def test_what_is_refused(changes: Mapping[str, str], problem: str) -> None:
 def test_a_source_decides_neither() -> None:
     """What it reads is the ledger."""
     assert _DECIDED in _problem({**COMPLETE, _ISOLATION: "read_uncommitted"})
+
+
+_GROUP = "consumer.override.group.id"
+
+
+def test_another_vendors_sink_continues_in_the_group_that_it_was_given() -> None:
+    """Without it the group is the one that Connect names; begun there, all would be archived again."""
+    assert (sink := _load({**_AIVEN, _GROUP: "backup"}).sink) is not None
+    assert sink.group_id == "backup"
+    assert (named := _load(_AIVEN).sink) is not None
+    assert named.group_id == "connect-archive"
+
+
+def test_no_client_gets_that_group() -> None:
+    """Ledger and leadership have groups of their own."""
+    settings = _load({**_AIVEN, _GROUP: "backup"})
+    assert all("group.id" not in settings.kafka.client(role) for role in ("producer", "consumer", "admin"))
+
+
+def test_a_group_that_cannot_be_a_name_is_refused() -> None:
+    """`headrace translate` prints it as the sink's name."""
+    assert _problem({**_AIVEN, _GROUP: "my group"}) == (
+        f"{_GROUP} = 'my group': expected 1 to 200 of a-z A-Z 0-9 . _ -"
+    )
+
+
+def test_translated_it_is_the_sinks_name() -> None:
+    """In our own options a sink's group has its name, and the line of Connect is gone."""
+    found = translated_shape(_load({**_AIVEN, _GROUP: "backup"}))["config"]
+    assert found["name"] == "backup"
+    assert (sink := _load(found).sink) is not None
+    assert sink.group_id == "backup"
+
+
+def test_a_sink_of_our_own_has_the_group_of_its_name() -> None:
+    """Another one is refused."""
+    assert _DECIDED in _problem({**_SINK, _GROUP: "backup"})
