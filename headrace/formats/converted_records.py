@@ -23,6 +23,7 @@ from headrace.formats.connect.schema import schema_of_json
 from headrace.formats.connect.values import (
     NULL,
     ConnectValue,
+    has_struct,
     payload_value,
     plain_value,
     value_json,
@@ -300,8 +301,9 @@ def _json(value: bytes | None) -> ConnectValue:
         found: Any = _DECODER.decode(value)
         if isinstance(found, dict) and found.keys() == _ENVELOPE:
             schema = schema_of_json(_ENCODER.encode(found["schema"]))
-            if schema is not None:
+            if schema is not None and not has_struct(schema):
                 return payload_value(schema, found["payload"])
+            # A struct of a header is a map here, whose members are as JSON has them.
             found = found["payload"]
     except (msgspec.DecodeError, InvalidSchema, RecursionError) as error:
         raise ValueError(f"a header's value is no JSON text: {error}") from error

@@ -210,7 +210,21 @@ def _value(schema: ConnectSchema, payload: Any) -> Any:
             return _whole(schema, payload)
 
 
+# What JSON has for each type; a boolean is no number, though Python's is.
+_DECODED: Final[dict[Type, tuple[type[Any], ...]]] = {
+    Type.STRING: (str,),
+    Type.BOOLEAN: (bool,),
+    Type.INT8: (int, Decimal),
+    Type.INT16: (int, Decimal),
+    Type.INT32: (int, Decimal),
+    Type.INT64: (int, Decimal),
+}
+
+
 def _whole(schema: ConnectSchema, payload: Any) -> Any:
+    fits = isinstance(payload, _DECODED[schema.type])
+    if not fits or isinstance(payload, bool) is not (schema.type is Type.BOOLEAN):
+        raise InvalidSchema("the payload is of another type than the schema next to it")
     if schema.name == TIME and not 0 <= payload <= _DAY_MS:
         raise InvalidSchema("a time of the day is not within one")
     return float(payload) if isinstance(payload, Decimal) else payload
@@ -224,6 +238,12 @@ def _payload_octets(schema: ConnectSchema, payload: Any) -> Any:
     number = int.from_bytes(base64.b64decode(payload, validate=True), "big", signed=True)
     digits = tuple(map(int, str(abs(number))))
     return Decimal((int(number < 0), digits, -decimal_scale(schema)))
+
+
+def has_struct(schema: ConnectSchema) -> bool:
+    """Whether the schema is a struct's, or has one within."""
+    within = (schema.items, schema.key, schema.value)
+    return schema.type is Type.STRUCT or any(each is not None and has_struct(each) for each in within)
 
 
 def plain_value(found: Any) -> ConnectValue:

@@ -161,7 +161,7 @@ class HeaderConverter:
     def __init__(self, settings: ConverterSettings) -> None:
         checks: dict[ConverterKind, Callable[[bytes], bool]] = {
             ConverterKind.STRING: _is_text,
-            ConverterKind.JSON: _is_json,
+            ConverterKind.JSON: partial(_is_json, header_reader(ConverterKind.JSON)),
         }
         if settings.kind in NUMBER_KINDS:
             checks[settings.kind] = partial(_is_read, header_reader(settings.kind))
@@ -181,7 +181,10 @@ class HeaderConverter:
                 faults.add(row, "header_unfit", f"a header's value is {what}")
 
 
-_WHAT: Final = {ConverterKind.JSON: "no JSON text", ConverterKind.STRING: "no text in UTF-8"}
+_WHAT: Final = {
+    ConverterKind.JSON: "no JSON text, or not of the schema next to its payload",
+    ConverterKind.STRING: "no text in UTF-8",
+}
 
 
 def check_headers_beside(records: KafkaRecords, faults: RowFaults) -> None:
@@ -212,5 +215,6 @@ def _is_read(read: HeaderReader, value: bytes) -> bool:
     return True
 
 
-def _is_json(value: bytes) -> bool:
-    return fault(value) is None
+def _is_json(read: HeaderReader, value: bytes) -> bool:
+    """What is not the JSON of RFC 8259, or has a schema that its payload does not fit, cannot be written."""
+    return fault(value) is None and _is_read(read, value)

@@ -126,7 +126,6 @@ def unfit_headers(rows: Sequence[Headers]) -> list[int]:
 _HEADER_TEXTS: Final[dict[ConverterKind, HeaderText]] = {
     ConverterKind.BYTES: base64_json,
     ConverterKind.STRING: text_json,
-    ConverterKind.JSON: bytes.decode,
 }
 
 

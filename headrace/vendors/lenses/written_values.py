@@ -1,6 +1,5 @@
 """Keys and values as Lenses' sink writes them: JSON of rows, TEXT and BYTES, CSV, envelopes. Pure."""
 
-import base64
 import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -19,10 +18,8 @@ from headrace.formats.connect.avro_text import lenses_envelope
 from headrace.formats.connect.jackson import jackson_column, jackson_json, jackson_string
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
-from headrace.formats.connect.parsed_text import parsed
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
-from headrace.formats.connect.values import value_json
-from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, header_json
 from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded_rows
 from headrace.formats.encoding.connect_values import connect_array, connect_schema
 from headrace.formats.encoding.encoder import ObjectEncoder, Pieces, decimal_texts, joined, text_of
@@ -33,7 +30,7 @@ from headrace.formats.encoding.text_encoder import Member, separated
 from headrace.model.columns import NO_TIMESTAMP, Headers, KafkaRecords
 from headrace.options.record_sources import Newlines
 from headrace.options.schema_settings import Astral, DecimalFormat, JsonStyle
-from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings
+from headrace.options.sink_settings import OutputField, OutputFormat, OutputSettings
 
 # As its HashMap has them, so that rows are the same to the byte.
 MEMBER_ORDER: Final = ("headers", "metadata", "keyIsArray", "value", "key", "valueIsArray")
@@ -135,30 +132,6 @@ def typed_json(column: ConvertedColumn, style: JsonStyle) -> Any:
     return connect_json(column.arrow(), schema.connect, style).cast(pa.binary())
 
 
-def header_json(kind: ConverterKind) -> Callable[[bytes], str]:
-    """How the values of headers are written."""
-    return _HEADERS.get(kind, _text_json)
-
-
-def _base64_json(value: bytes) -> str:
-    return f'"{base64.b64encode(value).decode()}"'
-
-
-def _simple_json(value: bytes) -> str:
-    return value_json(parsed(value.decode()), ENVELOPED)
-
-
-def _text_json(value: bytes) -> str:
-    return jackson_string(value.decode())
-
-
-_HEADERS: Final[dict[ConverterKind, Callable[[bytes], str]]] = {
-    ConverterKind.BYTES: _base64_json,
-    ConverterKind.JSON: bytes.decode,
-    ConverterKind.SIMPLE: _simple_json,
-}
-
-
 # -- Records as rows of Lenses' JSON: its envelope with the marks of bytes, or the value alone ---------------
 
 _LINE_END: Final = b"\n"
@@ -172,7 +145,7 @@ class LensesJsonRows:
         self._fields = frozenset(output.fields)
         self._has_envelope = output.envelope
         self._newlines = output.rows.newlines
-        self._header = header_json(output.rows.headers)
+        self._header = header_json(output.rows.headers, ENVELOPED)
 
     def text(self, records: ConvertedRecords) -> bytes:
         """The rows of these records, one after the other."""

@@ -1,0 +1,93 @@
+"""Values of headers in JSON rows, by each converter: a line each, and what does not fit is bad."""
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from headrace.conversion.encoders import new_encoder
+from headrace.conversion.sink_records import RecordConverter
+from headrace.formats.encoding import schema_of
+from headrace.names.archive_names import LayoutName
+from headrace.options.sink_settings import OF_REGISTRIES, ConverterKind, LayoutRows, OutputFormat
+from tests.headrace.formats.encoding.outputs import converters, encoded, fetched, output
+
+_LAYOUTS: Final = (LayoutName.AIVEN, LayoutName.LENSES)
+_KINDS: Final = tuple(kind for kind in ConverterKind if kind not in OF_REGISTRIES)
+_ENVELOPED: Final = b'{"schema":{"type":"int32","optional":false},"payload":7}'
+_STRUCT: Final = b'{"schema":{"type":"struct","fields":[{"field":"a","type":"int8"}]},"payload":{"a":5}}'
+_VALUES: Final = (
+    b"",
+    b"abc",
+    b"5",
+    b"1.50",
+    b"1e400",
+    b"NaN",
+    b"null",
+    b"\xff\x00",
+    b"\x00\x00\x00\x05",
+    b"\x7f\xf8\x00\x00\x00\x00\x00\x00",
+    b'{"a":\n1}',
+    b'"\\ud800"',
+    b'[1,\r\n"a"]',
+    _ENVELOPED,
+    b'{"schema":{"type":"bogus"},"payload":7}',
+    b'{"schema":{"type":"int32"},"payload":"x"}',
+    b'{"schema":{"type":"boolean"},"payload":1}',
+    b'{"schema":{"type":"array","items":{"type":"string"}},"payload":[1]}',
+    _STRUCT,
+    b'{"schema":{"type":"bytes"},"payload":"not base64"}',
+    b"[" * 200 + b"]" * 200,
+)
+
+
+def _how(layout: LayoutName, kind: ConverterKind) -> Any:
+    return output(OutputFormat.JSONL, layout=layout, rows=LayoutRows(headers=kind))
+
+
+def _header(layout: LayoutName, row: bytes) -> Any:
+    headers = json.loads(row)["headers"]
+    return headers["h"] if layout is LayoutName.LENSES else headers[0]["value"]
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_header_is_in_a_line_or_its_record_is_bad(layout: LayoutName, kind: ConverterKind) -> None:
+    """Whatever is in it; a record that breaks the writer would stop its partition."""
+    how = _how(layout, kind)
+    for value in _VALUES:
+        found = RecordConverter(converters(header=kind), how).convert(
+            fetched([b"1"], headers=[(("h", value),)])
+        )
+        if found.faults:
+            assert [each.reason for each in found.faults] == ["header_unfit"], value
+            continue
+        encoder = new_encoder(how, schema_of(how, found.runs[0]))
+        encoder.add(found.runs[0])
+        row = encoder.drain() + encoder.finish()
+        assert b"\n" not in row.removesuffix(b"\n"), value
+        _header(layout, row)
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (ConverterKind.SIMPLE, b"\xff", "\ufffd"),
+        (ConverterKind.SIMPLE, b"5", 5),
+        (ConverterKind.INTEGER, b"\x00\x00\x00\x05", 5),
+        (ConverterKind.BOOLEAN, b"\x01", True),
+        (ConverterKind.DOUBLE, b"\x3f\xf8\x00\x00\x00\x00\x00\x00", 1.5),
+        (ConverterKind.JSON, b'{"a":\n[1,\r\n2]}', {"a": [1, 2]}),
+        (ConverterKind.JSON, _ENVELOPED, 7),
+        (ConverterKind.JSON, _STRUCT, {"a": 5}),
+        (ConverterKind.STRING, b"a\nb", "a\nb"),
+        (ConverterKind.BYTES, b"a", "YQ=="),
+    ],
+)
+def test_a_header_is_what_its_converter_reads(
+    layout: LayoutName, kind: ConverterKind, value: bytes, expected: Any
+) -> None:
+    """As Connect gives it to the sink."""
+    row = encoded(fetched([b"1"], headers=[(("h", value),)]), _how(layout, kind), converters(header=kind))
+    assert _header(layout, row) == expected
