@@ -7,7 +7,7 @@ groups, but no record where names show times or nothing.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from math import isinf, isnan
@@ -17,6 +17,7 @@ from uuid import UUID
 import numpy as np
 
 from headrace.formats.converted_records import MISSING, ConvertedColumn, ConvertedRecords, RecordFault
+from headrace.formats.encodings import iso_ms
 from headrace.model.columns import Numbers
 from headrace.names.date_fields import LAST_DATE_MS, is_date
 from headrace.names.name_template import NameField, NameVariable
@@ -68,6 +69,8 @@ def java_double(number: float) -> str:
 
 
 _BAD: Final = -1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _NO_TIME: Final = "it has no time that its object's name could show (file.name.timestamp.source)"
 _NO_KEY: Final = (
     "its key is null, which its object's name shows; with file.name.null.keys=named a text stands for it"
@@ -232,19 +235,20 @@ def times_of_field(records: ConvertedRecords, path: Sequence[str]) -> Numbers:
 
 
 def _milliseconds(value: object) -> int:
-    """Ms since 1970 of a number, an ISO 8601 text or a moment; -1 for anything else."""
+    """Ms since 1970 of a number, an ISO 8601 text or a moment, never rounded up; -1 for anything else."""
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
+            return iso_ms(value)
+        except (ValueError, OverflowError):
             return _BAD
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if isinstance(value, datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1000)
-    if isinstance(value, int) and not isinstance(value, bool) and is_date(value):
-        return value
+        return (moment - _EPOCH) // _MILLISECOND
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        # A double's fraction is left out, as Java's longValue does.
+        return int(value) if 0 <= value < LAST_DATE_MS else _BAD
     return _BAD
 
 

@@ -118,6 +118,32 @@ def test_records_group_by_their_own_time_in_the_zone() -> None:
     assert found == {"2026-01-01/17/t/3/0.jsonl": [0, 2], "2026-01-02/00/t/3/1.jsonl": [1]}
 
 
+@pytest.mark.parametrize(
+    ("at", "hour"),
+    [
+        ('"2024-05-01T10:59:59.999999Z"', "2024-05-01/10"),
+        ('"2024-05-01T23:59:59.9995"', "2024-05-01/23"),
+        ('"2024-05-01T10:59:59.999999999Z"', "2024-05-01/10"),
+        ("1714561199999", "2024-05-01/10"),
+        ("1714561199999.9", "2024-05-01/10"),
+        ("1.7145611999999E12", "2024-05-01/10"),
+    ],
+)
+def test_a_time_of_a_value_is_never_later_than_it_is(at: str, hour: str) -> None:
+    """Rounded up, the last half millisecond of an hour or a day would be in the next one's folder."""
+    names = names_of("{{date:yyyy-MM-dd/HH}}/" + TAIL, file_name_timestamp_source="value:at")
+    records = records_of([b'{"at":%s}' % at.encode()], options=JSON)
+    assert list(split_names(names, records)) == [f"{hour}/t/3/0.jsonl"]
+
+
+@pytest.mark.parametrize("at", ["1e400", "-1.5", "true", '"soon"', "1e15", "null", "[]"])
+def test_what_is_no_time_is_a_bad_record(at: str) -> None:
+    """Also a number beyond the years that are shown."""
+    names = names_of("{{date:yyyy}}/" + TAIL, file_name_timestamp_source="value:at")
+    groups = Grouping(names).split(records_of([b'{"at":%s}' % at.encode()], options=JSON))
+    assert [fault.reason for fault in groups.faults] == ["no_timestamp"]
+
+
 def test_units_of_the_timestamp_are_those_of_the_date() -> None:
     """As the Aiven sink writes them."""
     names = names_of("{{timestamp:unit=yyyy}}{{timestamp:unit=MM}}{{timestamp:unit=dd}}/" + TAIL)
