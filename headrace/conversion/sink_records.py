@@ -199,7 +199,12 @@ def schema_problems(
         form = values.form
         return unheld_values(values, lambda kind: _schema_problem(output, form, schema_of_kind(kind), topic))
     problem = _schema_problem(output, values.form, values.schema, topic)
-    return [] if problem is None else [(place, problem) for place in np.flatnonzero(~values.nulls()).tolist()]
+    if problem is None:
+        return []
+    # Nulls that are objects of their own are no rows of it.
+    is_apart = output.sidecars.tombstone_template is not None
+    rows = np.flatnonzero(~values.nulls()) if is_apart else np.arange(len(values))
+    return [(place, problem) for place in rows.tolist()]
 
 
 def _schema_problem(

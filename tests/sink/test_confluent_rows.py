@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import fastavro
@@ -131,3 +132,14 @@ def test_what_is_no_record_stops_parquet() -> None:
     assert not found.objects
     messages = {stop.message.partition(": ")[2] for stop in found.stops.values()}
     assert messages == {"a row is a record, and the value is a single string"}
+
+
+def test_a_null_where_no_value_is_a_record_stops_parquet_too() -> None:
+    """Alone in its object it was no bad record, but an error without a sentence."""
+    source = archive("confluent-json_string")
+    records = [replace(each, value=None) for each in source.records]
+    found = written({**_SINK, "output.format": "parquet"}, records)
+
+    assert not found.objects
+    messages = {stop.message.partition(": ")[2] for stop in found.stops.values()}
+    assert messages == {"a row is a record, and the value is a single bytes"}
