@@ -32,6 +32,7 @@ from spark.frames.batch_splits import Shipped
 from spark.frames.frame_options import STATE_PATH, loaded, split_options
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.written_batches import (
+    BatchRefused,
     RowsOf,
     WrittenBatch,
     WrittenBatches,
@@ -83,17 +84,34 @@ _NEEDED: Final = ("topic", "partition", "offset", "value")
 _SORTED_ROWS: Final = 10_000
 _COMPLETERS: Final = 8
 _QUERY: Final = "sql.streaming.queryId"
-_OTHER_OBJECT: Final = "another object has the name: write under another prefix or file.name.template"
+_ENDED: Final = (
+    "its upload is gone, and is old enough for the bucket's lifecycle rule to have ended it: see whether the "
+    "object was there once; if not, remove the objects of its batch that are there, and then {file}, and the "
+    "batch is written again"
+)
 _FIXES: Final[Mapping[CompletionState, str]] = {
-    CompletionState.NAME_TAKEN: _OTHER_OBJECT,
-    CompletionState.SUPERSEDED: _OTHER_OBJECT,
-    CompletionState.UPLOAD_MISSING: (
-        "its upload is gone, and is old enough for the bucket's lifecycle rule to have ended it: see whether "
-        "the object was there once; if not, remove the batch's file in state.path, and it is written again"
+    # What a batch has is written down, its names included.
+    CompletionState.NAME_TAKEN: (
+        "another object has the name: move that object away, and start the query again"
     ),
+    CompletionState.SUPERSEDED: _ENDED,
+    CompletionState.UPLOAD_MISSING: _ENDED,
     CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sent",
     CompletionState.UNPROVEN: "S3 forbids to ask what is there: allow s3:GetObject and s3:ListBucket",
 }
+
+_FIXES_AT_ONCE: Final[Mapping[CompletionState, str]] = {
+    **_FIXES,
+    CompletionState.NAME_TAKEN: (
+        "another object has the name: write under another prefix or file.name.template"
+    ),
+    **dict.fromkeys(
+        (CompletionState.SUPERSEDED, CompletionState.UPLOAD_MISSING),
+        "its upload is gone, and is old enough for the bucket's lifecycle rule to have ended it: write the "
+        "frame again",
+    ),
+}
+"""Of a frame that is written once, of which nothing is written down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +193,14 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
             return
         found, _ = last_of_each_name(objects_of(messages))
         batches = WrittenBatches(self._store(), query)
-        own = batches.name(batchId, WrittenBatch(found, rows_of(messages)))
+        try:
+            own = batches.name(batchId, WrittenBatch(found, rows_of(messages)))
+        except BatchRefused as refused:
+            if refused.last is not None:
+                _complete(self._settings, refused.last.objects, file=batches.place(refused.number))
+            raise FrameRefused(str(refused)) from None
         self._give_up_others(messages, own)
-        _complete(self._settings, own.objects)
+        _complete(self._settings, own.objects, file=batches.place(batchId))
         batches.forget_before(batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
@@ -296,8 +319,11 @@ def _uploads(settings: WriteSettings) -> UploadCalls:
     return new_upload_calls(settings.sink.s3, settings.sink.sink.upload)
 
 
-def _complete(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
-    """Have these objects visible, side objects before their values; FrameRefused for those that cannot be."""
+def _complete(settings: WriteSettings, objects: Sequence[SealedObject], *, file: str | None = None) -> None:
+    """Have these objects visible, side objects before their values; FrameRefused for those that cannot be.
+
+    `file` is where they are written down; None: nowhere.
+    """
     if not objects:
         return
     calls = _uploads(settings)
@@ -312,17 +338,17 @@ def _complete(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:
                 object_id=sealed.id,
                 overwrites=sealed.overwrites or settings.overwrites,
             )
-            if done.state is not CompletionState.COMPLETED and not was_complete(sealed, upload, done.state):
-                return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {_FIXES[done.state]}."
+            if done.state is not CompletionState.COMPLETED and not was_complete(upload, done.state):
+                fix = _FIXES_AT_ONCE[done.state] if file is None else _FIXES[done.state].format(file=file)
+                return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {fix}."
         return None
 
-    def was_complete(sealed: SealedObject, upload: Upload, state: CompletionState) -> bool:
+    def was_complete(upload: Upload, state: CompletionState) -> bool:
         """Nothing but a completion ends an upload that a commit has named, before the bucket's rule does."""
-        may_be_gone = state is CompletionState.UPLOAD_MISSING or (
-            state is CompletionState.SUPERSEDED and sealed.overwrites
-        )
+        if state not in {CompletionState.UPLOAD_MISSING, CompletionState.SUPERSEDED}:
+            return False
         upload_ms = wall_ms() - upload.started_ms
-        if not may_be_gone or UploadAge(upload_ms=upload_ms, expiry_ms=expiry_ms()).may_be_expired:
+        if UploadAge(upload_ms=upload_ms, expiry_ms=expiry_ms()).may_be_expired:
             return False
         _LOG.warning("object_taken_away", key=upload.key, detail="it was complete, and is not there any more")
         return True

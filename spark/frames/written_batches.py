@@ -53,14 +53,24 @@ def merged(rows: Iterable[RowsOf]) -> dict[tuple[str, int], RowsOf]:
     return found
 
 
+class EndOf(msgspec.Struct, frozen=True, array_like=True):
+    """The last offset that the batches of a query have of a topic-partition."""
+
+    topic: str
+    partition: int
+    last: int
+
+
 class WrittenBatch(msgspec.Struct, frozen=True):
     """The objects of a batch, all parts of which are sent, and the rows that were given to it.
 
-    `rows` are missing (None) in what an older Headrace has written.
+    `rows` are missing (None) in what an older Headrace has written. `ends` are those of this batch and of all
+    before it: what another query is to begin after.
     """
 
     objects: tuple[SealedObject, ...]
     rows: tuple[RowsOf, ...] | None = None
+    ends: tuple[EndOf, ...] = ()
 
 
 def encode_batch(batch: WrittenBatch) -> bytes:
@@ -75,12 +85,23 @@ def decode_batch(content: bytes) -> WrittenBatch:
     return msgspec.json.decode(content, type=WrittenBatch)
 
 
+class BatchRefused(FrameRefused):
+    """A batch whose rows may be in objects already; `last` is the last batch of its query, and its number."""
+
+    def __init__(self, sentence: str, number: int, last: WrittenBatch | None) -> None:
+        super().__init__(sentence)
+        self.number = number
+        self.last = last
+
+
 class WrittenBatches:
     """The files of one query, by number, in its `state.path`. All calls block on that."""
 
     def __init__(self, store: LogStore, query: str) -> None:
         self._store = store
         self._folder = f"{_WRITES}/{query}"
+        self._there: list[str] = []
+        """Files, as they were when a batch was named."""
 
     def named(self, number: int) -> WrittenBatch | None:
         """What a commit has named for this batch; None: none has."""
@@ -90,17 +111,22 @@ class WrittenBatches:
     def name(self, number: int, batch: WrittenBatch) -> WrittenBatch:
         """What the batch has: this, or what an earlier commit of it has named.
 
-        FrameRefused for rows that the earlier one did not have, and for a batch that later ones are written
-        after: neither may be told apart from rows that are in objects already.
+        BatchRefused for rows that the earlier one did not have, or where the last that it had is missing,
+        and for a batch that later ones are written after: neither may be told apart from rows that are in
+        objects already. What the last file has is to be completed then: another query begins after it.
         """
         name = self._name(number)
+        batch = msgspec.structs.replace(batch, ends=_ends(self._before(number), batch))
         if self._store.create(name, encode_batch(batch)):
-            later = [one for one in self._store.names(self._folder) if one > name]
+            self._there = self._store.names(self._folder)
+            later = [one for one in self._there if one > name]
             if later:
                 self._store.remove([name])
-                raise FrameRefused(
+                raise BatchRefused(
                     f"Batch {number} comes after batch {_number(later[-1])} of the query: its checkpoint was "
-                    f"put back, or another driver runs it. {self._way_on(later[-1])}"
+                    f"put back, or another driver runs it. {self._way_on(later[-1])}",
+                    _number(later[-1]),
+                    self.named(_number(later[-1])),
                 )
             return batch
         content = self._store.read(name)
@@ -115,36 +141,81 @@ class WrittenBatches:
     def forget_before(self, number: int) -> None:
         """Batches up to `KEPT` before this one are not repeated any more."""
         if number >= KEPT:
-            self._store.remove([self._name(number - KEPT)])
+            oldest = self._name(number - KEPT)
+            # Batches without rows have no file, and come to no commit.
+            self._store.remove([one for one in self._there if one < oldest] + [oldest])
+
+    def place(self, number: int) -> str:
+        """Where the file of a batch is, for messages."""
+        return f"{self._store.where}/{self._name(number)}"
+
+    def _before(self, number: int) -> WrittenBatch | None:
+        """What the last batch before this one has that has a file; None for the first."""
+        if not number:
+            return None
+        found = self.named(number - 1)
+        if found is not None:
+            return found
+        earlier = [one for one in self._store.names(self._folder) if one < self._name(number)]
+        return self.named(_number(earlier[-1])) if earlier else None
 
     def _refuse_others(self, number: int, found: WrittenBatch, batch: WrittenBatch) -> None:
         if found.rows is None:
             return
-        before = {one.place: one for one in found.rows}
-        others = []
-        for one in batch.rows or ():
-            was = before.get(one.place)
-            if was is None or one.first < was.first or one.last > was.last:
-                earlier = "none" if was is None else f"{was.first} to {was.last}"
-                others.append(
-                    f"{one.topic}-{one.partition}: offsets {one.first} to {one.last}, and before {earlier}"
-                )
-        if others:
-            more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-            raise FrameRefused(
-                f"Batch {number} was written before with other rows ({'; '.join(others[:_SHOWN])}{more}): "
-                "the checkpoint was put back, or the query does not give the same rows twice. "
-                f"{self._way_on(self._name(number))}"
-            )
+        before, now = ({one.place: one for one in rows} for rows in (found.rows, batch.rows or ()))
+        others = [
+            f"{place[0]}-{place[1]}: {_said(now.get(place), 'offsets ')}, "
+            f"and before {_said(before.get(place))}"
+            for place in sorted(before.keys() | now.keys())
+            if not _is_same(before.get(place), now.get(place))
+        ]
+        if not others:
+            return
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        last = [one for one in self._store.names(self._folder) if one >= self._name(number)][-1:]
+        name = last[0] if last else self._name(number)
+        raise BatchRefused(
+            f"Batch {number} was written before with other rows ({'; '.join(others[:_SHOWN])}{more}): "
+            "the checkpoint was put back, or the query does not give the same rows twice. "
+            f"{self._way_on(name)}",
+            _number(name),
+            self.named(_number(name)),
+        )
 
     def _way_on(self, last: str) -> str:
         return (
-            "Begin a query with a checkpointLocation of its own, at the offsets after those of the last file "
-            f"({self._store.where}/{last})."
+            "Begin a query with a checkpointLocation of its own, at the offsets after the ends in the last "
+            f"file ({self._store.where}/{last})."
         )
 
     def _name(self, number: int) -> str:
         return f"{self._folder}/{number:012d}.json"
+
+
+def _ends(before: WrittenBatch | None, batch: WrittenBatch) -> tuple[EndOf, ...]:
+    """Those of the batches before and of this one; the later counts: a topic made again begins at 0."""
+    found: dict[tuple[str, int], EndOf] = {}
+    if before is not None:
+        # An older Headrace has written none.
+        rows = before.rows or ()
+        found = {one.place: EndOf(*one.place, one.last) for one in rows}
+        found |= {(one.topic, one.partition): one for one in before.ends}
+    found |= {one.place: EndOf(*one.place, one.last) for one in batch.rows or ()}
+    return tuple(found[place] for place in sorted(found))
+
+
+def _is_same(before: RowsOf | None, now: RowsOf | None) -> bool:
+    """Whether these are the same rows: what retention has removed, and what is left out between, may be gone.
+
+    The last one may not: it would come in the next batch, where its query gives fewer rows a batch.
+    """
+    if before is None or now is None:
+        return False
+    return before.first <= now.first and before.last == now.last
+
+
+def _said(rows: RowsOf | None, what: str = "") -> str:
+    return "none" if rows is None else f"{what}{rows.first} to {rows.last}"
 
 
 def _number(name: str) -> int:

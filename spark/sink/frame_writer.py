@@ -78,6 +78,12 @@ class FrameWriter:
     def __init__(self, settings: SinkTaskSettings, *, is_direct: bool = True) -> None:
         sink = _closing(settings.sink)
         settings = replace(settings, sink=sink)
+        # The data source has no place for dead letters.
+        self._fix = (
+            "errors.tolerance=all leaves such records out."
+            if is_direct
+            else "Have a filter leave such rows out of the query, or set options that take them."
+        )
         self.records = 0
         self.objects = 0
         self.sealed: list[SealedObject] = []
@@ -119,7 +125,7 @@ class FrameWriter:
         if work.stop is not None:
             raise FrameRefused(
                 f"{records.topic}-{records.partition} offset {work.stop.offset} is a bad record "
-                f"({work.stop.reason}): {work.stop.message}. errors.tolerance=all leaves such records out."
+                f"({work.stop.reason}): {work.stop.message}. {self._fix}"
             )
         while work.objects.open_count > self._settings.sink.buffer.max_open_objects:
             work.objects.close_oldest()

@@ -23,7 +23,7 @@ from headrace.s3.completion import Completion, CompletionState
 from spark.frames import writing
 from spark.frames.log_store import DirectoryStore
 from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter, Sent, WriteSettings, writing_settings
-from spark.frames.written_batches import KEPT, RowsOf, WrittenBatch, WrittenBatches, last_of_each_name
+from spark.frames.written_batches import KEPT, EndOf, RowsOf, WrittenBatch, WrittenBatches, last_of_each_name
 from tests.support.examples import examples
 
 if TYPE_CHECKING:
@@ -80,16 +80,27 @@ class TestWhatABatchHas:
     """Files of batches in a directory."""
 
     def test_it_is_what_its_first_commit_has_named(self, tmp_path: Path) -> None:
-        """Whatever the second attempt has sent, if its rows are the same or fewer."""
+        """Whatever the second attempt has sent, if its rows are the same, or fewer before the last."""
         batches = WrittenBatches(DirectoryStore(tmp_path), "q")
         first, next_one = batch(sealed("one", 5, 9)), batch(sealed("four", 10, 12))
 
-        assert batches.name(3, first) == first
-        assert batches.name(3, batch(sealed("two", 5, 9))) == first
-        assert batches.name(3, batch(sealed("part", 6, 8))) == first
-        assert batches.name(4, next_one) == next_one
+        assert batches.name(3, first).objects == first.objects
+        assert batches.name(3, batch(sealed("two", 5, 9))).objects == first.objects
+        assert batches.name(3, batch(sealed("part", 6, 9))).objects == first.objects
+        assert batches.name(4, next_one).objects == next_one.objects
 
-    @pytest.mark.parametrize(("first", "last"), [(5, 10), (4, 9), (20, 30)])
+    def test_rows_that_a_batch_does_not_have_any_more_come_in_the_next(self, tmp_path: Path) -> None:
+        """A checkpoint that was put back, and a smaller limit: those of its end were there twice then."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        rows = (RowsOf("t", 0, 5, 9, 5), RowsOf("t", 1, 0, 1, 2))
+        batches.name(3, WrittenBatch((), rows))
+
+        with pytest.raises(FrameRefused, match=r"t-1: none, and before 0 to 1\)"):
+            batches.name(3, WrittenBatch((), rows[:1]))
+        with pytest.raises(FrameRefused, match=r"t-0: offsets 5 to 8, and before 5 to 9\)"):
+            batches.name(3, WrittenBatch((), (RowsOf("t", 0, 5, 8, 4), rows[1])))
+
+    @pytest.mark.parametrize(("first", "last"), [(5, 10), (4, 9), (20, 30), (5, 8)])
     def test_other_rows_are_not_dropped_for_it(self, tmp_path: Path, first: int, last: int) -> None:
         """A checkpoint that was put back plans batches of other rows under the same numbers."""
         batches = WrittenBatches(DirectoryStore(tmp_path), "q")
@@ -106,7 +117,7 @@ class TestWhatABatchHas:
         batches.name(3, batch(sealed("one")))
         rows = tuple(RowsOf("t", partition, 0, 1, 2) for partition in range(1, 5))
 
-        with pytest.raises(FrameRefused, match=r"t-1: offsets 0 to 1, and before none;.* and 1 more\)"):
+        with pytest.raises(FrameRefused, match=r"t-1: offsets 0 to 1, and before none;.* and 2 more\)"):
             batches.name(3, WrittenBatch((), rows))
 
     def test_what_an_older_headrace_wrote_is_not_compared(self, tmp_path: Path) -> None:
@@ -129,12 +140,50 @@ class TestWhatABatchHas:
             batches.name(3, batch(sealed("slept", 3, 3)))
         assert batches.named(3) is None
 
+    def test_its_file_has_the_ends_of_all_partitions(self, tmp_path: Path) -> None:
+        """Those of its rows alone were where a query was told to begin, and others' rows came twice."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        for number, partition in ((0, 0), (1, 1), (3, 0), (4, 1)):
+            batches.name(number, WrittenBatch((), (RowsOf("t", partition, number, 10 + number, 2),)))
+
+        found = batches.named(3)
+        assert found is not None
+        assert found.ends == (EndOf("t", 0, 13), EndOf("t", 1, 11))
+        found = batches.named(4)
+        assert found is not None
+        assert found.ends == (EndOf("t", 0, 13), EndOf("t", 1, 14))
+
+    def test_files_are_forgotten_where_batches_without_rows_have_none(self, tmp_path: Path) -> None:
+        """Of what a batch without rows would have removed, nothing stays for good."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        for number in (0, 1, KEPT + 2):
+            batches.name(number, batch(sealed(f"{number}", number, number)))
+            batches.forget_before(number)
+
+        assert [batches.named(number) is None for number in (0, 1, KEPT + 2)] == [True, True, False]
+
     def test_of_a_name_of_keys_the_last_object_stays(self) -> None:
         """Names that show offsets are each their own."""
         early, late = (sealed(f"{at}", at, at, key="t/k", overwrites=True) for at in (1, 2))
         other = sealed("other", 3, 3)
 
         assert last_of_each_name([late, other, early]) == ((late, other), (early,))
+
+
+def test_a_bad_record_has_a_fix_that_a_query_takes() -> None:
+    """What it named, errors.tolerance, is not an option of the writer."""
+    options = {
+        "path": "s3://archive/kafka/",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+    }
+    rows = [{"topic": "t", "partition": 0, "offset": 7, "key": b"k", "value": b"no JSON"}]
+    writer = HeadraceWriter(writing_settings(options, _RECORDS, overwrites=False))
+
+    with pytest.raises(FrameRefused, match="t-0 offset 7 is a bad record") as refused:
+        writer.write(iter(pa.Table.from_pylist(rows).to_batches()))
+    assert "errors.tolerance" not in str(refused.value)
+    assert "leave such rows out of the query" in str(refused.value)
 
 
 class Killed(BaseException):
@@ -234,13 +283,45 @@ class TestCommits:
         writer.commit(sent(sealed("again", 0, 4)), 0)
         assert (archive.seen, archive.there, archive.open) == (["one"], {}, set())
 
+    @pytest.mark.parametrize("number", [2, 3])
+    def test_what_is_named_is_there_before_a_batch_is_refused(self, archive: Archive, number: int) -> None:
+        """Who begins a query after the last file finds its rows, whose driver has died, in no object."""
+        archive.open |= {"one", "two"}
+        archive.files["writes/q/000000000003.json"] = msgspec.json.encode(batch(sealed("one", 5, 9)))
+
+        with pytest.raises(FrameRefused, match=r"000000000003\.json"):
+            HeadraceStreamWriter(written()).commit(sent(sealed("two", 5, 20)), number)
+        assert (archive.there, archive.open) == ({"t-0-5": "one"}, {"two"})
+
     def test_an_upload_that_the_bucket_has_ended(self, archive: Archive) -> None:
         """After three days nobody knows."""
         archive.files["writes/q/000000000000.json"] = msgspec.json.encode(
             batch(sealed("one", 0, 4, age_ms=4 * _DAY_MS))
         )
-        with pytest.raises(FrameRefused, match=r"remove the batch's file in state\.path"):
+        with pytest.raises(FrameRefused, match=r"remove .*memory/writes/q/000000000000\.json"):
             HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4)), 0)
+
+    @pytest.mark.parametrize("overwrites", [True, False])
+    def test_a_name_that_another_object_has_after_the_bucket_has_ended_the_upload(
+        self, archive: Archive, *, overwrites: bool
+    ) -> None:
+        """Another prefix, as was said, would change nothing: the file has the name."""
+        one = sealed("one", 0, 4, key="t/k", overwrites=overwrites, age_ms=4 * _DAY_MS)
+        archive.files["writes/q/000000000000.json"] = msgspec.json.encode(batch(one))
+        archive.there["t/k"] = "another's"
+
+        with pytest.raises(FrameRefused, match=r"remove .*memory/writes/q/000000000000\.json"):
+            HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4)), 0)
+
+    def test_a_name_that_another_program_has(self, archive: Archive) -> None:
+        """Of a query's batch it has to go; a frame can be written elsewhere."""
+        archive.open |= {"one", "two"}
+        archive.there["t-0-0"] = "another's"
+
+        with pytest.raises(FrameRefused, match="move that object away, and start the query again"):
+            HeadraceStreamWriter(written()).commit(sent(sealed("one", 0, 4)), 0)
+        with pytest.raises(FrameRefused, match="write under another prefix"):
+            HeadraceWriter(written()).commit(sent(sealed("two", 0, 4)))
 
     def test_a_name_of_keys_that_a_later_writer_has(self, archive: Archive) -> None:
         """It recurs by design: ours was there before."""
