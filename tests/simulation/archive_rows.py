@@ -37,7 +37,7 @@ def rows_of(bucket: Bucket, name: str) -> list[Row]:
     return [
         Row(key, str(fields["topic"]), int(fields["partition"]), int(fields["offset"]), fields)
         for key, stored in sorted(bucket.objects[name].items())
-        for fields in _decoded(stored.body)
+        for fields in decoded(stored.body)
     ]
 
 
@@ -59,7 +59,7 @@ _UNPACK: Final[dict[bytes, Callable[[bytes], Any]]] = {
 }
 
 
-def _decoded(body: bytes) -> list[dict[str, Any]]:
+def decoded(body: bytes) -> list[dict[str, Any]]:
     """The rows of an object, by what its first bytes show; CSV is what nothing else is."""
     data = plain(body)
     form = next((form for begin, form in _FORMS.items() if data.startswith(begin)), "csv")

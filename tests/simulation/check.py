@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from tests.simulation import (
     archives_generator,
@@ -16,6 +16,7 @@ from tests.simulation import (
     sink_generator,
     source_generator,
     worker_generator,
+    writing_generator,
 )
 from tests.simulation.archives_generator import archives_scenario
 from tests.simulation.archives_laws import judge_archives
@@ -41,6 +42,9 @@ from tests.simulation.source_run import run_source
 from tests.simulation.worker_generator import worker_scenario
 from tests.simulation.worker_laws import judge_worker
 from tests.simulation.worker_run import run_worker
+from tests.simulation.writing_generator import writing_scenario
+from tests.simulation.writing_laws import judge_writing
+from tests.simulation.writing_run import run_writing
 
 _T = TypeVar("_T")
 _OTHER_CUTS = 1_000_003
@@ -54,6 +58,7 @@ _SCENARIOS: Final = {
     "source": source_scenario,
     "restore": restore_scenario,
     "worker": worker_scenario,
+    "writing": writing_scenario,
 }
 _RUNS: Final[dict[str, Callable[[Scenario], Ended]]] = {
     "archives": run_archives,
@@ -63,7 +68,17 @@ _RUNS: Final[dict[str, Callable[[Scenario], Ended]]] = {
     "source": run_source,
     "restore": run_restore,
     "worker": run_worker,
+    "writing": run_writing,
 }
+_JUDGED: Final[dict[str, Callable[[Scenario, Any], list[Finding]]]] = {
+    "archives": judge_archives,
+    "frames": judge_frames,
+    "source": judge_source,
+    "restore": judge_restore,
+    "worker": judge_worker,
+    "writing": judge_writing,
+}
+"""By the laws of these what one run comes to is judged; the others have a second, undisturbed one."""
 _FIXED: Final = {
     "archives": archives_generator.FIXED,
     "frames": frames_generator.FIXED,
@@ -72,6 +87,7 @@ _FIXED: Final = {
     "source": source_generator.FIXED,
     "restore": restore_generator.FIXED,
     "worker": worker_generator.FIXED,
+    "writing": writing_generator.FIXED,
 }
 
 # Without these there is no run.
@@ -130,16 +146,8 @@ def _loading_nothing(run: Callable[..., _T], *arguments: object, **given: object
 @_collecting_nothing()
 def check(scenario: Scenario) -> list[Finding]:
     """What a scenario shows to be against a law."""
-    if scenario.direction == "archives":
-        return judge_archives(scenario, _loading_nothing(run_archives, scenario))
-    if scenario.direction == "frames":
-        return judge_frames(scenario, _loading_nothing(run_frames, scenario))
-    if scenario.direction == "restore":
-        return judge_restore(scenario, _loading_nothing(run_restore, scenario))
-    if scenario.direction == "worker":
-        return judge_worker(scenario, _loading_nothing(run_worker, scenario))
-    if scenario.direction == "source":
-        return judge_source(scenario, _loading_nothing(run_source, scenario))
+    if scenario.direction in _JUDGED:
+        return _JUDGED[scenario.direction](scenario, _loading_nothing(_RUNS[scenario.direction], scenario))
     outcome = _loading_nothing(run_sink, scenario)
     calm = None
     if is_comparable(scenario):

@@ -12,6 +12,7 @@ from tests.simulation import (
     sink_generator,
     source_generator,
     worker_generator,
+    writing_generator,
 )
 from tests.simulation.scenario import Scenario, Step
 
@@ -24,6 +25,7 @@ DIMENSIONS: Final = {
     "sink": sink_generator.DIMENSIONS,
     "source": source_generator.DIMENSIONS,
     "worker": worker_generator.DIMENSIONS,
+    "writing": writing_generator.DIMENSIONS,
 }
 _FAULTS: Final[Mapping[str, _Names]] = {
     "archives": sink_generator.FAULTS,
@@ -33,6 +35,7 @@ _FAULTS: Final[Mapping[str, _Names]] = {
     "sink": sink_generator.FAULTS,
     "source": source_generator.SOURCE_FAULTS,
     "worker": worker_generator.FAULTS,
+    "writing": writing_generator.FAULTS,
 }
 _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     "frames": (
@@ -50,6 +53,10 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         "delete",
     ),
     "worker": worker_generator.OPERATIONS,
+    "writing": (
+        *writing_generator.OPERATIONS,
+        *(f"change {name}" for name in writing_generator.CHANGING),
+    ),
 }
 UNDRAWN: Final[Mapping[str, str]] = {
     "connector.class": "another name of what is drawn",
@@ -139,12 +146,16 @@ def _operations_of(step: Step, operations: Sequence[str]) -> Iterator[str]:
         if "aws.s3.bucket.name" in options:
             is_added = options["aws.s3.bucket.name"] == source_generator.BOTH
             yield "bucket added" if is_added else "other bucket"
+        elif options == writing_generator.OPERATIONS["other bucket"]["options"]:
+            yield "other bucket"
         elif options in [one.get("options") for one in frames_generator.OPERATIONS.values()]:
             yield from (n for n, one in frames_generator.OPERATIONS.items() if one.get("options") == options)
         yield from (name for one in options if (name := f"change {one}") in operations)
     elif step.act == "forbidden":
         named = {"CompleteMultipartUpload": "forbidden to end", "DeleteObject": "forbidden to act"}
         yield named.get(step.given["operation"], "forbidden")
+    elif step.act == "batch write":
+        yield step.act if step.given["ordered"] else "batch unordered"
     elif step.act == "replay":
         yield "replay whole" if step.given["from_start"] else "replay"
     elif step.act in operations:

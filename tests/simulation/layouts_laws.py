@@ -25,11 +25,11 @@ _TOMBSTONES: Final = "/tombstone/"
 
 def judge_layouts(scenario: Scenario, outcome: Outcome, calm: Outcome | None) -> list[Finding]:
     """All that is against a law; `calm` are the same records with nothing that went wrong."""
-    read = _Archive(scenario, outcome)
+    read = Archive(scenario, outcome)
     outcome.rows = read.rows
     broken = read.broken
     if calm is not None:
-        undisturbed = _Archive(scenario, calm)
+        undisturbed = Archive(scenario, calm)
         calm.rows = undisturbed.rows
         broken += [Finding(one.law, f"undisturbed: {one.sentence}") for one in undisturbed.broken]
     return [*judge(scenario, outcome, calm, group=_group), *broken]
@@ -46,7 +46,7 @@ def stem_of(key: str) -> str:
     return f"{directory}/{file.partition('.')[0]}"
 
 
-class _Archive:
+class Archive:
     """The objects of a run, each held against the records."""
 
     def __init__(self, scenario: Scenario, outcome: Outcome) -> None:

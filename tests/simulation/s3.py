@@ -6,6 +6,7 @@ import hashlib
 import io
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import formatdate
@@ -17,6 +18,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutE
 from tests.simulation.kernel import EPOCH_MS, Kernel
 
 _CALL_SECONDS: Final = 0.004
+_LATE_SECONDS: Final = 60.0
 _MIN_PART: Final = 5 * 1024 * 1024
 _ENDPOINT: Final = "http://simulated-s3"
 
@@ -53,7 +55,8 @@ class Weather:
 
     failing: dict[str, int] = field(default_factory=dict)
     """By kind, and of one operation where its name follows: `503`, `lost` (it happened, and is not
-    answered), `silent` (it did not), `broken` (200 with an error in its document, of completions)."""
+    answered), `late` (it happens some time after nobody waits for its answer), `silent` (it did not), `409`,
+    `broken` (200 with an error in its document, of completions)."""
     down_until: float = 0.0
     forbidden: set[str] = field(default_factory=set)
     """Operations that are refused."""
@@ -89,6 +92,8 @@ class Bucket:
         """Called with what has become visible, as notifications of the bucket are made."""
         self.on_dies: Callable[[], None] = lambda: None
         """Called where the process that calls dies before or after its call is done."""
+        self.on_call: Callable[[str, Mapping[str, Any]], None] = lambda _operation, _given: None
+        """Called with each request that reaches S3."""
         self.versions: dict[tuple[str, str, str], StoredObject] = {}
         """By bucket, key and version what buckets with versions have had."""
         self.versioned: set[str] = set()
@@ -470,11 +475,8 @@ class SimulatedS3:
             raise ConnectionClosedError(endpoint_url=_ENDPOINT)
         kernel.sleep(_CALL_SECONDS * (0.5 + kernel.rng.random()))
         kernel.require_alive()
-        if weather.strikes("503", operation):
-            raise refused(operation, "SlowDown", 503)
-        if weather.strikes("silent", operation):
-            kernel.sleep(20.0)
-            raise ReadTimeoutError(endpoint_url=_ENDPOINT)
+        self._strike(operation, act)
+        self._all.on_call(operation, given)
         if operation in weather.forbidden or given["Bucket"] in weather.denied:
             raise refused(operation, "403" if operation == "HeadObject" else "AccessDenied", 403)
         if given["Bucket"] not in self._all.objects:
@@ -500,6 +502,31 @@ class SimulatedS3:
             },
             **answer,
         }
+
+    def _strike(self, operation: str, act: Callable[[], Any]) -> None:
+        """Raise what comes in the place of an answer to this request."""
+        kernel, weather = self._kernel, self._all.weather
+        if weather.strikes("503", operation):
+            raise refused(operation, "SlowDown", 503)
+        if weather.strikes("409", operation):
+            raise refused(operation, "ConditionalRequestConflict", 409)
+        is_late = weather.strikes("late", operation)
+        if is_late:
+            self._arrive_late(act)
+        if is_late or weather.strikes("silent", operation):
+            kernel.sleep(20.0)
+            raise ReadTimeoutError(endpoint_url=_ENDPOINT)
+
+    def _arrive_late(self, act: Callable[[], Any]) -> None:
+        """A request is carried out at some time after who sent it has given it up, or has died."""
+        kernel = self._kernel
+
+        def arrive() -> None:
+            kernel.sleep(_LATE_SECONDS * kernel.rng.random())
+            with suppress(ClientError):
+                act()
+
+        kernel.spawn(kernel.process("network", is_prompt=True), arrive, "late request")
 
     def _bucket(self, operation: str, given: Mapping[str, Any]) -> dict[str, StoredObject]:
         found = self._all.objects.get(given["Bucket"])

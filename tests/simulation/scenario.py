@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 VERSION: Final = 1
-DIRECTIONS: Final = ("archives", "frames", "layouts", "restore", "sink", "source", "worker")
+DIRECTIONS: Final = ("archives", "frames", "layouts", "restore", "sink", "source", "worker", "writing")
 
 
 class UnknownScenario(Exception):

@@ -58,8 +58,8 @@ def judge(
     # At least once, what is not known to be there is put again.
     found += _names_once(outcome) if scenario.options.get("exactly.once.support") != "disabled" else ()
     found += _last_step_last(outcome)
-    found += _bounded(scenario, outcome)
-    found += _values(scenario, outcome)
+    found += bounded(scenario, outcome)
+    found += values_differ(scenario, outcome)
     if not found and calm is not None:
         found += _alone(scenario, outcome, calm, group)
     return found
@@ -123,7 +123,7 @@ def _names_once(outcome: Outcome) -> Iterator[Finding]:
             yield Finding("once", f"{key} was replaced by {by}")
 
 
-def _bounded(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
+def bounded(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
     """An object closes at exactly as many records as `rotate.records` lets it have."""
     most = int(scenario.options.get("rotate.records", "0"))
     # Two buckets may have an object of one name.
@@ -141,7 +141,7 @@ def _last_step_last(outcome: Outcome) -> Iterator[Finding]:
             yield Finding("last step last", f"{key} was deleted by {by}")
 
 
-def _values(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
+def values_differ(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
     """A row says what its record said, digit by digit."""
     if (
         scenario.options.get("value.converter") not in (JSON, *FRAMED)

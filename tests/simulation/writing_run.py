@@ -1,0 +1,517 @@
+"""Runs a scenario of writing queries of Spark, and gives back what came of it."""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from spark.frames import written_batches
+from spark.frames.written_batches import decode_batch
+from tests.simulation.course import Course, run_course
+from tests.simulation.environment import Environment, Instance, environment
+from tests.simulation.operations import Operations
+from tests.simulation.s3 import StoredObject
+from tests.simulation.scenario import Given, Scenario
+from tests.simulation.sink_run import Outcome
+from tests.simulation.writing_generator import (
+    BUCKET,
+    COLUMNS,
+    FOLDER,
+    LIMIT,
+    OUT,
+    SECOND,
+    STATE,
+    TRIGGER,
+)
+from tests.simulation.writing_spark import (
+    COMMITTER,
+    Checkpoint,
+    FrameWrite,
+    Place,
+    Row,
+    Topics,
+    WritingQuery,
+    content_of,
+    lead_contexts,
+    unique_ids,
+)
+
+KEPT: Final = 4
+"""Of so many batches files are kept, so that some are forgotten within few batches."""
+OBJECT_ID: Final = "headrace-object"
+_SYNC_SECONDS: Final = 0.004
+_END_SECONDS: Final = 1_200.0
+_QUIET_SECONDS: Final = 3.0
+_FIXES: Final = 40
+_READS_SHARE: Final = 0.7
+_DAY_SECONDS: Final = 86_400.0
+_LISTS: Final = 2
+"""So often a commit lists the files of its query, at most."""
+_OTHER: Final = "other/"
+_FRAMES: Final = "frames-"
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """An object that a writer made visible."""
+
+    bucket: str
+    key: str
+    stored: StoredObject
+    was_there: bool
+    """Whether it took the place of another one."""
+
+    @property
+    def id(self) -> str:
+        """Its own, unlike its name."""
+        return self.stored.metadata.get(OBJECT_ID, "")
+
+
+@dataclass
+class WritingOutcome(Outcome):
+    """What a run has come to."""
+
+    visible: list[Visible] = field(default_factory=list)
+    """All that ever was, in the order in which it became so."""
+    left: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By bucket and key, the ids of what is there at the end."""
+    foreign_changed: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+    fixes: list[str] = field(default_factory=list)
+    """What the operator did something about at the end, as it was said."""
+    left_out: set[tuple[Place, int]] = field(default_factory=set)
+    """Rows that a query's own filter leaves out."""
+    frames: list[tuple[str, str | None, list[Row]]] = field(default_factory=list)
+    """Prefix, how it ended, and rows of frames that were written at once."""
+    other: Checkpoint | None = None
+    """That of the other query."""
+    files: dict[str, int] = field(default_factory=dict)
+    """How many files of batches each query has."""
+    calls: list[str] = field(default_factory=list)
+    """What a commit asked for too often."""
+    is_put_back: bool = False
+
+
+def run_writing(scenario: Scenario) -> WritingOutcome:
+    """Run it."""
+    outcome = WritingOutcome()
+    with environment(scenario.seed) as made, _few_files(made):
+        lead_contexts()
+        run_course(made, _WritingCourse(made, scenario, outcome))
+    return outcome
+
+
+@contextmanager
+def _few_files(made: Environment) -> Iterator[None]:
+    """Batches that are forgotten early, in folders whose writes take their time: a process may die at any."""
+    before, synced = written_batches.KEPT, os.fsync
+
+    def sync(_descriptor: int) -> None:
+        made.kernel.sleep(_SYNC_SECONDS * made.kernel.rng.random())
+        made.kernel.require_alive()
+
+    written_batches.KEPT = KEPT  # type: ignore[misc]  # smaller than it is, for this run
+    os.fsync = sync  # type: ignore[assignment]  # as above
+    try:
+        yield
+    finally:
+        written_batches.KEPT = before  # type: ignore[misc]  # as it was
+        os.fsync = synced
+
+
+class _WritingCourse(Course):
+    """Rows come, and are written by queries that end and begin."""
+
+    data = ("produce",)
+
+    has_commands = False
+
+    def __init__(self, made: Environment, scenario: Scenario, outcome: WritingOutcome) -> None:
+        super().__init__(made, scenario, outcome, calm=False)
+        self._outcome = outcome
+        self._folder = str(made.folder / "writes")
+        self.options["buffer.dir"] = str(made.folder / "buffer")
+        self._rows: Topics = {}
+        self._ids = unique_ids()
+        self._rng = random.Random(f"operator-{scenario.seed}")
+        self._kept = Checkpoint(next(self._ids))
+        self._queries = [self._kept.id]
+        self._backups: list[Checkpoint] = []
+        self._other: Checkpoint | None = None
+        self._frames: list[tuple[str, FrameWrite, list[Row]]] = []
+        self._left_out: set[tuple[Place, int]] = set()
+        self._foreign: dict[tuple[str, str], bytes] = {}
+        self._lists: Counter[int] = Counter()
+        self._operations = Operations(self)
+        self._days: int | None = None
+        made.bucket.on_put = self._became_visible
+        made.bucket.on_dies = self._dies
+        made.bucket.on_call = self._called
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """See Course."""
+        for name in (BUCKET, SECOND, STATE):
+            self.made.bucket.make(name)
+        self._put_foreign(BUCKET, f"{OUT}foreign.txt")
+        self._put_foreign(BUCKET, "elsewhere/foreign.txt")
+
+    def _put_foreign(self, bucket: str, key: str) -> None:
+        stored = StoredObject(b"foreign", '"foreign"', {}, self.made.bucket.now_ms())
+        self.made.bucket.put(bucket, key, stored, "foreign")
+        self._foreign[bucket, key] = stored.body
+
+    def acts(self) -> dict[str, Callable[..., None]]:
+        """See Course."""
+        own: dict[str, Callable[..., None]] = {
+            "produce": self._produce,
+            "rule": self._rule,
+            "days": self._pass_days,
+            "speculate": self._speculate,
+            "dies at a checkpoint": self._dies_at_a_checkpoint,
+            "state denied": self._operations.acts()["bucket denied"],
+            "checkpoint restored": self._restore,
+            "new query": self._new_query,
+            "other query": self._other_query,
+            "batch write": self._write_frame,
+            "taken away": self._take_away,
+            "foreign name": self._take_a_name,
+        }
+        return {**super().acts(), **self._operations.acts(), **own}
+
+    def start(self, **changes: str) -> WritingQuery:
+        """See Course."""
+        return self._start("query", self._kept, self.options | changes)
+
+    def _start(self, name: str, kept: Checkpoint, options: Mapping[str, str]) -> WritingQuery:
+        given = dict(options)
+        if given["state.path"] == FOLDER:
+            given["state.path"] = self._folder
+        query = WritingQuery(self.made, name, given, kept, self._rows)
+        query.left_out = self._left_out
+        self.instances.append(query)
+        return query
+
+    @property
+    def _main(self) -> list[WritingQuery]:
+        return [one for one in self.alive if isinstance(one, WritingQuery) and one.process.name == "query"]
+
+    def _start_if_none(self) -> None:
+        if self._main:
+            return
+        ended = [
+            one for one in self.instances if isinstance(one, WritingQuery) and one.process.name == "query"
+        ]
+        if ended and ended[-1].ending and self._rng.random() < _READS_SHARE:
+            # Who starts it again has read why it ended.
+            self._fixed("query", ended[-1].ending)
+        self.start()
+
+    def _produce(self, begin: int, end: int) -> None:
+        """Rows come; markers of transactions, and what was compacted, leave offsets out."""
+        self._backups.append(self._kept.copy())
+        for one in self.scenario.records[begin:end]:
+            rows = self._rows.setdefault((one.topic, one.partition), [])
+            offset = (
+                rows[-1].offset + self._rng.choice((1, 1, 1, 2, 5)) if rows else self._rng.choice((0, 0, 7))
+            )
+            rows.append(Row((one.topic, one.partition), offset, one))
+
+    # -- S3 --------------------------------------------------------------------------------------------------
+
+    def _became_visible(self, bucket: str, key: str, stored: StoredObject) -> None:
+        if OBJECT_ID not in stored.metadata:
+            return
+        was_there = self.made.bucket.history[-1][1] == "replaced"
+        self._outcome.visible.append(Visible(bucket, key, stored, was_there))
+
+    def _called(self, operation: str, given: Mapping[str, Any]) -> None:
+        """A commit lists the files of batches once, and no objects."""
+        process = self.made.kernel.here()
+        if operation != "ListObjectsV2" or process is None:
+            return
+        self._lists[process.pid] += 1
+        if given["Bucket"] != STATE or not given.get("Prefix"):
+            self._outcome.calls.append(f"s3://{given['Bucket']}/{given.get('Prefix', '')} was listed")
+
+    def _take_away(self) -> None:
+        """A consumer moves what it has read elsewhere."""
+        for bucket in (BUCKET, SECOND):
+            there = self.made.bucket.objects[bucket]
+            own = sorted(key for key, stored in there.items() if OBJECT_ID in stored.metadata)
+            for key in own:
+                if self._rng.random() < 0.6:
+                    del there[key]
+
+    def _take_a_name(self) -> None:
+        """Another program has put an object where one is about to become visible."""
+        uploads = sorted({(one.bucket, one.key) for one in self.made.bucket.uploads.values()})
+        # Names of keys are there to be written over.
+        uploads = [one for one in uploads if "/keys/" not in one[1]]
+        free = [one for one in uploads if one[1] not in self.made.bucket.objects[one[0]]]
+        if free:
+            self._put_foreign(*self._rng.choice(free))
+
+    def _rule(self, days: int) -> None:
+        """A rule of the buckets ends uploads of this age."""
+        self._days = self.made.bucket.lifecycle_days = days
+
+    def _pass_days(self, days: int) -> None:
+        self._stop_all()
+        # A run is given up after some hours, which these are no part of.
+        self.made.kernel.end += days * _DAY_SECONDS
+        self.made.kernel.sleep(days * _DAY_SECONDS)
+        self._expire()
+
+    def _expire(self) -> None:
+        if self._days is None:
+            return
+        bucket = self.made.bucket
+        oldest = bucket.now_ms() - self._days * int(_DAY_SECONDS) * 1000
+        for upload_id, one in list(bucket.uploads.items()):
+            if one.begun_ms <= oldest:
+                del bucket.uploads[upload_id]
+
+    # -- processes -------------------------------------------------------------------------------------------
+
+    def _dies(self) -> None:
+        """The process that makes a call dies: a task alone, and with the one that commits its driver."""
+        process = self.made.kernel.here()
+        assert process is not None, "it makes a call"
+        for one in self.instances:
+            if COMMITTER in process.name and process in self.made.workers.get(one.process, ()):
+                one.kill()
+        self.made.kernel.kill(process)
+
+    def _dies_at_a_checkpoint(self, count: int) -> None:
+        for one in self._main[:1]:
+            one.dies_at_a_write = count
+
+    def _speculate(self, batches: int) -> None:
+        for one in self._main:
+            one.speculates = batches
+
+    def _stop_all(self) -> None:
+        kernel = self.made.kernel
+        for one in self.alive:
+            one.stop.ask("the operator")
+        deadline = kernel.now + 60.0
+        while self.alive and kernel.now < deadline:
+            kernel.sleep(0.5)
+        for one in self.alive:
+            one.kill()
+
+    # -- backups and other lives -----------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        """The checkpoint is that of some time ago; objects, and what batches have, stay."""
+        backups = [one for one in self._backups if one.id == self._kept.id]
+        if not backups:
+            return
+        self._stop_all()
+        found = self._rng.choice(backups).copy()
+        if found.commits < len(self._kept.offsets):
+            self._outcome.is_put_back = True
+        self._kept.offsets, self._kept.commits = found.offsets, found.commits
+
+    def _new_query(self) -> None:
+        """A new checkpoint, where the last batch of the one before has ended; that one has to be whole."""
+        self._stop_all()
+        if self._kept.commits == len(self._kept.offsets) and not self._outcome.is_put_back:
+            self._begin_again(self._kept.end(self._kept.commits - 1))
+
+    def _begin_again(self, start: Mapping[Place, int]) -> None:
+        self._kept = Checkpoint(next(self._ids), dict(start))
+        self._queries.append(self._kept.id)
+
+    def _other_query(self) -> None:
+        """Another query over the same rows, with the same state.path, that writes elsewhere."""
+        if self._other is not None:
+            return
+        self._other = Checkpoint("other")
+        self._start("other", self._other, self._elsewhere(_OTHER))
+
+    def _elsewhere(self, prefix: str) -> dict[str, str]:
+        options = {**self.scenario.options, **self.options, "path": f"s3://{BUCKET}/{prefix}"}
+        return {name: value for name, value in options.items() if name not in (LIMIT, TRIGGER)}
+
+    def _write_frame(self, *, ordered: bool) -> None:
+        """What is there is written at once, elsewhere."""
+        prefix = f"{_FRAMES}{len(self._frames)}/"
+        rows = [row for place in sorted(self._rows) for row in self._rows[place]]
+        rows = [row for row in rows if (row.place, row.offset) not in self._left_out]
+        options = self._elsewhere(prefix)
+        options.pop("state.path")
+        job = FrameWrite(self.made, options, rows, is_ordered=ordered)
+        self.instances.append(job)
+        self._frames.append((prefix, job, rows))
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def _do_the_rest(self) -> None:
+        """Run the queries until nothing is left, and do what they say where they are refused."""
+        self.made.kernel.sleep(1.0)
+        for query in ("query", "other"):
+            kept = self._kept if query == "query" else self._other
+            if kept is None:
+                continue
+            for _ in range(_FIXES):
+                self.ended.ending = self._last_run(query)
+                if self.ended.ending is None or not self._fixed(query, self.ended.ending):
+                    break
+            if self.ended.ending != "exit 0":
+                return
+
+    def _kept_of(self, query: str) -> Checkpoint:
+        found = self._kept if query == "query" else self._other
+        assert found is not None, "it is asked for where it is"
+        return found
+
+    def _last_run(self, name: str) -> str | None:
+        kernel, kept = self.made.kernel, self._kept_of(name)
+        options = dict(self.options) if name == "query" else self._elsewhere(_OTHER)
+        options.pop(TRIGGER, None)
+        query = self._start(name, kept, options)
+        deadline, moved, seen = kernel.now + _END_SECONDS, kernel.now, (-1, -1)
+        while not query.is_over and kernel.now < deadline:
+            kernel.sleep(1.0)
+            now = len(kept.offsets), kept.commits
+            if now != seen:
+                moved, seen = kernel.now, now
+            is_done = now[0] == now[1] and query._latest(kept.end(now[0] - 1)) == kept.end(now[0] - 1)
+            if is_done and kernel.now - moved > _QUIET_SECONDS:
+                query.stop.ask("nothing is left")
+            self.ended.silent = max(self.ended.silent, kernel.now - moved)
+        if not query.is_over:
+            query.kill()
+        return query.ending
+
+    def _fixed(self, query: str, ending: str) -> bool:
+        """Whether there was something to do about it, and it was done as it is said."""
+        done = True
+        if "Begin a query with a checkpointLocation of its own" in ending and query == "query":
+            self._begin_again(self._after_the_last_file())
+            self._outcome.is_put_back = False
+        elif "is a bad record" in ending:
+            words = ending.removeprefix("FrameRefused: ").split()
+            topic, _, partition = words[0].rpartition("-")
+            bad = ((topic, int(partition)), int(words[2]))
+            done = bad not in self._left_out
+            self._left_out.add(bad)
+        elif "another object has the name" in ending:
+            done = self._moved_away(ending)
+        elif "its upload is gone, and is old enough" in ending:
+            done = self._written_again(query)
+        else:
+            done = False
+        if done:
+            self._outcome.fixes.append(ending)
+        return done
+
+    def _after_the_last_file(self) -> dict[Place, int]:
+        """The offsets after the ends in the last file of the query."""
+        kept = self._kept
+        start = dict(kept.start)
+        files = self._batch_files(kept.id)
+        for one in decode_batch(files[max(files)]).ends if files else ():
+            start[one.topic, one.partition] = one.last + 1
+        return start
+
+    def _batch_files(self, query: str) -> dict[str, bytes]:
+        """What the query's batches have, by file."""
+        if self.scenario.options["state.path"] == FOLDER:
+            folder = self.made.folder / "writes" / "writes" / query
+            return {str(path): path.read_bytes() for path in folder.glob("*.json")} if folder.is_dir() else {}
+        prefix = f"writes/writes/{query}/"
+        there = self.made.bucket.objects[STATE]
+        return {key: one.body for key, one in there.items() if key.startswith(prefix)}
+
+    def _remove_file(self, name: str) -> None:
+        if self.scenario.options["state.path"] == FOLDER:
+            Path(name).unlink()
+        else:
+            del self.made.bucket.objects[STATE][name]
+
+    def _moved_away(self, ending: str) -> bool:
+        """What another program has put there is taken away."""
+        bucket, _, key = ending.partition("s3://")[2].partition(" cannot be completed")[0].partition("/")
+        if (bucket, key) not in self._foreign:
+            return False
+        del self._foreign[bucket, key], self.made.bucket.objects[bucket][key]
+        return True
+
+    def _written_again(self, query: str) -> bool:
+        """The file of the batch, of whose objects none was ever there, is removed."""
+        files = self._batch_files(self._kept_of(query).id)
+        last = max(files)
+        ids = {one.id for one in decode_batch(files[last]).objects}
+        seen = {one.id for one in self._outcome.visible}
+        if ids & seen:
+            for bucket in (BUCKET, SECOND):
+                there = self.made.bucket.objects[bucket]
+                for key in [key for key, one in there.items() if one.metadata.get(OBJECT_ID) in ids]:
+                    del there[key]
+            self._outcome.visible = [one for one in self._outcome.visible if one.id not in ids]
+        self._remove_file(last)
+        return True
+
+    def collect(self) -> None:
+        """See Course."""
+        super().collect()
+        outcome, bucket = self._outcome, self.made.bucket
+        outcome.sentences = [one.ending for one in self.instances if one.ending and one.ending != "exit 0"]
+        outcome.left_out, outcome.other = self._left_out, self._other
+        outcome.frames = [(prefix, job.ending, rows) for prefix, job, rows in self._frames]
+        outcome.left = {
+            (name, key): stored.metadata[OBJECT_ID]
+            for name in (BUCKET, SECOND)
+            for key, stored in bucket.objects[name].items()
+            if OBJECT_ID in stored.metadata
+        }
+        outcome.foreign_changed = [
+            f"s3://{name}/{key}"
+            for (name, key), body in self._foreign.items()
+            if (there := bucket.objects[name].get(key)) is None or there.body != body
+        ]
+        outcome.files = {
+            query: len(self._batch_files(query))
+            for query in (*self._queries, *(["other"] if self._other else []))
+        }
+        bare = self.scenario.options.get(COLUMNS) == "bare"
+        outcome.expected = {
+            (*row.place, row.offset): _as_given(row.given, bare=bare)
+            for rows in self._rows.values()
+            for row in rows
+        }
+        most = max(self._lists.values(), default=0)
+        if most > _LISTS and not _is_faulty(self.scenario):
+            outcome.calls.append(f"a process listed {most} times")
+
+
+def _as_given(given: Given, *, bare: bool) -> Given:
+    """What the frame has of a record."""
+    found = replace(given, value=content_of(given.value))
+    return replace(found, key=None, headers=(), timestamp_ms=-1) if bare else found
+
+
+def _is_faulty(scenario: Scenario) -> bool:
+    """Whether requests may be tried again."""
+    return any(step.act.startswith(("s3", "state", "bucket")) for step in scenario.steps)
+
+
+def is_of_frames(key: str) -> bool:
+    """Whether an object was written at once."""
+    return key.startswith(_FRAMES)
+
+
+def is_of_other(key: str) -> bool:
+    """Whether an object is of the other query."""
+    return key.startswith(_OTHER)
+
+
+__all__ = ["Instance", "Visible", "WritingOutcome", "is_of_frames", "is_of_other", "run_writing"]
