@@ -268,12 +268,15 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broke
     with ExitStack() as stack:
 
         def make(
-            *, properties: Mapping[str, str] | None = None, listeners: Mapping[str, str] | None = None
+            *,
+            properties: Mapping[str, str] | None = None,
+            listeners: Mapping[str, str] | None = None,
+            port: int | None = None,
         ) -> Broker:
             broker = Broker(
                 folder=tmp_path_factory.mktemp("broker"),
                 jar_folder=JAR_FOLDER,
-                port=free_port(),
+                port=port or free_port(),
                 properties=properties,
                 listeners=listeners,
             )

@@ -110,6 +110,10 @@ class Stand:
         """The GETs of this object that reached the proxy, in order."""
         return [request for request in self.proxy.requests if self.is_get(request, key)]
 
+    def answered(self, key: str) -> list[int]:
+        """What S3 has answered to GETs of this object, none to one that a lost connection swallowed."""
+        return [status for request, status in self.proxy.answers if self.is_get(request, key)]
+
     def is_get(self, request: Request, key: str) -> bool:
         """True for a GET of this object."""
         return request.method == "GET" and unquote(request.path).partition("?")[0].endswith(f"/{key}")

@@ -95,8 +95,10 @@ class TestDamage:
         assert kept == LINES.splitlines()[: len(kept)]
         assert len(kept) in rows
         assert end["records"] == len(kept)
-        assert len(one.gets(key)) == ATTEMPTS
-        assert [line["kind"] for line in one.failures(key)] == ["ObjectCorrupt"] * ATTEMPTS
+        # A busy broker may abort a transaction, whose object is read again: no attempt at a damaged object.
+        kinds = [line["kind"] for line in one.failures(key)]
+        assert len(one.answered(key)) == len(kinds)
+        assert [kind for kind in kinds if kind != "TransactionAborted"] == ["ObjectCorrupt"] * ATTEMPTS
         assert one.readiness()[0]
 
     def test_an_upload_that_is_repeated_whole_is_another_object(self, one: Stand) -> None:

@@ -63,9 +63,16 @@ class BrokerFactory(Protocol):
     """What the fixture `own_broker` gives."""
 
     def __call__(
-        self, *, properties: Mapping[str, str] | None = None, listeners: Mapping[str, str] | None = None
+        self,
+        *,
+        properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        port: int | None = None,
     ) -> Broker:
-        """A broker of the test's own, started on free ports without data, stopped after the test."""
+        """A broker of the test's own, started on free ports without data, stopped after the test.
+
+        `port` is one that the test has chosen, where it is named in `properties`.
+        """
         ...
 
 
