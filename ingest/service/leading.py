@@ -38,9 +38,26 @@ class Counted(Protocol):
 
 
 def lead_until_over(
+    run: Callable[[], None],
+    *,
+    close: Callable[[], None],
+    abandon: Callable[[LeadershipLost], None],
+    adapter: StandingBy,
+) -> None:
+    """Run, then `close`; where the lead is lost, `abandon` and raise. Blocks.
+
+    What still waits for an answer then, and what comes later, is told to `adapter` as not led.
+    """
+    try:
+        _lead_until_over(run, close=close, abandon=abandon)
+    finally:
+        # A worker's process lives on, and with it the threads that wait.
+        adapter.stand_by()
+
+
+def _lead_until_over(
     run: Callable[[], None], *, close: Callable[[], None], abandon: Callable[[LeadershipLost], None]
 ) -> None:
-    """Run, then `close`; where the lead is lost, `abandon` and raise. Blocks."""
     try:
         # What is here now lives as long as this leadership: the collector need not go through it again.
         gc.freeze()

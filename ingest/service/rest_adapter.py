@@ -96,8 +96,12 @@ class RestAdapter(Generic[V]):
         """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
         led = self._require_led()
         told: Future[None] = Future()
-        self._ask(led, lambda: led.set_target(target, told))
-        self._await(led, told, _STOP_SECONDS if target is TargetState.STOPPED else REQUEST_SECONDS)
+        try:
+            self._ask(led, lambda: led.set_target(target, told))
+            self._await(led, told, _STOP_SECONDS if target is TargetState.STOPPED else REQUEST_SECONDS)
+        except NotLeading:
+            # Whether it is written or not: the same wish again, of who leads next, changes nothing.
+            raise self._not_leading(nothing_done=True) from None
 
     def revive(self) -> bool:
         """False: what fails while the service runs is tried again by itself."""

@@ -365,6 +365,7 @@ class SourceLeader:
             lambda: running.loop.run(lambda slots: self._publish(running, slots)),
             close=lambda: self._close(running),
             abandon=lambda error: self._abandon(running, error),
+            adapter=self._connector,
         )
         if not process.until_idle:
             return Exit.DONE

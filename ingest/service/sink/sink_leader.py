@@ -84,6 +84,7 @@ class SinkLeader:
             lambda: running.loop.run(lambda: self._publish(running)),
             close=lambda: self._close(running),
             abandon=lambda error: self._abandon(running, error),
+            adapter=self._connector,
         )
         counts = running.archive.counts(clock.wall_ms())
         if counts.pending_objects:
