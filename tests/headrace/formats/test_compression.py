@@ -180,17 +180,19 @@ def test_regrouping_keeps_bytes_and_bounds(chunks: list[bytes], size: int) -> No
 @given(stored=st.sampled_from(sorted(PACKERS)), seed=st.randoms(use_true_random=False))
 @settings(max_examples=2000, deadline=None)
 def test_mutated_streams_end_in_bytes_or_damage(stored: str, seed: object) -> None:
-    """No mutation of a compressed stream gives anything but content, ObjectCorrupt, or what no codec reads."""
+    """No mutation of a compressed stream gives anything but content, ObjectCorrupt, or a dictionary's lack."""
     import random
 
     assert isinstance(seed, random.Random)
     content = bytearray(PACKERS[stored][1](b"some text that repeats, some text that repeats\n" * 50))
     for _ in range(seed.randint(1, 8)):
         content[seed.randrange(len(content))] = seed.randrange(256)
+    reason = ""
     try:
         _plain(bytes(content[: seed.randint(1, len(content))]))
     except ObjectCorrupt:
         return
     except InvalidObject as error:
-        # A bit of a head says that a dictionary is needed.
-        assert error.reason == "unsupported"
+        reason = error.reason
+    # A bit of a head may say that a dictionary is needed.
+    assert reason in {"", "unsupported"}
