@@ -180,7 +180,7 @@ def test_regrouping_keeps_bytes_and_bounds(chunks: list[bytes], size: int) -> No
 @given(stored=st.sampled_from(sorted(PACKERS)), seed=st.randoms(use_true_random=False))
 @settings(max_examples=2000, deadline=None)
 def test_mutated_streams_end_in_bytes_or_damage(stored: str, seed: object) -> None:
-    """No mutation of a compressed stream gives anything but content, ObjectCorrupt, or a dictionary's lack."""
+    """A mutated stream gives content, ObjectCorrupt, or lacks a dictionary; never anything else."""
     import random
 
     assert isinstance(seed, random.Random)
