@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -326,41 +326,62 @@ def _complete(settings: WriteSettings, objects: Sequence[SealedObject], *, file:
     """
     if not objects:
         return
-    calls = _uploads(settings)
-    # Asked once, and only where an object is gone.
-    expiry_ms = cache(partial(least_upload_expiry_ms, settings.sink.s3))
-
-    def complete(sealed: SealedObject) -> str | None:
-        for upload in sealed.uploads:
-            done = calls.complete(
-                sealed.bucket,
-                upload,
-                object_id=sealed.id,
-                overwrites=sealed.overwrites or settings.overwrites,
-            )
-            if done.state is not CompletionState.COMPLETED and not was_complete(upload, done.state):
-                fix = _FIXES_AT_ONCE[done.state] if file is None else _FIXES[done.state].format(file=file)
-                return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {fix}."
-        return None
-
-    def was_complete(upload: Upload, state: CompletionState) -> bool:
-        """Nothing but a completion ends an upload that a commit has named, before the bucket's rule does."""
-        if state not in {CompletionState.UPLOAD_MISSING, CompletionState.SUPERSEDED}:
-            return False
-        upload_ms = wall_ms() - upload.started_ms
-        if UploadAge(upload_ms=upload_ms, expiry_ms=expiry_ms()).may_be_expired:
-            return False
-        _LOG.warning("object_taken_away", key=upload.key, detail="it was complete, and is not there any more")
-        return True
-
+    completer = _Completer(settings, file)
     try:
         with ThreadPoolExecutor(_COMPLETERS, thread_name_prefix="frame-completer") as pool:
-            problems = [found for found in pool.map(complete, objects) if found is not None]
+            problems = [found for found in pool.map(completer.complete, objects) if found is not None]
     except HeadraceError as error:
         raise FrameRefused(f"The batch cannot be committed: {error}") from error
     if problems:
         more = f" {len(problems) - 1} more objects cannot be completed either." if len(problems) > 1 else ""
         raise FrameRefused(problems[0] + more)
+
+
+class _Completer:
+    """Completes objects, in several threads."""
+
+    def __init__(self, settings: WriteSettings, file: str | None) -> None:
+        self._settings = settings
+        self._file = file
+        self._calls = _uploads(settings)
+        # Asked once, and only where an object is gone; it may be of an earlier bucket of the query.
+        self._expiry_ms = cache(
+            lambda bucket, folder: least_upload_expiry_ms(
+                replace(settings.sink.s3, bucket=bucket, prefix=folder)
+            )
+        )
+
+    def complete(self, sealed: SealedObject) -> str | None:
+        """Why the object cannot be made visible, None where it is or was."""
+        for upload in sealed.uploads:
+            done = self._calls.complete(
+                sealed.bucket,
+                upload,
+                object_id=sealed.id,
+                overwrites=sealed.overwrites or self._settings.overwrites,
+            )
+            is_done = done.state is CompletionState.COMPLETED
+            if not is_done and not self._was_complete(sealed.bucket, upload, done.state):
+                fix = (
+                    _FIXES_AT_ONCE[done.state]
+                    if self._file is None
+                    else _FIXES[done.state].format(file=self._file)
+                )
+                return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {fix}."
+        return None
+
+    def _was_complete(self, bucket: str, upload: Upload, state: CompletionState) -> bool:
+        """Nothing but a completion ends an upload that a commit has named, before the bucket's rule does."""
+        if state not in {CompletionState.UPLOAD_MISSING, CompletionState.SUPERSEDED}:
+            return False
+        age = UploadAge(
+            upload_ms=wall_ms() - upload.started_ms,
+            expiry_ms=self._expiry_ms(bucket, upload.key[: upload.key.rfind("/") + 1]),
+        )
+        if age.may_be_expired:
+            return False
+        _LOG.warning("object_taken_away", key=upload.key, detail="it was complete, and is not there any more")
+        return True
 
 
 def _give_up(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:

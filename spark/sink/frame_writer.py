@@ -5,6 +5,7 @@ The rows of a topic-partition come in the order of their offsets. The same rows 
 batch that Spark repeats puts the same objects again.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
@@ -33,6 +34,8 @@ COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "timestamp_typ
 """The columns that `write_rows` takes: a text, numbers, bytes; headers are lists of key and value."""
 
 _WAIT_SECONDS: Final = 0.1
+PATIENCE_SECONDS: Final = 60.0
+"""So long S3 or the disk may refuse what a task sends: then it fails, in a sentence, and Spark repeats it."""
 
 
 def write_rows(settings: SinkTaskSettings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -110,6 +113,7 @@ class FrameWriter:
             clock=lambda: self._began_ms,
         )
         self._work: PartitionWork | None = None
+        self._refused_since: float | None = None
         self._producer: IdempotentProducer | None = None
 
     def add(self, records: KafkaRecords) -> None:
@@ -132,7 +136,9 @@ class FrameWriter:
         self._uploads.balance()
         self._commit(work)
         while self._uploads.is_full:
-            self._uploads.wait(_WAIT_SECONDS)
+            self._wait(work)
+            # A disk that was full is tried again.
+            self._uploads.balance()
 
     def finish(self) -> None:
         """Have all objects of the present partition visible; blocks."""
@@ -142,7 +148,7 @@ class FrameWriter:
         work.objects.close_all()
         self._commit(work)
         while work.objects.closed:
-            self._uploads.wait(_WAIT_SECONDS)
+            self._wait(work)
             self._commit(work)
 
     def close(self) -> None:
@@ -152,6 +158,19 @@ class FrameWriter:
         self._uploads.close()
         if self._producer is not None:
             self._producer.close()
+
+    def _wait(self, work: PartitionWork) -> None:
+        """Wait for what is being sent; FrameRefused where it has been refused for too long."""
+        self._uploads.wait(_WAIT_SECONDS)
+        why = self._uploads.refusal()
+        if why is None:
+            self._refused_since = None
+            return
+        now = time.monotonic()
+        if self._refused_since is None:
+            self._refused_since = now
+        if now - self._refused_since > PATIENCE_SECONDS:
+            raise FrameRefused(f"{work.partition} could not be written for {PATIENCE_SECONDS:.0f} s: {why}")
 
     def _begin(self, records: KafkaRecords) -> PartitionWork:
         topics = self._settings.sink.topics

@@ -150,6 +150,10 @@ class SlotUploads:
         found = {"s3": self._pool.problem() or self._slow_problem, "disk": self._disk_problem}
         return {part: sentence for part, sentence in found.items() if sentence is not None}
 
+    def refusal(self) -> str | None:
+        """The sentence of what is refused at the moment, by S3 or the disk; None where only time is taken."""
+        return self._pool.problem() or self._disk_problem
+
     def complete(self, sealed: SealedObject, *, begins: Beginning | None = None) -> "Future[Completion]":
         """What becomes of a committed object: its uploads are completed in order, the main one last.
 

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -19,11 +20,13 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused
 from headrace.model.sink_entries import SealedObject, Upload
+from headrace.options.settings import S3Settings
 from headrace.s3.completion import Completion, CompletionState
 from spark.frames import writing
 from spark.frames.log_store import DirectoryStore
 from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter, Sent, WriteSettings, writing_settings
 from spark.frames.written_batches import KEPT, EndOf, RowsOf, WrittenBatch, WrittenBatches, last_of_each_name
+from spark.sink import frame_writer
 from tests.support.examples import examples
 
 if TYPE_CHECKING:
@@ -186,6 +189,25 @@ def test_a_bad_record_has_a_fix_that_a_query_takes() -> None:
     assert "leave such rows out of the query" in str(refused.value)
 
 
+@pytest.mark.timeout(60)
+def test_a_task_ends_where_s3_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited for ever, with a line in the log of its executor."""
+    monkeypatch.setattr(frame_writer, "PATIENCE_SECONDS", 0.2)
+    options = {
+        "path": "s3://archive/kafka/",
+        "aws.s3.endpoint": "http://127.0.0.1:9",
+        "aws.access.key.id": "test",
+        "aws.secret.access.key": "test",
+        "aws.s3.backoff.max.retries": "0",
+        "aws.s3.backoff.delay.ms": "1",
+    }
+    rows = [{"topic": "t", "partition": 0, "offset": 7, "key": b"k", "value": b"v"}]
+    writer = HeadraceWriter(writing_settings(options, _RECORDS, overwrites=False))
+
+    with pytest.raises(FrameRefused, match=r"t-0 could not be written for .*s3://archive/kafka/"):
+        writer.write(iter(pa.Table.from_pylist(rows).to_batches()))
+
+
 class Killed(BaseException):
     """The process is gone at this moment."""
 
@@ -300,6 +322,24 @@ class TestCommits:
         )
         with pytest.raises(FrameRefused, match=r"remove .*memory/writes/q/000000000000\.json"):
             HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4)), 0)
+
+    def test_the_rule_that_counts_is_that_of_the_bucket_of_the_object(
+        self, archive: Archive, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A query that writes to another bucket now took what the first one's rule had ended for complete."""
+        asked = []
+
+        def expiry(s3: S3Settings) -> int | None:
+            asked.append((s3.bucket, s3.prefix))
+            return 3 * _DAY_MS if s3.bucket == "before" else None
+
+        monkeypatch.setattr(writing, "least_upload_expiry_ms", expiry)
+        one = replace(sealed("one", 0, 4, key="in/t/k", age_ms=4 * _DAY_MS), bucket="before")
+        archive.files["writes/q/000000000000.json"] = msgspec.json.encode(batch(one))
+
+        with pytest.raises(FrameRefused, match="its upload is gone"):
+            HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4)), 0)
+        assert asked == [("before", "in/t/")]
 
     @pytest.mark.parametrize("overwrites", [True, False])
     def test_a_name_that_another_object_has_after_the_bucket_has_ended_the_upload(
