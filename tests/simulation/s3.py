@@ -84,6 +84,8 @@ class Bucket:
         self.history: list[tuple[float, str, str, str]] = []
         """(when, what, bucket/key, by whom): `put`, `completed`, `replaced`, `deleted`, `aborted`."""
         self.lifecycle_days: int | None = None
+        self.rules: dict[str, int] = {}
+        """The same by bucket, where they differ."""
         self.on_taken: Callable[[str, str, StoredObject], None] = lambda _bucket, _key, _stored: None
         """Called with what a client is about to delete."""
         self.on_replaced: Callable[[str, str], None] = lambda _bucket, _key: None
@@ -450,7 +452,7 @@ class SimulatedS3:
         """See botocore."""
 
         def act() -> Any:
-            days = self._all.lifecycle_days
+            days = self._all.rules.get(given["Bucket"], self._all.lifecycle_days)
             if days is None:
                 raise refused("GetBucketLifecycleConfiguration", "NoSuchLifecycleConfiguration", 404)
             return {

@@ -136,6 +136,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "other bucket": {"options": {"path": f"s3://{SECOND}/{OUT}"}},
     "days": {"days": 4},
     "bucket denied": {"bucket": BUCKET, "seconds": 20.0},
+    "denied for long": {"bucket": BUCKET},
     "state denied": {"bucket": STATE, "seconds": 20.0},
 }
 CHANGING: Final = (
@@ -160,8 +161,8 @@ class About(NamedTuple):
     options: Mapping[str, str | tuple[str | None, ...] | None]
     faults: tuple[str, ...]
     operations: tuple[str, ...] = ()
-    story: tuple[tuple[tuple[float, ...], str], ...] = ()
-    """Faults and operations in an order of their own, once, after a portion of rows."""
+    story: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    """Steps in an order of their own, once, with rows of theirs: what is seldom made by chance."""
 
 
 _DIES: Final = (
@@ -198,6 +199,23 @@ CIRCUMSTANCES: Final = {
         {"file.name.template": _KEYS, "file.compression.type": (None, "none"), TRIGGER: None},
         (*_DIES, "kill leader", "speculate", "kill worker"),
         ("taken away",),
+    ),
+    "what S3 forbids": About(
+        _MANY, ("s3 away", "s3", "s3 silent"), ("denied for long", "bucket denied", "state denied")
+    ),
+    "a batch that another bucket has": About(
+        {**_MANY, LIMIT: None},
+        _DIES,
+        ("other bucket", "days", "change"),
+        story=(
+            ("stop", {}),
+            ("s3", {"kind": "dies before CompleteMultipartUpload", "count": 1}),
+            ("start", {}),
+            ("wait", {}),
+            ("change", {"options": {"path": f"s3://{SECOND}/{OUT}"}}),
+            ("days", {"days": 4}),
+            ("start", {}),
+        ),
     ),
     "several queries": About(_MANY, ("second", "pause", "kill leader"), ("other query", "batch write")),
     "names that others have": About(
@@ -296,15 +314,18 @@ def _steps(
     rng: random.Random, records: int, options: Mapping[str, str], about: About | None
 ) -> Iterator[Step]:
     """Rows come in portions, with faults and operations between them."""
-    done, current = 0, dict(options)
+    done, current, has_story = 0, dict(options), False
     if rng.random() < 0.5 or (about is not None and "days" in about.operations):
-        yield Step(0.0, "rule", {"days": _DAYS})
+        yield Step(0.0, "rule", {"bucket": rng.choice((BUCKET, BUCKET, SECOND)), "days": _DAYS})
     if rng.random() < 0.7:
         yield Step(0.0, "start", {})
     while done < records:
         end = min(records, done + rng.choice((1, 2, 4, 8)))
         yield Step(rng.choice((0.0, 0.05, 0.3, 2.0, 4.0)), "produce", {"begin": done, "end": end})
         done = end
+        for act, given in about.story if about is not None and not has_story else ():
+            has_story = True
+            yield Step(rng.choice((0.5, 2.0)), act, dict(given))
         if options.get(TRIGGER) is not None or rng.random() < 0.7:
             yield Step(rng.choice((0.0, 0.1)), "start", {})
         for _ in range(rng.choice((0, 1, 1, 2, 3))):

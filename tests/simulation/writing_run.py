@@ -47,6 +47,8 @@ _SYNC_SECONDS: Final = 0.004
 _END_SECONDS: Final = 1_200.0
 _QUIET_SECONDS: Final = 3.0
 _FIXES: Final = 40
+_SAID_SECONDS: Final = 300.0
+"""So long all attempts of a task may take to be refused."""
 _READS_SHARE: Final = 0.7
 _DAY_SECONDS: Final = 86_400.0
 _LISTS: Final = 2
@@ -147,7 +149,6 @@ class _WritingCourse(Course):
         self._foreign: dict[tuple[str, str], bytes] = {}
         self._lists: Counter[int] = Counter()
         self._operations = Operations(self)
-        self._days: int | None = None
         made.bucket.on_put = self._became_visible
         made.bucket.on_dies = self._dies
         made.bucket.on_call = self._called
@@ -181,6 +182,7 @@ class _WritingCourse(Course):
             "batch write": self._write_frame,
             "taken away": self._take_away,
             "foreign name": self._take_a_name,
+            "denied for long": self._deny,
         }
         return {**super().acts(), **self._operations.acts(), **own}
 
@@ -257,9 +259,26 @@ class _WritingCourse(Course):
         if free:
             self._put_foreign(*self._rng.choice(free))
 
-    def _rule(self, days: int) -> None:
-        """A rule of the buckets ends uploads of this age."""
-        self._days = self.made.bucket.lifecycle_days = days
+    def _deny(self, bucket: str) -> None:
+        """S3 refuses everything of a bucket until the query that has rows for it has ended, and said why."""
+        kernel, weather = self.made.kernel, self.made.bucket.weather
+        weather.denied.add(bucket)
+        deadline = kernel.now + _SAID_SECONDS
+        while kernel.now < deadline and any(self._has_rows(one) for one in self._main):
+            kernel.sleep(1.0)
+        if any(self._has_rows(one) for one in self._main):
+            self.ended.failures.append(f"a query has waited for {_SAID_SECONDS:.0f} s, and said nothing")
+        weather.denied.discard(bucket)
+
+    def _has_rows(self, query: WritingQuery) -> bool:
+        """Whether it has something to write."""
+        kept = query.kept
+        last = kept.end(len(kept.offsets) - 1)
+        return kept.commits < len(kept.offsets) or query.latest(last) != last
+
+    def _rule(self, bucket: str, days: int) -> None:
+        """A rule of a bucket ends uploads of this age."""
+        self.made.bucket.rules[bucket] = days
 
     def _pass_days(self, days: int) -> None:
         self._stop_all()
@@ -269,12 +288,10 @@ class _WritingCourse(Course):
         self._expire()
 
     def _expire(self) -> None:
-        if self._days is None:
-            return
         bucket = self.made.bucket
-        oldest = bucket.now_ms() - self._days * int(_DAY_SECONDS) * 1000
         for upload_id, one in list(bucket.uploads.items()):
-            if one.begun_ms <= oldest:
+            days = bucket.rules.get(one.bucket)
+            if days is not None and bucket.now_ms() - one.begun_ms >= days * _DAY_SECONDS * 1000:
                 del bucket.uploads[upload_id]
 
     # -- processes -------------------------------------------------------------------------------------------
@@ -383,8 +400,7 @@ class _WritingCourse(Course):
             now = len(kept.offsets), kept.commits
             if now != seen:
                 moved, seen = kernel.now, now
-            is_done = now[0] == now[1] and query._latest(kept.end(now[0] - 1)) == kept.end(now[0] - 1)
-            if is_done and kernel.now - moved > _QUIET_SECONDS:
+            if not self._has_rows(query) and kernel.now - moved > _QUIET_SECONDS:
                 query.stop.ask("nothing is left")
             self.ended.silent = max(self.ended.silent, kernel.now - moved)
         if not query.is_over:

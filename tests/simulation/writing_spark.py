@@ -317,7 +317,7 @@ class WritingQuery(Job):
         while True:
             self._check()
             start = kept.end(number - 1)
-            end = self._latest(start)
+            end = self.latest(start)
             if end == start and self.trigger is not None:
                 return
             if end == start:
@@ -331,7 +331,7 @@ class WritingQuery(Job):
             self._write()
             self._run_batch(writer, number - 1)
 
-    def _latest(self, start: Mapping[Place, int]) -> dict[Place, int]:
+    def latest(self, start: Mapping[Place, int]) -> dict[Place, int]:
         """Where the next batch ends: what is there, as far as its limit goes, of the partitions in turn."""
         end, left = dict(start), self._limit
         for place in sorted(self._topics):
