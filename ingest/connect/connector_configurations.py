@@ -19,7 +19,7 @@ from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.control_records import OWNER
 from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
 from headrace.kafka.kafka_clients import client_properties
-from headrace.kafka.leadership import Leadership
+from headrace.kafka.leadership import Leadership, Role
 from headrace.kafka.ledger_follower import LedgerReader
 from headrace.model.connector_records import ConnectorRecord, by_name
 from headrace.model.errors import (
@@ -35,6 +35,7 @@ from headrace.options.configuration_text import FileKind, read_text
 from headrace.options.given import Problems, SettingsError
 from headrace.process.threads import start_thread
 from ingest.connect.changes import RecordTooLarge
+from ingest.connect.other_workers import BrokerContact
 from ingest.connect.worker_settings import WorkerSettings
 from ingest.http.rest.port import NotLeading
 from ingest.service.stop import Stop
@@ -75,6 +76,9 @@ class ConfigurationTopic:
         self._problem: str | None = None
         self._foreign: dict[bytes, None] = {}
         self._thread: threading.Thread | None = None
+        self._contact = BrokerContact(
+            lambda: self._admin().cluster_id(), session_seconds=settings.session_timeout_ms / 1000
+        )
         self.cluster_id: str | None = None
 
     def open(self) -> None:
@@ -104,7 +108,12 @@ class ConfigurationTopic:
     @property
     def problem(self) -> str | None:
         """What keeps the topic from being read or led, in a sentence."""
-        return self._problem
+        return self._contact.problem or self._problem
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the brokers have not answered this worker for a session: others are to have its work."""
+        return self._contact.problem is not None
 
     @property
     def foreign(self) -> str | None:
@@ -295,7 +304,9 @@ class ConfigurationTopic:
             closing.callback(leadership.close)
             leadership.join()
             while not leadership.wait_for_lead(_LOOK_SECONDS, self._stop.asked):
-                self._problem = leadership.problem
+                # What a member of the group has met before is not taken back: the brokers are asked.
+                self._problem = leadership.problem if leadership.role is Role.JOINING else None
+                self._contact.look()
                 if self._stop.asked.is_set():
                     return
             ledger = DriverLedger(
@@ -319,6 +330,7 @@ class ConfigurationTopic:
     def _keep(self, ledger: DriverLedger, lost: threading.Event, failures: Sequence[HeadraceError]) -> None:
         checked = time.monotonic()
         while not lost.wait(_LOOK_SECONDS) and not self._stop.asked.is_set():
+            self._contact.on_heard()
             if failures:
                 raise failures[0]
             if time.monotonic() - checked > _CHECK_SECONDS:
@@ -326,6 +338,7 @@ class ConfigurationTopic:
                 with suppress(Unavailable):
                     ledger.check()
         if lost.is_set():
+            self._contact.on_lost()
             raise LeadershipLost("another worker leads, or the brokers have not heard of this one in time.")
 
     def _set_led(self, ledger: DriverLedger | None) -> None:

@@ -17,9 +17,14 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
+import structlog
+
 from headrace.model.connector_records import WorkersRecord
+from headrace.model.errors import HeadraceError
 from ingest.http.http_server import Request, Response
 from ingest.http.rest.server import FORWARDED
+
+_log = structlog.get_logger(__name__)
 
 
 def assign(
@@ -146,6 +151,71 @@ class Liveness:
             living = {name for name in workers.workers if name not in self._gone}
         had = {name: one.connectors for name, one in workers.workers.items()}
         return assign(connectors, living, had)[self._own_id]
+
+
+# How often the brokers are asked, by a worker that does not lead.
+_ASK_SECONDS: Final = 2.0
+
+
+class BrokerContact:
+    """Whether the brokers answer this worker, which others may reach all the same. One thread asks.
+
+    A member of the group that does not lead receives no word when its session is over, and its heartbeats to
+    the leader go another way: without this it would keep connectors that it cannot run.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], object],
+        *,
+        session_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._session_seconds = session_seconds
+        self._clock = clock
+        self._heard_at = self._asked_at = clock()
+        self._error: str | None = None
+        self._was_silent = False
+
+    @property
+    def problem(self) -> str | None:
+        """That they have not answered for a session, in a sentence; None as long as they do."""
+        error = self._error
+        if error is None or self._clock() - self._heard_at < self._session_seconds:
+            return None
+        return (
+            f"Kafka does not answer this worker, so that others of its group take its connectors: {error} "
+            "Check the network between this machine and bootstrap.servers"
+        )
+
+    def on_heard(self) -> None:
+        """They have answered just now."""
+        self._heard_at, self._error = self._clock(), None
+        if self._was_silent:
+            self._was_silent = False
+            _log.info("brokers_answered")
+
+    def on_lost(self) -> None:
+        """The lead is lost, as it is when they were silent for a session: the next answer tells."""
+        self._heard_at = min(self._heard_at, self._clock() - self._session_seconds)
+        self._asked_at = self._clock() - _ASK_SECONDS
+
+    def look(self) -> None:
+        """Ask them, if it is time to. Blocks for as long as `ask` does."""
+        if self._clock() - self._asked_at < min(_ASK_SECONDS, self._session_seconds / 4):
+            return
+        try:
+            self._ask()
+        except HeadraceError as error:
+            self._error = str(error)
+        else:
+            self.on_heard()
+        self._asked_at = self._clock()
+        problem = self.problem
+        if problem is not None and not self._was_silent:
+            self._was_silent = True
+            _log.warning("brokers_silent", error=problem)
 
 
 def refuses_connections(url: str) -> bool:

@@ -217,6 +217,9 @@ class Worker:
         while not self._stop.asked.wait(_HEARTBEAT_SECONDS):
             if self._topic.is_leading:
                 self._liveness.probe()
+            elif self._topic.is_cut_off:
+                # It can run none of its connectors, and hears of no assignment.
+                self._tell("DELETE", b"")
             else:
                 self._tell("PUT", (self._url or "").encode())
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from bench.stage import Service
 from tests.faults.processes import descendants
@@ -122,13 +121,11 @@ def test_a_sink(tmp_path: Path, stack: ExitStack, gate: KafkaGate, support: str,
         folder=tmp_path,
         bucket=aws.new_bucket(),
         topic=kafka.new_topic("archived", bootstrap=bootstrap),
+        bootstrap=bootstrap,
     )
-    producer = Producer({"bootstrap.servers": bootstrap})
 
     def produce(first: int, count: int) -> None:
-        for number in range(first, first + count):
-            producer.produce(archive.topic, value=b'{"n":%d}' % number)
-        assert not producer.flush(30)
+        archive.produce({"value": b'{"n":%d}' % number} for number in range(first, first + count))
 
     def archived() -> set[int]:
         return {offset for _, offset in archive.archived()}
@@ -143,7 +140,7 @@ def test_a_sink(tmp_path: Path, stack: ExitStack, gate: KafkaGate, support: str,
     first = started(stack, archive.service(name, bootstrap__servers=gate.address, **options))
     second = started(
         stack,
-        archive.service(name, bootstrap__servers=bootstrap, state__dir=str(tmp_path / "second"), **options),
+        archive.service(name, state__dir=str(tmp_path / "second"), **options),
     )
     produce(0, 10)
     until_sync(lambda: archived() == set(range(10)), seconds=60, what="the first object")

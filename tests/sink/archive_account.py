@@ -5,7 +5,7 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,13 +34,15 @@ class Archive:
     folder: Path
     bucket: str
     topic: str
+    bootstrap: str = field(default_factory=kafka.address)
+    """Where the topic's brokers answer."""
 
     def service(self, name: str, **changes: object) -> Service:
         """A sink with this name, not started; `__` in an option's name for a dot, None leaves it out."""
         options: dict[str, object] = {
             "connector.class": "HeadraceSink",
             "topics": self.topic,
-            "bootstrap.servers": kafka.address(),
+            "bootstrap.servers": self.bootstrap,
             "aws.s3.endpoint": aws.address(),
             "aws.access.key.id": "test",
             "aws.secret.access.key": "test",
@@ -62,7 +64,7 @@ class Archive:
 
     def produce(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write records: `value`, and if given `key`, `headers`, `partition`, `timestamp`."""
-        producer = Producer({"bootstrap.servers": kafka.address(), "linger.ms": 5})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
         for record in records:
             producer.produce(self.topic, **record)
             producer.poll(0)
@@ -91,7 +93,8 @@ class Archive:
 
     def in_kafka(self) -> set[tuple[int, int]]:
         """Partition and offset of each committed record of the topic."""
-        return {(record.partition, record.offset) for record in kafka.committed(self.topic, seconds=60)}
+        records = kafka.committed(self.topic, seconds=60, bootstrap=self.bootstrap)
+        return {(record.partition, record.offset) for record in records}
 
     def account(self) -> tuple[int, int]:
         """Records that are in no object, and those that are in more than one (or were never in Kafka)."""

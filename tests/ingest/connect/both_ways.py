@@ -20,11 +20,15 @@ class BothWays:
     archive_bucket: str = field(default_factory=aws.new_bucket)
     topic: str = field(default_factory=lambda: kafka.new_topic("worker", partitions=2))
     uploaded: Counter[bytes] = field(default_factory=Counter)
+    bootstrap: str = field(default_factory=kafka.address)
+    """Where the topic's brokers answer."""
 
     @property
     def archive(self) -> Archive:
         """Where the sink writes to."""
-        return Archive(folder=self.folder, bucket=self.archive_bucket, topic=self.topic)
+        return Archive(
+            folder=self.folder, bucket=self.archive_bucket, topic=self.topic, bootstrap=self.bootstrap
+        )
 
     @property
     def source(self) -> dict[str, str]:

@@ -4,7 +4,8 @@ import socket
 from dataclasses import dataclass, field
 
 from headrace.model.connector_records import WorkerRecord, WorkersRecord
-from ingest.connect.other_workers import Liveness, refuses_connections
+from headrace.model.errors import Unavailable
+from ingest.connect.other_workers import BrokerContact, Liveness, refuses_connections
 
 SESSION = 10.0
 
@@ -137,3 +138,56 @@ def test_only_a_refused_connection_says_that_nobody_is_there() -> None:
         port = listening.getsockname()[1]
         assert not refuses_connections(f"http://127.0.0.1:{port}")
     assert refuses_connections(f"http://127.0.0.1:{port}")
+
+
+@dataclass
+class Brokers:
+    """A clock, and brokers that answer or do not."""
+
+    now: float = 100.0
+    answer: bool = True
+    asked: int = 0
+
+    def ask(self) -> None:
+        """As `KafkaAdmin` does."""
+        self.asked += 1
+        if not self.answer:
+            raise Unavailable("the brokers did not answer.")
+
+    def contact(self) -> BrokerContact:
+        """Of a worker with these brokers."""
+        return BrokerContact(self.ask, session_seconds=SESSION, clock=lambda: self.now)
+
+    def pass_by(self, contact: BrokerContact, seconds: int) -> None:
+        """Look every second."""
+        for _ in range(seconds):
+            self.now += 1
+            contact.look()
+
+
+def test_brokers_that_are_silent_for_a_session_are_a_problem() -> None:
+    """Not before, and no more once they answer; they are asked every other second."""
+    brokers = Brokers()
+    contact = brokers.contact()
+    brokers.pass_by(contact, 10)
+    assert (brokers.asked, contact.problem) == (5, None)
+    brokers.answer = False
+    brokers.pass_by(contact, 9)
+    assert contact.problem is None
+    brokers.pass_by(contact, 1)
+    assert "the brokers did not answer" in str(contact.problem)
+    brokers.answer = True
+    brokers.pass_by(contact, 2)
+    assert contact.problem is None
+
+
+def test_after_a_lead_is_lost_the_first_answer_tells() -> None:
+    """Its session is over already: without an answer there is nothing more to wait for."""
+    for answer in (True, False):
+        brokers = Brokers(answer=answer)
+        contact = brokers.contact()
+        contact.on_heard()
+        contact.on_lost()
+        assert contact.problem is None
+        contact.look()
+        assert (contact.problem is None) is answer
