@@ -46,7 +46,7 @@ def lead_until_over(
 ) -> None:
     """Run, then `close`; where the lead is lost, `abandon` and raise. Blocks.
 
-    What still waits for an answer then, and what comes later, is told to `adapter` as not led.
+    What still waits for an answer of `adapter` then, and what comes later, is answered as not led.
     """
     try:
         _lead_until_over(run, close=close, abandon=abandon)

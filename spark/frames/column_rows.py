@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from headrace.model.columns import Column
-from spark.frames.column_types import RESERVED, Unfit, finished, fitted, type_of_json
+from spark.frames.column_types import RESERVED, Unfit, finished, fitted, type_of_json, unrounded
 from spark.frames.frame_options import Evolution
 
 _BRACE: Final = ord("{")
@@ -175,7 +175,7 @@ class ColumnReader:
                 except pa.ArrowException:
                     return None
             arrays.append(array)
-        return arrays
+        return unrounded(arrays, content)
 
     def _row_by_row(self, values: Column) -> Columns:
         columns: list[list[Any]] = [[] for _ in self._fields]

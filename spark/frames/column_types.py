@@ -5,13 +5,16 @@ text takes every value, as the JSON that it is.
 """
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 RESCUED: Final = "_rescued_data"
 METADATA: Final = "_metadata"
@@ -20,6 +23,7 @@ RESERVED: Final = frozenset({RESCUED, METADATA})
 
 _LONG: Final = 2**63
 _DIGITS: Final = 38
+_FLOAT_BITS: Final = 32
 _WHOLE_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 _UNSIGNED_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 
@@ -242,7 +246,7 @@ def _fitted_value(value: Any, kind: Any, *, is_text: bool) -> Any:  # noqa: C901
         low = _LOW[kind.bit_width]
         return _if(is_whole and low <= value < -low, value)
     if pa.types.is_floating(kind):
-        return float(_if(isinstance(value, int | float) and not isinstance(value, bool), value))
+        return _floating(value, kind)
     if pa.types.is_decimal(kind):
         return _decimal(str(value).encode(), kind)
     if pa.types.is_string(kind):
@@ -286,6 +290,46 @@ def _if(is_right: bool, value: Any) -> Any:  # noqa: FBT001  # read as `value if
     if not is_right:
         raise Unfit
     return value
+
+
+def _floating(value: Any, kind: Any) -> float:
+    """A fraction as near as the type has it; an integer, which may be an id, only where it has that one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unfit
+    if isinstance(value, float):
+        return value
+    try:
+        found = float(value)
+    except OverflowError as error:
+        raise Unfit from error
+    narrow = found if kind.bit_width > _FLOAT_BITS else float(np.float32(found))
+    if narrow != value:
+        raise Unfit
+    return found
+
+
+# From here on an integer may be one that the type does not have, and has that many digits.
+_INEXACT: Final = {_FLOAT_BITS: (2**24, 8), 64: (2**53, 16)}
+_INTEGERS: Final = {
+    bits: re.compile(rb"[:\[,]\s*-?[0-9]{%d,}\s*[,\]}]" % digits) for bits, (_, digits) in _INEXACT.items()
+}
+
+
+def unrounded(arrays: list[Any], rows: bytes | memoryview) -> list[Any] | None:
+    """The arrays of these JSON rows; None where the rows may have an integer that is rounded in one."""
+    return None if any(_may_round(array, rows) for array in arrays) else arrays
+
+
+def _may_round(array: Any, rows: bytes | memoryview) -> bool:
+    if pa.types.is_floating(array.type):
+        size, bits = pc.max(pc.abs(array)).as_py(), array.type.bit_width
+        is_large = size is not None and size >= _INEXACT[bits][0]
+        return is_large and _INTEGERS[bits].search(rows) is not None
+    if pa.types.is_list(array.type):
+        return _may_round(array.values, rows)
+    if pa.types.is_struct(array.type):
+        return any(_may_round(each, rows) for each in array.flatten())
+    return False
 
 
 def _number_of(text: str) -> Any:

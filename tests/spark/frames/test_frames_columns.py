@@ -110,6 +110,44 @@ def test_a_number_that_no_double_holds_is_rescued() -> None:
     assert raised.value.columns == [("new", pa.list_(pa.float64()))]
 
 
+_LARGE = 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits", "row"),
+    [
+        (pa.float64(), 2**53, _LARGE),
+        (pa.float64(), -(2**60), -(2**60) - 1),
+        (pa.float64(), 1e300, 10**400),
+        (pa.float32(), 2**24, 2**24 + 1),
+        (pa.list_(pa.float64()), [1, 2.5], [1, _LARGE]),
+        (pa.struct([("x", pa.float64())]), {"x": 1.5}, {"x": _LARGE}),
+    ],
+    ids=["odd", "negative", "huge", "float", "list", "struct"],
+)
+@pytest.mark.parametrize("is_text", [False, True])
+def test_an_integer_is_never_rounded(kind: Any, fits: Any, row: Any, *, is_text: bool) -> None:
+    """It would be another number, of another object where it is an id; so it is rescued."""
+    if is_text and pa.types.is_nested(kind):
+        return
+    fields = [pa.field("n", kind)]
+    given = (str(fits), str(row)) if is_text else (fits, row)
+    columns = reader(fields=fields, is_text=is_text).of_json(lines({"n": given[0]}, {"n": given[1]}))
+    assert [one["n"] for one in rows_of(columns, fields)] == [fits, None]
+    fitting, rounded = (one["rescued"] for one in rows_of(columns, fields))
+    assert fitting is None
+    assert json.loads(rounded) == {"n": given[1]}
+
+
+def test_a_large_number_with_a_fraction_or_an_exponent_is_a_double() -> None:
+    """What is written so is one already."""
+    fields = [pa.field("n", pa.float64())]
+    texts = [b"9007199254740993.0", b"1e20", b"1.7145611999999999E18", b"100000000000000000000"]
+    columns = reader(fields=fields).of_json(lines(*(b'{"n":%b}' % text for text in texts)))
+    assert columns.arrays[0].to_pylist() == [float(text) for text in texts]
+    assert columns.rescued is None
+
+
 @pytest.mark.parametrize("evolution", [Evolution.FAIL, Evolution.ADD])
 def test_a_new_column_ends_the_query(evolution: Evolution) -> None:
     """With what it is, for the schema that shall have it."""
