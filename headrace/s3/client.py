@@ -5,7 +5,9 @@ botocore itself retries nothing: `aws.s3.backoff.*` is the policy. What is refus
 """
 
 import base64
+import errno
 import hashlib
+import resource
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -169,7 +171,21 @@ def translate_s3(error: Exception, *, what: str) -> HeadraceError:
 
 def unreachable(error: Exception, *, what: str) -> HeadraceError:
     """Our error for a connection that fails: only the error's class is shown."""
-    return SourceUnavailable(f"{what} could not be read for now ({type(error).__name__}).")
+    return SourceUnavailable(f"{what} could not be read for now ({_cause(error)}).")
+
+
+def _cause(error: Exception) -> str:
+    return out_of_files(error) or type(error).__name__
+
+
+def out_of_files(error: BaseException | None) -> str | None:
+    """What is wrong where too few files may be open, and the fix, for a sentence; None: something else is."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            return f"a process of Spark may have {most:,} files and connections open: raise ulimit -n"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 # -- Refusals of uploads as classes of `headrace.model.errors` -----------------------------------------------
@@ -224,7 +240,7 @@ def translate_upload(error: Exception, *, what: str) -> HeadraceError:
     if not isinstance(error, ClientError):
         ours = translate_s3(error, what=what)
         if isinstance(ours, SourceUnavailable):
-            return SourceUnavailable(f"{what} could not be written for now ({type(error).__name__}).")
+            return SourceUnavailable(f"{what} could not be written for now ({_cause(error)}).")
         return ours
     return _refused_upload(error, *answer_of(error), what=what)
 

@@ -13,7 +13,7 @@ import structlog
 
 from headrace.model.errors import HeadraceError
 from headrace.process.threads import start_thread
-from headrace.s3.client import UploadEnded
+from headrace.s3.client import UploadEnded, out_of_files
 from spark.sink.spill import SpillLost
 
 _log = structlog.get_logger(__name__)
@@ -120,7 +120,8 @@ class SendPool:
             self._settle(queued, answer=answer)
 
     def _repeat(self, queued: _Call, error: Exception) -> None:
-        sentence = str(error)
+        few = out_of_files(error) if isinstance(error, OSError) else None
+        sentence = str(error) if few is None else f"A part cannot be read from buffer.dir, as {few}."
         with self._changed:
             is_new = self._failing.get(queued) != sentence
             self._failing[queued] = sentence

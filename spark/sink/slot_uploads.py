@@ -11,6 +11,7 @@ import structlog
 
 from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.model.sink_entries import SealedObject
+from headrace.s3.client import out_of_files
 from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.rivals import Beginning, Claim, Prove
 from headrace.s3.upload_calls import UploadCalls
@@ -209,6 +210,8 @@ class SlotUploads:
             try:
                 opened.spill()
             except OSError as error:
+                if few := out_of_files(error):
+                    return f"Nothing is written into buffer.dir, as {few}. Fetching waits until it is."
                 return (
                     f"buffer.dir = {self._directory.parent} takes no more bytes ({error.strerror}): "
                     "free or enlarge it, or raise buffer.max.bytes. Fetching waits until it does."

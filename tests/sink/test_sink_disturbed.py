@@ -79,6 +79,14 @@ def limit_files(sink: Service, size: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
 
 
+def limit_open_files(sink: Service, more: int | None) -> None:
+    """How many files and connections the Python workers may open in addition; None: as many as ever."""
+    for pid in workers(sink.pid):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        most = hard if more is None else len(list(Path(f"/proc/{pid}/fd").iterdir())) + more
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, hard))
+
+
 def kill(sink: Service) -> None:
     """The driver; returns when nothing of it runs any more."""
     below = descendants(sink.pid)
@@ -360,3 +368,39 @@ def test_a_full_buffer_directory_delays_and_loses_nothing(tmp_path: Path) -> Non
     finally:
         assert sink.stop() == Exit.DONE
     assert archive.account() == (0, 0)
+
+
+def test_too_few_open_files_delay_and_lose_nothing(tmp_path: Path) -> None:
+    """Uploads and the buffer find no file descriptor: `/status` says which limit is to be raised."""
+    archive = new_archive(tmp_path, partitions=1)
+    sink = archive.service(
+        aws.unique("sink"),
+        tasks__max=1,
+        buffer__max__bytes=16_777_216,
+        rotate__records=300,
+        rotate__age__ms=5000,
+        file__compression__type="none",
+        file__name__template="{{topic}}/{{partition}}/{{key}}/{{start_offset}}.jsonl",
+    )
+
+    def said() -> str:
+        return " ".join(sink.status()["problems"].values())
+
+    sink.start(ready_seconds=_READY_SECONDS)
+    try:
+        archive.produce([{"key": b"first", "value": b"{}"}])
+        until_sync(lambda: len(archive.keys()) == 1, seconds=60, what="the first object")
+        limit_open_files(sink, 0)
+        text = b"x" * 2000
+        archive.produce(
+            {"key": b"k%d" % (n % 60), "value": b'{"n":%d,"x":"%s"}' % (n, text)} for n in range(20_000)
+        )
+        until_sync(lambda: "raise ulimit -n" in said(), seconds=120, what="the limit as a problem")
+        assert not sink.is_ready()
+        limit_open_files(sink, None)
+        until_sync(lambda: archive.account() == (0, 0), seconds=120, what="all records")
+        until_sync(lambda: not sink.status()["problems"], seconds=60, what="no problem that stays")
+    finally:
+        assert sink.stop() == Exit.DONE
+    assert archive.account() == (0, 0)
+    assert "slot_lost" not in sink.log.read_text()

@@ -1,11 +1,14 @@
 """Answers that are none: the fast path and botocore's say the same of them, after one request each."""
 
+import errno
 import hashlib
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
+from urllib3.exceptions import HTTPError
 
 from headrace.model.errors import (
     HeadraceError,
@@ -15,6 +18,7 @@ from headrace.model.errors import (
     SourceUnavailable,
 )
 from headrace.s3 import S3Calls
+from headrace.s3.client import translate_s3, translate_upload, unreachable
 from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, an_object, calls_by, chunked, error, said, settings
 
 BOMB = (
@@ -271,3 +275,23 @@ def _is_of(descriptor: Path, server: ScriptedS3) -> bool:
     port = f"0100007F:{server.port:04X}"
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
     return any(line[9] == inode and line[2] == port for line in lines[1:])
+
+
+def test_too_few_open_files_are_named_however_deep_they_are() -> None:
+    """What a library makes of it is a connection that fails."""
+    limit = OSError(errno.EMFILE, "Too many open files")
+    wrapped = EndpointConnectionError(endpoint_url="http://s3", error=limit)
+    between = HTTPError("failed to establish a connection")
+    wrapped.__context__, between.__cause__ = between, limit
+    for found in (
+        unreachable(limit, what="s3://b/k"),
+        translate_s3(wrapped, what="s3://b/k"),
+        translate_upload(wrapped, what="s3://b/k"),
+    ):
+        assert isinstance(found, SourceUnavailable)
+        assert "s3://b/k could not be" in str(found)
+        assert "raise ulimit -n" in str(found)
+    assert (
+        str(unreachable(TimeoutError(), what="s3://b/k"))
+        == "s3://b/k could not be read for now (TimeoutError)."
+    )
