@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.model.errors import HeadraceError
+from headrace.model.text_formatting import printable
 from headrace.options.declarations import BY_NAME, OPTIONS
 from headrace.options.declarations.option import Group, Option
 from headrace.options.given import Entry, SettingsError, canonical
@@ -116,8 +117,17 @@ def validated(plugin: str, body: Any, worker_config: str) -> dict[str, Any]:
 
 def given(body: Any) -> dict[str, str | None]:
     """The options of a body as texts, None for null; InvalidPluginConfig when it is no flat JSON object."""
-    if not isinstance(body, dict) or any(isinstance(value, dict | list) for value in body.values()):
+    if not isinstance(body, dict):
         raise InvalidPluginConfig("The body has to be a JSON object of option names and their values")
+    for name, value in body.items():
+        if isinstance(value, list):
+            raise InvalidPluginConfig(
+                f"{printable(name)}: the value is a list; write a text, with commas between several values"
+            )
+        if isinstance(value, dict):
+            inside = "send what is in it alone, without name and config around it"
+            fix = inside if name == "config" else "write a text"
+            raise InvalidPluginConfig(f"{printable(name)}: the value is an object; {fix}")
     return {name: None if value is None else _text(value) for name, value in body.items()}
 
 

@@ -144,8 +144,16 @@ def test_no_secret_is_in_the_answer() -> None:
         pytest.param([], "The body has to be a JSON object of option names and their values", id="a list"),
         pytest.param(
             {"name": "x", "config": {}},
-            "The body has to be a JSON object of option names and their values",
+            "config: the value is an object; send what is in it alone, without name and config around it",
             id="nested",
+        ),
+        pytest.param(
+            {"topics": ["a", "b"]},
+            "topics: the value is a list; write a text, with commas between several values",
+            id="a list of topics",
+        ),
+        pytest.param(
+            {"topics": {"a": 1}}, "topics: the value is an object; write a text", id="an object of topics"
         ),
         pytest.param(
             {"connector.class": "FileStreamSource"},
