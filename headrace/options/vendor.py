@@ -29,7 +29,7 @@ CONFLUENT_SOURCE: Final = "io.confluent.connect.s3.source.S3SourceConnector"
 LENSES_SOURCE: Final = "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector"
 OTHER_SOURCES: Final = (CONFLUENT_SOURCE, LENSES_SOURCE)
 """The sources whose configurations it translates; Aiven's has our own options."""
-_NAMED: Final = ("HeadraceSource", "HeadraceSink", AIVEN_SOURCE, *OTHER_SOURCES, *OTHER_SINKS)
+NAMED: Final = ("HeadraceSource", "HeadraceSink", AIVEN_SOURCE, *OTHER_SOURCES, *OTHER_SINKS)
 SINK_CLASSES: Final = (SINK_CLASS, *OTHER_SINKS)
 
 
@@ -62,7 +62,7 @@ def _direction(text: str) -> Direction:
 
 CONNECTOR: Final = Form(
     kind="CLASS",
-    expected=f"{', '.join(_NAMED)}, or absent",
+    expected=f"{', '.join(NAMED)}, or absent",
     parse=_direction,
     values=CLASSES,
 )

@@ -36,7 +36,7 @@ from headrace.options.parsed_options import Values, direction, options_without_m
 from headrace.options.secret import is_secret_name
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
-from headrace.options.suggestions import suggested
+from headrace.options.suggestions import suggested, unknown_class
 from headrace.options.tls import ReadBytes
 from headrace.options.transforms.read_chain import read_chain
 from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor
@@ -188,6 +188,7 @@ def load(
     references = References(environment=environment, read_file=read_file)
     file = read_text(text, kind, problems)
     worker = None if worker_config is None else connector_defaults(worker_config, problems)
+    _check_class({**file, **overrides}, problems)
     vendor = vendor_of({**file, **overrides}, vendors)
     translated = None
     if vendor is not None:
@@ -258,6 +259,15 @@ def load(
         group=group,
         translated=translated,
     )
+
+
+def _check_class(configuration: Mapping[str, str], problems: Problems) -> None:
+    """Raise SettingsError for a class that is not known: which options there are is decided by it."""
+    named = configuration.get("connector.class", "").strip()
+    message = None if "${" in named else unknown_class(named)
+    if message is not None:
+        problems.add("connector.class", message, named)
+        problems.raise_if_any()
 
 
 def _machines(

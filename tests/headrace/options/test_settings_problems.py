@@ -26,7 +26,8 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
             "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector, "
             "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector, "
             "io.confluent.connect.s3.S3SinkConnector, "
-            "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector, or absent",
+            "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector, or absent; its options are looked "
+            "at once it is one of these",
             id="class",
         ),
         pytest.param(

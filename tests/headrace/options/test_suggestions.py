@@ -7,7 +7,7 @@ import pytest
 
 from headrace.options.declarations import CANONICAL
 from headrace.options.merge import SPELLINGS
-from headrace.options.suggestions import suggested
+from headrace.options.suggestions import suggested, unknown_class
 
 # Of other connectors, of Connect's worker, of operators' files.
 _FOREIGN: Final = """
@@ -74,3 +74,33 @@ def test_a_name_of_another_tool_finds_none(name: str) -> None:
 def test_names_close_in_meaning_are_written_down(name: str, meant: str) -> None:
     """And the case of letters and the kind of separators are of no weight."""
     assert suggested(name, SPELLINGS) == meant
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [
+        ("S3_SINK", "io.confluent.connect.s3.S3SinkConnector"),
+        ("headracesink", "HeadraceSink"),
+        (
+            "io.aiven.kafka.connect.s3.S3SinkConnector",
+            "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
+        ),
+        (
+            "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SourceConnector",
+            "io.aiven.kafka.connect.s3.source.S3SourceConnector",
+        ),
+        ("io.confluent.connect.gcs.GcsSinkConnector", None),
+        ("io.debezium.connector.mysql.MySqlConnector", None),
+    ],
+)
+def test_a_class_that_is_not_known(named: str, meant: str | None) -> None:
+    """A sink's is never taken for a source's, nor that of another store for one of S3."""
+    message = unknown_class(named)
+    assert message is not None
+    assert message.partition("? expected ")[0] == (f"did you mean {meant}" if meant else message)
+
+
+@pytest.mark.parametrize("named", ["", "HeadraceSink", "S3SourceConnector"])
+def test_a_class_that_is_known(named: str) -> None:
+    """Or none at all."""
+    assert unknown_class(named) is None
