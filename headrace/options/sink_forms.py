@@ -49,20 +49,30 @@ def _topics(text: str) -> tuple[str, ...]:
 TOPICS: Final = Form(kind="LIST", expected="a comma-separated list of topic names", parse=_topics)
 
 
-def _pattern(text: str) -> str:
+# Java, whose expressions come with other vendors' configurations, takes flags after the beginning, and reads
+# && within a class as what both classes have, where Python has two signs more.
+_LATE_FLAGS: Final = re.compile(r"\A(\^+)(\(\?[aims]+\))")
+_INTERSECTION: Final = re.compile(r"(?<!\\)\[[^\]]*&&")
+
+
+def topic_pattern(text: str) -> str:
+    """The expression of topics' names for Python's `re`; FormError with what is wrong."""
+    pattern = _LATE_FLAGS.sub(r"\2\1", text.strip())
+    if _INTERSECTION.search(pattern) is not None:
+        raise FormError("it has && within [..], which Python does not know; write a lookahead: (?=[..])[..]")
     try:
-        compiled = re.compile(text.strip(), re.ASCII)
+        compiled = re.compile(pattern, re.ASCII)
     except re.error as error:
         raise FormError(f"it is invalid: {error.msg}") from None
-    if compiled.fullmatch("") is not None and not text.strip():
+    if compiled.fullmatch("") is not None and not pattern:
         raise FormError
-    return text.strip()
+    return pattern
 
 
 TOPIC_PATTERN: Final = Form(
     kind="STRING",
     expected="a regular expression (Python's) that the whole name of a topic matches",
-    parse=_pattern,
+    parse=topic_pattern,
 )
 
 

@@ -226,7 +226,7 @@ def _translate_option(given: Translation, named: str, converter: str, option: st
     suffix = option.removeprefix(f"{converter}.")
     if suffix in _NEEDLESS_SUFFIXES:
         return
-    if is_known(option) and suffix != "schemas.enable":
+    if _is_read(named, suffix, option):
         given.rename(option, option)
         return
     why = needless_of_converter(named, suffix, text, writes=False)
@@ -244,9 +244,9 @@ def _translate_option(given: Translation, named: str, converter: str, option: st
 
 def _is_needless(named: str, suffix: str, text: str) -> bool:
     """Whether an option of the worker's converter decides nothing."""
-    is_read = suffix != "schemas.enable" and is_known(f"value.converter.{suffix}")
     return suffix in _NEEDLESS_SUFFIXES or (
-        not is_read and needless_of_converter(named, suffix, text, writes=False) is not None
+        not _is_read(named, suffix, f"value.converter.{suffix}")
+        and needless_of_converter(named, suffix, text, writes=False) is not None
     )
 
 
@@ -367,3 +367,9 @@ def _refuse_form(given: Translation, converter: str, named: str) -> None:
         f"is {named} in the worker's file, which writes a form that a restore does not; give the connector "
         f"one of {known} (ByteArrayConverter restores what is stored)",
     )
+
+
+def _is_read(named: str, suffix: str, option: str) -> bool:
+    """Whether an option of a sink's converter decides something here: what Glue's writes with does not."""
+    is_written_with = named.startswith(_GLUE_CLASSES) and suffix in _GLUE_NEEDLESS
+    return is_known(option) and suffix != "schemas.enable" and not is_written_with

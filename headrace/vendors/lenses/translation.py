@@ -4,6 +4,8 @@ import re
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
+from headrace.options.sink_forms import topic_pattern
+from headrace.options.value_types import FormError
 from headrace.options.vendor import Fate, Vendor
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import translate_connect
@@ -227,12 +229,12 @@ def _translate_topics(given: Translation, statements: tuple[Statement, ...]) -> 
 
 
 def _translate_pattern(given: Translation, own: list[str], *, has_all: bool) -> None:
-    pattern = given.text("topics.regex")
     try:
-        matching = [topic for topic in own if re.fullmatch(pattern, topic)]
-    except re.error as error:
-        given.refuse("topics.regex", f"is no regular expression of Python's: {error.msg}")
+        pattern = topic_pattern(given.text("topics.regex"))
+    except FormError as error:
+        given.refuse("topics.regex", f"is no regular expression of Python's: {error}")
         return
+    matching = [topic for topic in own if re.fullmatch(pattern, topic)]
     if has_all:
         given.rename("topics.regex", "topics.regex")
     elif matching:

@@ -38,9 +38,7 @@ _EXPECTED: Final[dict[str, tuple[str, ...]]] = {
     "aiven-readme-jsonl": (),
     "aiven-source-docs": (),
     "aiven-source-first-class": (
-        "did you mean input.format?",
-        "topic.partitions: is not an option of Headrace; remove it",
-        "expected HeadraceSource, HeadraceSink, io.aiven.kafka.connect.s3.source.S3SourceConnector",
+        "did you mean io.aiven.kafka.connect.s3.source.S3SourceConnector? expected HeadraceSource,",
     ),
     "aiven-source-hash": (),
     "aiven-source-readme": ("did you mean input.format?",),
@@ -53,6 +51,10 @@ _EXPECTED: Final[dict[str, tuple[str, ...]]] = {
     "confluent-debezium-hours": ("add locale=en-US",),
     "confluent-field-notes-cdk": (),
     "confluent-four-lines-avro": ("add storage.class=", "add flush.size=N"),
+    "aiven-regex-with-late-flags": (),
+    "confluent-cloud": ("did you mean io.confluent.connect.s3.S3SinkConnector?",),
+    "confluent-glue-debezium": (),
+    "aiven-strimzi-class": ("did you mean io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector?",),
     "confluent-iceberg-minio": (
         "did you mean aws.s3.endpoint?",
         "did you mean s3.path.style.access.enabled?",

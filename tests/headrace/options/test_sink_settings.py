@@ -8,6 +8,7 @@ import pytest
 
 from headrace.options import Problem, Settings, SettingsError
 from headrace.options.choices import Compression
+from headrace.options.sink_forms import topic_pattern
 from headrace.options.sink_settings import (
     ConverterKind,
     Encryption,
@@ -19,6 +20,7 @@ from headrace.options.sink_settings import (
     SideRole,
     SinkSettings,
 )
+from headrace.options.value_types import FormError
 from headrace.vendors.load import load
 from tests.headrace.options.loading import load_with, no_file, problems_with
 
@@ -459,3 +461,11 @@ def test_the_directory_of_tombstones_replaces_those_of_the_partition() -> None:
     assert sink.output.sidecars.tombstone_template == (
         "a/{{topic}}/tombstone/{{topic}}+{{partition}}+{{start_offset}}"
     )
+
+
+def test_java_takes_flags_after_the_beginning_of_an_expression() -> None:
+    """Python does not; and an intersection of classes, which Python reads otherwise, is refused."""
+    assert topic_pattern(" ^(?i)a.* ") == "(?i)^a.*"
+    with pytest.raises(FormError, match=r"has && within"):
+        topic_pattern("[a-z&&[^b]]+")
+    assert topic_pattern(r"a&&b") == "a&&b"
