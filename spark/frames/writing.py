@@ -123,6 +123,14 @@ class WriteSettings(Shipped):
     overwrites: bool
 
 
+# What Arrow makes bytes, and pairs, of.
+_WRITTEN_AS: Final = {
+    "key": ("binary", "string", "varchar", "char", "void"),
+    "value": ("binary", "string", "varchar", "char", "void"),
+    "headers": ("array<struct<key:", "void"),
+}
+
+
 def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrites: bool) -> WriteSettings:
     """The settings of a write; FrameRefused with every problem, or for columns that are missing."""
     missing = [name for name in _NEEDED if name not in schema.fieldNames()]
@@ -131,6 +139,14 @@ def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrit
             f'The frame has no column {", ".join(missing)}: format("headrace") writes records, with topic, '
             "partition, offset, value, and key, timestamp and headers where they have them."
         )
+    for field in schema.fields:
+        expected = _WRITTEN_AS.get(field.name)
+        kind = field.dataType.simpleString()
+        if expected is not None and not kind.startswith(expected):
+            raise FrameRefused(
+                f"The column {field.name} of the frame is {kind}: it has to be {' or '.join(expected)}; cast "
+                "it, or make a text of it with to_json."
+            )
     own, shared, problems = split_options(options, WRITTEN)
     state_path = own.pop(STATE_PATH.name, None)
     problems += [f"{name}: is an option of reads; remove it" for name in own]

@@ -221,12 +221,19 @@ class FrameWriter:
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[KafkaRecords]:
-    """The records of each topic-partition of a batch whose rows are sorted; FrameRefused for a null place."""
+    """The records of each topic-partition of a batch whose rows are sorted.
+
+    FrameRefused for a place that is null or negative.
+    """
     if batch.num_rows == 0:
         return
     for name in ("topic", "partition", "offset"):
         if batch.column(name).null_count:
             raise FrameRefused(f"A row of the frame has no {name}: rows are those of Spark's Kafka source.")
+    for name in ("partition", "offset"):
+        least = int(batch.column(name).to_numpy().min())
+        if least < 0:
+            raise FrameRefused(f"A row of the frame has {name} {least}: it is 0 at least, as Kafka has it.")
     topics, partitions = batch.column("topic"), batch.column("partition").to_numpy()
     names = topics.to_numpy(zero_copy_only=False)
     changed = np.flatnonzero((names[1:] != names[:-1]) | (partitions[1:] != partitions[:-1])) + 1

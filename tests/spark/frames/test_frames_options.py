@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     CalendarIntervalType,
     DataType,
     DayTimeIntervalType,
+    IntegerType,
     LongType,
     MapType,
     NullType,
@@ -274,6 +275,32 @@ def test_a_frame_that_holds_no_records() -> None:
         )
     with pytest.raises(FrameRefused, match="rows: is an option of reads"):
         writing_settings({"path": "s3://b12/", "rows": "columns"}, _RECORDS, overwrites=False)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("value", IntegerType()),
+        ("key", StructType().add("a", "integer")),
+        ("headers", MapType(StringType(), StringType())),
+    ],
+)
+def test_a_column_of_another_type_is_named(column: str, kind: Any) -> None:
+    """Before a task begins; Arrow's own words would name neither."""
+    schema = StructType([field for field in _RECORDS.fields if field.name != column]).add(column, kind)
+    said = re.escape(f"The column {column} of the frame is {kind.simpleString()}: ")
+    with pytest.raises(FrameRefused, match=said):
+        writing_settings({"path": "s3://b12/"}, schema, overwrites=False)
+
+
+@pytest.mark.parametrize(("column", "place"), [("partition", (-1, 4)), ("offset", (0, -4))])
+def test_a_negative_place_is_refused(column: str, place: tuple[int, int]) -> None:
+    """No restore would read an object of that name."""
+    batch = pa.RecordBatch.from_pydict(
+        {"topic": ["a"], "partition": pa.array([place[0]]), "offset": pa.array([place[1]])}
+    )
+    with pytest.raises(FrameRefused, match=f"has {column} {min(place)}: "):
+        list(records_of(batch))
 
 
 def test_records_of_any_frame() -> None:
