@@ -118,16 +118,7 @@ class WrittenBatches:
         name = self._name(number)
         batch = msgspec.structs.replace(batch, ends=_ends(self._before(number), batch))
         if self._store.create(name, encode_batch(batch)):
-            self._there = self._store.names(self._folder)
-            later = [one for one in self._there if one > name]
-            if later:
-                self._store.remove([name])
-                raise BatchRefused(
-                    f"Batch {number} comes after batch {_number(later[-1])} of the query: its checkpoint was "
-                    f"put back, or another driver runs it. {self._way_on(later[-1])}",
-                    _number(later[-1]),
-                    self.named(_number(later[-1])),
-                )
+            self._refuse_earlier(number)
             return batch
         content = self._store.read(name)
         if content is None:
@@ -135,6 +126,8 @@ class WrittenBatches:
                 f"Batch {number} was written by another driver of this query, which has gone on: stop one."
             )
         found = decode_batch(content)
+        # A request that was not answered may have come after its file was forgotten.
+        self._refuse_earlier(number, by=KEPT)
         self._refuse_others(number, found, batch)
         return found
 
@@ -158,6 +151,20 @@ class WrittenBatches:
             return found
         earlier = [one for one in self._store.names(self._folder) if one < self._name(number)]
         return self.named(_number(earlier[-1])) if earlier else None
+
+    def _refuse_earlier(self, number: int, *, by: int = 1) -> None:
+        """BatchRefused, and no file, where a batch that is named now is not the last one, by so many."""
+        name = self._name(number)
+        self._there = self._store.names(self._folder)
+        later = [one for one in self._there if one > name]
+        if later and _number(later[-1]) - number >= by:
+            self._store.remove([name])
+            raise BatchRefused(
+                f"Batch {number} comes after batch {_number(later[-1])} of the query: its checkpoint was "
+                f"put back, or another driver runs it. {self._way_on(later[-1])}",
+                _number(later[-1]),
+                self.named(_number(later[-1])),
+            )
 
     def _refuse_others(self, number: int, found: WrittenBatch, batch: WrittenBatch) -> None:
         if found.rows is None:

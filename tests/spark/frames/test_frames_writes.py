@@ -79,6 +79,15 @@ def batch(*objects: SealedObject) -> WrittenBatch:
     return WrittenBatch(objects, rows)
 
 
+class Unanswered(DirectoryStore):
+    """Its files are there, and the writer finds its own when it tries again."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See `DirectoryStore`."""
+        super().create(name, content)
+        return False
+
+
 class TestWhatABatchHas:
     """Files of batches in a directory."""
 
@@ -141,6 +150,17 @@ class TestWhatABatchHas:
 
         with pytest.raises(FrameRefused, match=f"Batch 3 comes after batch {KEPT + 3} of the query"):
             batches.name(3, batch(sealed("slept", 3, 3)))
+        assert batches.named(3) is None
+
+    def test_a_file_that_comes_late_after_it_was_forgotten(self, tmp_path: Path) -> None:
+        """A request that was not answered is one's own: it was taken for an earlier commit's."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        for number in range(3, KEPT + 4):
+            batches.name(number, batch(sealed(f"{number}", number, number)))
+            batches.forget_before(number)
+
+        with pytest.raises(FrameRefused, match=f"Batch 3 comes after batch {KEPT + 3} of the query"):
+            WrittenBatches(Unanswered(tmp_path), "q").name(3, batch(sealed("slept", 3, 3)))
         assert batches.named(3) is None
 
     def test_its_file_has_the_ends_of_all_partitions(self, tmp_path: Path) -> None:
