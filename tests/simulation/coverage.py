@@ -77,6 +77,16 @@ UNDRAWN: Final[Mapping[str, str]] = {
     "predicates": "of a row alone: its own tests",
 }
 """Why options of a source are not drawn, by their names or how these begin."""
+UNWRITTEN: Final[Mapping[str, str]] = {
+    "aws.s3. aws.access. aws.secret. aws.session. aws.credentials. aws.sts. aws.ca.": "botocore, or `path`",
+    "json.format csv.delimiter csv.quote file.compression.level key.converter.schemas.enable": "of a format",
+    "output.avro.optional.map.keys sidecars.headers.compression.type": "of a format alone: its own tests",
+    "file.name.timestamp.round.ms file.name.timestamp.timezone file.name.locale": "of a name alone",
+    "file.name.missing file.name.null.keys": "of a name alone: its own tests",
+    "rotate.age.from": "objects close with their batch",
+    "buffer.": "of each run, or of memory",
+}
+"""The same of Spark's writer."""
 HEAD: Final = (
     "| | scenarios | option values x option values | option values x faults | option values x operations "
     "| operations x faults | faults x faults |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |"

@@ -9,9 +9,10 @@ import pytest
 
 from headrace.options.declarations import OPTIONS
 from headrace.options.declarations.option import Group
+from spark.frames.writing import WRITTEN
 from tests.simulation import restore_generator, source_generator
 from tests.simulation.__main__ import main
-from tests.simulation.coverage import DIMENSIONS, UNDRAWN
+from tests.simulation.coverage import DIMENSIONS, UNDRAWN, UNWRITTEN
 from tests.simulation.frames_mutations import MUTATIONS as FRAMES_MUTATIONS
 from tests.simulation.kernel import Kernel
 from tests.simulation.mutations import MUTATIONS
@@ -19,12 +20,15 @@ from tests.simulation.patches import SimulatedLock, SimulatedRLock, simulated
 from tests.simulation.scenario import UnknownScenario, dumps, loads
 from tests.simulation.sink_generator import sink_scenario
 from tests.simulation.worker_mutations import MUTATIONS as WORKER_MUTATIONS
+from tests.simulation.writing_generator import DIMENSIONS as WRITING_DIMENSIONS
+from tests.simulation.writing_mutations import MUTATIONS as WRITING_MUTATIONS
 
 _ROOT: Final = Path(__file__).parents[2]
 _ALL_MUTATIONS: Final = {
     **MUTATIONS,
     **WORKER_MUTATIONS,
     **{f"of Spark's source: {name}": one for name, one in FRAMES_MUTATIONS.items()},
+    **{f"of Spark's writer: {name}": one for name, one in WRITING_MUTATIONS.items()},
 }
 # Those by which each mutation is found that the first 48 find (`mutations.py`), and of the first 300 those
 # that then bring most pairs together. What draws scenarios decides: after a change others may be better.
@@ -160,6 +164,16 @@ def test_a_lock_of_a_run_is_given_back_by_all_who_hold_it_after_the_run() -> Non
         assert lock.acquire()
         lock.release()
     assert not lock.locked()
+
+
+def test_each_option_of_a_writer_is_drawn_or_has_a_reason() -> None:
+    """As of a source."""
+    drawn = {*WRITING_DIMENSIONS, "output.layout"}
+    wanted = {option.name for option in WRITTEN} - drawn
+    beginnings = tuple(name for names in UNWRITTEN for name in names.split())
+
+    assert {name for name in wanted if not name.startswith(beginnings)} == set()
+    assert [one for one in beginnings if not any(name.startswith(one) for name in wanted)] == []
 
 
 def test_each_option_of_a_source_is_drawn_or_has_a_reason() -> None:

@@ -185,9 +185,18 @@ CIRCUMSTANCES: Final = {
         {**_MANY, LIMIT: ("1", "3")}, ("kill leader", "pause", "second", "file late", "complete late", "kill")
     ),
     "a checkpoint that is put back": About(
-        {**_MANY, LIMIT: ("1", "3", None)},
+        {**_MANY, LIMIT: ("1", "3", None, None)},
         _DIES,
         ("checkpoint restored", "change limit", "checkpoint restored"),
+        story=(
+            ("start", {}),
+            ("wait", {}),
+            ("stop", {}),
+            ("change", {"options": {LIMIT: "1"}}),
+            ("checkpoint restored", {}),
+            ("start", {}),
+            ("wait", {}),
+        ),
     ),
     "attempts that fail or come twice": About(
         {**_MANY, TASKS: ("ranges", "spread", None)},
