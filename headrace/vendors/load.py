@@ -188,9 +188,10 @@ def load(
     references = References(environment=environment, read_file=read_file)
     file = read_text(text, kind, problems)
     worker = None if worker_config is None else connector_defaults(worker_config, problems)
-    _check_class({**file, **overrides}, problems)
     vendor = vendor_of({**file, **overrides}, vendors)
     translated = None
+    if vendor is None:
+        _check_class({**file, **overrides}, problems)
     if vendor is not None:
         translated = translate(
             vendor,

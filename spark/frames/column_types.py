@@ -316,7 +316,10 @@ _INTEGERS: Final = {
 
 
 def unrounded(arrays: list[Any], rows: bytes | memoryview) -> list[Any] | None:
-    """The arrays of these JSON rows; None where the rows may have an integer that is rounded in one."""
+    """The arrays of these JSON rows; None where one may have other numbers than the rows.
+
+    Arrow's parser rounds integers to doubles, and takes more digits than a decimal has.
+    """
     return None if any(_may_round(array, rows) for array in arrays) else arrays
 
 
@@ -325,6 +328,9 @@ def _may_round(array: Any, rows: bytes | memoryview) -> bool:
         size, bits = pc.max(pc.abs(array)).as_py(), array.type.bit_width
         is_large = size is not None and size >= _INEXACT[bits][0]
         return is_large and _INTEGERS[bits].search(rows) is not None
+    if pa.types.is_decimal(array.type):
+        size = pc.max(pc.abs(array)).as_py()
+        return size is not None and size >= Decimal(10) ** (array.type.precision - array.type.scale)
     if pa.types.is_list(array.type):
         return _may_round(array.values, rows)
     if pa.types.is_struct(array.type):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 from unittest.mock import Mock
 
@@ -92,6 +93,16 @@ def test_a_value_that_does_not_fit_is_rescued_as_it_was() -> None:
     assert [(row["id"], row["name"], row["rescued"]) for row in found] == [
         (None, "a", '{"id":1.50}'),
         (2, None, None),
+    ]
+
+
+def test_more_digits_than_a_decimal_has_are_rescued() -> None:
+    """Arrow's parser takes an integer of any size for one."""
+    found = rows_of(reader().of_json(lines({"price": 10**8}, {"price": 10**8 - 1})), _SCHEMA)
+
+    assert [(row["price"], row["rescued"]) for row in found] == [
+        (None, '{"price":100000000}'),
+        (Decimal("99999999.00"), None),
     ]
 
 
