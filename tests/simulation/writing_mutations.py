@@ -123,8 +123,8 @@ MUTATIONS: Final = {
         "writing",
         "an object is completed only where its name is free",
         "headrace/s3/upload_calls.py",
-        "once({} if overwrites else WHERE_FREE)",
-        "once({})",
+        "partial(once, WHERE_FREE)",
+        "partial(once, {})",
     ),
     "who has the name is asked": Mutation(
         "writing",
