@@ -127,7 +127,8 @@ def test_memory_does_not_follow_what_a_page_expands_to(make: Callable[[], Memory
 
     assert (found.rows + sum(found.bad.values()), found.error) == (rows, None)
     assert set(found.bad) <= {"too_large"}
-    assert found.grown_mib < 220
+    # Texts that are long behind short ones take 147 alone, and took 220 once on a busy machine.
+    assert found.grown_mib < 260
 
 
 def elements_of_one_row(values: list[str] | None, count: int) -> MemorySource:
