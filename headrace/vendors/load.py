@@ -189,9 +189,9 @@ def load(
     file = read_text(text, kind, problems)
     worker = None if worker_config is None else connector_defaults(worker_config, problems)
     vendor = vendor_of({**file, **overrides}, vendors)
-    translated = None
     if vendor is None:
         _check_class({**file, **overrides}, problems)
+    translated = None
     if vendor is not None:
         translated = translate(
             vendor,

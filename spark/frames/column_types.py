@@ -320,10 +320,10 @@ def unrounded(arrays: list[Any], rows: bytes | memoryview) -> list[Any] | None:
 
     Arrow's parser rounds integers to doubles, and takes more digits than a decimal has.
     """
-    return None if any(_may_round(array, rows) for array in arrays) else arrays
+    return None if any(_may_differ(array, rows) for array in arrays) else arrays
 
 
-def _may_round(array: Any, rows: bytes | memoryview) -> bool:
+def _may_differ(array: Any, rows: bytes | memoryview) -> bool:
     if pa.types.is_floating(array.type):
         size, bits = pc.max(pc.abs(array)).as_py(), array.type.bit_width
         is_large = size is not None and size >= _INEXACT[bits][0]
@@ -332,9 +332,9 @@ def _may_round(array: Any, rows: bytes | memoryview) -> bool:
         size = pc.max(pc.abs(array)).as_py()
         return size is not None and size >= Decimal(10) ** (array.type.precision - array.type.scale)
     if pa.types.is_list(array.type):
-        return _may_round(array.values, rows)
+        return _may_differ(array.values, rows)
     if pa.types.is_struct(array.type):
-        return any(_may_round(each, rows) for each in array.flatten())
+        return any(_may_differ(each, rows) for each in array.flatten())
     return False
 
 
