@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import structlog
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -39,7 +38,7 @@ from spark.frames.written_batches import (
     last_of_each_name,
     merged,
 )
-from spark.sink.frame_writer import FrameWriter, records_of
+from spark.sink.frame_writer import FrameWriter, record_columns, records_of
 from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
 _LOG = structlog.get_logger(__name__)
@@ -81,6 +80,7 @@ _BASE: Final = {
     "topics.regex": ".*",
 }
 _NEEDED: Final = ("topic", "partition", "offset", "value")
+_COLUMNS: Final = frozenset({*_NEEDED, "key", "headers", "timestamp", "timestampType"})
 _SORTED_ROWS: Final = 10_000
 _COMPLETERS: Final = 8
 _QUERY: Final = "sql.streaming.queryId"
@@ -88,6 +88,11 @@ _ENDED: Final = (
     "its upload is gone, and is old enough for the bucket's lifecycle rule to have ended it: see whether the "
     "object was there once; if not, remove the objects of its batch that are there, and then {file}, and the "
     "batch is written again"
+)
+_ENDED_BY_ANOTHER: Final = (
+    "another program has ended its upload, or has taken the object away while its batch was committed: if it "
+    "was there once, remove {note} and start the query again; if not, remove the objects of its batch that "
+    "are there, and then {file}, and the batch is written again"
 )
 _FIXES: Final[Mapping[CompletionState, str]] = {
     # What a batch has is written down, its names included.
@@ -112,6 +117,8 @@ _FIXES_AT_ONCE: Final[Mapping[CompletionState, str]] = {
     ),
 }
 """Of a frame that is written once, of which nothing is written down."""
+
+_ENDED_AT_ONCE: Final = "another program has ended its upload: write the frame again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,9 @@ def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrit
                 f"The column {field.name} of the frame is {kind}: it has to be {' or '.join(expected)}; cast "
                 "it, or make a text of it with to_json."
             )
+    others = [name for name in schema.fieldNames() if name not in _COLUMNS]
+    if others:
+        _LOG.warning("columns_left_out", columns=others, detail="they are none of a record in Kafka")
     own, shared, problems = split_options(options, WRITTEN)
     state_path = own.pop(STATE_PATH.name, None)
     problems += [f"{name}: is an option of reads; remove it" for name in own]
@@ -179,7 +189,7 @@ class HeadraceWriter(DataSourceArrowWriter):
         """Have all objects visible."""
         found, replaced = last_of_each_name(objects_of(messages))
         _give_up(self._settings, replaced)
-        _complete(self._settings, found)
+        _complete(_Completer(self._settings, found), found)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Give the uploads up."""
@@ -213,10 +223,11 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
             own = batches.name(batchId, WrittenBatch(found, rows_of(messages)))
         except BatchRefused as refused:
             if refused.last is not None:
-                _complete(self._settings, refused.last.objects, file=batches.place(refused.number))
+                last = _CompleterOfBatch(self._settings, found, batches, refused.number)
+                _complete(last, refused.last.objects)
             raise FrameRefused(str(refused)) from None
         self._give_up_others(messages, own)
-        _complete(self._settings, own.objects, file=batches.place(batchId))
+        _complete(_CompleterOfBatch(self._settings, found, batches, batchId), own.objects)
         batches.forget_before(batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
@@ -294,40 +305,6 @@ def _in_order(batches: Iterable[Any]) -> Iterator[Any]:
         yield from pa.Table.from_batches(held).sort_by(by).to_batches(max_chunksize=_SORTED_ROWS)
 
 
-def record_columns(batch: Any) -> Any:
-    """A batch of any frame of records with the columns that the writer takes."""
-    count = batch.num_rows
-
-    def column(name: str, kind: Any, default: Any = None) -> Any:
-        index = batch.schema.get_field_index(name)
-        if index < 0:
-            return pa.nulls(count, kind) if default is None else pa.repeat(pa.scalar(default, kind), count)
-        array = batch.column(index)
-        return array if array.type.equals(kind) else array.cast(kind)
-
-    times = batch.schema.get_field_index("timestamp")
-    stamps = pa.repeat(pa.scalar(-1, pa.int64()), count)
-    if times >= 0:
-        # Spark's microseconds; a null is no time.
-        stamps = batch.column(times).cast(pa.timestamp("us")).cast(pa.int64())
-        stamps = pc.fill_null(pc.divide(stamps, 1000), -1)
-    kinds = pc.fill_null(column("timestampType", pa.int64(), 0), 0)
-    index = batch.schema.get_field_index("headers")
-    return pa.RecordBatch.from_pydict(
-        {
-            "topic": column("topic", pa.string()),
-            "partition": column("partition", pa.int32()),
-            "offset": column("offset", pa.int64()),
-            "timestamp_ms": stamps,
-            # Kafka's protocol counts from 0 for none, and Spark as Java's client does, from -1.
-            "timestamp_type": pc.add(kinds, 1),
-            "key": column("key", pa.binary()),
-            "value": column("value", pa.binary()),
-            "headers": pa.nulls(count) if index < 0 else batch.column(index),
-        }
-    )
-
-
 # -- in the driver -----------------------------------------------------------------------------------------
 
 
@@ -335,17 +312,14 @@ def _uploads(settings: WriteSettings) -> UploadCalls:
     return new_upload_calls(settings.sink.s3, settings.sink.sink.upload)
 
 
-def _complete(settings: WriteSettings, objects: Sequence[SealedObject], *, file: str | None = None) -> None:
-    """Have these objects visible, side objects before their values; FrameRefused for those that cannot be.
-
-    `file` is where they are written down; None: nowhere.
-    """
+def _complete(completer: "_Completer", objects: Sequence[SealedObject]) -> None:
+    """Have these objects visible, side objects before their values; FrameRefused for those that cannot be."""
     if not objects:
         return
-    completer = _Completer(settings, file)
     try:
         with ThreadPoolExecutor(_COMPLETERS, thread_name_prefix="frame-completer") as pool:
             problems = [found for found in pool.map(completer.complete, objects) if found is not None]
+        completer.note_ended()
     except HeadraceError as error:
         raise FrameRefused(f"The batch cannot be committed: {error}") from error
     if problems:
@@ -354,11 +328,12 @@ def _complete(settings: WriteSettings, objects: Sequence[SealedObject], *, file:
 
 
 class _Completer:
-    """Completes objects, in several threads."""
+    """Completes the objects of a frame that is written at once, in several threads."""
 
-    def __init__(self, settings: WriteSettings, file: str | None) -> None:
+    def __init__(self, settings: WriteSettings, sent: Iterable[SealedObject]) -> None:
+        """`sent` are those whose uploads the tasks of this very attempt have sent: none is complete yet."""
         self._settings = settings
-        self._file = file
+        self._sent = frozenset(one.id for one in sent)
         self._calls = _uploads(settings)
         # Asked once, and only where an object is gone; it may be of an earlier bucket of the query.
         self._expiry_ms = cache(
@@ -376,28 +351,71 @@ class _Completer:
                 object_id=sealed.id,
                 overwrites=sealed.overwrites or self._settings.overwrites,
             )
-            is_done = done.state is CompletionState.COMPLETED
-            if not is_done and not self._was_complete(sealed.bucket, upload, done.state):
-                fix = (
-                    _FIXES_AT_ONCE[done.state]
-                    if self._file is None
-                    else _FIXES[done.state].format(file=self._file)
-                )
-                return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {fix}."
+            if done.state is not CompletionState.COMPLETED:
+                fix = self._fix(sealed, upload, done.state)
+                if fix is not None:
+                    return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {fix}."
         return None
 
-    def _was_complete(self, bucket: str, upload: Upload, state: CompletionState) -> bool:
-        """Nothing but a completion ends an upload that a commit has named, before the bucket's rule does."""
+    def note_ended(self) -> None:
+        """Write down which uploads another program has ended, where that is needed again."""
+
+    def _fix(self, sealed: SealedObject, upload: Upload, state: CompletionState) -> str | None:
+        """What is to be done about an object that is not there; None where it was."""
         if state not in {CompletionState.UPLOAD_MISSING, CompletionState.SUPERSEDED}:
-            return False
+            return self._fix_of(state)
         age = UploadAge(
             upload_ms=wall_ms() - upload.started_ms,
-            expiry_ms=self._expiry_ms(bucket, upload.key[: upload.key.rfind("/") + 1]),
+            expiry_ms=self._expiry_ms(sealed.bucket, upload.key[: upload.key.rfind("/") + 1]),
         )
         if age.may_be_expired:
-            return False
+            return self._fix_of(state)
+        if self._is_ended(sealed):
+            return self._fix_of_ended()
+        # The commit that has named it has completed it: what it finds ended by another program is noted.
         _LOG.warning("object_taken_away", key=upload.key, detail="it was complete, and is not there any more")
+        return None
+
+    def _is_ended(self, sealed: SealedObject) -> bool:
+        """Whether its upload was never completed; it was by an earlier commit, where there was one."""
+        return sealed.id in self._sent
+
+    def _fix_of(self, state: CompletionState) -> str:
+        return _FIXES_AT_ONCE[state]
+
+    def _fix_of_ended(self) -> str:
+        return _ENDED_AT_ONCE
+
+
+class _CompleterOfBatch(_Completer):
+    """Completes the objects of a query's batch, which may have been committed before."""
+
+    def __init__(
+        self, settings: WriteSettings, sent: Iterable[SealedObject], batches: WrittenBatches, number: int
+    ) -> None:
+        super().__init__(settings, sent)
+        self._batches = batches
+        self._number = number
+        self._ended: set[str] = set()
+        self._noted = cache(lambda: batches.ended(number))
+
+    def note_ended(self) -> None:
+        """See `_Completer`: a commit that comes again may not take them for complete."""
+        if self._ended:
+            self._batches.note_ended(self._number, self._ended | self._noted())
+
+    def _is_ended(self, sealed: SealedObject) -> bool:
+        if not super()._is_ended(sealed):
+            return sealed.id in self._noted()
+        self._ended.add(sealed.id)
         return True
+
+    def _fix_of(self, state: CompletionState) -> str:
+        return _FIXES[state].format(file=self._batches.place(self._number))
+
+    def _fix_of_ended(self) -> str:
+        file, note = self._batches.place(self._number), self._batches.place_of_ended(self._number)
+        return _ENDED_BY_ANOTHER.format(file=file, note=note)
 
 
 def _give_up(settings: WriteSettings, objects: Sequence[SealedObject]) -> None:

@@ -14,6 +14,7 @@ from headrace.model.sink_entries import SealedObject
 from spark.frames.log_store import LogStore
 
 _WRITES: Final = "writes"
+_ENDED: Final = "ended"
 KEPT: Final = 100
 """Of so many batches the objects are remembered: Spark repeats the last one."""
 _SHOWN: Final = 3
@@ -100,6 +101,7 @@ class WrittenBatches:
     def __init__(self, store: LogStore, query: str) -> None:
         self._store = store
         self._folder = f"{_WRITES}/{query}"
+        self._notes = f"{_ENDED}/{query}"
         self._there: list[str] = []
         """Files, as they were when a batch was named."""
 
@@ -136,7 +138,21 @@ class WrittenBatches:
         if number >= KEPT:
             oldest = self._name(number - KEPT)
             # Batches without rows have no file, and come to no commit.
-            self._store.remove([one for one in self._there if one < oldest] + [oldest])
+            gone = [oldest, _file(self._notes, number - KEPT)]
+            self._store.remove([one for one in self._there if one < oldest] + gone)
+
+    def ended(self, number: int) -> frozenset[str]:
+        """The ids of objects of the batch whose uploads were ended before any commit could complete them."""
+        content = self._store.read(_file(self._notes, number))
+        return frozenset() if content is None else msgspec.json.decode(content, type=frozenset[str])
+
+    def note_ended(self, number: int, ids: Iterable[str]) -> None:
+        """Have `ended` give these: a commit that comes again would take the objects for complete."""
+        self._store.replace(_file(self._notes, number), msgspec.json.encode(sorted(ids)))
+
+    def place_of_ended(self, number: int) -> str:
+        """Where `ended` is, for messages."""
+        return f"{self._store.where}/{_file(self._notes, number)}"
 
     def place(self, number: int) -> str:
         """Where the file of a batch is, for messages."""
@@ -196,7 +212,11 @@ class WrittenBatches:
         )
 
     def _name(self, number: int) -> str:
-        return f"{self._folder}/{number:012d}.json"
+        return _file(self._folder, number)
+
+
+def _file(folder: str, number: int) -> str:
+    return f"{folder}/{number:012d}.json"
 
 
 def _ends(before: WrittenBatch | None, batch: WrittenBatch) -> tuple[EndOf, ...]:

@@ -5,6 +5,7 @@ The rows of a topic-partition come in the order of their offsets. The same rows 
 batch that Spark repeats puts the same objects again.
 """
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.kafka.producer import IdempotentProducer
 from headrace.model.clock import wall_ms
@@ -33,6 +35,9 @@ RESULT_SCHEMA: Final = "error string, records bigint, objects bigint"
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
 """The columns that `write_rows` takes: a text, numbers, bytes; headers are lists of key and value."""
 
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_NO_TIME_US: Final = -1_000
+"""What Spark's Kafka source has for a record without a time."""
 _WAIT_SECONDS: Final = 0.1
 PATIENCE_SECONDS: Final = 60.0
 """So long S3 or the disk may refuse what a task sends: then it fails, in a sentence, and Spark repeats it."""
@@ -220,10 +225,54 @@ class FrameWriter:
         self._producer.commit(())
 
 
+def record_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of any frame of records with the columns that the writer takes; FrameRefused for odd times."""
+    count = batch.num_rows
+
+    def column(name: str, kind: Any, default: Any = None) -> Any:
+        index = batch.schema.get_field_index(name)
+        if index < 0:
+            return pa.nulls(count, kind) if default is None else pa.repeat(pa.scalar(default, kind), count)
+        array = batch.column(index)
+        return array if array.type.equals(kind) else array.cast(kind)
+
+    kinds = pc.fill_null(column("timestampType", pa.int64(), 0), 0)
+    index = batch.schema.get_field_index("headers")
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": column("topic", pa.string()),
+            "partition": column("partition", pa.int32()),
+            "offset": column("offset", pa.int64()),
+            "timestamp_ms": _milliseconds(batch),
+            # Kafka's protocol counts from 0 for none, and Spark as Java's client does, from -1.
+            "timestamp_type": pc.add(kinds, 1),
+            "key": column("key", pa.binary()),
+            "value": column("value", pa.binary()),
+            "headers": pa.nulls(count) if index < 0 else batch.column(index),
+        }
+    )
+
+
+def _milliseconds(batch: pa.RecordBatch) -> pa.Array:
+    """Spark's microseconds as Kafka's time; a null is no time."""
+    index = batch.schema.get_field_index("timestamp")
+    if index < 0:
+        return pa.repeat(pa.scalar(-1, pa.int64()), batch.num_rows)
+    stamps = batch.column(index).cast(pa.timestamp("us"))
+    numbers = pc.fill_null(stamps.cast(pa.int64()), _NO_TIME_US)
+    is_odd = pc.and_(pc.less(numbers, 0), pc.not_equal(numbers, _NO_TIME_US))
+    if pc.any(is_odd).as_py():
+        raise FrameRefused(
+            f"A row of the frame has the timestamp {stamps.filter(is_odd)[0].as_py()} (UTC): Kafka has none "
+            "before 1970; write a null, or no timestamp."
+        )
+    return pc.divide(numbers, 1000)
+
+
 def records_of(batch: pa.RecordBatch) -> Iterator[KafkaRecords]:
     """The records of each topic-partition of a batch whose rows are sorted.
 
-    FrameRefused for a place that is null or negative.
+    FrameRefused for a place that is null or negative, and for a topic that Kafka would not have.
     """
     if batch.num_rows == 0:
         return
@@ -238,6 +287,11 @@ def records_of(batch: pa.RecordBatch) -> Iterator[KafkaRecords]:
     names = topics.to_numpy(zero_copy_only=False)
     changed = np.flatnonzero((names[1:] != names[:-1]) | (partitions[1:] != partitions[:-1])) + 1
     for begin, end in pairwise([0, *changed.tolist(), batch.num_rows]):
+        if _TOPIC.fullmatch(str(names[begin])) is None:
+            raise FrameRefused(
+                f"A row of the frame has the topic {str(names[begin])!r}: Kafka's names are 1 to 249 of "
+                "a-z A-Z 0-9 . _ -."
+            )
         part = batch.slice(begin, end - begin)
         yield KafkaRecords(
             topic=str(names[begin]),

@@ -132,6 +132,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "batch write": {"ordered": True},
     "batch unordered": {"ordered": False},
     "taken away": {},
+    "uploads ended": {},
     "foreign name": {},
     "other bucket": {"options": {"path": f"s3://{SECOND}/{OUT}"}},
     "days": {"days": 4},
@@ -227,6 +228,11 @@ CIRCUMSTANCES: Final = {
         ),
     ),
     "several queries": About(_MANY, ("second", "pause", "kill leader"), ("other query", "batch write")),
+    "uploads that another program ends": About(
+        {**_MANY, TASKS: ("ranges", "spread", None)},
+        ("kill worker", "pause worker", "executor lost", "stop"),
+        ("uploads ended", "uploads ended", "uploads ended", "batch write", "other query"),
+    ),
     "names that others have": About(
         _MANY, ("kill", "complete lost"), ("foreign name", "foreign name", "taken away")
     ),

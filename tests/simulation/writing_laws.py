@@ -21,6 +21,7 @@ _SAID: Final = ("FrameRefused: ", "QueryEnded: ")
 _SEVERAL: Final = frozenset({"second", "pause", "kill leader", "pause worker", "executor lost"})
 _TWO_DRIVERS: Final = ("was written by another driver", "Multiple streaming queries")
 _PUT_BACK: Final = ("was written before with other rows", "comes after batch")
+_GOING: Final = frozenset({"uploads ended", "taken away"})
 _ADVISED: Final = re.compile(r"\b([a-z]+(?:\.[a-z]+)+)=")
 _OTHERS: Final = frozenset(one.name for one in OPTIONS) - {one.name for one in WRITTEN}
 
@@ -66,6 +67,8 @@ def _said(scenario: Scenario, outcome: WritingOutcome) -> Iterator[Finding]:
             yield Finding("shown = true", f"there was one driver, and it was said: {sentence}")
         if any(words in sentence for words in _PUT_BACK) and not acts & {*_SEVERAL, "checkpoint restored"}:
             yield Finding("shown = true", f"no checkpoint was put back, and it was said: {sentence}")
+        if "another program has ended its upload" in sentence and not acts & {*_SEVERAL, *_GOING}:
+            yield Finding("shown = true", f"there was no other program, and it was said: {sentence}")
         if "another object has the name" in sentence and "foreign name" not in acts:
             yield Finding("shown = true", f"there was no other object, and it was said: {sentence}")
 

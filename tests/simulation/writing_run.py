@@ -181,6 +181,7 @@ class _WritingCourse(Course):
             "other query": self._other_query,
             "batch write": self._write_frame,
             "taken away": self._take_away,
+            "uploads ended": self._end_uploads,
             "foreign name": self._take_a_name,
             "denied for long": self._deny,
         }
@@ -249,6 +250,21 @@ class _WritingCourse(Course):
             for key in own:
                 if self._rng.random() < 0.6:
                     del there[key]
+
+    def _end_uploads(self) -> None:
+        """Another program tidies up what is unfinished."""
+        named = self._named_ids()
+        for upload_id, one in list(self.made.bucket.uploads.items()):
+            # Of those that are named nothing can tell, where their driver has died.
+            if one.metadata.get(OBJECT_ID) not in named and self._rng.random() < 0.6:
+                del self.made.bucket.uploads[upload_id]
+
+    def _named_ids(self) -> set[str]:
+        """The ids of objects that are in files of batches."""
+        files = [self._batch_files(query) for query in (*self._queries, "other")]
+        return {
+            one.id for found in files for content in found.values() for one in decode_batch(content).objects
+        }
 
     def _take_a_name(self) -> None:
         """Another program has put an object where one is about to become visible."""
@@ -421,6 +437,8 @@ class _WritingCourse(Course):
             self._left_out.add(bad)
         elif "another object has the name" in ending:
             done = self._moved_away(ending)
+        elif "another program has ended its upload, or" in ending:
+            done = self._looked_whether_it_was_there(query, ending)
         elif "its upload is gone, and is old enough" in ending:
             done = self._written_again(query)
         else:
@@ -453,9 +471,20 @@ class _WritingCourse(Course):
         else:
             del self.made.bucket.objects[STATE][name]
 
+    def _looked_whether_it_was_there(self, query: str, ending: str) -> bool:
+        """An object that was there once is passed over; else its batch is written again."""
+        place = _place_in(ending)
+        query_id = self._kept_of(query).id
+        files = self._batch_files(query_id)
+        ids = {one.id for one in decode_batch(files[max(files)]).objects}
+        if any(one.id in ids and (one.bucket, one.key) == place for one in self._outcome.visible):
+            self._remove_file(max(files).replace(f"/writes/{query_id}/", f"/ended/{query_id}/"))
+            return True
+        return self._written_again(query)
+
     def _moved_away(self, ending: str) -> bool:
         """What another program has put there is taken away."""
-        bucket, _, key = ending.partition("s3://")[2].partition(" cannot be completed")[0].partition("/")
+        bucket, key = _place_in(ending)
         if (bucket, key) not in self._foreign:
             return False
         del self._foreign[bucket, key], self.made.bucket.objects[bucket][key]
@@ -507,6 +536,12 @@ class _WritingCourse(Course):
         most = max(self._lists.values(), default=0)
         if most > _LISTS and not _is_faulty(self.scenario):
             outcome.calls.append(f"a process listed {most} times")
+
+
+def _place_in(ending: str) -> tuple[str, str]:
+    """Bucket and key of the object that a sentence names."""
+    bucket, _, key = ending.partition("s3://")[2].partition(" cannot be completed")[0].partition("/")
+    return bucket, key
 
 
 def _as_given(given: Given, *, bare: bool) -> Given:

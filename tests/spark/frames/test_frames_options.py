@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import structlog
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import (
     ArrayType,
@@ -46,10 +47,10 @@ from spark.frames.log_entries import LoggedObject
 from spark.frames.log_store import DirectoryStore
 from spark.frames.reading import ReadTask
 from spark.frames.source import HeadraceSource
-from spark.frames.writing import record_columns, writing_settings
+from spark.frames.writing import writing_settings
 from spark.installed.sitecustomize import FOLDER
 from spark.session import build_code_archive
-from spark.sink.frame_writer import records_of
+from spark.sink.frame_writer import record_columns, records_of
 
 
 class Keeper:
@@ -303,22 +304,53 @@ def test_a_negative_place_is_refused(column: str, place: tuple[int, int]) -> Non
         list(records_of(batch))
 
 
+@pytest.mark.parametrize("topic", ["", "a/b", "x" * 250])
+def test_a_topic_that_kafka_would_not_have_is_refused(topic: str) -> None:
+    """Its key would be read as that of another topic and partition."""
+    batch = pa.RecordBatch.from_pydict({"topic": [topic], "partition": [0], "offset": [0]})
+    with pytest.raises(FrameRefused, match="A row of the frame has the topic "):
+        list(records_of(record_columns(batch)))
+
+
+@pytest.mark.parametrize("microseconds", [-1, -999, -1_001, -5_000_000])
+def test_a_time_before_1970_is_refused(microseconds: int) -> None:
+    """Those of the last millisecond before it became none, without a word."""
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "topic": ["a", "a"],
+            "partition": [0, 0],
+            "offset": [0, 1],
+            "timestamp": pa.array([5, microseconds], pa.timestamp("us", "UTC")),
+        }
+    )
+    with pytest.raises(FrameRefused, match=r"has the timestamp 19(69|70)-.*: Kafka has none before 1970"):
+        record_columns(batch)
+
+
+def test_columns_that_are_no_records_are_named() -> None:
+    """They are not written, and a user may have expected them to be."""
+    schema = StructType([*_RECORDS.fields]).add("event_id", "binary")
+    with structlog.testing.capture_logs() as lines:
+        writing_settings({"path": "s3://b12/"}, schema, overwrites=False)
+    assert [line["columns"] for line in lines if line["event"] == "columns_left_out"] == [["event_id"]]
+
+
 def test_records_of_any_frame() -> None:
     """Columns that are not there are null, numbers and times of other types are taken."""
     batch = pa.RecordBatch.from_pydict(
         {
-            "topic": ["a", "a"],
-            "partition": pa.array([1, 1], pa.int64()),
-            "offset": pa.array([4, 5], pa.int32()),
-            "value": pa.array([b"x", None]),
-            "timestamp": pa.array([1_500_000, None], pa.timestamp("us", "UTC")),
+            "topic": ["a", "a", "a"],
+            "partition": pa.array([1, 1, 1], pa.int64()),
+            "offset": pa.array([4, 5, 6], pa.int32()),
+            "value": pa.array([b"x", None, b"z"]),
+            "timestamp": pa.array([1_500_000, None, -1_000], pa.timestamp("us", "UTC")),
         }
     )
     (found,) = records_of(record_columns(batch))
 
-    assert (found.topic, found.partition, found.offsets.tolist()) == ("a", 1, [4, 5])
+    assert (found.topic, found.partition, found.offsets.tolist()) == ("a", 1, [4, 5, 6])
     assert (found.values.get(0), found.values.get(1), found.keys.get(0)) == (b"x", None, None)
-    assert (found.timestamps_ms.tolist(), found.timestamp_types.tolist()) == ([1500, -1], [1, 1])
+    assert (found.timestamps_ms.tolist(), found.timestamp_types.tolist()) == ([1500, -1, -1], [1, 1, 1])
 
 
 def task_of(**options: str) -> ReadTask:

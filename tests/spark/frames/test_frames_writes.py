@@ -24,7 +24,14 @@ from headrace.options.settings import S3Settings
 from headrace.s3.completion import Completion, CompletionState
 from spark.frames import writing
 from spark.frames.log_store import DirectoryStore
-from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter, Sent, WriteSettings, writing_settings
+from spark.frames.writing import (
+    HeadraceStreamWriter,
+    HeadraceWriter,
+    Sent,
+    WriteSettings,
+    objects_of,
+    writing_settings,
+)
 from spark.frames.written_batches import KEPT, EndOf, RowsOf, WrittenBatch, WrittenBatches, last_of_each_name
 from spark.sink import frame_writer
 from tests.support.examples import examples
@@ -280,6 +287,11 @@ class Archive:
         self.called()
         return self.files.setdefault(name, content) is content
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Write the file."""
+        self.called()
+        self.files[name] = content
+
     def read(self, name: str) -> bytes | None:
         """The file."""
         self.called()
@@ -324,6 +336,55 @@ class TestCommits:
 
         writer.commit(sent(sealed("again", 0, 4)), 0)
         assert (archive.seen, archive.there, archive.open) == (["one"], {}, set())
+
+    @pytest.mark.parametrize("overwrites", [True, False])
+    def test_an_upload_that_another_program_has_ended(self, archive: Archive, *, overwrites: bool) -> None:
+        """Before any commit: its rows are in no object, and were taken for an object that had been there."""
+        writer = HeadraceStreamWriter(written())
+        archive.open |= {"one", "two", "again", "once more"}
+        archive.open.remove("one")
+        objects = [sealed("one", 0, 4, key="k", overwrites=overwrites), sealed("two", 5, 9)]
+        if overwrites:
+            archive.there["k"] = "an earlier one"
+        with pytest.raises(FrameRefused, match="another program has ended its upload"):
+            writer.commit(sent(*objects), 0)
+
+        with pytest.raises(FrameRefused) as refused:
+            writer.commit(sent(sealed("again", 0, 4), sealed("again", 5, 9)), 0)
+        note, file = "ended/q/000000000000.json", "writes/q/000000000000.json"
+        assert f"remove memory/{note} " in str(refused.value)
+        assert f"and then memory/{file}, " in str(refused.value)
+        assert "one" not in archive.seen
+
+        del archive.files[file]
+        archive.there = {}
+        writer.commit(sent(sealed("once more", 0, 9)), 0)
+        assert archive.there == {"t-0-0": "once more"}
+
+    def test_an_object_that_was_taken_away_while_its_batch_was_committed(self, archive: Archive) -> None:
+        """An operator who knows that it was there removes the note of it."""
+        writer, one = HeadraceStreamWriter(written()), sealed("one", 0, 4)
+        with pytest.raises(FrameRefused, match="if it was there once"):
+            writer.commit(sent(one), 0)
+
+        del archive.files["ended/q/000000000000.json"]
+        archive.open.add("again")
+        writer.commit(sent(sealed("again", 0, 4)), 0)
+        assert (archive.seen, archive.open) == ([], set())
+
+    def test_a_frame_whose_upload_another_program_has_ended(self, archive: Archive) -> None:
+        """Nothing of it was there before."""
+        with pytest.raises(FrameRefused, match="another program has ended its upload: write the frame again"):
+            HeadraceWriter(written()).commit(sent(sealed("one", 0, 4)))
+        assert archive.files == {}
+
+    def test_what_is_noted_of_a_batch_is_forgotten_with_it(self, tmp_path: Path) -> None:
+        """With its file, in the same request."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        batches.note_ended(0, ["one"])
+        assert batches.ended(0) == {"one"}
+        batches.forget_before(KEPT)
+        assert batches.ended(0) == set()
 
     @pytest.mark.parametrize("number", [2, 3])
     def test_what_is_named_is_there_before_a_batch_is_refused(self, archive: Archive, number: int) -> None:
@@ -391,7 +452,7 @@ class TestCommits:
         writer.commit(sent(one), 0)
         archive.there["t/k"] = "another's"
 
-        writer.commit(sent(one), 0)
+        writer.commit(sent(sealed("again", 0, 0, key="t/k", overwrites=True)), 0)
         assert archive.there == {"t/k": "another's"}
 
     def test_of_a_name_of_keys_the_last_is_completed_and_the_others_given_up(self, archive: Archive) -> None:
@@ -436,7 +497,7 @@ class Query(RuleBasedStateMachine):
         self.produced = 0
         self.attempts = 0
         self.asleep: list[tuple[int, list[Any]]] = []
-        self.was_put_back = self.is_refused = False
+        self.was_put_back = self.is_refused = self.is_ended = False
 
     def teardown(self) -> None:
         """Undo the patches."""
@@ -461,9 +522,17 @@ class Query(RuleBasedStateMachine):
         self.produced += rows
 
     @precondition(lambda self: not self.is_refused)
-    @rule(cut=st.integers(1, 3), calls=st.one_of(st.none(), st.integers(0, 6)), sleeps=st.booleans())
-    def attempt(self, cut: int, calls: int | None, *, sleeps: bool) -> None:
-        """The next batch is planned, or the last one repeated, and committed as far as its process lives."""
+    @rule(
+        cut=st.integers(1, 3),
+        calls=st.one_of(st.none(), st.integers(0, 6)),
+        sleeps=st.booleans(),
+        ends=st.sampled_from((0, 0, 0, 1, 3)),
+    )
+    def attempt(self, cut: int, calls: int | None, ends: int, *, sleeps: bool) -> None:
+        """The next batch is planned, or the last one repeated, and committed as far as its process lives.
+
+        Another program may have ended some of its uploads, of an attempt whose process does not die as well.
+        """
         end = self.planned[-1][1] if self.planned else 0
         if len(self.planned) == self.noted:
             if end == self.produced:
@@ -474,19 +543,36 @@ class Query(RuleBasedStateMachine):
         if sleeps:
             self.asleep.append((number, messages))
             return
-        self.archive.calls_left = calls
+        ended = {one.id for one in objects_of(messages)[:ends]}
+        self.archive.open -= ended
+        self.archive.calls_left = None if ended else calls
         try:
             self.writer.commit(messages, number)
         except Killed:
             return
-        except FrameRefused:
+        except FrameRefused as refused:
+            if "another program has ended its upload" in str(refused):
+                assert ended or self.is_ended
+                self.is_ended = True
+                return
             assert self.was_put_back
             self.is_refused = True
             return
         finally:
             self.archive.calls_left = None
+        assert not self.is_ended
         self.noted += 1
         self._judge()
+
+    @precondition(lambda self: self.is_ended)
+    @rule()
+    def mend(self) -> None:
+        """The operator does what is said: the objects of the batch are removed, and its file."""
+        name = max(name for name in self.archive.files if name.startswith("writes/"))
+        ids = {one.id for one in msgspec.json.decode(self.archive.files.pop(name), type=WrittenBatch).objects}
+        self.archive.seen = [one for one in self.archive.seen if one not in ids]
+        self.archive.there = {key: one for key, one in self.archive.there.items() if one not in ids}
+        self.is_ended = False
 
     @precondition(lambda self: self.asleep)
     @rule(data=st.data())
@@ -497,7 +583,7 @@ class Query(RuleBasedStateMachine):
         try:
             self.writer.commit(messages, number)
         except FrameRefused:
-            assert number < self.noted or self.was_put_back
+            assert number < self.noted or self.was_put_back or self.is_ended
         if number < self.noted:
             assert sorted(self.rows_seen()) == before
 
@@ -524,7 +610,8 @@ class Query(RuleBasedStateMachine):
     @property
     def _sizes(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
-        for content in self.archive.files.values():
+        named = [content for name, content in self.archive.files.items() if name.startswith("writes/")]
+        for content in named:
             for each in msgspec.json.decode(content, type=WrittenBatch).objects:
                 found[each.id] = each.first_offset, each.last_offset + 1
         return found
