@@ -44,9 +44,17 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         "delete",
     ),
     "archives": tuple(restore_generator.OPERATIONS),
-    "layouts": (*sink_generator.OPERATIONS, *(f"change {name}" for name in layouts_generator.CHANGED)),
+    "layouts": (
+        *sink_generator.OPERATIONS,
+        sink_generator.NO_CONDITIONS,
+        *(f"change {name}" for name in layouts_generator.CHANGED),
+    ),
     "restore": tuple(restore_generator.OPERATIONS),
-    "sink": (*sink_generator.OPERATIONS, *(f"change {name}" for name in sink_generator.CHANGING)),
+    "sink": (
+        *sink_generator.OPERATIONS,
+        sink_generator.NO_CONDITIONS,
+        *(f"change {name}" for name in sink_generator.CHANGING),
+    ),
     "source": (
         *source_generator.OPERATIONS,
         *(f"change {name}" for name in dict.fromkeys(source_generator.CHANGING)),
@@ -55,6 +63,7 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     "worker": worker_generator.OPERATIONS,
     "writing": (
         *writing_generator.OPERATIONS,
+        sink_generator.NO_CONDITIONS,
         *(f"change {name}" for name in writing_generator.CHANGING),
     ),
 }

@@ -13,13 +13,16 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.schemas import AVRO
 from tests.simulation.sink_generator import (
     BESIDE,
+    BUCKET,
     BYTES,
     CHANGING,
     FAULTS,
     OPERATIONS,
+    SECOND,
     STRING,
     Table,
     sink_steps,
+    store_steps,
 )
 from tests.simulation.sink_generator import DIMENSIONS as OF_SINK
 from tests.simulation.sink_generator import FIXED as FIXED_OF_SINK
@@ -173,7 +176,10 @@ def layout_scenario(seed: int) -> Scenario:
     options = {"output.format": "jsonl", **valid_options(chosen, fixed, BESIDE)}
     records = tuple(layout_records(rng, topics, options, about))
     table = Table(_OF_LAYOUT[layout], fixed, BESIDE, CHANGED)
-    steps = tuple(sink_steps(rng, len(records), options, topics, about, table))
+    steps = (
+        *store_steps("layouts", seed, (BUCKET, SECOND)),
+        *sink_steps(rng, len(records), options, topics, about, table),
+    )
     return Scenario(
         seed=seed, direction="layouts", options=options, topics=topics, records=records, steps=steps
     )

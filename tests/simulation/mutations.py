@@ -70,6 +70,20 @@ MUTATIONS: Final = {
         "            claim.prove()\n",
         "",
     ),
+    "a store without conditions": Mutation(
+        "sink",
+        "exactly once, a store that refuses conditions has objects completed without",
+        "headrace/s3/upload_calls.py",
+        "            self._rivals.note_unknown(error)\n",
+        "            raise\n",
+    ),
+    "names are looked at": Mutation(
+        "sink",
+        "a store that refuses conditions is asked whether a name is free before an object is completed",
+        "headrace/s3/upload_calls.py",
+        "if self._is_free(bucket, upload.key):",
+        "if upload.key:",
+    ),
     "a later beginning of the same name": Mutation(
         "layouts",
         "at least once, a name that shows only the last offset keeps the object that begins first",

@@ -59,6 +59,7 @@ class Operations:
             "reset": self._reset,
             "pause connector": self._pause,
             "uploads ended": self._uploads_ended,
+            "store without conditions": self._without_conditions,
         }
 
     # -- other configurations --------------------------------------------------------------------------------
@@ -97,6 +98,10 @@ class Operations:
 
     def _starts_late(self, count: int, seconds: float = _LATE_SECONDS) -> None:
         self._made.late_starts += [seconds] * count
+
+    def _without_conditions(self, buckets: Sequence[str]) -> None:
+        """They are in a store that refuses conditions of writes."""
+        self._made.bucket.without_conditions.update(buckets)
 
     def _uploads_ended(self) -> None:
         """A rule of the bucket ends multipart uploads that are under way."""

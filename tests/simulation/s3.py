@@ -100,6 +100,8 @@ class Bucket:
         """By bucket, key and version what buckets with versions have had."""
         self.versioned: set[str] = set()
         """Buckets that keep versions."""
+        self.without_conditions: set[str] = set()
+        """Buckets of a store that refuses conditions of writes."""
         self._numbers = itertools.count(1)
 
     def make(self, bucket: str) -> None:
@@ -274,6 +276,8 @@ class SimulatedS3:
 
     def _is_met(self, operation: str, given: Mapping[str, Any], upload: PendingUpload | None = None) -> None:
         """Refuse a write whose condition is not met, or cannot be met by this upload any more."""
+        if given["Bucket"] in self._all.without_conditions and {"IfNoneMatch", "IfMatch"} & given.keys():
+            raise refused(operation, "NotImplemented", 501)
         there = self._bucket(operation, given).get(given["Key"])
         if given.get("IfNoneMatch") == "*":
             if there is not None:

@@ -16,6 +16,8 @@ BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 LETTERS: Final = "letters"
 _OWN_SHARE: Final = 0.8
 BUCKET: Final = "archive"
+NO_CONDITIONS: Final = "store without conditions"
+_STORE_SHARE: Final = 0.12
 SECOND: Final = "second"
 """The bucket to which some connectors are moved."""
 
@@ -136,7 +138,10 @@ def sink_scenario(seed: int) -> Scenario:
         options=options,
         topics=topics,
         records=records,
-        steps=tuple(sink_steps(rng, len(records), options, topics, about, TABLE)),
+        steps=(
+            *store_steps("sink", seed, (BUCKET, SECOND)),
+            *sink_steps(rng, len(records), options, topics, about, TABLE),
+        ),
     )
 
 
@@ -222,6 +227,12 @@ def _operation(
 
 
 _GAPS: Final = (0.0, 0.0, 0.05, 0.05, 0.3, 2.0, 2.0, 11.0)
+
+
+def store_steps(direction: str, seed: int, buckets: Sequence[str]) -> Iterator[Step]:
+    """Some stores refuse conditions of writes; drawn apart from all else of the scenario."""
+    if random.Random(f"store-{direction}-{seed}").random() < _STORE_SHARE:
+        yield Step(0.0, NO_CONDITIONS, {"buckets": list(buckets)})
 
 
 def sink_steps(

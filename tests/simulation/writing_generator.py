@@ -11,7 +11,7 @@ from tests.simulation.layouts_generator import _OF_LAYOUT as OF_LAYOUT
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
-from tests.simulation.sink_generator import BYTES, STRING, noted
+from tests.simulation.sink_generator import BYTES, STRING, noted, store_steps
 from tests.simulation.sink_records import JSON, records_of
 
 BUCKET: Final = "archive"
@@ -199,6 +199,31 @@ CIRCUMSTANCES: Final = {
             ("wait", {}),
         ),
     ),
+    "a checkpoint that is put back after a driver died": About(
+        {**_MANY, LIMIT: (None, "3")},
+        _DIES,
+        ("checkpoint restored", "change limit"),
+        story=(
+            ("s3", {"kind": "dies before CompleteMultipartUpload", "count": 1}),
+            ("start", {}),
+            ("wait", {}),
+            ("change", {"options": {LIMIT: "1"}}),
+            ("checkpoint restored", {}),
+            ("start", {}),
+            ("wait", {}),
+        ),
+    ),
+    "a file that is there after its commit has failed": About(
+        {**_MANY, "state.path": f"s3://{STATE}/writes"},
+        ("file late", "file lost", "s3 away"),
+        ("state denied", "change"),
+        story=(
+            ("s3", {"kind": "late PutObject", "count": 1}),
+            ("forbidden", {"operation": "PutObject", "seconds": 40.0}),
+            ("start", {}),
+            ("wait", {}),
+        ),
+    ),
     "attempts that fail or come twice": About(
         {**_MANY, TASKS: ("ranges", "spread", None)},
         ("kill worker", "executor lost", "speculate", "speculate", "pause worker", "s3 silent"),
@@ -276,7 +301,10 @@ def writing_scenario(seed: int) -> Scenario:
         options=options,
         topics=topics,
         records=records,
-        steps=tuple(_steps(rng, len(records), options, about)),
+        steps=(
+            *store_steps("writing", seed, (BUCKET, SECOND)),
+            *_steps(rng, len(records), options, about),
+        ),
     )
 
 
@@ -332,7 +360,7 @@ def _steps(
     done, current, has_story = 0, dict(options), False
     if rng.random() < 0.5 or (about is not None and "days" in about.operations):
         yield Step(0.0, "rule", {"bucket": rng.choice((BUCKET, BUCKET, SECOND)), "days": _DAYS})
-    if rng.random() < 0.7:
+    if rng.random() < 0.7 and (about is None or not about.story):
         yield Step(0.0, "start", {})
     while done < records:
         end = min(records, done + rng.choice((1, 2, 4, 8)))

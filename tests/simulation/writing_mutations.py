@@ -33,7 +33,8 @@ MUTATIONS: Final = {
         "a batch is named before any of its objects is completed",
         _WRITING,
         "        try:\n            own = batches.name(",
-        "        _complete(self._settings, found[:1])\n        try:\n            own = batches.name(",
+        "        _complete(_CompleterOfBatch(self._settings, (), batches, batchId), found[:1])\n"
+        "        try:\n            own = batches.name(",
     ),
     "completed at the commit": Mutation(
         "writing",
