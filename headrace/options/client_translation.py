@@ -265,7 +265,7 @@ def client_properties(
         given = layered(role, gathered)
         if role == "consumer":
             given = _without_reading(given, gathered, is_sink=is_sink)
-            if takes_over:
+            if takes_over or given.get(GROUP) in gathered.worker.values():
                 given.pop(GROUP, None)
         found[role] = translated(role, given, read_bytes=read_bytes, problems=problems)
         if role == "producer":

@@ -21,7 +21,7 @@ from headrace.options.suggestions import suggested
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
 _WORKER: Final = re.compile(
     r"((producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(sasl|ssl)\..+)"
-    r"|consumer\.(isolation\.level|auto\.offset\.reset)"
+    r"|consumer\.(isolation\.level|auto\.offset\.reset|group\.id)"
 )
 _OPEN: Final = tuple(
     family.prefix

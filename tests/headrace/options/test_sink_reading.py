@@ -139,6 +139,23 @@ def test_another_vendors_sink_continues_in_the_group_that_it_was_given() -> None
     assert named.group_id == "connect-archive"
 
 
+def test_a_workers_file_gives_its_sinks_a_group() -> None:
+    """Connect has it win over its own name of a group; a connector's own line wins over both."""
+    file = "consumer.group.id=backups"
+    assert (sink := _load(_AIVEN, worker=file).sink) is not None
+    assert sink.group_id == "backups"
+    assert (sink := _load({**_AIVEN, _GROUP: "own"}, worker=file).sink) is not None
+    assert sink.group_id == "own"
+
+
+@pytest.mark.parametrize("configuration", [COMPLETE, _SINK], ids=["a source", "our own sink"])
+def test_a_workers_group_is_passed_over_by_what_has_its_own(configuration: Mapping[str, str]) -> None:
+    """Connect's sources have none, and its file is not written for our sinks."""
+    settings = _load(configuration, worker="consumer.group.id=backups")
+    assert settings.sink is None or settings.sink.group_id == settings.name
+    assert "group.id" not in settings.kafka.client("consumer")
+
+
 def test_no_client_gets_that_group() -> None:
     """Ledger and leadership have groups of their own."""
     settings = _load({**_AIVEN, _GROUP: "backup"})
