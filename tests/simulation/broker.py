@@ -410,6 +410,8 @@ class Broker:
                 if process.is_dead
                 else process.stopped_at
                 if process.is_stopped
+                else cut.cut_from
+                if (cut := process.parent or process).cut_until > self.kernel.now
                 else member.silent_since
             )
             if since is not None and self.kernel.now - since > member.session_seconds:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.simulation.apart import CUT_OFF
 from tests.simulation.asked import said_in_error
 from tests.simulation.environment import Environment, Instance
 from tests.simulation.kernel import Process
@@ -70,6 +71,7 @@ class Course:
         self.calm = calm
         self.instances: list[Instance] = []
         self._stopped: list[Process] = []
+        self._cuts: list[Process] = []
         self._shown = Shown(made, self.topics or tuple(scenario.topics), scenario.options, LETTERS)
         number = next(_NUMBERS)
         self.options = dict(scenario.options) | {
@@ -100,6 +102,7 @@ class Course:
             "await": self._await,
             "broker away": self._broker_away,
             "token away": self._token_away,
+            CUT_OFF: self._cut_off,
             "commit unanswered": self._commit_unanswered,
             "s3": self._s3,
             "s3 away": self._s3_away,
@@ -168,6 +171,22 @@ class Course:
 
     def _broker_away(self, seconds: float) -> None:
         self.made.network.down_until = self.made.kernel.now + seconds
+
+    def _cut_off(self, seconds: float) -> None:
+        for one in self.alive[:1]:
+            self._cut(one.process, seconds)
+
+    def _cut(self, process: Process, seconds: float) -> None:
+        """What it starts is on its network."""
+        now = self.made.kernel.now
+        if process.cut_until <= now:
+            process.cut_from = now
+        process.cut_until = max(process.cut_until, now + seconds)
+        self._cuts.append(process)
+
+    def _end_cuts(self) -> None:
+        for process in self._cuts:
+            process.cut_until = min(process.cut_until, self.made.kernel.now)
 
     def _token_away(self, seconds: float) -> None:
         """Who makes a client has no token to log in with."""
@@ -267,6 +286,7 @@ class Course:
         made.network.no_token_until = 0.0
         made.network.down_until = made.bucket.weather.down_until = made.queue.down_until = 0.0
         made.network.lose_answers = 0
+        self._end_cuts()
         made.bucket.weather.failing.clear()
         made.bucket.weather.forbidden.clear()
         made.bucket.weather.denied.clear()

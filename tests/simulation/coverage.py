@@ -14,6 +14,7 @@ from tests.simulation import (
     worker_generator,
     writing_generator,
 )
+from tests.simulation.apart import CUT_OFF, NO_CONDITIONS
 from tests.simulation.scenario import Scenario, Step
 
 _Names = Mapping[str, Mapping[str, Any]]
@@ -30,11 +31,11 @@ DIMENSIONS: Final = {
 _FAULTS: Final[Mapping[str, _Names]] = {
     "archives": sink_generator.FAULTS,
     "frames": frames_generator.FAULTS,
-    "layouts": sink_generator.FAULTS,
+    "layouts": {**sink_generator.FAULTS, CUT_OFF: {}},
     "restore": sink_generator.FAULTS,
-    "sink": sink_generator.FAULTS,
-    "source": source_generator.SOURCE_FAULTS,
-    "worker": worker_generator.FAULTS,
+    "sink": {**sink_generator.FAULTS, CUT_OFF: {}},
+    "source": {**source_generator.SOURCE_FAULTS, CUT_OFF: {}},
+    "worker": {**worker_generator.FAULTS, CUT_OFF: {}},
     "writing": writing_generator.FAULTS,
 }
 _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
@@ -46,13 +47,13 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     "archives": tuple(restore_generator.OPERATIONS),
     "layouts": (
         *sink_generator.OPERATIONS,
-        sink_generator.NO_CONDITIONS,
+        NO_CONDITIONS,
         *(f"change {name}" for name in layouts_generator.CHANGED),
     ),
     "restore": tuple(restore_generator.OPERATIONS),
     "sink": (
         *sink_generator.OPERATIONS,
-        sink_generator.NO_CONDITIONS,
+        NO_CONDITIONS,
         *(f"change {name}" for name in sink_generator.CHANGING),
     ),
     "source": (
@@ -63,7 +64,7 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     "worker": worker_generator.OPERATIONS,
     "writing": (
         *writing_generator.OPERATIONS,
-        sink_generator.NO_CONDITIONS,
+        NO_CONDITIONS,
         *(f"change {name}" for name in writing_generator.CHANGING),
     ),
 }
@@ -154,7 +155,8 @@ class Coverage:
 def _faults_of(step: Step, faults: _Names) -> Iterator[str]:
     """The fault that a step is."""
     for name, given in faults.items():
-        if step.act == sink_generator.act_of(name, faults) and dict(step.given) == dict(given):
+        is_drawn = step.act == sink_generator.act_of(name, faults) and dict(step.given) == dict(given)
+        if is_drawn or step.act == CUT_OFF == name:
             yield name
 
 

@@ -111,8 +111,10 @@ class SimulatedJobs:
         idle = [one for one in workers if not (one.is_dead or one.is_lost) and id(one) not in busy]
         if idle and kernel.rng.random() < _REUSE_SHARE:
             return kernel.rng.choice(idle)
-        workers.append(kernel.process(f"{self._driver.name}-worker"))
-        return workers[-1]
+        worker = kernel.process(f"{self._driver.name}-worker")
+        worker.parent = self._driver
+        workers.append(worker)
+        return worker
 
     def cancel(self, group: str) -> None:
         """See `Jobs.cancel`."""

@@ -7,7 +7,8 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicPartition
 
 from tests.simulation.broker import Log, Member, is_visible
-from tests.simulation.network import CALL_SECONDS, Client, Network, Place, SimulatedMessage
+from tests.simulation.kernel import Process
+from tests.simulation.network import CALL_SECONDS, Client, Network, Place, SimulatedMessage, cut_of
 
 _HEARD_SECONDS: Final = (0.001, 0.01, 0.1, 0.3)
 _CUTS: Final = (1, 2, 3, 5, 10, 10_000)
@@ -91,7 +92,7 @@ class SimulatedConsumer(Client):
         deadline = kernel.now + (3600.0 if timeout < 0 else timeout)
         while True:
             self._take_turns()
-            found = [] if self._network.down_until > kernel.now else self._fetched(num_messages)
+            found = [] if self._network.away_until > kernel.now else self._fetched(num_messages)
             left = deadline - kernel.now
             if found or left <= 0:
                 if found:
@@ -241,7 +242,10 @@ class SimulatedConsumer(Client):
             return
         process = self._kernel.here()
         assert process is not None
-        if self._network.down_until > self._kernel.now or self._topic not in self._broker.topics:
+        if self._network.away_until > self._kernel.now:
+            self._note_silence(process)
+            return
+        if self._topic not in self._broker.topics:
             return
         if self._member is None:
             session = int(self._properties.get("session.timeout.ms", 10_000)) / 1000
@@ -270,6 +274,17 @@ class SimulatedConsumer(Client):
         is_news = holder is member and not member.holds_told
         member.holds_told = member.holds_told or is_news
         self._callbacks["assign"](self, [place] if is_news else [])
+
+    def _note_silence(self, process: Process) -> None:
+        """A member that hears nothing for its session knows by itself that it is none any more."""
+        member, cut = self._member, cut_of(process)
+        if member is None or cut.cut_until <= self._kernel.now:
+            return
+        if self._kernel.now - cut.cut_from > member.session_seconds:
+            self._broker.look(self._group)
+            self._member = None
+            if member.holds_told:
+                self._callbacks["lost"](self, [TopicPartition(self._topic, 0)])
 
     def close(self) -> None:
         """See Consumer."""

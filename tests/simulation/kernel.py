@@ -44,6 +44,11 @@ class Process:
     is_lost: bool = False
     """Who started it takes it for dead, and it is not."""
     stopped_at: float = 0.0
+    parent: "Process | None" = None
+    """Whose network it is on; None: its own."""
+    cut_from: float = 0.0
+    cut_until: float = 0.0
+    """It does not reach the brokers, which others do."""
     wall_skew_ms: int = 0
     held: dict[str, Any] = field(default_factory=dict)
     """What belongs to it alone, by name."""

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Final
 
 from headrace.options.layout_checks import FORMS
+from tests.simulation.apart import store_steps, with_cuts
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
@@ -22,7 +23,6 @@ from tests.simulation.sink_generator import (
     STRING,
     Table,
     sink_steps,
-    store_steps,
 )
 from tests.simulation.sink_generator import DIMENSIONS as OF_SINK
 from tests.simulation.sink_generator import FIXED as FIXED_OF_SINK
@@ -178,7 +178,7 @@ def layout_scenario(seed: int) -> Scenario:
     table = Table(_OF_LAYOUT[layout], fixed, BESIDE, CHANGED)
     steps = (
         *store_steps("layouts", seed, (BUCKET, SECOND)),
-        *sink_steps(rng, len(records), options, topics, about, table),
+        *with_cuts("layouts", seed, sink_steps(rng, len(records), options, topics, about, table)),
     )
     return Scenario(
         seed=seed, direction="layouts", options=options, topics=topics, records=records, steps=steps

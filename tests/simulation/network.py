@@ -9,11 +9,16 @@ from confluent_kafka import KafkaError
 
 from headrace.model.errors import AccessDenied
 from tests.simulation.broker import Broker, Record, refusal
-from tests.simulation.kernel import Kernel
+from tests.simulation.kernel import Kernel, Process
 
 CALL_SECONDS: Final = 0.002
 TIMED_OUT: Final = KafkaError._TIMED_OUT  # how the library names its local codes
 Place = tuple[str, int]
+
+
+def cut_of(process: Process) -> Process:
+    """The process that is cut off where this one is."""
+    return process.parent or process
 
 
 @dataclass
@@ -33,11 +38,17 @@ class Network:
         kernel = self.kernel
         kernel.require_alive()
         self.calls[name] = self.calls.get(name, 0) + 1
-        if self.down_until > kernel.now:
-            kernel.sleep(min(seconds, self.down_until - kernel.now))
-            if self.down_until > kernel.now:
+        if self.away_until > kernel.now:
+            kernel.sleep(min(seconds, self.away_until - kernel.now))
+            if self.away_until > kernel.now:
                 raise refusal(TIMED_OUT, retriable=True)
         kernel.sleep(CALL_SECONDS * (0.5 + kernel.rng.random()))
+
+    @property
+    def away_until(self) -> float:
+        """When the process that runs reaches the brokers again."""
+        process = self.kernel.here()
+        return self.down_until if process is None else max(self.down_until, cut_of(process).cut_until)
 
     def loses_answer(self) -> bool:
         """Whether this answer goes missing."""

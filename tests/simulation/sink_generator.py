@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from tests.simulation.apart import store_steps, with_cuts
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
@@ -16,8 +17,6 @@ BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 LETTERS: Final = "letters"
 _OWN_SHARE: Final = 0.8
 BUCKET: Final = "archive"
-NO_CONDITIONS: Final = "store without conditions"
-_STORE_SHARE: Final = 0.12
 SECOND: Final = "second"
 """The bucket to which some connectors are moved."""
 
@@ -132,16 +131,14 @@ def sink_scenario(seed: int) -> Scenario:
         topics = {"events0": rng.choice(about.partitions)}
     options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, BESIDE)
     records = tuple(records_of(rng, topics, options, about))
+    steps = sink_steps(rng, len(records), options, topics, about, TABLE)
     return Scenario(
         seed=seed,
         direction="sink",
         options=options,
         topics=topics,
         records=records,
-        steps=(
-            *store_steps("sink", seed, (BUCKET, SECOND)),
-            *sink_steps(rng, len(records), options, topics, about, TABLE),
-        ),
+        steps=(*store_steps("sink", seed, (BUCKET, SECOND)), *with_cuts("sink", seed, steps)),
     )
 
 
@@ -227,12 +224,6 @@ def _operation(
 
 
 _GAPS: Final = (0.0, 0.0, 0.05, 0.05, 0.3, 2.0, 2.0, 11.0)
-
-
-def store_steps(direction: str, seed: int, buckets: Sequence[str]) -> Iterator[Step]:
-    """Some stores refuse conditions of writes; drawn apart from all else of the scenario."""
-    if random.Random(f"store-{direction}-{seed}").random() < _STORE_SHARE:
-        yield Step(0.0, NO_CONDITIONS, {"buckets": list(buckets)})
 
 
 def sink_steps(

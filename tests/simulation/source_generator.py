@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+from tests.simulation.apart import with_cuts
 from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
@@ -189,7 +190,7 @@ def source_scenario(seed: int) -> Scenario:
         options=options,
         topics={TOPIC: partitions},
         records=objects,
-        steps=tuple(_steps(rng, len(objects), options, about)),
+        steps=with_cuts("source", seed, _steps(rng, len(objects), options, about)),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+from tests.simulation.apart import with_cuts
 from tests.simulation.pairs import all_pairs, drawn_count
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_records import JSON
@@ -207,15 +208,15 @@ def worker_scenario(seed: int) -> Scenario:
         if "." not in name or name.startswith("session") or name.partition(".")[0] in names
     }
     records = tuple(_records(rng, names))
+    topics = {EVENTS: rng.choice((1, 2))}
+    steps = _Steps(rng, options, len(records), _STORIES[place % len(_STORIES)] if seed % 2 else "")
     return Scenario(
         seed=seed,
         direction="worker",
         options=options,
-        topics={EVENTS: rng.choice((1, 2))},
+        topics=topics,
         records=records,
-        steps=tuple(
-            _Steps(rng, options, len(records), _STORIES[place % len(_STORIES)] if seed % 2 else "").all()
-        ),
+        steps=with_cuts("worker", seed, steps.all(), (LEADING, *range(int(options["workers"])))),
     )
 
 

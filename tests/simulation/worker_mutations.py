@@ -136,6 +136,13 @@ MUTATIONS: Final = {
         "gone = isinstance(error, ConnectionRefusedError)",
         "gone = True",
     ),
+    "cut off from the brokers": Mutation(
+        "worker",
+        "a worker that alone does not reach the brokers for a session gives its connectors up",
+        "ingest/connect/connector_configurations.py",
+        "        return self._contact.problem is not None\n",
+        "        return False\n",
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from headrace.kafka.leadership import group_id
 from headrace.model.connector_records import ConnectorRecord
 from ingest.connect.worker import Worker
 from tests.simulation import web
+from tests.simulation.apart import CUT_OFF
 from tests.simulation.archive_rows import Row, rows_of
 from tests.simulation.broker import Record
 from tests.simulation.course import Course, Ended, run_course
@@ -41,6 +42,8 @@ _CLIENT_SECONDS: Final = 250.0
 """As long as a client waits: longer than a worker makes anybody wait."""
 _SETTLED_SECONDS: Final = 200.0
 _LOOK_SECONDS: Final = 0.5
+_GIVES_UP_SECONDS: Final = 20.0
+"""So long after its session a worker that is cut off may still stop its connectors."""
 _DONE_SECONDS: Final = 240.0
 _LINGER_SECONDS: Final = 3.0
 _QUIET_SECONDS: Final = 2.0
@@ -148,6 +151,7 @@ class _WorkerCourse(Course):
             "kill": self._kill_at,
             "stop": self._stop_at,
             "pause": self._pause_at,
+            CUT_OFF: self._cut_off_at,
             "java ends": self._java_ends,
             "ask": self._ask,
             "put": self._put,
@@ -210,6 +214,41 @@ class _WorkerCourse(Course):
         if worker is not None:
             tasks = [one for one in self.made.workers.get(worker.process, ()) if not one.is_dead]
             self._stop_for([worker.process, *tasks], seconds)
+
+    def _cut_off_at(self, number: int, seconds: float) -> None:
+        worker = self._at(number)
+        if worker is not None:
+            self._cut(worker.process, seconds)
+            kernel = self.made.kernel
+            watcher = kernel.process("operator", is_prompt=True)
+            kernel.spawn(watcher, lambda: self._watch_cut(worker), "watch what is cut off")
+
+    def _watch_cut(self, cut: WorkerInstance) -> None:
+        """Others run what it ran, once they have been able to take it for some time."""
+        kernel = self.made.kernel
+        session = int(self.options.get("session.timeout.ms", "10000")) / 1000
+        deadline = cut.process.cut_from + session + _GIVES_UP_SECONDS
+        while kernel.now < deadline:
+            kernel.sleep(_LOOK_SECONDS)
+            others = [one.worker for one in self.alive if one is not cut and self._is_reached(one)]
+            if cut.is_over or not self._is_cut_alone(cut) or None in others:
+                return
+        leads = [one for one in others if one is not None and one._topic.is_leading]
+        taken = {name for one in others if one is not None for name in one.hosted()}
+        own = set() if cut.worker is None else {*cut.worker.hosted()}
+        left = sorted(own - taken) if len(leads) == 1 else []
+        left = [name for name in left if name in leads[0]._records]
+        if left:
+            seconds = kernel.now - cut.process.cut_from
+            self.ended.failures.append(f"{left} of a worker that is cut off for {seconds:.0f} s run nowhere")
+
+    def _is_cut_alone(self, cut: WorkerInstance) -> bool:
+        kernel = self.made.kernel
+        is_cut = cut.process.cut_until > kernel.now and not cut.process.is_stopped
+        return is_cut and self.made.network.down_until <= kernel.now and not self._stopped
+
+    def _is_reached(self, worker: WorkerInstance) -> bool:
+        return worker.process.cut_until <= self.made.kernel.now
 
     def _java_ends(self, number: int) -> None:
         worker = self._at(number)
@@ -327,6 +366,7 @@ class _WorkerCourse(Course):
     def _finish(self) -> None:
         made, kernel = self.made, self.made.kernel
         made.network.down_until = made.bucket.weather.down_until = 0.0
+        self._end_cuts()
         made.network.lose_answers = 0
         made.bucket.weather.failing.clear()
         made.late_starts.clear()

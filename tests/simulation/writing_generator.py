@@ -6,12 +6,13 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from spark.frames.writing import WRITTEN
+from tests.simulation.apart import store_steps
 from tests.simulation.circumstances import Circumstance
 from tests.simulation.layouts_generator import _OF_LAYOUT as OF_LAYOUT
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
-from tests.simulation.sink_generator import BYTES, STRING, noted, store_steps
+from tests.simulation.sink_generator import BYTES, STRING, noted
 from tests.simulation.sink_records import JSON, records_of
 
 BUCKET: Final = "archive"

@@ -1,0 +1,38 @@
+"""What is drawn apart from all else of a scenario, so that its other draws stay what they were."""
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tests.simulation.scenario import Step
+
+NO_CONDITIONS: Final = "store without conditions"
+CUT_OFF: Final = "cut off"
+_STORE_SHARE: Final = 0.12
+_CUT_SHARE: Final = 0.15
+_WAIT_SHARE: Final = 0.4
+_SECONDS: Final = (4.0, 12.0, 20.0, 45.0)
+
+
+def store_steps(direction: str, seed: int, buckets: Sequence[str]) -> tuple[Step, ...]:
+    """Some stores refuse conditions of writes."""
+    if random.Random(f"store-{direction}-{seed}").random() < _STORE_SHARE:
+        return (Step(0.0, NO_CONDITIONS, {"buckets": list(buckets)}),)
+    return ()
+
+
+def with_cuts(
+    direction: str, seed: int, steps: Iterable[Step], numbers: Sequence[int] = ()
+) -> tuple[Step, ...]:
+    """The steps; in some scenarios one process is cut off from Kafka, which others reach, between two."""
+    rng, found = random.Random(f"cut-{direction}-{seed}"), list(steps)
+    if rng.random() < _CUT_SHARE:
+        for _ in range(rng.choice((1, 1, 2))):
+            seconds, number = rng.choice(_SECONDS), {"number": rng.choice(numbers)} if numbers else {}
+            cut = [Step(rng.choice((0.0, 0.3, 2.0)), CUT_OFF, {"seconds": seconds, **number})]
+            if rng.random() < _WAIT_SHARE:
+                # Else what comes next, and the end, come before it is noticed.
+                cut.append(Step(seconds - 1.0, "wait", {}))
+            place = rng.randint(1, len(found))
+            found[place:place] = cut
+    return tuple(found)
