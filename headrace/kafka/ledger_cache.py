@@ -8,9 +8,8 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import structlog
 
@@ -30,13 +29,32 @@ _FOLLOWED: Final = 2000
 _REBUILD_SECONDS: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class CachedEntry:
-    """An object's own ledger entry, decoded only when it is looked into."""
+class CachedEntry(NamedTuple):
+    """An object's own ledger entry, decoded only when it is looked into.
 
-    id: ObjectId
-    state: State
+    A row as SQLite gives it: a listing meets one for each object of the bucket, and nearly all are done.
+    """
+
+    bucket: str
+    key: str
+    etag: str
+    word: str
     raw: bytes
+
+    @property
+    def id(self) -> ObjectId:
+        """Whose entry it is."""
+        return ObjectId(self.bucket, self.key, self.etag)
+
+    @property
+    def state(self) -> State:
+        """The entry's state."""
+        return State(self.word)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its state is `done`."""
+        return self.word == State.DONE
 
     @property
     def entry(self) -> LedgerEntry:
@@ -402,10 +420,7 @@ def _written(ordered: list[tuple[bytes, bytes | None]]) -> Iterator[tuple[Any, .
 
 
 def _known(rows: list[tuple[Any, ...]]) -> list[CachedEntry]:
-    return [
-        CachedEntry(ObjectId(bucket, key, etag), State(state), value)
-        for bucket, key, etag, state, value in rows
-    ]
+    return list(map(CachedEntry._make, rows))
 
 
 class CacheLedgerView:
@@ -418,11 +433,9 @@ class CacheLedgerView:
         """The entry of one object."""
         return self._cache.get(object_id)
 
-    def scan(
-        self, bucket: str, after_key: str | None, through_key: str | None, /
-    ) -> Iterator[tuple[ObjectId, LedgerEntry]]:
+    def scan(self, bucket: str, after_key: str | None, through_key: str | None, /) -> Iterator[CachedEntry]:
         """Entries with `after_key` < key <= `through_key` (None: no bound), by key, then ETag."""
-        return ((known.id, known.entry) for known in self._cache.scan(bucket, after_key or "", through_key))
+        return self._cache.scan(bucket, after_key or "", through_key)
 
     def splits(self, object_id: ObjectId, /) -> list[tuple[SplitKey, LedgerEntry]]:
         """The entries of an object's splits."""

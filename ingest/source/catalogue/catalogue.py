@@ -17,11 +17,12 @@ from ingest.source.catalogue.deduplication import (
     verdict_of,
 )
 from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite, Owed
-from ingest.source.catalogue.ledger_view import LedgerView
+from ingest.source.catalogue.ledger_view import DecodedEntry, LedgerView
 from ingest.source.catalogue.listing_merge import (
     BucketListings,
     ExclusionReason,
     Expiry,
+    Met,
     ObjectFilter,
     merged_with_ledger,
 )
@@ -131,16 +132,19 @@ class Catalogue:
         expiry, unread = listings.expiry, listings.unread
         expiry.begin_page(page, now)
         unread.begin_page(page)
-        for s3_object, object_id, entry in self._compared(page):
+        for s3_object, known in self._compared(page):
             if s3_object is None:
-                assert object_id is not None
-                assert entry is not None
-                if not states.tombstones.needs(entry):
-                    expiry.absent(object_id, entry, now.wall_ms)
+                assert known is not None
+                if not states.tombstones.needs(known.entry):
+                    expiry.absent(known.id, known.entry, now.wall_ms)
                 continue
-            if entry is not None:
+            entry = None
+            if known is not None:
                 expiry.listed()
                 unread.read()
+                if known.is_done and states.post_action is None:
+                    continue  # which nearly all are: nothing more of its entry is looked at
+                entry = known.entry
                 states.owe_action(s3_object.id, entry, effects)
                 if entry.state is State.DONE:
                     continue
@@ -372,9 +376,7 @@ class Catalogue:
             # It goes to the front, and may go before another version that was the first one.
             self.states.table.wake(known.id.place)
 
-    def _compared(
-        self, page: ListingPage
-    ) -> Iterator[tuple[S3Object | None, ObjectId | None, LedgerEntry | None]]:
+    def _compared(self, page: ListingPage) -> Iterator[Met]:
         """The page next to the ledger's entries."""
         ledger = self.states.ledger
         if page.is_in_order:
@@ -382,7 +384,11 @@ class Catalogue:
             entries = list(ledger.scan(page.bucket, page.after_key, page.through_key))
             return merged_with_ledger(page.objects, entries)
         self._listings[page.bucket].expiry.invalidate()
-        return ((s3_object, s3_object.id, ledger.get(s3_object.id)) for s3_object in page.objects)
+        found = ((s3_object, ledger.get(s3_object.id)) for s3_object in page.objects)
+        return (
+            (s3_object, None if entry is None else DecodedEntry(s3_object.id, entry))
+            for s3_object, entry in found
+        )
 
     def _pending_after_listing(
         self, s3_object: S3Object, entry: LedgerEntry | None, now: Instant, effects: EffectsBuilder

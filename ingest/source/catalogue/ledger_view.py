@@ -3,13 +3,62 @@
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from typing import Final, Protocol
 
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
 from headrace.model.objects import ObjectId
 
 Entries = Iterator[tuple[ObjectId, LedgerEntry]]
+
+
+class KnownEntry(Protocol):
+    """An object's entry, decoded only when it is looked into: a listing passes those of all objects."""
+
+    @property
+    def key(self) -> str:
+        """The object's key."""
+
+    @property
+    def etag(self) -> str:
+        """Its ETag."""
+
+    @property
+    def id(self) -> ObjectId:
+        """The object."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the entry's state is `done`."""
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The whole entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedEntry:
+    """A `KnownEntry` that is no bytes any more, or none yet."""
+
+    id: ObjectId
+    entry: LedgerEntry
+
+    @property
+    def key(self) -> str:
+        """See `KnownEntry`."""
+        return self.id.key
+
+    @property
+    def etag(self) -> str:
+        """See `KnownEntry`."""
+        return self.id.etag
+
+    @property
+    def is_done(self) -> bool:
+        """See `KnownEntry`."""
+        return self.entry.state is State.DONE
+
 
 UNFINISHED = frozenset({State.PARTIAL, State.FAILED, State.NEW})
 
@@ -23,7 +72,7 @@ class LedgerView(Protocol):
     def get(self, object_id: ObjectId, /) -> LedgerEntry | None:
         """The entry of one object."""
 
-    def scan(self, bucket: str, after_key: str | None, through_key: str | None, /) -> Entries:
+    def scan(self, bucket: str, after_key: str | None, through_key: str | None, /) -> Iterator[KnownEntry]:
         """Entries with `after_key` < key <= `through_key` (None: no bound), by key, then ETag.
 
         It is read to the end before anything is written to the view.
@@ -117,7 +166,7 @@ class Overlay:
             return self._ahead[object_id]
         return self._view.get(object_id)
 
-    def scan(self, bucket: str, after_key: str | None, through_key: str | None) -> Entries:
+    def scan(self, bucket: str, after_key: str | None, through_key: str | None) -> Iterator[KnownEntry]:
         """As `LedgerView.scan`, with the newest entries known."""
         ahead = {
             key: entry
@@ -127,7 +176,8 @@ class Overlay:
             and (after_key is None or key.key > after_key)
             and (through_key is None or key.key <= through_key)
         }
-        return _overlaid(self._view.scan(bucket, after_key, through_key), ahead)
+        entries = self._view.scan(bucket, after_key, through_key)
+        return entries if not ahead else _overlaid(entries, ahead)
 
     def splits(self, object_id: ObjectId) -> dict[SplitKey, LedgerEntry]:
         """The newest entries known of an object's splits."""
@@ -147,15 +197,17 @@ class Overlay:
             for key, entry in self._ahead.items()
             if isinstance(key, ObjectId) and (after is None or key > after)
         }
-        merged = _overlaid(self._view.unfinished(after), ahead)
-        return ((object_id, entry) for object_id, entry in merged if entry.state in UNFINISHED)
+        merged = _overlaid((DecodedEntry(*pair) for pair in self._view.unfinished(after)), ahead)
+        return ((known.id, known.entry) for known in merged if known.entry.state in UNFINISHED)
 
 
-def _overlaid(entries: Entries, ahead: dict[ObjectId, LedgerEntry | None]) -> Entries:
-    if not ahead:
-        return entries
-    newest = iter(
-        sorted(((key, entry) for key, entry in ahead.items() if entry is not None), key=itemgetter(0))
+def _overlaid(
+    entries: Iterator[KnownEntry], ahead: dict[ObjectId, LedgerEntry | None]
+) -> Iterator[KnownEntry]:
+    newest = (
+        DecodedEntry(key, entry)
+        for key, entry in sorted(ahead.items(), key=itemgetter(0))
+        if entry is not None
     )
-    older = (pair for pair in entries if pair[0] not in ahead)
-    return heapq.merge(older, newest, key=itemgetter(0))
+    older = (known for known in entries if known.id not in ahead)
+    return heapq.merge(older, newest, key=attrgetter("id"))

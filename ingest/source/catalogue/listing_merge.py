@@ -18,6 +18,7 @@ from typing import Final
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ListingPage, ObjectId, Route, S3Object
+from ingest.source.catalogue.ledger_view import KnownEntry
 
 # Bookkeeping that other tools keep beside the objects they write.
 _INTERNAL: Final = ("/.indexes/", "/.temp-upload/")
@@ -209,12 +210,10 @@ class Expiry:
         self._entries, self._absent, self._candidates = 0, 0, {}
 
 
-Met = tuple[S3Object | None, ObjectId | None, LedgerEntry | None]
+Met = tuple[S3Object | None, KnownEntry | None]
 
 
-def merged_with_ledger(
-    listed: Iterable[S3Object], entries: Iterable[tuple[ObjectId, LedgerEntry]]
-) -> Iterator[Met]:
+def merged_with_ledger(listed: Iterable[S3Object], entries: Iterable[KnownEntry]) -> Iterator[Met]:
     """Each listed object with its entry (or None), and each entry whose content was not listed, by itself.
 
     Both sides rise by key; a key may have entries of several ETags, of which S3 lists one.
@@ -223,16 +222,16 @@ def merged_with_ledger(
     ahead = next(rest, None)
     for s3_object in listed:
         key, etag = s3_object.id.key, s3_object.id.etag
-        found: LedgerEntry | None = None
-        while ahead is not None and ahead[0].key <= key:
-            if ahead[0].key == key and ahead[0].etag == etag:
-                found = ahead[1]
+        found: KnownEntry | None = None
+        while ahead is not None and ahead.key <= key:
+            if ahead.key == key and ahead.etag == etag:
+                found = ahead
             else:
-                yield None, ahead[0], ahead[1]
+                yield None, ahead
             ahead = next(rest, None)
-        yield s3_object, s3_object.id, found
+        yield s3_object, found
     while ahead is not None:
-        yield None, ahead[0], ahead[1]
+        yield None, ahead
         ahead = next(rest, None)
 
 

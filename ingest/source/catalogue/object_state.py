@@ -104,7 +104,7 @@ class ObjectStates:
         if recent:
             return recent
         some = islice(self.ledger.scan(bucket, None, None), _WITNESSES)
-        return [known for known, entry in some if entry.state is State.DONE and entry.size and entry.records]
+        return [known.id for known in some if known.is_done and known.entry.size and known.entry.records]
 
     # What begins
 

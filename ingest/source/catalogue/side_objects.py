@@ -15,7 +15,7 @@ from headrace.model.objects import ArchivePlace, ListingPage, ObjectId, Route, S
 from headrace.model.text_formatting import printable
 from headrace.options.choices import RestoreSidecars
 from ingest.source.catalogue.effects import EffectsBuilder
-from ingest.source.catalogue.ledger_view import Overlay
+from ingest.source.catalogue.ledger_view import KnownEntry, Overlay
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase
 
 _log = structlog.get_logger(__name__)
@@ -197,12 +197,13 @@ class SideObjects:
     def _recall(self, bucket: str, place: ArchivePlace) -> None:
         """Learn from the ledger which kinds the topic had: a post-action may have taken them since."""
         last = f"{place.folder}\U0010ffff"
-        for object_id, entry in islice(self._ledger.scan(bucket, place.folder, last), _RECALLED):
+        for found in islice(self._ledger.scan(bucket, place.folder, last), _RECALLED):
+            entry = found.entry
             kinds = {self._kind(side.key) for side in entry.sides}
             for merged in entry.tombstones:
                 kinds |= {"keys"} if merged.headers is None else {"keys", "headers"}
             self._shown.setdefault(place.folder, set()).update(kind for kind in kinds if kind)
-            known = self._route(object_id.key)
+            known = self._route(found.key)
             if known is not None and known.archive is not None:
                 self._shows(known.archive)
 
@@ -233,16 +234,17 @@ class SideObjects:
 
     def _sides_in_ledger(self, bucket: str, place: ArchivePlace) -> Iterator[SideObject]:
         newest: dict[str, tuple[int, SideObject]] = {}
-        for object_id, entry in self._of_stem(bucket, place.stem):
-            if self._kind(object_id.key) is not None:
-                side = SideObject(object_id.key, object_id.etag, entry.size, entry.version_id)
+        for known in self._of_stem(bucket, place.stem):
+            if self._kind(known.key) is not None:
+                entry = known.entry
+                side = SideObject(known.key, known.etag, entry.size, entry.version_id)
                 found = (entry.last_modified_ms, side)
-                newest[object_id.key] = max(newest.get(object_id.key, found), found, key=lambda each: each[0])
+                newest[known.key] = max(newest.get(known.key, found), found, key=lambda each: each[0])
         for _, side in newest.values():
             self._shows(ArchivePlace(place.stem, place.folder, self._kind(side.key)))
             yield side
 
-    def _of_stem(self, bucket: str, stem: str) -> list[tuple[ObjectId, LedgerEntry]]:
+    def _of_stem(self, bucket: str, stem: str) -> list[KnownEntry]:
         # Behind the stem comes a dot, and behind the dot in the order of keys the slash.
         return list(self._ledger.scan(bucket, stem, f"{stem}/"))
 
@@ -295,9 +297,9 @@ class SideObjects:
         covered = {(side.key, side.etag) for side in entry.sides}
         beside = [each.object.id for each in self._stems.get(place.stem, ()) if _side_kind(each) is not None]
         beside += [
-            other
-            for other, known in self._of_stem(object_id.bucket, place.stem)
-            if known.reason in {LATE, ALONE} and self._kind(other.key) is not None
+            known.id
+            for known in self._of_stem(object_id.bucket, place.stem)
+            if known.entry.reason in {LATE, ALONE} and self._kind(known.key) is not None
         ]
         return any((other.key, other.etag) not in covered for other in beside)
 
@@ -345,9 +347,9 @@ class SideObjects:
         place = side.route.archive
         assert place is not None
         found = [
-            entry
-            for object_id, entry in self._of_stem(side.object.id.bucket, place.stem)
-            if (route := self._route(object_id.key)) is not None and route.archive == _main_place(place)
+            known.entry
+            for known in self._of_stem(side.object.id.bucket, place.stem)
+            if (route := self._route(known.key)) is not None and route.archive == _main_place(place)
         ]
         if found:
             del self._alone[side.object.id]

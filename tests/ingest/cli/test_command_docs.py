@@ -137,7 +137,7 @@ def _sink_explain() -> Any:
 
 ACTUAL = {
     "status": _status,
-    "entry": lambda: entry_shape(CachedEntry(SEEN.id, ENTRY.state, encode_entry(ENTRY))),
+    "entry": lambda: entry_shape(CachedEntry(*SEEN.id.place, SEEN.id.etag, ENTRY.state, encode_entry(ENTRY))),
     "check": lambda: misconfigured("region", "It is elsewhere.", "Set it.").as_dict(),
     "explain": _explain,
     "lint": lambda: lint_shape_of(configured({"sqs.queue.url": None, "sqs.region": "eu-west-1"})),

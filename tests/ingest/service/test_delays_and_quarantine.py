@@ -6,7 +6,6 @@ import pytest
 
 from headrace.kafka.ledger_cache import CachedEntry
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry
-from headrace.model.objects import ObjectId
 from ingest.http.snapshot import EventToCommit
 from ingest.service.statistics import Latency, QuarantineList
 
@@ -41,7 +40,7 @@ def known(number: int, *, key: str | None = None, error: str | None = None) -> C
     entry = LedgerEntry(
         state=State.QUARANTINED, reason="not_json", error=error, size=number, updated_ms=number * 1000
     )
-    return CachedEntry(ObjectId("b", key or f"{number:04d}", "e"), State.QUARANTINED, encode_entry(entry))
+    return CachedEntry("b", key or f"{number:04d}", "e", State.QUARANTINED, encode_entry(entry))
 
 
 @pytest.mark.parametrize(

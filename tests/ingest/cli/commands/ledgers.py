@@ -7,6 +7,7 @@ from headrace.kafka.control_records import encode_control
 from headrace.model.ledger_entry import ControlKey, LedgerEntry, LedgerKey, SplitKey, State
 from headrace.model.objects import ObjectId, Route, S3Object
 from ingest.source.catalogue import Catalogue, ObjectFilter
+from ingest.source.catalogue.ledger_view import DecodedEntry
 from ingest.source.command_queue import CommandQueue, CommandStep, ObjectsCommand
 from tests.support.instants import at
 
@@ -33,15 +34,13 @@ class View:
         """The entry of one object."""
         return self.entries.get(object_id)
 
-    def scan(
-        self, bucket: str, after_key: str | None, through_key: str | None, /
-    ) -> Iterator[tuple[ObjectId, LedgerEntry]]:
+    def scan(self, bucket: str, after_key: str | None, through_key: str | None, /) -> Iterator[DecodedEntry]:
         """Entries in order of their keys."""
         for key in sorted(key for key in self.entries if isinstance(key, ObjectId)):
             if key.bucket == bucket and (after_key is None or key.key > after_key):
                 if through_key is not None and key.key > through_key:
                     return
-                yield key, self.entries[key]
+                yield DecodedEntry(key, self.entries[key])
 
     def splits(self, object_id: ObjectId, /) -> list[tuple[SplitKey, LedgerEntry]]:
         """The entries of an object's slices."""
@@ -54,9 +53,9 @@ class View:
     def unfinished(self, after: ObjectId | None, /) -> Iterator[tuple[ObjectId, LedgerEntry]]:
         """Entries that are to become pending."""
         unfinished = {State.PARTIAL, State.FAILED, State.NEW}
-        for key, entry in self.scan(BUCKET, None, None):
-            if entry.state in unfinished and (after is None or key > after):
-                yield key, entry
+        for known in self.scan(BUCKET, None, None):
+            if known.entry.state in unfinished and (after is None or known.id > after):
+                yield known.id, known.entry
 
 
 @dataclass(slots=True)

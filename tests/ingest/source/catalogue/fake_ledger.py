@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey
 from headrace.model.objects import ObjectId, S3Object
 from ingest.source.catalogue import Catalogue
-from ingest.source.catalogue.ledger_view import UNFINISHED
+from ingest.source.catalogue.ledger_view import UNFINISHED, DecodedEntry
 from ingest.source.catalogue.pending import Phase, Suspicion
 from ingest.source.planner import Planner
 
@@ -40,9 +40,7 @@ class FakeView:
         self.gets += 1
         return self.entries.get(object_id)
 
-    def scan(
-        self, bucket: str, after_key: str | None, through_key: str | None
-    ) -> Iterator[tuple[ObjectId, LedgerEntry]]:
+    def scan(self, bucket: str, after_key: str | None, through_key: str | None) -> Iterator[DecodedEntry]:
         """As `LedgerView.scan`."""
         self.scans += 1
         last = "\U0010ffff"
@@ -52,7 +50,7 @@ class FakeView:
         through = last * 40 if through_key is None else through_key
         end = bisect_right(self._sorted, ObjectId(bucket, through, last * 40))
         for key in self._sorted[first:end]:
-            yield key, self.entries[key]
+            yield DecodedEntry(key, self.entries[key])
 
     def splits(self, object_id: ObjectId) -> Sequence[tuple[SplitKey, LedgerEntry]]:
         """As `LedgerView.splits`."""
@@ -101,12 +99,12 @@ def known_objects(catalogue: Catalogue, bucket: str) -> list[S3Object]:
     """Every object of the catalogue's ledger, as a replay names it."""
     return [
         S3Object(
-            id=object_id,
-            size=entry.size,
-            last_modified_ms=entry.last_modified_ms,
-            version_id=entry.version_id,
+            id=known.id,
+            size=known.entry.size,
+            last_modified_ms=known.entry.last_modified_ms,
+            version_id=known.entry.version_id,
         )
-        for object_id, entry in catalogue.states.ledger.scan(bucket, None, None)
+        for known in catalogue.states.ledger.scan(bucket, None, None)
     ]
 
 

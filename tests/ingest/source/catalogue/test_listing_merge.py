@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ListingPage, ObjectId, S3Object
+from ingest.source.catalogue.ledger_view import DecodedEntry
 from ingest.source.catalogue.listing_merge import APART_MS, Expiry, merged_with_ledger
 from tests.support.instants import at
 
@@ -25,14 +26,14 @@ def listed(key: str, etag: str = "1") -> S3Object:
 def test_a_merge_is_a_look_up_for_each(keys: set[tuple[str, str]], known: set[tuple[str, str]]) -> None:
     """Each listed object meets its own entry, and each other entry stands alone, in key order."""
     page = [listed(key, etag) for key, etag in sorted(dict(sorted(keys)).items())]
-    entries = [(ObjectId("bucket", key, etag), DONE) for key, etag in sorted(known)]
+    entries = [DecodedEntry(ObjectId("bucket", key, etag), DONE) for key, etag in sorted(known)]
     met = list(merged_with_ledger(page, entries))
     shown = {seen.id for seen in page}
-    there = dict(entries)
-    assert [(seen.id, entry) for seen, _, entry in met if seen] == [
+    there = {entry.id: entry for entry in entries}
+    assert [(seen.id, entry) for seen, entry in met if seen] == [
         (seen.id, there.get(seen.id)) for seen in page
     ]
-    assert [key for seen, key, _ in met if seen is None] == sorted(set(there) - shown)
+    assert [entry.id for seen, entry in met if seen is None and entry] == sorted(set(there) - shown)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""What a listed object that the ledger knows as done costs the driver: its page parsed, and merged.
+
+Each hour, and at the poll cadence without a queue, nearly all that a listing shows is of this kind. The pages
+come from memory, as S3 writes them; parser, lister, catalogue and the cache of the ledger are the service's.
+
+    python -m bench.listed [--pages 20] [--rounds 20]
+"""
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+import botocore.session
+from botocore.handlers import decode_list_object_v2
+from botocore.model import Shape
+from botocore.parsers import create_parser
+
+from headrace.kafka.cache_files import CacheDirectory, collect_rows
+from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
+from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.model import clock
+from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
+from headrace.model.objects import ListingPage, ObjectId
+from ingest.source.catalogue import Catalogue
+from ingest.source.object_selection import object_filter_of
+from listeners.async_clients import _before_parse
+from listeners.discovery_events import Counters, Event, ListingKind
+from listeners.listing import Bucket, Lister
+from tests.support.configuration import settings_for
+
+_BUCKET: Final = "listed"
+_KEYS: Final = 1_000
+_MODIFIED_MS: Final = 1_764_000_000_000
+_LIST: Final = botocore.session.get_session().get_service_model("s3").operation_model("ListObjectsV2")
+_CONTENTS: Final = (
+    "<Contents><Key>{key}</Key><LastModified>2025-11-24T16:00:00.000Z</LastModified>"
+    "<ETag>&quot;{etag}&quot;</ETag><Size>2000</Size><StorageClass>STANDARD</StorageClass></Contents>"
+)
+_PAGE: Final = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult '
+    'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>{bucket}</Name><Prefix></Prefix>'
+    "<EncodingType>url</EncodingType><MaxKeys>1000</MaxKeys><IsTruncated>{more}</IsTruncated>"
+    "{token}{contents}</ListBucketResult>"
+)
+
+
+def objects(page: int) -> Iterator[ObjectId]:
+    """Those of one page."""
+    for number in range(page * _KEYS, (page + 1) * _KEYS):
+        yield ObjectId(_BUCKET, f"in/2026/11/26/events-{number:09}.jsonl", f"{number:032x}")
+
+
+def body(page: int, pages: int) -> bytes:
+    """S3's answer."""
+    is_last = page + 1 == pages
+    token = "" if is_last else f"<NextContinuationToken>{page + 1}</NextContinuationToken>"
+    contents = "".join(_CONTENTS.format(key=each.key, etag=each.etag) for each in objects(page))
+    more = "false" if is_last else "true"
+    return _PAGE.format(bucket=_BUCKET, more=more, token=token, contents=contents).encode()
+
+
+class Pages:
+    """In the place of S3's client."""
+
+    def __init__(self, pages: int) -> None:
+        self._bodies = [body(page, pages) for page in range(pages)]
+        self._parser = create_parser("rest-xml")
+
+    async def list_objects_v2(self, **given: Any) -> Mapping[str, Any]:
+        """A page, parsed as the listeners' client does it."""
+        at = self._bodies[int(given.get("ContinuationToken", 0))]
+        answer: dict[str, Any] = {"status_code": 200, "headers": {}, "body": at}
+        found: dict[str, Any] = {}
+        _before_parse(answer, found)
+        page: dict[str, Any] = self._parser.parse(answer, cast("Shape", _LIST.output_shape))
+        page.update(found)
+        decode_list_object_v2(page, {"encoding_type_auto_set": True})
+        return page
+
+
+def measure(pages: int, rounds: int) -> None:
+    """Print microseconds of CPU an object: the least and the median of the rounds."""
+    identity = LedgerIdentity(cluster_id="c", topic="l", topic_id="t")
+    settings = settings_for(bucket=_BUCKET, queue_url=None)
+    with LedgerCache(CacheDirectory(path=None, is_shared=False), identity) as cache:
+        for page in range(pages):
+            known = (
+                (encode_key(each), encode_entry(_done(number))) for number, each in enumerate(objects(page))
+            )
+            cache.apply(collect_rows(known), page)
+        catalogue = Catalogue(view=CacheLedgerView(cache), filters={_BUCKET: object_filter_of(settings)})
+        merging = 0.0
+
+        def post(event: Event) -> None:
+            nonlocal merging
+            if isinstance(event, ListingPage):
+                begun = time.process_time()
+                effects = catalogue.on_listing_page(event, clock.now())
+                merging += time.process_time() - begun
+                assert not effects.pending
+                lister.page_done()
+
+        def count(*_counted: object) -> None:
+            return None
+
+        counters = Counters(messages=count, heartbeats=count, list_requests=count, inventory_rows=count)
+        lister = Lister(client=Pages(pages), bucket=Bucket(name=_BUCKET), post=post, counters=counters)
+        found: dict[str, list[float]] = {"parsed": [], "merged": []}
+        for _ in range(rounds):
+            merging, begun = 0.0, time.process_time()
+            asyncio.run(lister.list(ListingKind.FULL, after=None))
+            whole = time.process_time() - begun
+            found["merged"].append(merging / pages / _KEYS * 1e6)
+            found["parsed"].append((whole - merging) / pages / _KEYS * 1e6)
+    for name, each in found.items():
+        print(f"{name}: {min(each):.2f} at least, {statistics.median(each):.2f} µs an object")
+
+
+def _done(number: int) -> LedgerEntry:
+    return LedgerEntry(
+        state=State.DONE,
+        records=10,
+        topic="events",
+        partition=number % 4,
+        size=2000,
+        last_modified_ms=_MODIFIED_MS,
+        updated_ms=_MODIFIED_MS + number,
+    )
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pages", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=20)
+    given = parser.parse_args()
+    measure(given.pages, given.rounds)
+
+
+if __name__ == "__main__":
+    main()
