@@ -4,13 +4,20 @@ Each hour, and at the poll cadence without a queue, nearly all that a listing sh
 come from memory, as S3 writes them; parser, lister, catalogue and the cache of the ledger are the service's.
 
     python -m bench.listed [--pages 20] [--rounds 20]
+
+With `--service` it is the CPU of the whole driver of a service that lists 3,000 objects all the time and has
+nothing else to do, on parts of its own: HTTP, credentials and threads are in it.
 """
 
 import argparse
 import asyncio
+import re
 import statistics
 import time
+import urllib.request
+import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import botocore.session
@@ -18,6 +25,10 @@ from botocore.handlers import decode_list_object_v2
 from botocore.model import Shape
 from botocore.parsers import create_parser
 
+from bench import processes
+from bench.contestants import PARTITIONS, serving
+from bench.stage import Service, StageError, stage
+from bench.workloads import WORKLOADS
 from headrace.kafka.cache_files import CacheDirectory, collect_rows
 from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
@@ -33,6 +44,8 @@ from tests.support.configuration import settings_for
 
 _BUCKET: Final = "listed"
 _KEYS: Final = 1_000
+_OBJECTS: Final = 3 * _KEYS
+_PATIENCE_SECONDS: Final = 300.0
 _MODIFIED_MS: Final = 1_764_000_000_000
 _LIST: Final = botocore.session.get_session().get_service_model("s3").operation_model("ListObjectsV2")
 _CONTENTS: Final = (
@@ -131,6 +144,38 @@ def _done(number: int) -> LedgerEntry:
     )
 
 
+def in_service(seconds: float) -> float:
+    """Microseconds of the driver a listed object, in so many seconds of a service whose objects are done."""
+    small = next(each for each in WORKLOADS if each.name == "small")
+    often = {"poll__interval__ms": "500", "poll__listing": "full"}
+    workload = replace(small, objects=_OBJECTS, options=dict(small.options) | often)
+    with stage("listed") as on_stage:
+        workload.upload(on_stage)
+        topic = f"listed-{uuid.uuid4().hex[:8]}"
+        on_stage.make_topic(topic, PARTITIONS)
+        with serving(on_stage, topic, workload) as service:
+            deadline = time.monotonic() + _PATIENCE_SECONDS
+            while service.status()["objects"]["done"] < _OBJECTS:
+                if time.monotonic() > deadline:
+                    raise StageError(f"not done in {_PATIENCE_SECONDS:.0f} s:\n{service.tail()}")
+                time.sleep(0.5)
+            # The passes that were under way meanwhile.
+            time.sleep(2)
+            used, pages = processes.cpu_seconds(service.pid)["driver"], _pages(service)
+            time.sleep(seconds)
+            used = processes.cpu_seconds(service.pid)["driver"] - used
+            return used / (_pages(service) - pages) / _KEYS * 1e6
+
+
+def _pages(service: Service) -> float:
+    """How many pages were listed so far."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics", timeout=5) as answer:
+        found = re.search(r"headrace_list_requests_total ([\d.]+)", answer.read().decode())
+    if found is None:
+        raise StageError("the metrics have no headrace_list_requests_total")
+    return float(found[1])
+
+
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(
@@ -138,8 +183,12 @@ def main() -> None:
     )
     parser.add_argument("--pages", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--service", action="store_true")
     given = parser.parse_args()
-    measure(given.pages, given.rounds)
+    if given.service:
+        print(f"{in_service(seconds=16):.1f} µs of the driver a listed object")
+    else:
+        measure(given.pages, given.rounds)
 
 
 if __name__ == "__main__":
