@@ -3,7 +3,7 @@
 import base64
 import binascii
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.record_columns import Faults
+from headrace.model.clock import ms_since_1970
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Numbers, column_of
 
 
@@ -71,7 +72,6 @@ def nulled_where_empty(column: Column) -> Column:
     )
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # The calendar repeats after so many years, with its weekdays.
 CYCLE_YEARS: Final = 400
 CYCLE_MS: Final = 146_097 * 86_400_000
@@ -114,11 +114,7 @@ def iso_ms(text: str) -> int:
         # Python knows four digits: the same day of another cycle.
         cycles, year = divmod(int(found[1]) - _KNOWN_YEAR, CYCLE_YEARS)
         text = f"{_KNOWN_YEAR + year}-{text[found.end() :]}"
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    since = moment - _EPOCH
-    milliseconds = (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
-    if (milliseconds := milliseconds + cycles * CYCLE_MS) > _LAST_MS:
+    milliseconds = ms_since_1970(datetime.fromisoformat(text)) + cycles * CYCLE_MS
+    if milliseconds > _LAST_MS:
         raise ValueError("the time is beyond 64 bits of milliseconds")
     return milliseconds

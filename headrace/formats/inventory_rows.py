@@ -5,7 +5,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 from urllib.parse import unquote_plus
 
@@ -16,6 +16,7 @@ from headrace.formats.inventory_manifest import (
     Manifest,
     column_name,
 )
+from headrace.model.clock import ms_since_1970
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.text_formatting import printable
 
@@ -111,8 +112,7 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _time_ms(text: str) -> int:
-    found = datetime.fromisoformat(text)
-    return round((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    return ms_since_1970(datetime.fromisoformat(text))
 
 
 # -- Parquet and ORC: keys as they are -----------------------------------------------------------------------

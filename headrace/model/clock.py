@@ -2,7 +2,11 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Instant(NamedTuple):
@@ -26,3 +30,14 @@ def now() -> Instant:
 def wall_ms() -> int:
     """Milliseconds since 1970 by the wall clock, for what needs no other."""
     return time.time_ns() // 1_000_000
+
+
+def ms_since_1970(moment: datetime) -> int:
+    """Milliseconds since 1970 of a moment, rounded down; it is in UTC where it names no zone."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MILLISECOND
+
+
+def moment_at(milliseconds: int) -> datetime:
+    """The moment in UTC, so many milliseconds since 1970; OverflowError outside the years 1 to 9999."""
+    return _EPOCH + milliseconds * _MILLISECOND

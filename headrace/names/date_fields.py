@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from headrace.model.clock import moment_at
+
 MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
     *("October", "November", "December"),
@@ -14,7 +16,6 @@ MONTHS: Final = (
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ORDINALS: Final = ("1st", "2nd", "3rd", "4th")
 _SHORT: Final = 3
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # From here on some zone is in the year 10000, which four digits do not show.
 LAST_DATE_MS: Final = 253_402_214_400_000
 
@@ -125,7 +126,7 @@ def is_date(moment_ms: int) -> bool:
 def local_time(moment_ms: int, zone: ZoneInfo) -> datetime:
     """What clocks of the zone show; ValueError where Python has no such year."""
     try:
-        return (_EPOCH + timedelta(milliseconds=moment_ms)).astimezone(zone)
+        return moment_at(moment_ms).astimezone(zone)
     except OverflowError:
         raise ValueError("the time is beyond the year 9999, or before the year 1") from None
 

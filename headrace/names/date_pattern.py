@@ -13,12 +13,11 @@ from math import gcd
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from headrace.model.clock import ms_since_1970
 from headrace.names.date_fields import MONTHS, DateField, DateKind, DateStyle, local_time
 from headrace.names.date_letters import DateDialect, UnknownLetter, date_field
 
 _DAY: Final = 86_400_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
 # Zones differ from UTC by whole quarters of an hour since 1972, and before that by any second.
 _QUARTER: Final = 900_000
 _QUARTERS_SINCE_MS: Final = 73_483_200_000
@@ -60,8 +59,7 @@ class DatePattern:
         """
         local = local_time(moment_ms, zone)
         if round_ms:
-            since_1970 = (local.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
-            local -= timedelta(milliseconds=since_1970 % round_ms)
+            local -= timedelta(milliseconds=ms_since_1970(local.replace(tzinfo=UTC)) % round_ms)
         return "".join(each if isinstance(each, str) else each.text(local) for each in self.elements)
 
     def moment_ms(self, text: str) -> int:
@@ -247,7 +245,7 @@ def _moment(found: Mapping[str, str]) -> int:
         number("second", 0),
         tzinfo=_zone(found.get("zone", "Z")),
     )
-    return (moment - _EPOCH) // _MILLISECOND + int(f"{found.get('fraction', ''):0<3}"[:3])
+    return ms_since_1970(moment) + int(f"{found.get('fraction', ''):0<3}"[:3])
 
 
 def _zone(text: str) -> timezone:

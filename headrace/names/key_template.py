@@ -3,16 +3,15 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+from headrace.model.clock import moment_at, ms_since_1970
 from headrace.names.pattern import Mode, Pattern, compile_pattern, is_ambiguous, match_exactly, reach
 from headrace.names.template_source import Placeholder, TemplateError, Text, Token, Unit, read_template
 
 MAX_PARTITION: Final = 2**31 - 1  # Kafka's protocol: a partition is an INT32
 MAX_OFFSET: Final = 2**63 - 1  # and an offset an INT64
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
 T = TypeVar("T")
 _UNITS: Final[tuple[Unit, ...]] = ("yyyy", "MM", "dd", "HH")
 
@@ -105,7 +104,7 @@ def _combine_units(stamps: list[tuple[Unit, str]], warnings: list[str]) -> int |
 def _read_date(numbers: list[int], warnings: list[str]) -> int | None:
     year, month, day, hour = (*numbers, *(1, 1, 1, 0)[len(numbers) :])
     try:
-        milliseconds = (datetime(year, month, day, hour, tzinfo=UTC) - _EPOCH) // _MILLISECOND
+        milliseconds = ms_since_1970(datetime(year, month, day, hour, tzinfo=UTC))
     except ValueError:
         milliseconds = -1
     if milliseconds >= 0:
@@ -142,7 +141,7 @@ def _write_timestamp(unit: Unit | None, milliseconds: int) -> str:
     if unit is None:
         return f"{milliseconds:013d}"
     try:
-        moment = _EPOCH + milliseconds * _MILLISECOND
+        moment = moment_at(milliseconds)
     except OverflowError:
         raise ValueError(f"The time {milliseconds} ms is beyond the year 9999.") from None
     number = {"yyyy": moment.year, "MM": moment.month, "dd": moment.day, "HH": moment.hour}[unit]
@@ -151,7 +150,7 @@ def _write_timestamp(unit: Unit | None, milliseconds: int) -> str:
 
 def show_time(milliseconds: int) -> str:
     """ISO 8601 text in UTC, with milliseconds only when there are any."""
-    moment = _EPOCH + milliseconds * _MILLISECOND
+    moment = moment_at(milliseconds)
     precision = "milliseconds" if milliseconds % 1000 else "seconds"
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
 

@@ -7,14 +7,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from typing import Annotated, Any, Final
 
 import typer
 
 from headrace.kafka.ledger_cache import CachedEntry, LedgerCache
 from headrace.kafka.ledger_follower import LedgerReader
-from headrace.model.clock import wall_ms
+from headrace.model.clock import ms_since_1970, wall_ms
 from headrace.model.errors import Exit, InvalidConfiguration
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object
@@ -126,11 +126,9 @@ def moment_ms(text: str, option: str, *, is_end: bool = False) -> int:
         raise InvalidConfiguration(
             f"{option} {text!r}: expected a date or time such as 2025-01-31 or 2025-01-31T08:30:00Z."
         ) from None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
     if is_end and found.time() == time() and len(text.strip()) <= len("2025-01-31"):
         found += timedelta(days=1, milliseconds=-1)
-    return int(found.timestamp() * 1000)
+    return ms_since_1970(found)
 
 
 def states_of(names: Iterable[str]) -> frozenset[State]:

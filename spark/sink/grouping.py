@@ -7,7 +7,7 @@ groups, but no record where names show times or nothing.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
 from math import isinf, isnan
@@ -18,6 +18,7 @@ import numpy as np
 
 from headrace.formats.converted_records import MISSING, ConvertedColumn, ConvertedRecords, RecordFault
 from headrace.formats.encodings import iso_ms
+from headrace.model.clock import ms_since_1970
 from headrace.model.columns import Numbers
 from headrace.names.date_fields import LAST_DATE_MS, is_date
 from headrace.names.name_template import NameField, NameVariable
@@ -69,8 +70,6 @@ def java_double(number: float) -> str:
 
 
 _BAD: Final = -1
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
 _NO_TIME: Final = "it has no time that its object's name could show (file.name.timestamp.source)"
 _NO_KEY: Final = (
     "its key is null, which its object's name shows; with file.name.null.keys=named a text stands for it"
@@ -244,8 +243,7 @@ def _milliseconds(value: object) -> int:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if isinstance(value, datetime):
-        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return (moment - _EPOCH) // _MILLISECOND
+        return ms_since_1970(value)
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         # A double's fraction is left out, as Java's longValue does.
         return int(value) if 0 <= value < LAST_DATE_MS else _BAD

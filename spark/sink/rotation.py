@@ -2,22 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from headrace.formats.converted_records import ConvertedRecords
+from headrace.model.clock import moment_at, ms_since_1970
 from headrace.model.columns import NO_TIMESTAMP, Numbers
 from headrace.options.sink_settings import NameTimeSource, RotateTogether, RotationSettings
 from spark.sink.grouping import times_of_field
 from spark.sink.object_keys import ObjectNames
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LOCAL_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a clock on the wall has no zone
-_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class RotateReason(StrEnum):
@@ -138,15 +135,15 @@ def next_on_schedule(moment_ms: int, every_ms: int, zone: ZoneInfo) -> int:
     if _shown(found, zone) % every_ms == 0:
         return found
     # The clock was put back or forward on the way.
-    walls = [(_LOCAL_EPOCH + following * _MILLISECOND).replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
-    moments = [(wall - _EPOCH) // _MILLISECOND for wall in walls]
+    wall = moment_at(following)
+    moments = [ms_since_1970(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1)]
     return min(moment for moment in moments if moment > moment_ms)
 
 
 def _shown(moment_ms: int, zone: ZoneInfo) -> int:
     """What the zone's clock shows, in ms since it showed 1970-01-01 00:00."""
-    wall = datetime.fromtimestamp(moment_ms // 1000, UTC).astimezone(zone).replace(tzinfo=None)
-    return (wall - _LOCAL_EPOCH) // _MILLISECOND + moment_ms % 1000
+    wall = datetime.fromtimestamp(moment_ms // 1000, UTC).astimezone(zone)
+    return ms_since_1970(wall.replace(tzinfo=UTC)) + moment_ms % 1000
 
 
 class WaitingRows(NamedTuple):

@@ -6,7 +6,7 @@ that no calendar has (February 30th) is text, and time zones other than UTC are 
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -14,8 +14,10 @@ import numpy as np
 
 from headrace.formats.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP, ConnectSchema, Type, plain
 from headrace.formats.connect.values import NULL, ConnectValue
+from headrace.model.clock import ms_since_1970
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MS: Final = 86_400_000
+
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?")
 # Delimiters are tokens of their own, unless they are escaped; what is between them is one.
 _TOKEN: Final = re.compile(r'[:,{}\[\]"]|(?:\\.|[^:,{}\[\]"\\]|\\\Z)+', re.DOTALL)
@@ -202,8 +204,9 @@ def _moment(text: str) -> ConnectValue | None:
                 return None
             if name == TIME:
                 found = found.replace(year=1970, month=1, day=1)
-            value = (found - _EPOCH) // (timedelta(days=1) if name == DATE else timedelta(milliseconds=1))
-            return ConnectValue(ConnectSchema(type=kind, name=name, version=1), value)
+            value = ms_since_1970(found)
+            schema = ConnectSchema(type=kind, name=name, version=1)
+            return ConnectValue(schema, value // _DAY_MS if name == DATE else value)
     return None
 
 

@@ -3,7 +3,6 @@
 import base64
 import binascii
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -22,9 +21,9 @@ from headrace.formats.connect.schema import (
     decimal_scale,
     plain,
 )
+from headrace.model.clock import moment_at
 from headrace.options.schema_settings import STYLE, DecimalFormat, JsonStyle
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86_400_000
 _CYCLE_DAYS: Final = 146_097
 
@@ -148,7 +147,7 @@ def time_text(moment_ms: int) -> str:
         return clock
     # Python knows four digits of a year; the calendar repeats after 400.
     cycles, days = divmod(days, _CYCLE_DAYS)
-    day = _EPOCH + timedelta(days=days)
+    day = moment_at(days * _DAY)
     text = f"{day.year + 400 * cycles}-{day:%m-%d}"
     return f"{text}T{clock}" if rest else text
 

@@ -1,7 +1,7 @@
 """Lenses' two steps that write times into headers: one of the record, and the wall clock's."""
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -14,12 +14,12 @@ from headrace.formats.transforms import step_values
 from headrace.formats.transforms.header_topic_steps import headers_of, with_headers
 from headrace.formats.transforms.step_values import Members, Refused, RefusedRows, members_of, value_of
 from headrace.formats.transforms.struct_objects import StructObjects, chosen_column
+from headrace.model.clock import moment_at
 from headrace.names.date_pattern import DatePattern
 from headrace.options.transforms.chain import FieldTime, TimeTarget, WallClock
 
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGS: Final = range(-(2**63), 2**63)
 
 
@@ -240,7 +240,7 @@ def _text(step: FieldTime, moment: int, zone: ZoneInfo) -> str:
 def _part_of_day(step: FieldTime, moment: int, zone: ZoneInfo) -> int:
     """The day, or the time of the day, in the zone, as if that were UTC."""
     try:
-        local = (_EPOCH + timedelta(milliseconds=moment)).astimezone(zone)
+        local = moment_at(moment).astimezone(zone)
     except OverflowError:
         raise Refused("the time is beyond the year 9999") from None
     days = (local.date() - date(1970, 1, 1)).days

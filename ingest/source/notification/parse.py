@@ -9,13 +9,15 @@ fields.
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
 from urllib.parse import unquote_plus
 
 import msgspec
 from msgspec import Meta, Raw, Struct
+
+from headrace.model.clock import ms_since_1970
 
 
 class EventKind(StrEnum):
@@ -184,15 +186,10 @@ def clean_version_id(version_id: str | None) -> str | None:
     return None if version_id in (None, "", "null") else version_id
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 def read_time(text: str | None) -> int | None:
     """Milliseconds since 1970 of an ISO 8601 time; None when unreadable, for no object is lost by that."""
     try:
-        moment = datetime.fromisoformat(text or "")
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (moment - _EPOCH) // timedelta(milliseconds=1)
+        return ms_since_1970(datetime.fromisoformat(text or ""))
     except ValueError:
         return None
 
