@@ -27,8 +27,7 @@ from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Batch, Split
 from headrace.options import Settings
 from spark.source.batch import BatchRun
-from spark.source.source_work import task_settings
-from spark.source.worker_cache import new_slot_producer
+from spark.source.source_work import new_slot_producer, task_settings
 from spark.task.driver_connection import DriverConnection
 from tests.support import kafka
 from tests.support.configuration import settings_for

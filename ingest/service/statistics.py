@@ -19,8 +19,13 @@ from headrace.model.slot_protocol import Committed, Finished, Split
 from headrace.model.text_formatting import printable
 from headrace.process.logs import log_together
 from ingest.http.metrics import Metrics
-from ingest.http.quarantined import EntriesByState, newest_quarantined
-from ingest.http.snapshot import EventToCommit, QuarantinedObject, RecentObject
+from ingest.http.snapshot import (
+    EntriesByState,
+    EventToCommit,
+    QuarantinedObject,
+    RecentObject,
+    newest_quarantined,
+)
 from ingest.http.traces.object_traces import SourceTraces
 from ingest.service.slot_states import SlotDeaths
 from ingest.source.catalogue import FinishedObject

@@ -1,7 +1,7 @@
 """The driver's side of the slots: one Spark job a slot, the socket that hands out work, and its answers."""
 
 from spark.slots.jobs import ContextJobs, JobFailed, Jobs
-from spark.slots.slot_events import (
+from spark.slots.slot_attempt import (
     BatchCommitted,
     BatchFinished,
     SlotEnded,

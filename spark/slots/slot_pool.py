@@ -24,17 +24,20 @@ from headrace.model.slot_protocol import (
 )
 from headrace.process.threads import start_thread
 from spark.slots.jobs import WARM_SECONDS, JobFailed, Jobs, Warmth, check_way, warm_workers
-from spark.slots.slot_attempt import AttemptState, SlotAttempt, SlotHolding, holding_of
-from spark.slots.slot_events import (
+from spark.slots.slot_attempt import (
     SILENT_SECONDS,
+    AttemptState,
     BatchCommitted,
     BatchFinished,
     Deadlines,
+    SlotAttempt,
     SlotEnded,
     SlotEvent,
+    SlotHolding,
     SlotReady,
     SlotRecalled,
     SlotReported,
+    holding_of,
 )
 from spark.socket_protocol import AuthenticatedSocket, Disconnected, TaskListener
 from spark.task.entry import SlotWork, TaskCredentials, slot_function

@@ -1,7 +1,7 @@
 """What a slot of the source does in Spark's Python workers: one batch of objects after the other.
 
-source_work      what a job carries: warm the worker, run the slot; and the settings that a task needs
-worker_cache     what outlives a task in its Python process: the S3 client, limits
+source_work      what a job carries: warm the worker, run the slot; and the settings that a task needs;
+                 what outlives a task in its Python process: the S3 client, limits
 batch            one batch: transactions, checkpoints, outcomes
 transaction      the open transaction, and how far each split of a batch is, sent and committed
 pipeline         decoding in a thread of its own, a few batches of rows ahead

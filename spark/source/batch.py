@@ -32,9 +32,8 @@ from headrace.s3.reader import Prefetch
 from spark.source.dead_letters import bad_row_log, dead_letter, refused_row
 from spark.source.decoding import Decoding
 from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, SplitPoints, Watchdog
-from spark.source.source_work import TaskSettings
+from spark.source.source_work import TaskSettings, rate_limiter, s3_calls
 from spark.source.transaction import RefusedRecords, SlotTransaction, SplitProgress
-from spark.source.worker_cache import rate_limiter, s3_calls
 from spark.task.driver_connection import DriverConnection
 
 log = structlog.get_logger(__name__)

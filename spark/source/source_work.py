@@ -1,21 +1,28 @@
 """What a slot of the source does, as its job carries it, with the settings that its tasks need.
 
-Settings are small and picklable, and secrets in them are wrapped.
+Settings are small and picklable, and secrets in them are wrapped. What outlives a task in its Python
+process is made here too: the S3 client, the limit on reading, and producers that fit the topic.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from headrace.kafka.producer import IdempotentProducer, SlotProducer, TransactionalProducer
+from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.kafka.producer.window import DEFAULTS
+from headrace.model.errors import HeadraceError
 from headrace.model.slot_protocol import Batch, Finished
 from headrace.options.choices import Ordering
 from headrace.options.describe import options_hash
 from headrace.options.settings import ErrorSettings, FormatSettings, KafkaSettings, S3Settings, Settings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
+from headrace.s3 import S3Calls, new_s3_calls
+from headrace.s3.reader import RateLimiter
 from spark.task.entry import TaskLog, log_of_this_process
 
 if TYPE_CHECKING:
-    from headrace.kafka.producer import SlotProducer
     from spark.task.driver_connection import DriverConnection
     from spark.task.entry import TaskCredentials
 
@@ -78,9 +85,6 @@ class SourceWork:
 
     def warm(self) -> str | None:
         """See `SlotWork.warm`."""
-        from headrace.kafka.producer.topic_limits import topic_limits
-        from headrace.model.errors import HeadraceError
-        from spark.source.worker_cache import s3_calls
         from spark.task.slot_session import configure_worker_logs
 
         configure_worker_logs(self.settings.log.level)
@@ -102,14 +106,49 @@ class SourceProgram:
         self.name = settings.name
         self._settings = settings
 
-    def new_producer(self, slot: int, is_void: Callable[[], bool]) -> "SlotProducer":
+    def new_producer(self, slot: int, is_void: Callable[[], bool]) -> SlotProducer:
         """See `SlotProgram.new_producer`."""
-        from spark.source.worker_cache import new_slot_producer
-
         return new_slot_producer(self._settings, slot, is_void)
 
-    def run_batch(self, batch: Batch, producer: "SlotProducer", link: "DriverConnection") -> Finished:
+    def run_batch(self, batch: Batch, producer: SlotProducer, link: "DriverConnection") -> Finished:
         """See `SlotProgram.run_batch`."""
         from spark.source.batch import BatchRun
 
         return BatchRun(batch, producer=producer, link=link, settings=self._settings).run()
+
+
+# What stands before the records of a batch, which librdkafka does not count.
+_BATCH_HEAD_BYTES: Final = 128
+
+
+@functools.cache
+def s3_calls(settings: S3Settings) -> S3Calls:
+    """The process's S3 client for these settings, kept once it could be made; AccessDenied until then."""
+    return new_s3_calls(settings)
+
+
+@functools.cache
+def rate_limiter(bytes_per_second: float | None) -> RateLimiter:
+    """The process's limit on reading."""
+    return RateLimiter(bytes_per_second)
+
+
+def new_slot_producer(settings: TaskSettings, slot: int, is_void: Callable[[], bool]) -> SlotProducer:
+    """A producer of the slot, initialised. Blocks; Fenced, AccessDenied, Unavailable."""
+    properties = _with_fitting_batches(settings)
+    ledger = settings.kafka.ledger_topic
+    if not settings.kafka.exactly_once:
+        return IdempotentProducer(properties, ledger_topic=ledger, is_void=is_void)
+    return TransactionalProducer(
+        properties, name=settings.name, slot=slot, ledger_topic=ledger, is_void=is_void
+    )
+
+
+def _with_fitting_batches(settings: TaskSettings) -> dict[str, str]:
+    """The producer's properties; its batches are no larger than the topic takes at once."""
+    properties = settings.kafka.client("producer")
+    limit = None if settings.topic is None else topic_limits(settings.kafka).of(settings.topic)
+    most = int(properties.get("batch.size", DEFAULTS["batch.size"]))
+    if limit is not None and limit < most:
+        properties["batch.size"] = str(max(1, limit - _BATCH_HEAD_BYTES))
+    return properties

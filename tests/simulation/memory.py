@@ -18,14 +18,14 @@ from headrace.formats.records import registry
 from headrace.kafka import kafka_clients
 from headrace.kafka.producer import topic_limits
 from spark.slots import slot_pool
-from spark.source import dead_letters, worker_cache
+from spark.source import dead_letters, source_work
 from spark.task import slot_session
 from tests.simulation import patches
 
 _CACHED: Final[tuple[tuple[ModuleType, str], ...]] = (
     (topic_limits, "topic_limits"),
-    (worker_cache, "s3_calls"),
-    (worker_cache, "rate_limiter"),
+    (source_work, "s3_calls"),
+    (source_work, "rate_limiter"),
     (dead_letters, "bad_row_log"),
     (registry, "registry_client"),
     (registry, "frame"),

@@ -25,8 +25,7 @@ from headrace.model.sink_entries import (
 )
 from headrace.options import Settings
 from ingest.checks.probes.machine import NoAnswer, read_running_status
-from ingest.http.quarantined import newest_quarantined
-from ingest.http.snapshot import SinkPartition, SinkStatus, Snapshot
+from ingest.http.snapshot import SinkPartition, SinkStatus, Snapshot, newest_quarantined
 
 
 def has_leader(admin: KafkaAdmin, name: str) -> bool:
