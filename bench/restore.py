@@ -33,7 +33,7 @@ from headrace.formats import DecodeOptions
 from headrace.kafka.producer.batch_produce import best_produce_path
 from headrace.kafka.producer.record_calls import RecordProduce
 from headrace.kafka.producer.window import ProduceWindow, producer_properties
-from headrace.model.rows import RecordTarget, RowBatch
+from headrace.model.columns import RecordTarget, RowBatch
 from headrace.options.choices import InputFormat
 from headrace.options.settings import FormatSettings
 from headrace.vendors.load import load

@@ -1,28 +1,39 @@
-"""Objects of archives: which layout and format one has, and its rows as the records that were in Kafka."""
+"""Objects of archives: which layout and format one has, and its rows as the records that were in Kafka.
+
+The reader of the rows is chosen by the object's name, its format and what the restore was told.
+"""
 
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from headrace.formats import avro, csv_objects, cut_rows, json_array, jsonl, parquet
 from headrace.formats.compression import stored_codec
 from headrace.formats.compression.codecs import decompressed
 from headrace.formats.content_kind import RowFormat, avro_members, first_row, members_of, row_format
+from headrace.formats.cut_rows import BareArrowRows, BareRows, PlainRows
+from headrace.formats.record_columns import ArrowReader, RowShape, TextReader, ToJson
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
+from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import Position
-from headrace.model.rows import RowBatch
-from headrace.names.archive_names import ArchiveName, LayoutName
+from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
 from headrace.options.choices import InputFormat, ValueFormat
-from headrace.options.record_sources import Enveloped
+from headrace.options.record_sources import Enveloped, RestoreOptions
 from headrace.options.settings import RestoreSettings
+from headrace.vendors.aiven import rows as aiven_rows
+from headrace.vendors.aiven.rows import CsvRows
+from headrace.vendors.archive_rows import OwnPlace
+from headrace.vendors.confluent.join import ArrowHeaders, ArrowKeys, JsonHeaders, JsonKeys
 from headrace.vendors.exactness import ContentFacts
+from headrace.vendors.headrace import rows as headrace_rows
 from headrace.vendors.key_names import ArchiveNames
+from headrace.vendors.lenses import rows as lenses_rows
 from headrace.vendors.lenses.rows import is_undecided
-from headrace.vendors.row_readers import arrow_reader, row_members, text_reader
+from headrace.vendors.quix.rows import JsonRows, ParquetRows
 
 _HEAD_BYTES: Final = 64 * 1024
 
@@ -229,3 +240,121 @@ def plain_head(source: ByteSource, limit: int) -> bytes:
             if head.startswith(_BINARY) or b"\n" in head[2:] or len(head) > max(limit, _HEAD_BYTES):
                 break
     return head
+
+
+_JSON: Final = frozenset({RowFormat.JSON, RowFormat.JSONL})
+
+
+def text_reader(
+    name: ArchiveName, row_format: RowFormat, options: RestoreOptions, first: bytes | None
+) -> TextReader:
+    """The reader for an object whose rows are texts and whose first row is `first` (None: it has none).
+
+    The first row of the object and not of a batch: what is decided by it holds wherever reading begins.
+    """
+    if name.kind is ObjectKind.KEYS:
+        return JsonKeys(options)
+    if name.kind is ObjectKind.HEADERS:
+        return JsonHeaders(options)
+    if row_format is RowFormat.LINES:
+        return CsvRows(options, OwnPlace.of(name))
+    if row_format in _JSON:
+        return _json_reader(name, options, first)
+    # A csv decoder gives rows as JSON.
+    return BareRows(options) if row_format is RowFormat.CSV else PlainRows(options)
+
+
+def _json_reader(name: ArchiveName, options: RestoreOptions, first: bytes | None) -> TextReader:
+    place = OwnPlace.of(name)
+    match name.layout:
+        case LayoutName.AIVEN:
+            return aiven_rows.reader(options, first, place)
+        case LayoutName.LENSES:
+            return lenses_rows.reader(options, first, place)
+        case LayoutName.HEADRACE:
+            return headrace_rows.reader(options, first, place)
+        case LayoutName.QUIX:
+            return JsonRows(options)
+        case LayoutName.CONFLUENT:
+            return BareRows(options)
+
+
+def arrow_reader(
+    name: ArchiveName,
+    row_format: RowFormat,
+    options: RestoreOptions,
+    to_json: ToJson,
+    shape: RowShape,
+) -> ArrowReader:
+    """The reader for an object of Avro or Parquet whose rows have this shape."""
+    if name.kind is ObjectKind.KEYS:
+        return ArrowKeys(options, to_json, is_parquet=row_format is RowFormat.PARQUET)
+    if name.kind is ObjectKind.HEADERS:
+        return ArrowHeaders(options, to_json)
+    return _value_reader(name, options, to_json, shape)
+
+
+def _value_reader(
+    name: ArchiveName, options: RestoreOptions, to_json: ToJson, shape: RowShape
+) -> ArrowReader:
+    place = OwnPlace.of(name)
+    match name.layout:
+        case LayoutName.AIVEN:
+            return aiven_rows.arrow_reader(options, to_json, shape, place)
+        case LayoutName.LENSES:
+            return lenses_rows.arrow_reader(options, to_json, shape, place)
+        case LayoutName.HEADRACE:
+            return headrace_rows.arrow_reader(options, to_json, shape, place)
+        case LayoutName.QUIX:
+            return ParquetRows(options, to_json, shape)
+        case LayoutName.CONFLUENT:
+            return BareArrowRows(options, to_json)
+
+
+# -- Which members the rows of an object have, as far as its beginning shows: what `exactness` goes by -------
+
+
+def row_members(
+    name: ArchiveName,
+    row_format: RowFormat,
+    options: RestoreOptions,
+    head: bytes,
+    columns: frozenset[str] | None = None,
+) -> frozenset[str] | None:
+    """The members of the envelope, None where rows are values and nothing else.
+
+    `head` is the plain beginning of the object; `columns` are those of Parquet. Of JSON all rows of the head
+    count: a row may leave out what it has none of.
+    """
+    if row_format is RowFormat.PARQUET:
+        return _of_columns(name, row_format, options, columns or frozenset())
+    if row_format is RowFormat.AVRO:
+        return _of_columns(name, row_format, options, avro_members(head) or frozenset())
+    rows = _rows(head, row_format)
+    reader = text_reader(name, row_format, options, rows[0] if rows else None)
+    if isinstance(reader, BareRows | PlainRows):
+        return None
+    if row_format is RowFormat.LINES:
+        return frozenset(options.csv_fields)
+    return frozenset().union(*(members_of(row) or () for row in rows))
+
+
+def _of_columns(
+    name: ArchiveName, row_format: RowFormat, options: RestoreOptions, columns: frozenset[str]
+) -> frozenset[str] | None:
+    reader = arrow_reader(name, row_format, options, _no_json, RowShape(columns))
+    return None if isinstance(reader, BareArrowRows) else columns
+
+
+def _no_json(_array: Any) -> Any:
+    raise AssertionError("no row is read")
+
+
+def _rows(head: bytes, row_format: RowFormat) -> list[bytes]:
+    """The rows of the head; the last one may be cut off, and counts only where it is the only one."""
+    if row_format is RowFormat.JSON:
+        head = head.removeprefix(b"[\n")
+    lines = [line.removesuffix(b",") if row_format is RowFormat.JSON else line for line in head.split(b"\n")]
+    found = [line for line in lines[:-1] if line.strip() not in {b"", b"]"}]
+    first = first_row(head)
+    return found or ([] if first is None else [first])

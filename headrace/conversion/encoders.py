@@ -35,7 +35,7 @@ from headrace.model.columns import KafkaRecords
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings
-from headrace.vendors.aiven.csv_rows import AivenCsvRows
+from headrace.vendors.aiven.rows import AivenCsvRows
 from headrace.vendors.aiven.written_rows import AivenAvroEncoder, AivenJsonRows, aiven_parquet, unfit_headers
 from headrace.vendors.lenses.written_values import (
     LensesCsvRows,

@@ -14,10 +14,10 @@ from headrace.formats.record_columns import RecordColumns, RowFault
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, without_rows
 from headrace.formats.records.restored import SourceHeaders
+from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing, ObjectSuperseded
 from headrace.model.objects import ByteSource, RowPlace
 from headrace.model.positions import JoinedPosition, PlainPosition, Position
-from headrace.model.rows import RowBatch
 from headrace.names.archive_names import ObjectKind
 from headrace.options.record_sources import NoSource, ObjectHeaders
 from headrace.vendors.confluent.join import RowsDiffer, joined

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.model.columns import column_of
+from headrace.model.columns import BadRow, RowBatch, column_of
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import JoinedPosition
-from headrace.model.rows import BadRow, RowBatch
 
 # Row of the value object, number of the tombstone object, its first row, and how many.
 Run = tuple[int, int, int, int]

@@ -22,11 +22,12 @@ from headrace.model.columns import (
     Headers,
     KafkaRecords,
     Numbers,
+    RecordTarget,
+    RowBatch,
     column_of,
     null_column,
     picked,
 )
-from headrace.model.rows import RecordTarget, RowBatch
 from headrace.options.choices import InputFormat, ValueFormat
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import TransformChain

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import Pieces, gathered, joined, map_lists, scalar_pieces, uuid_pieces
-from headrace.formats.parquet_types import INT96_NAME as INT96
-from headrace.formats.parquet_types import MAP_NAME as MAP
-from headrace.formats.parquet_types import checked_entries, int96_pieces
+from headrace.formats.parquet_schema import INT96_NAME as INT96
+from headrace.formats.parquet_schema import MAP_NAME as MAP
+from headrace.formats.parquet_schema import checked_entries, int96_pieces
 from headrace.formats.variants import NAME as VARIANT
 from headrace.formats.variants import variant_texts
-from headrace.model.rows import Column
+from headrace.model.columns import Column
 from headrace.options.choices import JsonFormat
 
 

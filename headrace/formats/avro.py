@@ -21,10 +21,10 @@ from headrace.formats.compression import UnsupportedError, plain_stream, refuse_
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.formats.records.registry import registry_prefix
+from headrace.model.columns import RowBatch
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BlockPosition, Position
-from headrace.model.rows import RowBatch
 
 # Data that take no bytes, such as null, can be claimed in any number; more than this is no honest block.
 _EMPTY_DATA_MAX: Final = 10_000_000

@@ -19,9 +19,9 @@ from headrace.formats.cut_rows import BareArrowRows
 from headrace.formats.record_columns import Faults, RowShape
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
+from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BlockPosition
-from headrace.model.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 from headrace.options.choices import JsonFormat, ValueFormat
 from headrace.options.record_sources import Form
 

@@ -22,7 +22,7 @@ from headrace.formats.avro_container import MAGIC, SYNC_BYTES
 from headrace.formats.avro_data import has_columns, reading_schema
 from headrace.formats.avro_schema import WIDTHS, Node, all_nodes, is_guarded, minimal_size
 from headrace.formats.records.registry import varint
-from headrace.model.rows import Numbers
+from headrace.model.columns import Numbers
 
 _BITS: Final = 7
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from headrace.formats.avro_schema import WIDTHS, Node, all_nodes, minimal_size
-from headrace.model.rows import Numbers
+from headrace.model.columns import Numbers
 
 # What a batch of data may take.
 COST_BYTES: Final = 32 * 1024 * 1024

@@ -8,10 +8,10 @@ import numpy as np
 from headrace.formats.compression import plain_stream, stored_codec
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
+from headrace.model.columns import Column, RowBatch
 from headrace.model.errors import ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
-from headrace.model.rows import Column, RowBatch
 from headrace.options.choices import Compression
 
 BATCH_ROWS: Final = 10_000

@@ -20,7 +20,7 @@ import pyarrow.csv as pacsv
 
 from headrace.formats.arrow import Pieces, joined, scalar_pieces
 from headrace.formats.lines import LineBlock, LongLine
-from headrace.model.rows import Numbers
+from headrace.model.columns import Numbers
 from headrace.options.choices import CsvType, JsonFormat
 from headrace.options.row_settings import CsvSettings
 

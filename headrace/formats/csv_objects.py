@@ -14,10 +14,10 @@ from headrace.formats.lines import LineBlock, LongLine, line_stream, without_bom
 from headrace.formats.lines import cuts as line_cuts
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
+from headrace.model.columns import Column, Numbers, RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
-from headrace.model.rows import Column, Numbers, RowBatch
 from headrace.options.choices import ValueFormat
 
 # What the JSON of a batch may come to beside its fields' texts: names may be long and rows short.

@@ -11,11 +11,10 @@ from headrace.formats.record_columns import Faults, RecordColumns, ToJson
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.formats.row_members import as_bytes, as_column, structs_of, with_nulls
-from headrace.model.columns import Column
+from headrace.model.columns import Column, Numbers, RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
-from headrace.model.rows import Numbers, RowBatch
 from headrace.names.archive_names import LayoutName
 from headrace.options.record_sources import Form, RestoreOptions
 

@@ -15,10 +15,10 @@ from headrace.formats.json_sequence import BLANKS, COMMA, Marks, Opening, opened
 from headrace.formats.lines import LineBlock, LongLine
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
+from headrace.model.columns import Numbers, RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, ElementPosition, Position
-from headrace.model.rows import Numbers, RowBatch
 
 # -- The elements of one JSON array in a byte stream, many at a time, without holding one that is too long ---
 # Only what bounds elements is looked at: strings, brackets, and commas at the array's own level. Whether an

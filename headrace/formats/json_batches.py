@@ -14,8 +14,8 @@ import numpy as np
 from headrace.formats.lines import LineBlock
 from headrace.formats.record_columns import LineReader
 from headrace.formats.records.decode_options import DecodeOptions
+from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 from headrace.model.positions import Position
-from headrace.model.rows import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 
 Octets = bytes | bytearray | memoryview
 

@@ -27,8 +27,8 @@ import numpy as np
 from headrace.formats.json_batches import BATCH_ROWS, are_all_json, fault, one_bad_row, row_batch
 from headrace.formats.lines import LineBlock
 from headrace.formats.records.decode_options import DecodeOptions
+from headrace.model.columns import Numbers, RowBatch
 from headrace.model.positions import BytePosition
-from headrace.model.rows import Numbers, RowBatch
 
 QUOTE, BACKSLASH, OPEN, CLOSE, COMMA = range(1, 6)
 BLANKS: Final = b" \t\r\n"

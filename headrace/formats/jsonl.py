@@ -11,10 +11,10 @@ from headrace.formats.json_batches import json_batches, one_bad_row
 from headrace.formats.lines import BOM, LineBlock, LongLine, cuts, line_stream, lines
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
+from headrace.model.columns import RowBatch
 from headrace.model.errors import ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
-from headrace.model.rows import RowBatch
 from headrace.options.choices import InputFormat
 
 __all__ = ["cuts", "decode", "lines_before", "long_line"]

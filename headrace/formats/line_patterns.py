@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from headrace.formats.csv_fields import CsvFields, Fault, FieldWriter
 from headrace.formats.lines import LineBlock
+from headrace.model.columns import Numbers
 from headrace.model.errors import InvalidObject
-from headrace.model.rows import Numbers
 from headrace.options.choices import CsvType, KnownLog
 from headrace.options.row_settings import CsvSettings, TextSettings
 

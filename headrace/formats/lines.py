@@ -12,9 +12,9 @@ import numpy as np
 
 from headrace.formats.compression import plain_stream, refuse_unsupported, regrouped, stored_codec
 from headrace.formats.records.decode_options import DecodeOptions
+from headrace.model.columns import Numbers
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition
-from headrace.model.rows import Numbers
 
 _LF = 10
 _CR = 13

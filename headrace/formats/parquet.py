@@ -10,17 +10,16 @@ from headrace.formats.arrow_rows import as_column, json_rows, json_values
 from headrace.formats.parquet_avro import AvroRows
 from headrace.formats.parquet_footer import RangedFile
 from headrace.formats.parquet_groups import RowGroups, Translated
-from headrace.formats.parquet_types import RowFaultError
+from headrace.formats.parquet_schema import RowFaultError
 from headrace.formats.record_columns import OWN_MARK, RecordColumns, RowShape
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.formats.records.registry import registry_prefix
 from headrace.formats.variants import TextsTooLargeError
-from headrace.model.columns import Column, null_column
+from headrace.model.columns import BadRow, Column, RowBatch, null_column
 from headrace.model.errors import ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import Position, RowPosition
-from headrace.model.rows import BadRow, RowBatch
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import ValueFormat
 

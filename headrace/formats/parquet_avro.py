@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow_rows import json_values
-from headrace.formats.parquet_types import INT96_NAME as INT96
-from headrace.formats.parquet_types import MAP_NAME as MAP
-from headrace.formats.parquet_types import checked_entries, int96_microseconds, map_type
+from headrace.formats.parquet_schema import INT96_NAME as INT96
+from headrace.formats.parquet_schema import MAP_NAME as MAP
+from headrace.formats.parquet_schema import checked_entries, int96_microseconds, map_type
 from headrace.formats.variants import NAME as VARIANT
 from headrace.model.columns import Column, column_of
 from headrace.options.choices import JsonFormat

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 
 from headrace.formats.parquet_chunk import Chunk
 from headrace.formats.parquet_footer import Footer, RangedFile
-from headrace.formats.parquet_schema import Meaning, Node
-from headrace.formats.parquet_types import Int96Type, MapType
+from headrace.formats.parquet_schema import Int96Type, MapType, Meaning, Node
 from headrace.formats.parquet_weights import ColumnWeights
 from headrace.formats.variants import VariantType
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt

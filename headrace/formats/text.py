@@ -17,10 +17,10 @@ from headrace.formats.lines import LineBlock, LongLine, line_block, line_stream,
 from headrace.formats.lines import cuts as line_cuts
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
+from headrace.model.columns import Column, RowBatch
 from headrace.model.errors import ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
-from headrace.model.rows import Column, RowBatch
 from headrace.options.choices import JsonFormat, ValueFormat
 from headrace.options.row_settings import TextSettings
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import scalar_pieces
-from headrace.formats.parquet_types import RowFaultError
+from headrace.formats.parquet_schema import RowFaultError
 from headrace.options.choices import JsonFormat
 
 # A level takes three of Python's thousand frames.

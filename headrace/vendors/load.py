@@ -31,19 +31,37 @@ from headrace.options.declarations import reading_options
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problems
-from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, is_known
+from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, is_known, suggested, unknown_class
 from headrace.options.parsed_options import Values, direction, options_without_meaning
 from headrace.options.secret import is_secret_name
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
-from headrace.options.suggestions import suggested, unknown_class
 from headrace.options.tls import ReadBytes
 from headrace.options.transforms.read_chain import read_chain
 from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor
 from headrace.options.vendor_translation import Translated, translate
-from headrace.vendors import VENDORS, vendor_of
+from headrace.vendors.aiven.translation import AIVEN
+from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
+from headrace.vendors.confluent.translation import CONFLUENT
 from headrace.vendors.connect.options import CONNECT_OPTIONS, needless_of_converter
+from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
+from headrace.vendors.lenses.translation import LENSES
 from headrace.vendors.quix.names import is_quix, with_our_names
+
+VENDORS: Final[tuple[Vendor, ...]] = (
+    AIVEN,
+    CONFLUENT,
+    LENSES,
+    CONFLUENT_SOURCE_VENDOR,
+    LENSES_SOURCE_VENDOR,
+)
+
+
+def vendor_of(configuration: Mapping[str, str], vendors: tuple[Vendor, ...] = VENDORS) -> Vendor | None:
+    """The vendor whose connector `connector.class` names; None for our own classes and unknown ones."""
+    named = configuration.get("connector.class", "").strip()
+    return next((vendor for vendor in vendors if named in vendor.classes), None)
+
 
 # The values that say what Headrace sets itself.
 _DECIDED_HERE: Final = {"spark.task.maxFailures": "1", "spark.speculation": "false"}

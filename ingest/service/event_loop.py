@@ -21,6 +21,7 @@ from headrace.process.threads import ThreadFailures
 from ingest.service import tombstone_search
 from ingest.service.apply_effects import PROBLEM, EffectsApplier, PostActions
 from ingest.service.idle import UntilIdle
+from ingest.service.leading import Turns
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.lifecycle import Lifecycle
 from ingest.service.service_events import (
@@ -38,7 +39,6 @@ from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotSupervisor
 from ingest.service.statistics import Statistics, of_bucket
 from ingest.service.stop import Stop
-from ingest.service.turns import Turns
 from ingest.source.catalogue import Catalogue
 from ingest.source.catalogue.tombstones import FolderPlaces
 from ingest.source.command_queue import CommandQueue

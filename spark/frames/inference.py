@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 
 from headrace.formats import DecodeOptions, detected, parquet
 from headrace.formats.packed.members import decoder_of, packing_of
-from headrace.formats.parquet_types import Int96Type
+from headrace.formats.parquet_schema import Int96Type
 from headrace.model.errors import FrameRefused, HeadraceError, InvalidObject
 from headrace.model.objects import ByteSource, S3Object
 from headrace.model.positions import position_as_dict

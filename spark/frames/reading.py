@@ -14,9 +14,10 @@ import structlog
 
 from headrace.formats import DecodeOptions, parquet
 from headrace.formats.packed.members import packing_of
-from headrace.formats.parquet_types import Int96Type, int96_microseconds
+from headrace.formats.parquet_schema import Int96Type, int96_microseconds
 from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
+from headrace.model.columns import BadRow, RowBatch
 from headrace.model.errors import (
     FrameRefused,
     HeadraceError,
@@ -28,7 +29,6 @@ from headrace.model.errors import (
 )
 from headrace.model.objects import ObjectId
 from headrace.model.positions import Position, RowPosition, position_as_dict
-from headrace.model.rows import BadRow, RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.options.choices import InputFormat, Tolerance
 from headrace.options.settings import S3Settings

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.model.columns import NULL_LENGTH, Column, column_of
+from headrace.model.columns import NULL_LENGTH, Column, RecordTarget, RowBatch, column_of
 from headrace.model.objects import Route, S3Object
 from headrace.model.positions import BytePosition, position_as_dict
-from headrace.model.rows import RecordTarget, RowBatch
 from headrace.model.slot_protocol import Split
 from spark.frames.frame_options import NO_TOPIC
 

@@ -15,8 +15,7 @@ import numpy as np
 import structlog
 
 from headrace.formats.converted_records import RecordFault
-from headrace.model.columns import KafkaRecords
-from headrace.model.rows import Header
+from headrace.model.columns import Header, KafkaRecords
 from headrace.options.settings import ErrorSettings
 
 _log = structlog.get_logger(__name__)

@@ -11,6 +11,7 @@ import structlog
 from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.producer import SlotProducer, SlotRevoked
 from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.model.columns import BadRow, RecordTarget, RowBatch
 from headrace.model.error_policy import policy_of
 from headrace.model.errors import (
     AccessDenied,
@@ -25,7 +26,6 @@ from headrace.model.errors import (
 from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.positions import Position
-from headrace.model.rows import BadRow, RecordTarget, RowBatch
 from headrace.model.slot_protocol import UNRECORDED_OPTIONS, Batch, BatchOutcome, Finished, Split
 from headrace.options.choices import Ordering, Tolerance
 from headrace.s3.reader import Prefetch

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 import structlog
 
+from headrace.model.columns import BadRow, Header, RowBatch
 from headrace.model.positions import Position, position_as_dict
-from headrace.model.rows import BadRow, Header, RowBatch
 from headrace.model.slot_protocol import Split
 from spark.source.source_work import TaskSettings
 

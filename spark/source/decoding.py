@@ -19,10 +19,10 @@ from headrace.formats.records.key_headers_timestamp import (
 )
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.kafka.producer.topic_limits import TopicLimits
+from headrace.model.columns import Column, RecordTarget, RowBatch
 from headrace.model.errors import InvalidObject
 from headrace.model.objects import ByteSource, SideObject
 from headrace.model.positions import JoinedPosition
-from headrace.model.rows import Column, RecordTarget, RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.names.archive_names import NameElement
 from headrace.options.choices import InputFormat, RestorePartition

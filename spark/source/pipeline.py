@@ -16,9 +16,9 @@ from typing import Final
 
 import structlog
 
+from headrace.model.columns import RowBatch
 from headrace.model.errors import HeadraceError
 from headrace.model.objects import ObjectId
-from headrace.model.rows import RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.process.threads import start_thread
 from headrace.s3.reader import Prefetch, S3Source

@@ -9,7 +9,7 @@ from headrace.options.vendor import Vendor
 from headrace.vendors.aiven.translation import AIVEN
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
-from headrace.vendors.known_vendors import filled
+from tests.docs.vendor_tables import filled
 
 _DOCS: Final = Path(__file__).parents[2] / "docs"
 
@@ -18,7 +18,7 @@ _DOCS: Final = Path(__file__).parents[2] / "docs"
     "vendor", [AIVEN, CONFLUENT, CONFLUENT_SOURCE_VENDOR], ids=lambda vendor: vendor.name
 )
 def test_the_table_is_that_of_the_code(vendor: Vendor) -> None:
-    """`python -m headrace.vendors.known_vendors` prints what belongs between the marks."""
+    """`python -m tests.docs.vendor_tables` prints what belongs between the marks."""
     text = (_DOCS / f"moving-from-{vendor.layout}.md").read_text(encoding="utf-8")
 
     assert filled(text, vendor) == text

@@ -5,10 +5,10 @@ from typing import Final
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.joined import JoinedDecoder, MergedTombstones, ReadObject
 from headrace.formats import DecodeOptions
+from headrace.model.columns import RowBatch
 from headrace.model.errors import ObjectError
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import S3Object, SideObject
-from headrace.model.rows import RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.options import Settings
 from ingest.service.tombstone_search import BucketCalls, FolderSearch

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.formats import DecodeOptions
+from headrace.model.columns import RowBatch
 from headrace.model.positions import Position
-from headrace.model.rows import RowBatch
 from tests.headrace.formats.memory_source import MemorySource
 from tests.headrace.options.loading import load_with
 

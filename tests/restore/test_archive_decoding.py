@@ -10,9 +10,9 @@ import pytest
 
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.formats import DecodeOptions
+from headrace.model.columns import RowBatch
 from headrace.model.errors import ObjectError
 from headrace.model.positions import position_as_dict
-from headrace.model.rows import RowBatch
 from headrace.names.archive_names import ArchiveName, ObjectKind
 from ingest.http.rest.rest_offsets import OffsetsReader
 from tests.headrace.formats.memory_source import MemorySource

@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
+from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.positions import Position
-from headrace.model.rows import RowBatch
 from tests.restore.one_object import batches_of, decoded, values_of
 
 _CONFLUENT = "topics/t/partition=0/t+0+0000000000.bin"

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.joined import JoinedDecoder, MergedTombstones, ReadObject
 from headrace.formats import DecodeOptions
+from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing
 from headrace.model.objects import RowPlace
 from headrace.model.positions import BytePosition, JoinedPosition, Position
-from headrace.model.rows import RowBatch
 from tests.headrace.formats.memory_source import MemorySource
 from tests.headrace.options.loading import load_with
 from tests.support.examples import examples

@@ -2,9 +2,9 @@
 
 import pytest
 
+from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectError
 from headrace.model.objects import Route
-from headrace.model.rows import RowBatch
 from headrace.names.archive_names import ArchiveName
 from ingest.source.object_selection import object_filter_of
 from tests.headrace.vendors.archive import NAMES, Archive, archive

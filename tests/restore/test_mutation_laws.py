@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from headrace.model.columns import RowBatch
 from headrace.model.errors import ObjectError
 from headrace.model.objects import Route
-from headrace.model.rows import RowBatch
 from headrace.names.archive_names import ArchiveName, LayoutName
 from ingest.source.object_selection import object_filter_of
 from tests.headrace.vendors.archive import NAMES, archive

@@ -374,7 +374,7 @@ MUTATIONS: Final = {
     "keys of csv": Mutation(
         "layouts",
         "keys in csv are base64",
-        "headrace/vendors/aiven/csv_rows.py",
+        "headrace/vendors/aiven/rows.py",
         "return _base64(records.key)",
         'return filled(records.key.texts(), b"")',
     ),

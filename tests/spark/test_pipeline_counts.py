@@ -7,10 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from headrace.model.columns import column_of
+from headrace.model.columns import RowBatch, column_of
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.positions import BytePosition
-from headrace.model.rows import RowBatch
 from headrace.model.slot_protocol import Split
 from headrace.s3.reader import Prefetch
 from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded

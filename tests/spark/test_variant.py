@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.variant_utils import VariantUtils
 
-from headrace.formats.parquet_types import RowFaultError
+from headrace.formats.parquet_schema import RowFaultError
 from headrace.formats.variants import variant_text
 from headrace.options.choices import InputFormat, JsonFormat
 from tests.headrace.formats.decode_options import decode_options

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headrace.model.rows import RowBatch
+from headrace.model.columns import RowBatch
 
 Record = tuple[Any, ...]
 

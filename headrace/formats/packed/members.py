@@ -13,10 +13,10 @@ from headrace.formats.packed.member_source import ArchiveRules, MemberSource, dr
 from headrace.formats.packed.tar import is_tar, tar_members
 from headrace.formats.packed.zips import is_zip, zip_members
 from headrace.formats.records.decode_options import DecodeOptions, PackedMember
+from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import MemberPosition, PlainPosition, Position
-from headrace.model.rows import RowBatch
 from headrace.options.choices import Compression, InputFormat, Packing
 from headrace.options.settings import FormatSettings
 

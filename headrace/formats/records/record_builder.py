@@ -14,8 +14,7 @@ from headrace.formats.records.registry import KeyFraming, key_framing
 from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
 from headrace.formats.records.row_fields import FieldReader, Path, RecordFault, RecordFields, Row
 from headrace.formats.records.value_framing import ValueFraming, value_framing
-from headrace.model.columns import column_of, picked
-from headrace.model.rows import NULL_LENGTH, BadRow, Column, RowBatch
+from headrace.model.columns import NULL_LENGTH, BadRow, Column, RowBatch, column_of, picked
 from headrace.options.choices import Envelope, EnvelopeField
 from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
 from headrace.options.settings import FormatSettings

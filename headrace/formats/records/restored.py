@@ -21,7 +21,7 @@ from headrace.formats.records.row_fields import (
     from_base64,
     timestamp,
 )
-from headrace.model.rows import RowBatch
+from headrace.model.columns import RowBatch
 from headrace.names.archive_names import ArchiveName, NameElement
 from headrace.options.choices import EnvelopeField, ValueFormat
 from headrace.options.record_sources import ObjectHeaders, TimestampFrom

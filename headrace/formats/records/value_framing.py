@@ -28,9 +28,8 @@ from headrace.formats.records.registry import (
     subject_of,
     unsigned_varint,
 )
-from headrace.model.columns import column_of
+from headrace.model.columns import Column, column_of
 from headrace.model.errors import InvalidObject
-from headrace.model.rows import Column
 from headrace.options.choices import ValueFormat
 from headrace.options.schema_settings import GlueWriting, RegistrySettings
 

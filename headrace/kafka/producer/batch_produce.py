@@ -21,7 +21,7 @@ from headrace.kafka.producer.record_calls import (
     fits,
     wait_for_room,
 )
-from headrace.model.rows import NULL_LENGTH, Column, ProducePath, RecordTarget, RowBatch
+from headrace.model.columns import NULL_LENGTH, Column, ProducePath, RecordTarget, RowBatch
 
 # rd_kafka_message_t of librdkafka's public header (rdkafka.h of 1.x and 2.x) on a 64-bit machine.
 _MESSAGE: Final = np.dtype(

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.kafka.kafka_errors import translate
 from headrace.kafka.librdkafka import COPY, ArgumentKind
-from headrace.model.rows import NULL_LENGTH, Column, Header, RecordTarget, RowBatch
+from headrace.model.columns import NULL_LENGTH, Column, Header, RecordTarget, RowBatch
 from headrace.model.slot_protocol import Checkpoint
 
 

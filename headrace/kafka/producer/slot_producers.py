@@ -16,9 +16,9 @@ from headrace.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from headrace.kafka.producer.batch_produce import best_produce_path
 from headrace.kafka.producer.record_calls import ANY_PARTITION, RecordProduce, SlotRevoked
 from headrace.kafka.producer.window import PartitionCounts, ProduceWindow, producer_properties
+from headrace.model.columns import Header, RecordTarget, RowBatch
 from headrace.model.errors import Fenced, HeadraceError, TransactionAborted, Unavailable
 from headrace.model.ledger_entry import encode_entry, encode_key
-from headrace.model.rows import Header, RecordTarget, RowBatch
 from headrace.model.slot_protocol import Checkpoint
 
 _FLUSH_SECONDS: Final = 0.5

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.kafka.kafka_errors import translate
 from headrace.kafka.producer.record_calls import wait_for_room
+from headrace.model.columns import RecordTarget, RowBatch
 from headrace.model.errors import InvalidObject, TopicMissing
-from headrace.model.rows import RecordTarget, RowBatch
 
 DEFAULTS: Final[dict[str, str]] = {
     "compression.type": "lz4",

@@ -15,6 +15,7 @@ from headrace.model import clock
 from headrace.model.errors import Unavailable
 from headrace.process.threads import ThreadFailures
 from ingest.service.idle import Patience, UntilArchived
+from ingest.service.leading import Turns
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.service_events import (
     ComponentProblem,
@@ -37,7 +38,6 @@ from ingest.service.sink.sink_slots import SinkSlots
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.sink.topic_watch import MissingTopics, TopicWatch
 from ingest.service.stop import Stop
-from ingest.service.turns import Turns
 from ingest.sink import Archive, GroupOffset, SinkEffects
 from spark.slots import BatchFinished, SlotEnded, SlotReady, SlotRecalled, SlotReported
 

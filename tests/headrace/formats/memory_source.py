@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from headrace.formats import DecodeOptions
 from headrace.formats.packed.members import decoder_of
+from headrace.model.columns import BadRow, RowBatch
 from headrace.model.errors import ObjectCorrupt
 from headrace.model.positions import Position
-from headrace.model.rows import BadRow, RowBatch
 
 
 @dataclass

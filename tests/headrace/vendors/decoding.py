@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from headrace.conversion.archives import arrow_reader, text_reader
 from headrace.formats.content_kind import RowFormat, first_row, row_format
 from headrace.formats.record_columns import RecordColumns, RowShape
 from headrace.model.columns import Headers, column_of
 from headrace.names.archive_names import ArchiveName
 from headrace.options.record_sources import RestoreOptions
-from headrace.vendors.row_readers import arrow_reader, text_reader
 
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = 16

@@ -15,7 +15,7 @@ from headrace.formats.record_columns import RecordColumns, RowShape
 from headrace.model.columns import Column, column_of
 from headrace.options.record_sources import CsvEncoding, Enveloped, Form, RestoreOptions
 from headrace.vendors.aiven import rows as aiven_json
-from headrace.vendors.aiven.csv_rows import CsvRows
+from headrace.vendors.aiven.rows import CsvRows
 from headrace.vendors.aiven.written_rows import iso_instants
 from headrace.vendors.lenses import rows as lenses_json
 from headrace.vendors.quix.rows import JsonRows, ParquetRows

@@ -8,10 +8,10 @@ import pytest
 from headrace.options import Settings, SettingsError
 from headrace.options.merge import is_known
 from headrace.options.vendor import Fate, Vendor
-from headrace.vendors import VENDORS, vendor_of
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.lenses.kcql import Property, Statement, read_source_kcql
 from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
+from headrace.vendors.load import VENDORS, vendor_of
 from tests.support.sink_archives import sink_settings
 
 _CONFLUENT: Final = "io.confluent.connect.s3."

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from headrace.model.errors import LeadershipLost
 from headrace.process.threads import ThreadFailures, start_thread
+from ingest.service.leading import Turns
 from ingest.service.stop import Stop
-from ingest.service.turns import Turns
 
 
 @dataclass

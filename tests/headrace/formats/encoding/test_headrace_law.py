@@ -10,8 +10,7 @@ from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.encoders import extension, new_encoder
 from headrace.formats import DecodeOptions
 from headrace.formats.encoding import schema_of
-from headrace.model.columns import KafkaRecords
-from headrace.model.rows import RowBatch
+from headrace.model.columns import KafkaRecords, RowBatch
 from headrace.options.choices import Compression
 from headrace.options.settings import FormatSettings
 from headrace.options.sink_settings import OutputFormat

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.conversion.source_records import SourceRecords
-from headrace.model.columns import column_of
+from headrace.model.columns import BadRow, Header, RecordTarget, RowBatch, column_of
 from headrace.model.positions import BytePosition, Position
-from headrace.model.rows import BadRow, Header, RecordTarget, RowBatch
 from headrace.vendors.load import load
 from tests.headrace.formats.transforms.transformed import KAFKA, LENSES, NOW_MS, chain
 

@@ -12,9 +12,9 @@ from headrace.kafka.librdkafka import handle_of, library
 from headrace.kafka.producer.batch_produce import BatchProduce, best_produce_path
 from headrace.kafka.producer.record_calls import RecordProduce
 from headrace.kafka.producer.window import DEFAULTS, producer_properties
+from headrace.model.columns import NULL_LENGTH, Column, ProducePath, RecordTarget, RowBatch
 from headrace.model.errors import RecordRefused
 from headrace.model.positions import BytePosition
-from headrace.model.rows import NULL_LENGTH, Column, ProducePath, RecordTarget, RowBatch
 from headrace.options.choices import Partitioner
 from tests.support.kafka import Record, TopicFactory, read_committed
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from headrace.kafka.producer import SlotRevoked
 from headrace.kafka.producer.window import ProduceWindow
+from headrace.model.columns import Column, RecordTarget, RowBatch
 from headrace.model.positions import BytePosition
-from headrace.model.rows import Column, RecordTarget, RowBatch
 
 MIB = 1 << 20
 LIMIT = 5 * 1_000_000

@@ -1,34 +1,17 @@
-"""The connectors whose configurations run here, and the tables of their options as the pages have them.
+"""The tables of vendors' options as the pages have them.
 
-`python -m headrace.vendors.known_vendors aiven` prints that of Aiven's sink, `confluent source` that of a
-source, `lenses tables` all of Lenses' options and properties.
+`python -m tests.docs.vendor_tables aiven` prints that of Aiven's sink, `confluent source` that of a source,
+`lenses tables` all of Lenses' options and properties.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from headrace.options.vendor import Vendor, VendorOption
-from headrace.vendors.aiven.translation import AIVEN
-from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
-from headrace.vendors.confluent.translation import CONFLUENT
 from headrace.vendors.lenses.options import OPTIONS, PROPERTIES
-from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR, SOURCE_OPTIONS, SOURCE_PROPERTIES
-from headrace.vendors.lenses.translation import LENSES
-
-VENDORS: Final[tuple[Vendor, ...]] = (
-    AIVEN,
-    CONFLUENT,
-    LENSES,
-    CONFLUENT_SOURCE_VENDOR,
-    LENSES_SOURCE_VENDOR,
-)
-
-
-def vendor_of(configuration: Mapping[str, str], vendors: tuple[Vendor, ...] = VENDORS) -> Vendor | None:
-    """The vendor whose connector `connector.class` names; None for our own classes and unknown ones."""
-    named = configuration.get("connector.class", "").strip()
-    return next((vendor for vendor in vendors if named in vendor.classes), None)
+from headrace.vendors.lenses.source_translation import SOURCE_OPTIONS, SOURCE_PROPERTIES
+from headrace.vendors.load import VENDORS
 
 
 def options_table(vendor: Vendor) -> str:
