@@ -183,11 +183,6 @@ class Listeners:
         ids = tuple(message_ids)
         self._with_queue(lambda sqs: sqs.park(ids))
 
-    def release(self, message_ids: Iterable[str]) -> None:
-        """Give these messages back to the queue at once."""
-        ids = tuple(message_ids)
-        self._with_queue(lambda sqs: sqs.release(ids))
-
     def abandon(self, message_id: str) -> None:
         """Leave a message that cannot be read to the queue's own redrive policy."""
         self._with_queue(lambda sqs: sqs.abandon(message_id))

@@ -56,23 +56,19 @@ class Translation:
         self._spelled: dict[str, str] = {}
         self._notes: dict[str, tuple[Fate, str]] = {}
         self._warnings: list[str] = []
-        self._read: set[str] = set()
 
     # -- reading ---------------------------------------------------------------------------------------------
 
     def is_given(self, option: str) -> bool:
         """Whether the option is there and not empty."""
-        self._read.add(option)
         return bool(self._given.get(option, "").strip())
 
     def text(self, option: str, default: str = "") -> str:
         """The value without blanks around it, the default where it is missing or empty."""
-        self._read.add(option)
         return self._given.get(option, "").strip() or default
 
     def exact_text(self, option: str, default: str = "") -> str:
         """The value as it was written, blanks and all; the default only where it is missing."""
-        self._read.add(option)
         return self._given.get(option, default)
 
     def flag(self, option: str, *, default: bool) -> bool:
@@ -118,14 +114,7 @@ class Translation:
 
     def family(self, prefix: str) -> dict[str, str]:
         """All given options that begin with this, with their values."""
-        found = {name: text for name, text in self._given.items() if name.startswith(prefix)}
-        self._read.update(found)
-        return found
-
-    @property
-    def unread(self) -> frozenset[str]:
-        """The given options that nothing has asked for."""
-        return frozenset(self._given) - self._read
+        return {name: text for name, text in self._given.items() if name.startswith(prefix)}
 
     # -- writing ---------------------------------------------------------------------------------------------
 

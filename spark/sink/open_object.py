@@ -85,11 +85,6 @@ class OpenObject:
         """Why it cannot be sealed any more: UploadEnded, SpillLost."""
 
     @property
-    def object_id(self) -> str:
-        """What its metadata `headrace-object` says."""
-        return self._target.object_id
-
-    @property
     def size(self) -> int:
         """Bytes of the whole object so far: final ones, and what the encoder holds."""
         return self._buffer.total_bytes + self._encoder.buffered

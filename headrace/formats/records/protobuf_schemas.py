@@ -84,10 +84,6 @@ class ProtobufSchema:
             found += each.nested_types
         return sorted(found, key=lambda each: str(each.full_name))
 
-    def named(self, full_name: str) -> Any:
-        """The descriptor of a message of this name."""
-        return self._pool.FindMessageTypeByName(full_name)
-
 
 def compiled(text: str, files: Mapping[str, str]) -> Any:
     """The descriptors of a schema and of all that it imports, its own last. InvalidSchema; takes 0.1 s."""

@@ -16,7 +16,7 @@ from ingest.source.catalogue.deduplication import (
     source_of,
     verdict_of,
 )
-from ingest.source.catalogue.effects import Effects, EffectsBuilder, FinishedObject, LedgerWrite, Owed
+from ingest.source.catalogue.effects import Effects, EffectsBuilder, LedgerWrite, Owed
 from ingest.source.catalogue.ledger_view import DecodedEntry, LedgerView
 from ingest.source.catalogue.listing_merge import (
     BucketListings,
@@ -255,11 +255,6 @@ class Catalogue:
     def oldest_pending_ms(self) -> int | None:
         """When the oldest of them became known, in `steady_ms`."""
         return self.states.table.oldest_ms()
-
-    @property
-    def recent(self) -> tuple[FinishedObject, ...]:
-        """The objects that came to their ends last, the newest at the end."""
-        return tuple(self.states.recent)
 
     @property
     def access_problems(self) -> Mapping[str, str]:

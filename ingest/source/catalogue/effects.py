@@ -234,17 +234,6 @@ class MessageTracker:
             self._owed[message_id].discard(item)
             self.hold(message_id, {successor}, effects)
 
-    def forget(self, message_id: str) -> None:
-        """The listener does not hold this message any more."""
-        self._left.discard(message_id)
-        self._parked.discard(message_id)
-        for item in self._owed.pop(message_id, ()):
-            rest = [other for other in self._waiting[item] if other != message_id]
-            if rest:
-                self._waiting[item] = rest
-            else:
-                del self._waiting[item]
-
     def _settle_if_free(self, message_id: str, effects: EffectsBuilder) -> None:
         if self._owed[message_id]:
             return

@@ -551,7 +551,7 @@ def test_what_is_seen_of_it() -> None:
     assert desk.catalogue.counts == {"pending": 1, "active": 3, "failed": 0}
     desk.commit(plan, object_id("a"), LedgerEntry(state=State.DONE, records=3))
     assert desk.catalogue.oldest_pending_ms == at(NOW).steady_ms
-    (ended,) = desk.catalogue.recent
+    (ended,) = desk.catalogue.states.recent
     assert (ended.id, ended.entry.records, ended.since_ms, ended.seen_ms) == (
         object_id("a"),
         3,
