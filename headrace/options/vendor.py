@@ -96,9 +96,24 @@ class VendorOption:
         return option == self.name
 
 
-def option_row(fate: Fate, name: str, note: str) -> VendorOption:
-    """A row of a vendor's table, in the order in which it is read there."""
-    return VendorOption(name=name, fate=fate, note=note)
+def kept(name: str, note: str) -> VendorOption:
+    """A row of an option that means the same here."""
+    return VendorOption(name=name, fate=Fate.KEPT, note=note)
+
+
+def changed(name: str, note: str) -> VendorOption:
+    """A row of one whose meaning differs here."""
+    return VendorOption(name=name, fate=Fate.CHANGED, note=note)
+
+
+def needless(name: str, note: str) -> VendorOption:
+    """A row of one that nothing depends on here."""
+    return VendorOption(name=name, fate=Fate.NEEDLESS, note=note)
+
+
+def refused(name: str, note: str) -> VendorOption:
+    """A row of one that is an error here."""
+    return VendorOption(name=name, fate=Fate.REFUSED, note=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

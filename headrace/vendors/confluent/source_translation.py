@@ -4,7 +4,17 @@ import re
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.vendor import CONFLUENT_SOURCE, SOURCE_CLASS, Fate, Vendor, VendorOption, option_row
+from headrace.options.vendor import (
+    CONFLUENT_SOURCE,
+    SOURCE_CLASS,
+    Fate,
+    Vendor,
+    VendorOption,
+    changed,
+    kept,
+    needless,
+    refused,
+)
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import (
     CONFLUENT_OPTIONS,
@@ -57,80 +67,58 @@ _SHARED: Final = (
 
 
 CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
-    option_row(
-        Fate.CHANGED,
-        "mode",
-        "`RESTORE_BACKUP`, its default, is `input.layout=confluent`; `GENERIC` is `none`",
-    ),
-    option_row(
-        Fate.CHANGED, "topics.dir", "`aws.s3.prefix`, with `directory.delim` after it; `topics` by default"
-    ),
-    option_row(
-        Fate.CHANGED,
+    changed("mode", "`RESTORE_BACKUP`, its default, is `input.layout=confluent`; `GENERIC` is `none`"),
+    changed("topics.dir", "`aws.s3.prefix`, with `directory.delim` after it; `topics` by default"),
+    changed(
         "topic.regex.list",
         "with `GENERIC` `topic` and `file.name.template`, for one pair; the expression has to match the "
         "whole name, with or without `topics.dir`",
     ),
-    option_row(
-        Fate.CHANGED,
+    changed(
         "format.class",
         "`input.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`, with `GENERIC` lines of `text`",
     ),
-    option_row(Fate.KEPT, "s3.poll.interval.ms", "`poll.interval.ms`, 60000 by default"),
-    option_row(
-        Fate.CHANGED,
-        "behavior.on.error",
-        "`errors.tolerance`: `fail` is `none`, `ignore` and `log` are `all`",
-    ),
-    option_row(
-        Fate.CHANGED,
+    kept("s3.poll.interval.ms", "`poll.interval.ms`, 60000 by default"),
+    changed("behavior.on.error", "`errors.tolerance`: `fail` is `none`, `ignore` and `log` are `all`"),
+    changed(
         "parse.error.topic.prefix",
         "`errors.deadletterqueue.topic.name`: it, a hyphen and the name of the connector",
     ),
-    option_row(
-        Fate.KEPT, "directory.delim", "`directory.delim` in a restore, and the end of `aws.s3.prefix`"
-    ),
-    option_row(Fate.KEPT, "file.delim", "`file.delim` in a restore"),
-    option_row(Fate.KEPT, "tombstone.encoded.partition", "`tombstone.encoded.partition` in a restore"),
-    option_row(
-        Fate.CHANGED,
+    kept("directory.delim", "`directory.delim` in a restore, and the end of `aws.s3.prefix`"),
+    kept("file.delim", "`file.delim` in a restore"),
+    kept("tombstone.encoded.partition", "`tombstone.encoded.partition` in a restore"),
+    changed(
         "format.bytearray.separator",
         "`format.bytearray.separator` in a restore; with `GENERIC` only line feeds",
     ),
-    option_row(
-        Fate.CHANGED,
+    changed(
         "file.discovery.starting.timestamp",
         "0; another time is refused: `include.existing=false` begins with what comes after the first start",
     ),
-    option_row(Fate.NEEDLESS, "format.bytearray.extension", "names are read whatever their ending"),
-    option_row(Fate.NEEDLESS, "filename.regex", _NAMES),
-    option_row(Fate.NEEDLESS, "folders", "folders are found by listing the prefix"),
-    option_row(Fate.NEEDLESS, "partitioner.class", _NAMES),
-    option_row(Fate.NEEDLESS, "partition.field.name", _NAMES),
-    option_row(Fate.NEEDLESS, "path.format", _NAMES),
-    option_row(
-        Fate.NEEDLESS,
-        "record.batch.max.size",
-        "there is no poll; `transaction.boundary.*` closes transactions",
-    ),
-    option_row(Fate.NEEDLESS, "task.batch.size", "objects are given to slots one by one, as these get free"),
-    option_row(Fate.NEEDLESS, "schema.cache.size", "schemas are remembered anyway"),
-    option_row(Fate.NEEDLESS, "s3.ssea.name", "S3 decrypts by itself what it encrypted"),
-    option_row(Fate.NEEDLESS, "s3.http.send.expect.continue", "nothing is uploaded"),
-    option_row(
-        Fate.REFUSED,
+    needless("format.bytearray.extension", "names are read whatever their ending"),
+    needless("filename.regex", _NAMES),
+    needless("folders", "folders are found by listing the prefix"),
+    needless("partitioner.class", _NAMES),
+    needless("partition.field.name", _NAMES),
+    needless("path.format", _NAMES),
+    needless("record.batch.max.size", "there is no poll; `transaction.boundary.*` closes transactions"),
+    needless("task.batch.size", "objects are given to slots one by one, as these get free"),
+    needless("schema.cache.size", "schemas are remembered anyway"),
+    needless("s3.ssea.name", "S3 decrypts by itself what it encrypted"),
+    needless("s3.http.send.expect.continue", "nothing is uploaded"),
+    refused(
         "s3.sse.customer.key",
         "objects under keys of customers (SSE-C) are not read here; copy them within S3 with "
         "`--sse-c-copy-source` and S3's own encryption, then remove it",
     ),
-    *(option_row(Fate.REFUSED, name, _ALL_TOPICS) for name in ("topics", "topics.regex")),
+    *(refused(name, _ALL_TOPICS) for name in ("topics", "topics.regex")),
     *(
-        option_row(Fate.NEEDLESS, name, _OF_SINK)
+        needless(name, _OF_SINK)
         for name in ("schema.compatibility", "behavior.on.null.values", "json.decimal.format", "timezone")
     ),
-    option_row(Fate.NEEDLESS, "confluent.license", _LICENSE),
-    option_row(Fate.NEEDLESS, "confluent.topic.*", _LICENSE),
-    option_row(Fate.NEEDLESS, "confluent.metrics.*", "metrics are those of `http.listen`"),
+    needless("confluent.license", _LICENSE),
+    needless("confluent.topic.*", _LICENSE),
+    needless("confluent.metrics.*", "metrics are those of `http.listen`"),
     *(row for row in CONFLUENT_OPTIONS if row.name in _SHARED),
     *SOURCE_CONNECT_OPTIONS,
 )

@@ -8,7 +8,7 @@ or restored.
 from typing import Final
 
 from headrace.options.merge import is_known
-from headrace.options.vendor import Fate, VendorOption
+from headrace.options.vendor import Fate, VendorOption, changed, kept, needless
 from headrace.options.vendor_translation import Translation
 
 
@@ -141,49 +141,25 @@ def _converter_options() -> tuple[VendorOption, ...]:
         absent = (
             "SimpleHeaderConverter" if role == "header" else "that of the worker's file (`--worker-config`)"
         )
-        found.append(VendorOption(name=name, fate=Fate.KEPT, note=f"`{name}`; where it is absent, {absent}"))
+        found.append(kept(name, f"`{name}`; where it is absent, {absent}"))
         if role != "header":
-            found += [
-                VendorOption(name=f"{name}.{suffix}", fate=Fate.NEEDLESS, note=note)
-                for suffix, note in _NEEDLESS_SUFFIXES.items()
-            ]
-        found.append(VendorOption(name=f"{name}.*", fate=Fate.KEPT, note=f"`{name}.*`, of the same names"))
+            found += [needless(f"{name}.{suffix}", note) for suffix, note in _NEEDLESS_SUFFIXES.items()]
+        found.append(kept(f"{name}.*", f"`{name}.*`, of the same names"))
     return tuple(found)
 
 
 CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
     *_converter_options(),
-    VendorOption(
-        name="errors.deadletterqueue.context.headers.enable",
-        fate=Fate.NEEDLESS,
-        note="the headers that say why a record was refused are always written",
+    needless(
+        "errors.deadletterqueue.context.headers.enable",
+        "the headers that say why a record was refused are always written",
     ),
-    VendorOption(
-        name="errors.log.include.messages",
-        fate=Fate.NEEDLESS,
-        note="the content of records is never logged",
-    ),
-    VendorOption(
-        name="errors.retry.timeout",
-        fate=Fate.NEEDLESS,
-        note="what may pass by itself is tried again without end, visibly",
-    ),
-    VendorOption(
-        name="errors.retry.delay.max.ms",
-        fate=Fate.NEEDLESS,
-        note="calls of S3 are repeated as `aws.s3.backoff.*` says",
-    ),
-    VendorOption(
-        name="topic.creation.*",
-        fate=Fate.NEEDLESS,
-        note="a sink creates no topics that it reads",
-    ),
-    VendorOption(name="transaction.boundary*", fate=Fate.NEEDLESS, note="is of Connect's sources"),
-    VendorOption(
-        name="config.action.reload",
-        fate=Fate.NEEDLESS,
-        note="values of references are read at each start",
-    ),
+    needless("errors.log.include.messages", "the content of records is never logged"),
+    needless("errors.retry.timeout", "what may pass by itself is tried again without end, visibly"),
+    needless("errors.retry.delay.max.ms", "calls of S3 are repeated as `aws.s3.backoff.*` says"),
+    needless("topic.creation.*", "a sink creates no topics that it reads"),
+    needless("transaction.boundary*", "is of Connect's sources"),
+    needless("config.action.reload", "values of references are read at each start"),
 )
 """For the table of every sink of Kafka Connect."""
 
@@ -265,35 +241,21 @@ _RESTORED: Final = {
 _OWN_OF: Final = {"key.converter": "restore.key", "value.converter": "restore.value"}
 
 SOURCE_CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
-    VendorOption(
-        name="value.converter",
-        fate=Fate.CHANGED,
-        note="`value.converter`; in a restore `restore.value`: JsonConverter is `json`, StringConverter "
+    changed(
+        "value.converter",
+        "`value.converter`; in a restore `restore.value`: JsonConverter is `json`, StringConverter "
         "`string`, ByteArrayConverter `auto`, and converters of a registry are refused",
     ),
-    VendorOption(
-        name="key.converter",
-        fate=Fate.CHANGED,
-        note="`restore.key` in a restore, in the same way; else it decides nothing, as records have no key",
+    changed(
+        "key.converter",
+        "`restore.key` in a restore, in the same way; else it decides nothing, as records have no key",
     ),
-    VendorOption(name="value.converter.*", fate=Fate.KEPT, note="`value.converter.*`, of the same names"),
-    VendorOption(name="key.converter.*", fate=Fate.NEEDLESS, note="keys are restored as they are stored"),
-    VendorOption(
-        name="errors.retry.timeout",
-        fate=Fate.NEEDLESS,
-        note="what may pass by itself is tried again without end, visibly",
-    ),
-    VendorOption(
-        name="errors.log.include.messages",
-        fate=Fate.NEEDLESS,
-        note="the content of records is never logged",
-    ),
-    VendorOption(
-        name="config.action.reload",
-        fate=Fate.NEEDLESS,
-        note="values of references are read at each start",
-    ),
-    VendorOption(name="name", fate=Fate.KEPT, note="`name`, which is the group of consumers as well"),
+    kept("value.converter.*", "`value.converter.*`, of the same names"),
+    needless("key.converter.*", "keys are restored as they are stored"),
+    needless("errors.retry.timeout", "what may pass by itself is tried again without end, visibly"),
+    needless("errors.log.include.messages", "the content of records is never logged"),
+    needless("config.action.reload", "values of references are read at each start"),
+    kept("name", "`name`, which is the group of consumers as well"),
 )
 """For the table of every source of Kafka Connect."""
 

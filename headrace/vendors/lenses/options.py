@@ -2,142 +2,124 @@
 
 from typing import Final
 
-from headrace.options.vendor import Fate, VendorOption
+from headrace.options.vendor import VendorOption, changed, kept, needless, refused
 from headrace.vendors.connect.options import CONNECT_OPTIONS
 
 _ENDLESS: Final = "what may pass by itself is tried again without end, visibly"
 _NO_INDEXES: Final = "no index objects are written: what is archived is recorded in the ledger topic"
 
 
-def _kept(name: str, note: str) -> VendorOption:
-    return VendorOption(name=name, fate=Fate.KEPT, note=note)
-
-
-def _changed(name: str, note: str) -> VendorOption:
-    return VendorOption(name=name, fate=Fate.CHANGED, note=note)
-
-
-def _needless(name: str, note: str) -> VendorOption:
-    return VendorOption(name=name, fate=Fate.NEEDLESS, note=note)
-
-
-def _refused(name: str, note: str) -> VendorOption:
-    return VendorOption(name=name, fate=Fate.REFUSED, note=note)
-
-
 OPTIONS: Final[tuple[VendorOption, ...]] = (
-    _kept(
+    kept(
         "connect.s3.kcql",
         "one statement, or that of `*`, is the sink's own `aws.s3.bucket.name`, `aws.s3.prefix`, "
         "`file.name.template`, `output.*` and `rotate.*`; each other one is a `route.NAME.*`",
     ),
-    _kept("topics", "`topics`; each needs a statement, its own or that of `*`"),
-    _changed(
+    kept("topics", "`topics`; each needs a statement, its own or that of `*`"),
+    changed(
         "topics.regex",
         "`topics.regex` with a statement of `*`; without it `topics`, those of the statements that match",
     ),
-    _kept("connect.s3.aws.region", "`aws.s3.region`"),
-    _kept("connect.s3.aws.access.key", "`aws.access.key.id`, with `connect.s3.aws.auth.mode=Credentials`"),
-    _kept(
-        "connect.s3.aws.secret.key", "`aws.secret.access.key`, with `connect.s3.aws.auth.mode=Credentials`"
-    ),
-    _kept(
+    kept("connect.s3.aws.region", "`aws.s3.region`"),
+    kept("connect.s3.aws.access.key", "`aws.access.key.id`, with `connect.s3.aws.auth.mode=Credentials`"),
+    kept("connect.s3.aws.secret.key", "`aws.secret.access.key`, with `connect.s3.aws.auth.mode=Credentials`"),
+    kept(
         "connect.s3.aws.auth.mode",
         "`Credentials` needs both keys; `Default`, which it is without, ignores them with a warning",
     ),
-    _kept("connect.s3.custom.endpoint", "`aws.s3.endpoint`"),
-    _kept("connect.s3.path.style.access", "`aws.s3.path.style.access`; without either, as that option"),
-    _kept(
+    kept("connect.s3.custom.endpoint", "`aws.s3.endpoint`"),
+    kept("connect.s3.path.style.access", "`aws.s3.path.style.access`; without either, as that option"),
+    kept(
         "connect.s3.vhost.bucket",
         "`aws.s3.path.style.access`: `true` is path style, as Lenses' sink has it in spite of the name",
     ),
-    _kept("connect.s3.http.max.retries", "`aws.s3.backoff.max.retries`, of each call; 5 where it is absent"),
-    _kept("connect.s3.http.retry.interval", "`aws.s3.backoff.delay.ms`, of each call; 50 where it is absent"),
-    _needless("connect.s3.http.socket.timeout", "a call that hangs is ended after 60 s and repeated"),
-    _needless("connect.s3.http.connection.timeout", "a connection that is not made is tried again"),
-    _kept("connect.s3.pool.max.connections", "`aws.s3.max.connections`; -1 is 8"),
-    _changed(
+    kept("connect.s3.http.max.retries", "`aws.s3.backoff.max.retries`, of each call; 5 where it is absent"),
+    kept("connect.s3.http.retry.interval", "`aws.s3.backoff.delay.ms`, of each call; 50 where it is absent"),
+    needless("connect.s3.http.socket.timeout", "a call that hangs is ended after 60 s and repeated"),
+    needless("connect.s3.http.connection.timeout", "a connection that is not made is tried again"),
+    kept("connect.s3.pool.max.connections", "`aws.s3.max.connections`; -1 is 8"),
+    changed(
         "connect.s3.error.policy",
         "`THROW` and `RETRY`: S3's outages are retried without end, visibly, and bad records go by "
         "`errors.tolerance`; `NOOP`, which loses records, is refused",
     ),
-    _needless("connect.s3.max.retries", _ENDLESS),
-    _needless("connect.s3.retry.interval", _ENDLESS),
-    _kept(
+    needless("connect.s3.max.retries", _ENDLESS),
+    needless("connect.s3.retry.interval", _ENDLESS),
+    kept(
         "connect.s3.compression.codec",
         "`file.compression.type`; codecs that the format of a statement does not have are refused (the "
         "sentence lists those that it has), and `LZ0`, which is LZO",
     ),
-    _kept("connect.s3.compression.level", "`file.compression.level`, for codecs that have one"),
-    _kept("connect.s3.local.tmp.directory", "`buffer.dir`: only what memory does not hold is written there"),
-    _kept("connect.s3.padding.strategy", "`{{end_offset:padding=..}}` in `file.name.template`"),
-    _kept("connect.s3.padding.length", "`{{end_offset:padding=..}}` in `file.name.template`"),
-    _needless("connect.s3.seek.max.files", _NO_INDEXES),
-    _kept("connect.s3.indexes.name", "`takeover.indexes`: locks are read, to continue where Lenses stopped"),
-    _needless("connect.s3.indexes.*", _NO_INDEXES),
-    _changed(
+    kept("connect.s3.compression.level", "`file.compression.level`, for codecs that have one"),
+    kept("connect.s3.local.tmp.directory", "`buffer.dir`: only what memory does not hold is written there"),
+    kept("connect.s3.padding.strategy", "`{{end_offset:padding=..}}` in `file.name.template`"),
+    kept("connect.s3.padding.length", "`{{end_offset:padding=..}}` in `file.name.template`"),
+    needless("connect.s3.seek.max.files", _NO_INDEXES),
+    kept("connect.s3.indexes.name", "`takeover.indexes`: locks are read, to continue where Lenses stopped"),
+    needless("connect.s3.indexes.*", _NO_INDEXES),
+    changed(
         "connect.s3.exactly.once.enable",
         "it is exactly once either way, and costs no request more; with `false` Lenses has kept no locks "
         "(`takeover.indexes=none`)",
     ),
-    _changed(
+    changed(
         "connect.s3.schema.change.detector",
         "`schema.compatibility`: `default` is `none`, `version` is `backward`, `compatibility` is `forward`",
     ),
-    _changed(
+    changed(
         "connect.s3.schema.change.rollover",
         "`true`, as it is without; `false` is refused, since a record of another schema could not be written",
     ),
-    _changed(
+    changed(
         "connect.s3.latest.schema.optimization.enabled",
         "`schema.compatibility=backward`: records of older schemas are written by the newest, without a new "
         "object",
     ),
-    _kept("connect.s3.skip.null.values", "`behavior.on.null.values`: `true` is `ignore`"),
-    _changed("aws.region", "`connect.s3.aws.region`, by its name of older versions"),
-    _changed("aws.custom.endpoint", "`connect.s3.custom.endpoint`, by its name of older versions"),
-    _changed("aws.vhost.bucket", "`connect.s3.vhost.bucket`, by its name of older versions"),
-    _changed("aws.auth.mode", "`connect.s3.aws.auth.mode`, by its name of older versions"),
-    _changed("aws.access.key", "`connect.s3.aws.access.key`, by its name of older versions"),
-    _changed("aws.secret.key", "`connect.s3.aws.secret.key`, by its name of older versions"),
-    _needless("connect.s3.aws.client", "there is one client of S3 here"),
-    _refused(
+    kept("connect.s3.skip.null.values", "`behavior.on.null.values`: `true` is `ignore`"),
+    changed("aws.region", "`connect.s3.aws.region`, by its name of older versions"),
+    changed("aws.custom.endpoint", "`connect.s3.custom.endpoint`, by its name of older versions"),
+    changed("aws.vhost.bucket", "`connect.s3.vhost.bucket`, by its name of older versions"),
+    changed("aws.auth.mode", "`connect.s3.aws.auth.mode`, by its name of older versions"),
+    changed("aws.access.key", "`connect.s3.aws.access.key`, by its name of older versions"),
+    changed("aws.secret.key", "`connect.s3.aws.secret.key`, by its name of older versions"),
+    needless("connect.s3.aws.client", "there is one client of S3 here"),
+    refused(
         "connect.s3.config.profiles",
         "names YAML files that Lenses' sink reads; write their lines, and the statement, into this file",
     ),
-    _refused(
+    refused(
         "connect.s3.disable.flush.count",
         "is of older versions; write PROPERTIES('flush.count'=..) with as many records as there may be",
     ),
-    _needless("connect.s3.log.metrics", "numbers are at `/metrics`"),
-    _needless("connect.progress.enabled", "progress is in the log and at `/status`"),
-    _needless("connect.s3.delete.mode", "nothing is deleted"),
-    _needless("connect.s3.commit.retry.*", "there is no copy and no delete to repeat"),
-    _needless("connect.s3.guard.*", "one process leads, and others are fenced by the group's own commits"),
-    _refused("connect.s3.source.*", "is an option of Lenses' source; remove it"),
+    needless("connect.s3.log.metrics", "numbers are at `/metrics`"),
+    needless("connect.progress.enabled", "progress is in the log and at `/status`"),
+    needless("connect.s3.delete.mode", "nothing is deleted"),
+    needless("connect.s3.commit.retry.*", "there is no copy and no delete to repeat"),
+    needless("connect.s3.guard.*", "one process leads, and others are fenced by the group's own commits"),
+    refused("connect.s3.source.*", "is an option of Lenses' source; remove it"),
     *CONNECT_OPTIONS,
 )
 
 PROPERTIES: Final[tuple[VendorOption, ...]] = (
-    _kept("flush.count", "`rotate.records`, 50000 where it is absent; must be 1 with `BYTES`"),
-    _kept("flush.size", "`rotate.bytes`, 500000000 where it is absent"),
-    _kept("flush.interval", "`rotate.age.ms` since the last closing, 3600 seconds where it is absent"),
-    _kept("partition.include.keys", "`name=` before each directory in `file.name.template`"),
-    _kept("padding.type", "`side=left` or `side=right` of the numbers in names; `NoOp` pads none"),
-    _kept("padding.char", "`char=` of the numbers in names"),
-    _kept("padding.length.offset", "`{{end_offset:padding=..}}`, 12 where no length is given"),
-    _kept("padding.length.partition", "`{{partition:padding=..}}`; alone it takes the offset's padding away"),
-    _kept("key.suffix", "text before the extension in `file.name.template`"),
-    _kept("store.envelope", "`output.envelope`, with `JSON`, `AVRO` and `PARQUET`"),
-    _kept("store.envelope.fields.key", "`key` in `output.fields`"),
-    _kept("store.envelope.fields.value", "`value` in `output.fields`"),
-    _kept("store.envelope.fields.headers", "`headers` in `output.fields`"),
-    _kept(
+    kept("flush.count", "`rotate.records`, 50000 where it is absent; must be 1 with `BYTES`"),
+    kept("flush.size", "`rotate.bytes`, 500000000 where it is absent"),
+    kept("flush.interval", "`rotate.age.ms` since the last closing, 3600 seconds where it is absent"),
+    kept("partition.include.keys", "`name=` before each directory in `file.name.template`"),
+    kept("padding.type", "`side=left` or `side=right` of the numbers in names; `NoOp` pads none"),
+    kept("padding.char", "`char=` of the numbers in names"),
+    kept("padding.length.offset", "`{{end_offset:padding=..}}`, 12 where no length is given"),
+    kept("padding.length.partition", "`{{partition:padding=..}}`; alone it takes the offset's padding away"),
+    kept("key.suffix", "text before the extension in `file.name.template`"),
+    kept("store.envelope", "`output.envelope`, with `JSON`, `AVRO` and `PARQUET`"),
+    kept("store.envelope.fields.key", "`key` in `output.fields`"),
+    kept("store.envelope.fields.value", "`value` in `output.fields`"),
+    kept("store.envelope.fields.headers", "`headers` in `output.fields`"),
+    kept(
         "store.envelope.fields.metadata",
         "`topic`, `partition`, `offset` and `timestamp` in `output.fields`, all or none",
     ),
-    _refused("read.text.*", "is a property of Lenses' source; remove it"),
-    _refused("post.process.*", "is a property of Lenses' source; remove it"),
+    refused("read.text.*", "is a property of Lenses' source; remove it"),
+    refused("post.process.*", "is a property of Lenses' source; remove it"),
 )
 """The keys of `PROPERTIES(..)`."""
 

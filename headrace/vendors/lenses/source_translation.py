@@ -5,7 +5,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.vendor import LENSES_SOURCE, SOURCE_CLASS, Fate, Vendor, VendorOption, option_row
+from headrace.options.vendor import (
+    LENSES_SOURCE,
+    SOURCE_CLASS,
+    Fate,
+    Vendor,
+    VendorOption,
+    changed,
+    kept,
+    needless,
+    refused,
+)
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import (
     ONE_BUCKET,
@@ -39,110 +49,78 @@ _SHARED: Final = _names(
 
 
 SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
-    option_row(
-        Fate.KEPT,
+    kept(
         "connect.s3.kcql",
         "one statement: `topic`, `aws.s3.bucket.name`, `aws.s3.prefix` (with a slash at its end), "
         "`input.format`; several are refused",
     ),
-    option_row(
-        Fate.CHANGED, "connect.s3.source.partition.search.interval", "`poll.interval.ms`, 300000 by default"
-    ),
-    option_row(
-        Fate.CHANGED,
+    changed("connect.s3.source.partition.search.interval", "`poll.interval.ms`, 300000 by default"),
+    changed(
         "connect.s3.source.partition.search.continuous",
         "`true`; with `false` a warning names `--until-idle`, which ends the command when all is read",
     ),
-    option_row(
-        Fate.KEPT, "connect.s3.source.partition.search.excludes", "`object.exclude`; `.indexes` by default"
-    ),
-    option_row(Fate.NEEDLESS, "connect.s3.source.partition.search.recurse.levels", _LISTING),
-    option_row(Fate.NEEDLESS, "connect.s3.source.partition.search.depth", _LISTING),
-    option_row(Fate.KEPT, "connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION`"),
-    option_row(Fate.KEPT, "connect.s3.source.extension.excludes", "`object.exclude`, as `*.EXTENSION`"),
-    option_row(
-        Fate.CHANGED,
+    kept("connect.s3.source.partition.search.excludes", "`object.exclude`; `.indexes` by default"),
+    needless("connect.s3.source.partition.search.recurse.levels", _LISTING),
+    needless("connect.s3.source.partition.search.depth", _LISTING),
+    kept("connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION`"),
+    kept("connect.s3.source.extension.excludes", "`object.exclude`, as `*.EXTENSION`"),
+    changed(
         "connect.s3.source.partition.extractor.type",
         "`hierarchical` is `input.layout=lenses` without an envelope; `regex` is refused: "
         "`file.name.template` with `{{partition}}`",
     ),
-    option_row(
-        Fate.CHANGED,
-        "connect.s3.source.partition.extractor.regex",
-        "as `regex` above; `none` is no expression",
-    ),
-    option_row(
-        Fate.CHANGED,
+    changed("connect.s3.source.partition.extractor.regex", "as `regex` above; `none` is no expression"),
+    changed(
         "connect.s3.ordering.type",
         "a restore is in the order of offsets; other objects are read side by side, each in its own order",
     ),
-    option_row(Fate.CHANGED, "connect.s3.source.ordering.type", "as `connect.s3.ordering.type`"),
-    option_row(
-        Fate.REFUSED,
+    changed("connect.s3.source.ordering.type", "as `connect.s3.ordering.type`"),
+    refused(
         "connect.s3.source.write.watermark.header",
         "writes a header of its own form; remove it and set record.headers=source for bucket, key, ETag and "
         "position of each record",
     ),
-    option_row(
-        Fate.NEEDLESS, "connect.s3.source.late.arrival.interval", "late objects are found by each listing"
-    ),
-    option_row(
-        Fate.NEEDLESS, "connect.s3.source.empty.results.backoff.*", "a listing is at each `poll.interval.ms`"
-    ),
-    option_row(
-        Fate.NEEDLESS,
+    needless("connect.s3.source.late.arrival.interval", "late objects are found by each listing"),
+    needless("connect.s3.source.empty.results.backoff.*", "a listing is at each `poll.interval.ms`"),
+    needless(
         "connect.s3.compression.codec",
         "how an object is compressed is in its first bytes (`file.compression.type=auto`)",
     ),
-    option_row(Fate.NEEDLESS, "connect.s3.compression.level", "nothing is compressed"),
-    option_row(Fate.NEEDLESS, "connect.s3.pool.max.connections", "each slot has its own connections"),
-    option_row(Fate.NEEDLESS, "topics", _STATEMENT),
-    option_row(Fate.NEEDLESS, "topics.regex", _STATEMENT),
+    needless("connect.s3.compression.level", "nothing is compressed"),
+    needless("connect.s3.pool.max.connections", "each slot has its own connections"),
+    needless("topics", _STATEMENT),
+    needless("topics.regex", _STATEMENT),
     *(row for row in OPTIONS if row.name in _SHARED),
     *SOURCE_CONNECT_OPTIONS,
 )
 SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
-    option_row(
-        Fate.KEPT,
+    kept(
         "store.envelope",
         "`true` is `input.layout=lenses` and `store.envelope`, with `JSON`, `AVRO` and `PARQUET`",
     ),
-    option_row(
-        Fate.CHANGED, "source.topic.from.envelope", "`true`: `topic` is left out, and names of objects say it"
-    ),
-    option_row(
-        Fate.CHANGED,
+    changed("source.topic.from.envelope", "`true`: `topic` is left out, and names of objects say it"),
+    changed(
         "read.text.mode",
         "with `TEXT`: `Regex` and `StartEndLine` are `text.start.pattern` and `text.end.pattern`; "
         "`StartEndTag` is refused, as records begin and end with lines here",
     ),
-    option_row(
-        Fate.CHANGED, "read.text.regex", "`text.start.pattern`; each line that it matches is a record"
-    ),
-    option_row(Fate.CHANGED, "read.text.start.line", "`text.start.pattern`, of the whole line in any case"),
-    option_row(Fate.CHANGED, "read.text.end.line", "`text.end.pattern`, of the whole line in any case"),
-    option_row(Fate.CHANGED, "read.text.trim", "`false`; `true` is refused, as ends of records are kept"),
-    option_row(
-        Fate.CHANGED,
+    changed("read.text.regex", "`text.start.pattern`; each line that it matches is a record"),
+    changed("read.text.start.line", "`text.start.pattern`, of the whole line in any case"),
+    changed("read.text.end.line", "`text.end.pattern`, of the whole line in any case"),
+    changed("read.text.trim", "`false`; `true` is refused, as ends of records are kept"),
+    changed(
         "read.text.last.end.line.missing",
         "`false`: a record without its end is a bad record; `true` is refused: leave `read.text.end.line` "
         "out for records that end before the next start",
     ),
-    option_row(Fate.REFUSED, "read.text.start.tag", "records begin with lines here: use text.start.pattern"),
-    option_row(Fate.REFUSED, "read.text.end.tag", "records end with lines here: use text.end.pattern"),
-    option_row(Fate.NEEDLESS, "read.text.buffer.size", "lines may have any length up to `record.max.bytes`"),
-    option_row(
-        Fate.CHANGED, "post.process.action", "`post.action`: `Delete` is `delete`, `Move` is `move:PREFIX`"
-    ),
-    option_row(
-        Fate.CHANGED, "post.process.action.prefix", "PREFIX of `post.action=move:PREFIX`, with a slash"
-    ),
-    option_row(Fate.CHANGED, "post.process.action.bucket", "another one is `s3://BUCKET/` before PREFIX"),
-    option_row(
-        Fate.NEEDLESS, "post.process.action.retain.dirs", "no objects are written to keep directories"
-    ),
-    option_row(
-        Fate.NEEDLESS,
+    refused("read.text.start.tag", "records begin with lines here: use text.start.pattern"),
+    refused("read.text.end.tag", "records end with lines here: use text.end.pattern"),
+    needless("read.text.buffer.size", "lines may have any length up to `record.max.bytes`"),
+    changed("post.process.action", "`post.action`: `Delete` is `delete`, `Move` is `move:PREFIX`"),
+    changed("post.process.action.prefix", "PREFIX of `post.action=move:PREFIX`, with a slash"),
+    changed("post.process.action.bucket", "another one is `s3://BUCKET/` before PREFIX"),
+    needless("post.process.action.retain.dirs", "no objects are written to keep directories"),
+    needless(
         "post.process.action.watermark.process.late.arrival",
         "every object ends with its action, whenever it comes",
     ),
