@@ -146,14 +146,18 @@ def _of_aiven(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
             return JoinedEncoder(output, AivenJsonRows(output, LINE_FEED).text, between=LINE_FEED)
 
 
+def _of_values(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
+    """Values and nothing else, with their schema."""
+    assert schema.value is not None, "the schema is that of an object of values"
+    if output.format is OutputFormat.AVRO:
+        return connect_avro(output, schema.value, value_of)
+    return parquet_values(output, schema.value)
+
+
 def _of_confluent(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     match output.format:
-        case OutputFormat.AVRO:
-            assert schema.value is not None, "the schema is that of an object of values"
-            return connect_avro(output, schema.value, value_of)
-        case OutputFormat.PARQUET:
-            assert schema.value is not None, "the schema is that of an object of values"
-            return parquet_values(output, schema.value)
+        case OutputFormat.AVRO | OutputFormat.PARQUET:
+            return _of_values(output, schema)
         case OutputFormat.BYTES:
             return LineEncoder(output, SeparatedRows(output).text)
         case _:
@@ -168,12 +172,8 @@ def _of_quix(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
 
 def _of_lenses(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
     match output.format:
-        case OutputFormat.AVRO:
-            assert schema.value is not None, "the schema is that of an object of values"
-            return connect_avro(output, schema.value, value_of)
-        case OutputFormat.PARQUET:
-            assert schema.value is not None, "the schema is that of an object of values"
-            return parquet_values(output, schema.value)
+        case OutputFormat.AVRO | OutputFormat.PARQUET:
+            return _of_values(output, schema)
         case OutputFormat.CSV:
             rows = LensesCsvRows(output, schema)
             return LineEncoder(output, rows.text, head=rows.head)

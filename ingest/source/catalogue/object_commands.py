@@ -1,6 +1,6 @@
 """`replay`, `mark` and Connect's offsets: which ledger records they ask for. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -37,6 +37,18 @@ class Selection:
         )
 
 
+def _again(entry: LedgerEntry, now_ms: int) -> LedgerEntry:
+    return replace(entry, state=State.NEW, reason=None, error=None, attempts=0, updated_ms=now_ms)
+
+
+def _unsplit(s3_object: S3Object, entry: LedgerEntry, splits: Iterable[SplitKey]) -> list[LedgerWrite]:
+    """The entry of the whole object, without those of its splits."""
+    return [
+        LedgerWrite(key=s3_object.id, entry=entry),
+        *(LedgerWrite(key=key, entry=None) for key in splits),
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
     """Ingest again: `quarantined` and `failed` from their position, or everything `is_from_start`."""
@@ -60,22 +72,12 @@ class Replay:
         """State `new` for the object, never a tombstone; splits continue from theirs or are cut again."""
         if entry is None or not self.covers(s3_object.id, entry):
             return []
-        fresh = replace(
-            entry, state=State.NEW, reason=None, error=None, attempts=0, action=None, updated_ms=now_ms
-        )
+        fresh = replace(_again(entry, now_ms), action=None)
         if not self.is_from_start:
+            begun = [(key, known) for key, known in splits.items() if known.state is not State.DONE]
             return [
                 LedgerWrite(key=s3_object.id, entry=fresh),
-                *(
-                    LedgerWrite(
-                        key=key,
-                        entry=replace(
-                            known, state=State.NEW, reason=None, error=None, attempts=0, updated_ms=now_ms
-                        ),
-                    )
-                    for key, known in splits.items()
-                    if known.state is not State.DONE
-                ),
+                *(LedgerWrite(key=key, entry=_again(known, now_ms)) for key, known in begun),
             ]
         whole = replace(
             fresh,
@@ -88,10 +90,7 @@ class Replay:
             tombstones=(),
             is_kept=False,
         )
-        return [
-            LedgerWrite(key=s3_object.id, entry=whole),
-            *(LedgerWrite(key=key, entry=None) for key in splits),
-        ]
+        return _unsplit(s3_object, whole, splits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +124,7 @@ class Mark:
             last_modified_ms=s3_object.last_modified_ms,
             updated_ms=now_ms,
         )
-        return [
-            LedgerWrite(key=s3_object.id, entry=done),
-            *(LedgerWrite(key=key, entry=None) for key in splits),
-        ]
+        return _unsplit(s3_object, done, splits)
 
 
 class ObjectCommand(Protocol):
@@ -214,7 +210,4 @@ class AlterOffsets:
             is_kept=False,
             updated_ms=now_ms,
         )
-        return [
-            LedgerWrite(key=s3_object.id, entry=changed),
-            *(LedgerWrite(key=key, entry=None) for key in splits),
-        ]
+        return _unsplit(s3_object, changed, splits)

@@ -112,11 +112,7 @@ class UnorderedQueue:
 
     def next_due_ms(self) -> int | None:
         """When the next delay is over, or a bucket is held no more."""
-        held_until_ms = self._holds.first_end_ms(self._held)
-        if not self._delayed:
-            return held_until_ms
-        due_ms = self._delayed[0][0]
-        return due_ms if held_until_ms is None else min(due_ms, held_until_ms)
+        return self._holds.first_due_ms(self._held, self._delayed[0][0] if self._delayed else None)
 
     def wake(self, now_ms: int) -> None:
         """Queue what has waited long enough."""
@@ -304,11 +300,7 @@ class PartitionQueue:
 
     def next_due_ms(self) -> int | None:
         """When the next delay is over, or a bucket is held no more."""
-        held_until_ms = self._holds.first_end_ms(self._held)
-        if not self._delayed:
-            return held_until_ms
-        due_ms = self._delayed[0][0]
-        return due_ms if held_until_ms is None else min(due_ms, held_until_ms)
+        return self._holds.first_due_ms(self._held, self._delayed[0][0] if self._delayed else None)
 
     def wake(self, now_ms: int) -> None:
         """Queue what has waited long enough."""

@@ -254,9 +254,10 @@ class Holds:
         """Whether nothing of this bucket may be planned now."""
         return self._until.get(bucket, 0) > now_ms
 
-    def first_end_ms(self, buckets: Iterable[str]) -> int | None:
-        """When the first of these may be planned again."""
-        return min((self._until.get(bucket, 0) for bucket in buckets), default=None)
+    def first_due_ms(self, buckets: Iterable[str], delayed_ms: int | None) -> int | None:
+        """When the first of these may be planned again, or what is delayed until then; None for neither."""
+        ends = [self._until.get(bucket, 0) for bucket in buckets]
+        return min(ends if delayed_ms is None else [*ends, delayed_ms], default=None)
 
     @property
     def all_until_ms(self) -> int:
