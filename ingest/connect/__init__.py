@@ -1,7 +1,7 @@
 """`headrace worker`: many connectors, sources and sinks, in one process and one Spark session.
 
-worker_settings       the worker's file
-connector_configurations   the configuration topic, by which one worker leads; or a folder of files
+worker_settings       the worker's file, and the folder with a file for each connector
+connector_configurations   the configuration topic, by which one worker leads
 other_workers         which other workers live, which of them runs which connector, requests passed on
 shared_slots          Spark's cores, shared by all connectors
 hosted_connector      one connector in a thread of its own: started, stopped, failed, started again

@@ -31,7 +31,7 @@ from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
 from headrace.process.threads import ThreadFailures, collecting, start_thread
 from ingest.connect.changes import ConnectorChanges, begun_in_ledger
-from ingest.connect.connector_configurations import ConfigurationTopic, ConnectorFiles
+from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.hosted_connector import HostedConnector, HostedConnectors, LoadSettings
 from ingest.connect.other_workers import Liveness, assign, forward_as_worker
 from ingest.connect.shared_slots import SharedSpark
@@ -42,7 +42,7 @@ from ingest.connect.worker_routes import (
     reading_elsewhere,
     refused_acts,
 )
-from ingest.connect.worker_settings import WorkerSettings
+from ingest.connect.worker_settings import ConnectorFiles, WorkerSettings
 from ingest.connect.worker_view import WorkerDirectory, WorkerPages
 from ingest.http.http_server import HttpServer, Request
 from ingest.http.rest.auth import INTERNAL, AuthFile

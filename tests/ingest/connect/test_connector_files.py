@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ingest.connect.connector_configurations import ConnectorFiles
+from ingest.connect.worker_settings import ConnectorFiles
 
 
 def test_files_are_connectors_by_their_name(tmp_path: Path) -> None:
