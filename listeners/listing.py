@@ -203,14 +203,17 @@ class Lister:
         contents = page.get("Contents", ())
         bucket, prefix = self._bucket.name, self._bucket.prefix
         return _Answer(
-            objects=tuple(_object(bucket, entry) for entry in contents if entry["Key"].startswith(prefix)),
+            objects=tuple(
+                listed_object(bucket, entry) for entry in contents if entry["Key"].startswith(prefix)
+            ),
             last_key=contents[-1]["Key"] if contents else None,
             token=page.get("NextContinuationToken") if page.get("IsTruncated") else None,
             seconds=seconds,
         )
 
 
-def _object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
+def listed_object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
+    """The object of an entry of a listing."""
     return S3Object(
         id=ObjectId(bucket, entry["Key"], entry["ETag"].strip('"')),
         size=entry["Size"],

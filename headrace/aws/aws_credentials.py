@@ -74,7 +74,7 @@ _FAILURE_SECONDS: Final = 1.0
 # Refused credentials are resolved again this often at most.
 _FORGET_SECONDS: Final = 10.0
 # Whoever gives credentials is near; botocore's own patience is five minutes and more.
-_PATIENCE: Final = Config(
+PATIENCE: Final = Config(
     connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 2, "mode": "standard"}
 )
 # Renewed so long before the end at most; of a short session only in its last quarter, and sixth.
@@ -195,7 +195,7 @@ class SigningCredentials:
         session = botocore.session.Session(profile=profile)
         share_service_models(session)
         session.set_config_variable("region", self._region)
-        session.set_default_client_config(_PATIENCE)
+        session.set_default_client_config(PATIENCE)
         if methods is not None:
             chain: Any = session.get_component("credential_provider")
             chain.providers = [one for one in chain.providers if one.METHOD in methods]

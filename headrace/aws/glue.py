@@ -7,10 +7,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from botocore import xform_name
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from headrace.aws.aws_credentials import SigningCredentials, session_with, usable_configuration
+from headrace.aws.aws_credentials import PATIENCE, SigningCredentials, session_with, usable_configuration
 from headrace.aws.aws_errors import refusal
 from headrace.model.errors import InvalidObject, SourceUnavailable
 from headrace.options.schema_settings import GlueSettings, GlueWriting
@@ -21,9 +20,6 @@ _INVALID: Final = "InvalidInputException"
 _ABSENT: Final = frozenset({"EntityNotFoundException"})
 # An id that is none is invalid.
 _UNKNOWN: Final = _ABSENT | {_INVALID}
-_PATIENCE: Final = Config(
-    connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 2, "mode": "standard"}
-)
 
 
 # Glue checks a new version against those before it, which takes it a moment.
@@ -56,7 +52,7 @@ def _client(settings: GlueSettings) -> Any:
             region_name=settings.region,
             endpoint_url=settings.endpoint,
             verify=login.ca_bundle,
-            config=_PATIENCE,
+            config=PATIENCE,
         )
     client.meta.events.register("after-call.glue", credentials.on_answer)
     return client

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.model.columns import BadRow, RowBatch, column_of
+from headrace.model.columns import BadRow, Headers, RowBatch, column_of
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import JoinedPosition
 
 # Row of the value object, number of the tombstone object, its first row, and how many.
 Run = tuple[int, int, int, int]
-_Headers = tuple[tuple[str, bytes | None], ...]
 _BATCH_ROWS: Final = 10_000
 
 
@@ -22,7 +21,7 @@ class _Row:
     after: JoinedPosition
     value: bytes | None = None
     key: bytes | None = None
-    headers: _Headers = ()
+    headers: Headers = ()
     bad: BadRow | None = None
 
 

@@ -370,3 +370,10 @@ _WRITERS: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any, JsonFormat], P
     (pa.types.is_time, _time),
     (pa.types.is_duration, _duration),
 )
+
+
+def list_offsets(lists: Any) -> Any:
+    """Where each list of `lists.flatten()` begins, as Arrow's; null lists have no items."""
+    offsets = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), out=offsets[1:])
+    return pa.array(offsets)

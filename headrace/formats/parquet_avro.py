@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 import fastavro
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.formats.arrow import list_offsets
 from headrace.formats.arrow_rows import json_values
 from headrace.formats.parquet_schema import INT96_NAME as INT96
 from headrace.formats.parquet_schema import MAP_NAME as MAP
@@ -65,7 +65,7 @@ class AvroRows:
             entry = pa.struct([pa.field("k", kind.key_type), pa.field("v", kind.item_type)])
             return self._map(array.cast(pa.list_(entry)))
         return pa.ListArray.from_arrays(
-            _offsets(array), self._without_extensions(array.flatten()), mask=empty
+            list_offsets(array), self._without_extensions(array.flatten()), mask=empty
         )
 
     def _stored(self, array: Any, name: str) -> Any:
@@ -78,14 +78,7 @@ class AvroRows:
     def _map(self, lists: Any) -> Any:
         entries = self._without_extensions(checked_entries(lists))
         keys, values = entries.field(0), entries.field(1)
-        return pa.MapArray.from_arrays(_offsets(lists), keys, values, mask=lists.is_null())
-
-
-def _offsets(lists: Any) -> Any:
-    """Where the items of each list begin, nulls having none."""
-    offsets = np.zeros(len(lists) + 1, np.int32)
-    np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), out=offsets[1:])
-    return pa.array(offsets)
+        return pa.MapArray.from_arrays(list_offsets(lists), keys, values, mask=lists.is_null())
 
 
 def _has_extensions(kind: Any) -> bool:

@@ -69,7 +69,7 @@ def null_column(rows: int) -> Column:
     return Column(buffer=b"", starts=np.zeros(rows, np.int64), lengths=np.full(rows, NULL_LENGTH, np.int64))
 
 
-def picked(column: Column, rows: npt.NDArray[np.bool_] | Numbers) -> Column:
+def picked(column: Column, rows: npt.NDArray[np.bool_] | Numbers | slice) -> Column:
     """The rows of a mask, or of these indices in their order, over the same buffer."""
     return Column(buffer=column.buffer, starts=column.starts[rows], lengths=column.lengths[rows])
 

@@ -144,7 +144,6 @@ DEFAULT_TEMPLATE: Final = "{{topic}}/{{partition}}/{{start_offset:padding=true}}
 _OWN_DIRECTORY: Final = "topic_id="
 _KNOWN_LOCALES: Final = frozenset({"en", "en-US"})
 _KEY_ONLY: Final = frozenset({NameField.TOPIC, NameField.PARTITION, NameField.KEY, NameField.EXTENSION})
-_OF_COLUMNS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
 def converter_kind(values: Values, option: Option[Any]) -> ConverterKind:
@@ -295,7 +294,7 @@ def _has_schemas(values: Values) -> bool:
     kind = converter_kind(values, record_options.VALUE_CONVERTER_CLASS)
     if not values.are_good(sink.FORMAT):
         return True
-    return kind in OF_REGISTRIES or (kind is ConverterKind.JSON and values[sink.FORMAT] in _OF_COLUMNS)
+    return kind in OF_REGISTRIES or (kind is ConverterKind.JSON and values[sink.FORMAT] in _COLUMNAR)
 
 
 def _check_dates(values: Values, template: NameTemplate) -> None:

@@ -126,7 +126,7 @@ _COMMON: Final = _names(
 _OF_CLIENTS: Final = frozenset().union(
     *client_names.KNOWN.values(), *client_names.RENAMED.values(), client_names.WITHOUT_COUNTERPART
 )
-_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 
 
 def is_leftover(option: str, own: Vendor | None, vendors: tuple[Vendor, ...]) -> bool:
@@ -157,8 +157,8 @@ def is_leftover_of_a_source(
     """The same for a source, whose converters write: what they write is decided by their own options."""
     if option.startswith(TOPIC_CREATION):
         return not is_known(option)
-    if any(each.matches(option) for each in CONNECT_OPTIONS if option.startswith(_CONVERTERS)):
-        part = next(name for name in _CONVERTERS if option.startswith(name))
+    if any(each.matches(option) for each in CONNECT_OPTIONS if option.startswith(CONVERTERS)):
+        part = next(name for name in CONVERTERS if option.startswith(name))
         suffix = option.removeprefix(f"{part}.")
         if is_known(option) or suffix == option:
             return False

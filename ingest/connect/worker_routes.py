@@ -16,9 +16,9 @@ from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request, Response
 from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.port import NotLeading
-from ingest.http.rest.rest_routes import RestRoutes, info_of
+from ingest.http.rest.rest_routes import READS, RestRoutes, info_of
 from ingest.http.rest.router import Acts, Call, Refused, conflict, error_response, refusing
-from ingest.http.rest.server import FORWARDED, READS
+from ingest.http.rest.server import FORWARDED
 
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 _CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})

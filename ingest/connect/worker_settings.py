@@ -25,7 +25,7 @@ from headrace.options.configuration_text import (
 )
 from headrace.options.given import Problems, SettingsError
 from headrace.options.value_types import LISTEN, FormError
-from headrace.vendors.load import load
+from headrace.vendors.load import CONVERTERS, load
 
 _log = structlog.get_logger(__name__)
 
@@ -47,7 +47,6 @@ WORKER_OPTIONS: Final = frozenset(
     }
 )
 _CLIENTS: Final = ("security.", "sasl.", "ssl.", "producer.", "consumer.", "admin.")
-_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 # A name and a bucket that no connector has: the worker is read by the same reader as its connectors.
 _FRAME: Final = {"name": "worker", "aws.s3.bucket.name": "none", "topic": "none", "file.name.template": ".*"}
 
@@ -201,7 +200,7 @@ def _is_known(name: str) -> bool:
     return (
         name in WORKER_OPTIONS
         or is_client
-        or name.startswith(_CONVERTERS)
+        or name.startswith(CONVERTERS)
         or name == "offset.flush.interval.ms"
     )
 

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import map_lists
+from headrace.formats.arrow import list_offsets, map_lists
 from headrace.formats.connect.avro_text import Tree, avro_text
-from headrace.formats.connect.payloads import list_offsets
 from headrace.formats.connect.schema import InvalidSchema
 
 _MOST_DIGITS: Final = 76

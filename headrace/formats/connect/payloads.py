@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import map_lists
+from headrace.formats.arrow import list_offsets, map_lists
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.connect.schema import ConnectSchema, Type, decimal_of, decimal_scale, schema_of_json
@@ -203,14 +203,6 @@ def as_connect(array: Any, schema: ConnectSchema) -> Any:
             return _cast_map(array, schema, wanted)
         case _:
             return _scalar(array, wanted)
-
-
-def list_offsets(array: Any) -> Any:
-    """Where each list of `array.flatten()` begins; null lists have no elements."""
-    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    return pa.array(offsets)
 
 
 def _cast_map(array: Any, schema: ConnectSchema, wanted: Any) -> Any:

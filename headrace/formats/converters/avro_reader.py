@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import arrow_binary
+from headrace.formats.arrow import arrow_binary, list_offsets
 from headrace.formats.avro_columns import ColumnReader, has_unions
 from headrace.formats.avro_container import ContainerError
 from headrace.formats.avro_data import KEY, VALUE, DatumReader, arrow_type, has_columns
@@ -21,7 +21,7 @@ from headrace.formats.avro_schema import Node, is_recursive
 from headrace.formats.avro_skip import DatumError
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.encoder import joined, text_of
-from headrace.formats.encoding.row_schema import DEFAULT, list_offsets
+from headrace.formats.encoding.row_schema import DEFAULT
 from headrace.model.columns import Column, Numbers, picked
 from headrace.options.choices import JsonFormat
 

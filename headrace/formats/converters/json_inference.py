@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from headrace.formats.arrow import list_offsets
 from headrace.formats.encoding.encoder import joined, text_of
 from headrace.formats.encoding.json_members import copied
-from headrace.formats.encoding.row_schema import list_offsets
 from headrace.model.columns import Column, Numbers
 
 LARGE: Final = pa.uint64()

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import zstandard
 from isal import isal_zlib
 
-from headrace.formats.arrow import column_of_arrow
+from headrace.formats.arrow import column_of_arrow, list_offsets
 from headrace.formats.avro_container import MAGIC, SYNC_BYTES
 from headrace.formats.avro_schema import Node
 from headrace.formats.content_digest import AvroDigest
@@ -29,7 +29,7 @@ from headrace.formats.encoding.encoder import (
     steps,
     text_of,
 )
-from headrace.formats.encoding.row_schema import as_lists, list_offsets, map_entries
+from headrace.formats.encoding.row_schema import as_lists, map_entries
 from headrace.formats.records.registry import varint
 from headrace.model.columns import Numbers
 from headrace.options.choices import Compression

@@ -82,12 +82,8 @@ def _json_rows(column: Column, rows: Numbers) -> Numbers:
     middle = len(rows) // 2
     first, last = slice(0, middle), slice(middle, None)
     return np.concatenate(
-        [_json_rows(_rows_of(column, first), rows[first]), _json_rows(_rows_of(column, last), rows[last])]
+        [_json_rows(picked(column, first), rows[first]), _json_rows(picked(column, last), rows[last])]
     )
-
-
-def _rows_of(column: Column, rows: slice) -> Column:
-    return Column(buffer=column.buffer, starts=column.starts[rows], lengths=column.lengths[rows])
 
 
 def _is_all_json(column: Column) -> bool:
@@ -107,7 +103,7 @@ def json_lines(column: Column) -> Column | None:
         return None
     lines = lines_side_by_side(column)
     for begin in range(0, len(lines), _ROWS_AT_ONCE):
-        if not _are_json_lines(lines.buffer, _rows_of(lines, slice(begin, begin + _ROWS_AT_ONCE))):
+        if not _are_json_lines(lines.buffer, picked(lines, slice(begin, begin + _ROWS_AT_ONCE))):
             return None
     return lines
 

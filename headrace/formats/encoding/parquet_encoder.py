@@ -14,17 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.formats.arrow import list_offsets
 from headrace.formats.content_digest import ParquetDigest
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, InferredValues
 from headrace.formats.encoding.encoder import steps
-from headrace.formats.encoding.row_schema import (
-    ColumnForm,
-    RowSchema,
-    as_lists,
-    list_offsets,
-    map_entries,
-    projected,
-)
+from headrace.formats.encoding.row_schema import ColumnForm, RowSchema, as_lists, map_entries, projected
 from headrace.model.columns import NO_TIMESTAMP, TIMESTAMP_APPENDED, Headers, KafkaRecords
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import map_lists
+from headrace.formats.arrow import list_offsets, map_lists
 from headrace.formats.connect import ConnectSchema, Type, plain
 from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.converted_records import (
@@ -115,13 +115,6 @@ def projected(array: Any, target: Any) -> Any:
         offsets = list_offsets(as_lists(array))
         return pa.MapArray.from_arrays(offsets, keys, values, type=target, mask=array.is_null())
     return array.cast(target)
-
-
-def list_offsets(lists: Any) -> Any:
-    """Where the items of each list begin, once they are side by side; nulls have none."""
-    offsets = np.zeros(len(lists) + 1, np.int32)
-    np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), out=offsets[1:])
-    return pa.array(offsets)
 
 
 def as_lists(array: Any) -> Any:

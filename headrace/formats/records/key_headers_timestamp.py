@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from headrace.formats.records.registry import key_framing
+from headrace.model.columns import Headers
 from headrace.model.objects import Route, S3Object
 from headrace.model.positions import Position, position_as_dict
 from headrace.names.key_template import KeyFields, write_field
@@ -21,8 +22,6 @@ from headrace.options.record_sources import (
     TimestampFrom,
 )
 from headrace.options.settings import FormatSettings
-
-Headers = tuple[tuple[str, bytes | None], ...]
 
 # Given to the producer as a timestamp: its own clock.
 PRODUCE_TIME: Final = -1

@@ -9,12 +9,12 @@ import numpy as np
 from headrace.formats.json_sequence import BLANKS
 from headrace.formats.record_columns import RecordColumns
 from headrace.formats.records.decode_options import DecodeOptions, PackedMember
-from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, Headers, position_header
+from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, position_header
 from headrace.formats.records.registry import KeyFraming, key_framing
 from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
 from headrace.formats.records.row_fields import FieldReader, Path, RecordFault, RecordFields, Row
 from headrace.formats.records.value_framing import ValueFraming, value_framing
-from headrace.model.columns import NULL_LENGTH, BadRow, Column, RowBatch, column_of, picked
+from headrace.model.columns import NULL_LENGTH, BadRow, Column, Headers, RowBatch, column_of, picked
 from headrace.options.choices import Envelope, EnvelopeField
 from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
 from headrace.options.settings import FormatSettings

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from headrace.formats.record_columns import NO_OFFSET, RecordColumns
-from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, Headers, position_header
+from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, position_header
 from headrace.formats.records.row_fields import (
     Path,
     RecordFault,
@@ -21,7 +21,7 @@ from headrace.formats.records.row_fields import (
     from_base64,
     timestamp,
 )
-from headrace.model.columns import RowBatch
+from headrace.model.columns import Headers, RowBatch
 from headrace.names.archive_names import ArchiveName, NameElement
 from headrace.options.choices import EnvelopeField, ValueFormat
 from headrace.options.record_sources import ObjectHeaders, TimestampFrom

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from headrace.formats.encodings import iso_ms
-from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, Headers
+from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
+from headrace.model.columns import Headers
 from headrace.options.choices import ValueFormat
 from headrace.options.record_sources import FieldHeaders, FieldSource
 from headrace.options.settings import FormatSettings

@@ -107,16 +107,13 @@ class EnvelopeRows:
         )
 
 
-_FIELDS: Final = frozenset({"key", "value", "offset", "timestamp", "headers"})
-
-
 def arrow_reader(
     options: RestoreOptions, to_json: ToJson, shape: RowShape, place: OwnPlace = ANYWHERE
 ) -> ArrowReader:
     """The reader for an object of that place whose rows have this shape."""
     enveloped = options.envelope is Enveloped.YES
     if options.envelope is Enveloped.AUTO:
-        enveloped = bool(shape.members) and shape.members <= _FIELDS
+        enveloped = bool(shape.members) and shape.members <= FIELDS
     return ArrowEnvelopeRows(options, to_json, place) if enveloped else BareArrowRows(options, to_json)
 
 

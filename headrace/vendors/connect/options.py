@@ -231,10 +231,9 @@ ONE_BUCKET: Final = (
     "Headrace's own options, in which aws.s3.bucket.name may be a list"
 )
 _CONVERTERS: Final = ("key.converter", "value.converter")
-_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 # What a restored value or key becomes with each of them.
 _RESTORED: Final = {
-    _JSON: "json",
+    _JSON_CLASS: "json",
     "org.apache.kafka.connect.storage.StringConverter": "string",
     "org.apache.kafka.connect.converters.ByteArrayConverter": "auto",
 }
@@ -308,7 +307,7 @@ def _restored(given: Translation, converter: str) -> None:
         return
     schemas = f"{converter}.schemas.enable"
     text = given.text(schemas) if given.is_given(converter) else given.worker(schemas)
-    if named == _JSON and converter == "value.converter" and text.strip().lower() != "false":
+    if named == _JSON_CLASS and converter == "value.converter" and text.strip().lower() != "false":
         given.refuse(schemas, "must be false with JsonConverter: schemas inside records are not written here")
     given.own(own, _RESTORED[named], by=converter)
     for name in more:

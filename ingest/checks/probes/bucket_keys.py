@@ -16,7 +16,7 @@ from botocore.config import Config
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import HeadraceError, SourceUnavailable, first_refusal
-from headrace.model.objects import ObjectId, S3Object
+from headrace.model.objects import S3Object
 from headrace.options import Settings
 from headrace.options.aws_forms import proxy_config
 from headrace.options.settings import S3Settings
@@ -24,6 +24,7 @@ from headrace.s3.inventory_manifests import read_manifests, unread_files
 from headrace.s3.s3_calls import S3Calls
 from ingest.checks.findings.finding import Finding, misconfigured, ok, unusable, warn
 from listeners.discovery_events import translated_errors
+from listeners.listing import listed_object
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ def list_pages(
         yield KeysPage(
             after_key=position,
             through_key=None if token is None else last,
-            objects=tuple(_object(settings.bucket, entry) for entry in contents),
+            objects=tuple(listed_object(settings.bucket, entry) for entry in contents),
         )
         if token is None:
             return
@@ -119,15 +120,6 @@ def _asked(
         reraise=True,
     )
     return attempts(ask)
-
-
-def _object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
-    return S3Object(
-        id=ObjectId(bucket, entry["Key"], entry["ETag"].strip('"')),
-        size=entry["Size"],
-        last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
-        storage_class=entry.get("StorageClass"),
-    )
 
 
 _CONNECT_SECONDS: Final = 5

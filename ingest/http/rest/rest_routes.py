@@ -59,7 +59,7 @@ class ConnectorDirectory(Protocol):
 # One transaction of the driver each; more are sent in several requests.
 MAX_OFFSETS: Final = 5_000
 _ITEMS_AT_ONCE: Final = 500
-_CHANGES_NOTHING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class RestRoutes:
@@ -339,7 +339,7 @@ def _plugin(call: Call) -> str:
 def _refuse_other_sites(request: Request) -> None:
     """403 for a page of another site that makes a visitor's browser change something here."""
     origin = request.headers.get("Origin")
-    if origin is None or request.method in _CHANGES_NOTHING:
+    if origin is None or request.method in READS:
         return
     if urlsplit(origin).netloc.lower() != str(request.headers.get("Host", "")).lower():
         raise Refused(HTTPStatus.FORBIDDEN, f"A page of {origin} may not steer this connector")

@@ -19,7 +19,7 @@ from ingest.http.rest.auth import INTERNAL, AuthFile
 from ingest.http.rest.plugins import default_class
 from ingest.http.rest.port import OffsetsPort, SinkPort, SourcePort
 from ingest.http.rest.rest_offsets import OffsetsReader, SinkOffsets, SourceOffsets
-from ingest.http.rest.rest_routes import RestRoutes, ServedConnector, info_of
+from ingest.http.rest.rest_routes import READS, RestRoutes, ServedConnector, info_of
 from ingest.http.rest.router import Acts, Call, Identity, Loggers, Refused, error_response, refusing
 
 _NO_CREATING: Final = (
@@ -104,7 +104,6 @@ _MAX_BODY: Final = 2 * 1024 * 1024
 # As long as Kafka Connect lets a request wait for its group.
 _PATIENCE_SECONDS: Final = 90.0
 _PAUSE_SECONDS: Final = 0.2
-READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 FORWARDED: Final = "Headrace-Forwarded"
 """The header of a request that another worker passes on."""
