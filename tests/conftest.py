@@ -38,7 +38,7 @@ _TESTS: Final = Path(__file__).parent
 
 # Cores are shared with a broker, with LocalStack and with Spark: a slow example says nothing.
 _SLOW: Final[dict[str, Any]] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("default", max_examples=20, **_SLOW)
+hypothesis.settings.register_profile("default", max_examples=12, **_SLOW)
 hypothesis.settings.register_profile("long", max_examples=400, **_SLOW)
 hypothesis.settings.load_profile("default")
 

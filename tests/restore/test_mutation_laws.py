@@ -18,9 +18,10 @@ from tests.restore.archive_options import restore_config
 from tests.restore.mutated_objects import ENVELOPED, ends_are_told, values_in
 from tests.restore.one_object import batches_of
 from tests.support.batch_records import records_of
+from tests.support.examples import examples
 
 _GZIP: Final = b"\x1f\x8b"
-_EXAMPLES: Final = settings(max_examples=40, deadline=None)
+_EXAMPLES: Final = settings(max_examples=examples(75), deadline=None)
 
 
 @cache

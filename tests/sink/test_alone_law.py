@@ -214,7 +214,7 @@ _GROUPED: Final = {"grouping": "a field", "rotation": "at the end", "cuts": [2]}
 
 
 @pytest.mark.parametrize("output", _OUTPUTS)
-@settings(max_examples=min(max_examples() // 5, 12))
+@settings(max_examples=min(max_examples() // 4, 12))
 @given(
     records=_RECORDS,
     grouping=st.sampled_from(sorted(_GROUPINGS)),

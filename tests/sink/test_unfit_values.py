@@ -19,6 +19,7 @@ from headrace.formats.connect import ConnectSchema
 from headrace.formats.connect.schema import json_of_schema
 from tests.headrace.formats.connect.schemas import schemas_and_payloads
 from tests.headrace.vendors.archive import Record
+from tests.support.examples import examples
 from tests.support.sink_archives import Written, written
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -197,7 +198,7 @@ _ENTRIES_OF_TWO_TYPES: Final = {
 
 @pytest.mark.parametrize(("layout", "form"), _PLACES)
 @example(values=[_value(json.dumps(_ENTRIES_OF_TWO_TYPES), [])])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(values=st.one_of(_wild(), _of_schema()))
 def test_every_record_is_written_or_a_dead_letter(layout: str, form: str, values: list[bytes]) -> None:
     """Whatever the schema and the value: nothing raises, and what is written can be read."""

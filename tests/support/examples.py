@@ -21,5 +21,5 @@ def fewer_examples(number: int) -> int:
 
 
 def examples(number: int) -> int:
-    """So many in `make test-all`, for a law of its own number; a third of them in `make test`."""
-    return number if max_examples() > _FEW else number // 3
+    """So many in `make test-all`, for a law of its own number; a fifth of them in `make test`."""
+    return number if max_examples() > _FEW else number // 5

@@ -21,6 +21,7 @@ from headrace.options.choices import InputFormat, ValueFormat
 from tests.headrace.formats.avro_files import CODECS, SYNC, container, datum, file_of
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.examples import examples
 
 AVRO = decode_options(InputFormat.AVRO)
 RAW = decode_options(InputFormat.AVRO, value_format=ValueFormat.RAW)
@@ -101,7 +102,7 @@ def test_raw_values_are_the_bytes_of_each_datum(schema: Any) -> None:
 
 
 @given(st.integers(0, 40), st.integers(1, 15), st.sampled_from([ROW, MIXED]), st.booleans(), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 def test_resuming_gives_exactly_the_rest(
     rows: int,
     per_block: int,
@@ -122,7 +123,7 @@ def test_resuming_gives_exactly_the_rest(
 
 
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(2, 6), st.sampled_from([ROW, MIXED]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 def test_any_split_gives_exactly_the_whole(rows: int, per_block: int, pieces: int, schema: Any) -> None:
     """Slices between the marks give each row once; a resume within a slice gives its rest."""
     source = MemorySource(file_of(schema, _rows(rows, mixed=schema is MIXED), per_block=per_block))

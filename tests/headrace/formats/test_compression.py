@@ -13,6 +13,7 @@ from headrace.formats.compression import Codec, plain_stream, regrouped, sniff, 
 from headrace.model.errors import InvalidObject, ObjectCorrupt, SourceUnavailable
 from tests.headrace.formats.memory_source import MemorySource
 from tests.headrace.formats.packers import PACKERS
+from tests.support.examples import examples
 
 every_writer = pytest.mark.parametrize("writer", PACKERS)
 
@@ -24,7 +25,7 @@ def _plain(stored: bytes, *, chunk: int = 1 << 20, begin: int = 0) -> bytes:
 
 @every_writer
 @given(data=st.lists(st.binary(max_size=50), max_size=4), chunk=st.integers(1, 64))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 def test_members_and_frames_follow_one_another(writer: str, data: list[bytes], chunk: int) -> None:
     """Several members are one stream, however the stored bytes arrive, from any byte on."""
     codec, compress = PACKERS[writer]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from headrace.formats.content_digest import AvroDigest, ParquetDigest, TextDigest, has_content
 from tests.headrace.formats.memory_source import MemorySource
+from tests.support.examples import examples
 
 _SCHEMA = pa.schema(
     [
@@ -104,7 +105,7 @@ def test_other_columns_are_others(rows: list[dict[str, Any]], others: list[dict[
     ],
     ids=["plain", "groups", "no_arrow_schema"],
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(40))
 @given(rows=_rows)
 def test_a_parquet_file_has_the_digest_of_its_columns(
     options: dict[str, Any], rows: list[dict[str, Any]]
@@ -115,6 +116,28 @@ def test_a_parquet_file_has_the_digest_of_its_columns(
 
     assert has_content(source, _digest(batch, 3))
     assert not has_content(source, _digest(_batch([*rows, rows[0]]), 3))
+
+
+def test_where_nulls_are_is_content() -> None:
+    """Of as many rows with the same values: with few examples no two draw them."""
+    field = pa.schema([pa.field("n", pa.int64())])
+    found = {
+        _digest(pa.RecordBatch.from_arrays([pa.array(values, pa.int64())], schema=field), 2)
+        for values in ([None, 1, 2], [1, None, 2], [1, 2, None])
+    }
+
+    assert len(found) == 3
+
+
+def test_as_many_other_rows_of_avro_are_other_content() -> None:
+    """What is counted alone is the same."""
+    found = set()
+    for data in (b"\x02\x00", b"\x04\x00"):
+        digest = AvroDigest(json.dumps(_avro_schema).encode())
+        digest.add(data, 1)
+        found.add(str(digest))
+
+    assert len(found) == 2
 
 
 def test_other_names_and_types_are_other_content() -> None:
@@ -145,7 +168,7 @@ def test_what_arrow_cannot_compare_has_no_digest() -> None:
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy"])
-@settings(max_examples=50)
+@settings(max_examples=examples(75))
 @given(rows=_avro_rows, interval=st.sampled_from([1, 16000]))
 def test_an_avro_file_has_the_digest_of_its_rows(
     codec: str, rows: list[dict[str, Any]], interval: int

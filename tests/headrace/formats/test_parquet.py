@@ -23,6 +23,7 @@ from headrace.options.choices import InputFormat, JsonFormat
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
 from tests.headrace.formats.parquet_files import mutated
+from tests.support.examples import examples
 
 PARQUET = decode_options(InputFormat.PARQUET)
 
@@ -162,7 +163,7 @@ def test_a_name_that_ends_in_gz_changes_nothing() -> None:
 
 
 @given(st.integers(1, 60), st.integers(1, 30), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_resuming_and_splitting_give_exactly_the_rest_and_the_whole(
     rows: int, group: int, data: st.DataObject
 ) -> None:

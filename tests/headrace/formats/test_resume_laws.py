@@ -61,7 +61,7 @@ def _resumes_everywhere(content: bytes, options: DecodeOptions, *, chunk: int) -
 
 
 @every_packer
-@settings(max_examples=fewer_examples(10))
+@settings(max_examples=fewer_examples(5))
 @given(rows=rows, chunk=st.sampled_from([5, 1000]))
 def test_json_lines(packer: str, rows: list[dict[str, Any]], chunk: int) -> None:
     """The position is a byte of the plain stream, whatever was stored."""
@@ -70,7 +70,7 @@ def test_json_lines(packer: str, rows: list[dict[str, Any]], chunk: int) -> None
 
 
 @every_packer
-@settings(max_examples=fewer_examples(10))
+@settings(max_examples=fewer_examples(5))
 @given(rows=rows, chunk=st.sampled_from([5, 1000]), indent=st.sampled_from([None, 1]))
 def test_json_arrays(packer: str, rows: list[dict[str, Any]], chunk: int, indent: int | None) -> None:
     """An element's number, and its byte of the plain stream."""
@@ -82,7 +82,7 @@ cells = st.text(alphabet='ab",\n\té 5', max_size=6) | st.sampled_from(["x" * 70
 
 
 @every_packer
-@settings(max_examples=fewer_examples(10))
+@settings(max_examples=fewer_examples(5))
 @given(
     rows=st.lists(st.lists(cells, min_size=1, max_size=3), max_size=8),
     chunk=st.sampled_from([5, 1000]),
@@ -98,7 +98,7 @@ def test_csv(packer: str, rows: list[list[str]], chunk: int, header: bool, ends:
 
 
 @every_packer
-@settings(max_examples=fewer_examples(10))
+@settings(max_examples=fewer_examples(5))
 @given(
     lines=st.lists(
         st.sampled_from(["BEGIN", "a BEGIN b", "END", "x END", "", "line", "BEGIN END", "y" * 70])
@@ -114,7 +114,7 @@ def test_text(packer: str, lines: list[str], chunk: int, patterns: tuple[str | N
 
 
 @every_packer
-@settings(max_examples=fewer_examples(10))
+@settings(max_examples=fewer_examples(5))
 @given(content=st.binary(max_size=60), chunk=st.sampled_from([5, 1000]))
 def test_chunks(packer: str, content: bytes, chunk: int) -> None:
     """The same of bytes."""
@@ -122,7 +122,7 @@ def test_chunks(packer: str, content: bytes, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=fewer_examples(10))
+@settings(max_examples=fewer_examples(5))
 @given(rows=rows, per_block=st.integers(1, 5), schema=st.sampled_from([SCHEMA, SINGLY]))
 def test_avro(codec: str, rows: list[dict[str, Any]], per_block: int, schema: Any) -> None:
     """A block and a record in it, in every codec and by both readers."""
@@ -130,7 +130,7 @@ def test_avro(codec: str, rows: list[dict[str, Any]], per_block: int, schema: An
 
 
 @every_packer
-@settings(max_examples=fewer_examples(10))
+@settings(max_examples=fewer_examples(5))
 @given(rows=rows, per_block=st.integers(1, 5))
 def test_avro_in_a_compressed_object(packer: str, rows: list[dict[str, Any]], per_block: int) -> None:
     """The position is one of the plain file."""
@@ -138,7 +138,7 @@ def test_avro_in_a_compressed_object(packer: str, rows: list[dict[str, Any]], pe
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
-@settings(max_examples=fewer_examples(10))
+@settings(max_examples=fewer_examples(5))
 @given(rows=rows, group=st.integers(1, 5))
 def test_parquet(codec: str, rows: list[dict[str, Any]], group: int) -> None:
     """A row group and a row of it."""

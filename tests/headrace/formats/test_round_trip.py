@@ -160,7 +160,7 @@ def _assert_back(kind: Kind, parsed: Any, wanted: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ARROW)
-@settings(max_examples=fewer_examples(12))
+@settings(max_examples=fewer_examples(6))
 @given(data=st.data())
 def test_parquet_gives_back_each_type(name: str, data: st.DataObject) -> None:
     """Alone, in a list, as a map's value and in a record that may be null itself."""
@@ -288,7 +288,7 @@ def _record(leaf: Any, *, mixed: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["columns", "data"])
 @pytest.mark.parametrize("name", AVRO)
-@settings(max_examples=fewer_examples(12))
+@settings(max_examples=fewer_examples(6))
 @given(data=st.data())
 def test_avro_gives_back_each_type(name: str, mixed: bool, data: st.DataObject) -> None:
     """The same by both readers."""

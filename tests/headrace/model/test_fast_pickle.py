@@ -18,6 +18,7 @@ from headrace.model.ledger_entry import ControlKey, LedgerEntry, State
 from headrace.model.objects import ObjectId, Route
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import Batch, Checkpoint, Committed, Finished
+from tests.support.examples import examples
 
 
 def _reachable(hint: Any, seen: set[type]) -> Iterator[type]:
@@ -71,7 +72,9 @@ def test_all_that_travels_is_found() -> None:
 
 
 @pytest.mark.parametrize("kind", TRAVEL)
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))  # whole batches take a while to draw
+@settings(
+    max_examples=examples(15), suppress_health_check=list(HealthCheck)
+)  # whole batches take a while to draw
 @given(data=st.data())
 def test_round_trip(kind: type, data: st.DataObject) -> None:
     """Equal, of the same class, field by field; in every protocol, and for `copy` too."""

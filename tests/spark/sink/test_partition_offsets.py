@@ -11,7 +11,7 @@ from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, Sealed
 from headrace.model.sink_protocol import EarlierGroups, PartitionGrant
 from ingest.sink.starting import grant_of, removable
 from spark.sink.partition_offsets import Mask, PartitionCommit, PartitionOffsets
-from tests.support.examples import max_examples
+from tests.support.examples import examples, max_examples
 
 NOW = "now"
 
@@ -379,7 +379,7 @@ def test_each_record_is_in_one_object_or_lettered_once(
     assert partition.checkpoint.offset == len(groups)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(groups=RECORDS, steps=STEPS)
 def test_conversion_that_changes_repeats_and_loses_nothing(
     groups: list[str | None], steps: list[tuple[str, int]]

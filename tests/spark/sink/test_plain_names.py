@@ -13,7 +13,7 @@ from headrace.names.name_template import Padding, read_name_template
 from spark.sink.grouping import Grouping, java_double
 from spark.sink.object_keys import ObjectFacts
 from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names
-from tests.support.examples import max_examples
+from tests.support.examples import examples, max_examples
 
 _PLAIN = {"file_name_values": "plain"}
 _OF_JSON = {name.replace(".", "_"): text for name, text in JSON.items()}
@@ -221,7 +221,7 @@ def test_a_name_that_no_clock_changes_is_known_at_once(monkeypatch: pytest.Monke
     assert len(asked) < 1_000
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(
     round_minutes=st.sampled_from([7, 60, 90, 1440]),
     zone=st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/St_Johns"]),

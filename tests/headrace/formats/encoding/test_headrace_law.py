@@ -62,7 +62,7 @@ def _parts(batches: list[RowBatch]) -> list[Record]:
 
 
 @pytest.mark.parametrize(("wanted", "compression"), _PACKED)
-@settings(max_examples=fewer_examples(8))
+@settings(max_examples=fewer_examples(4))
 @given(records=RECORDS)
 def test_every_byte_comes_back(wanted: OutputFormat, compression: Compression, records: KafkaRecords) -> None:
     """Null and empty, any keys, headers twice, no time, order: through the source's own decoders."""
