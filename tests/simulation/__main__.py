@@ -36,6 +36,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--direction", choices=sorted(DIMENSIONS), help="one of them; without it all in turn")
     parser.add_argument("--seeds", default="", help="a seed, or BEGIN:END, or several with commas")
+    parser.add_argument(
+        "--only",
+        metavar="DIRECTION=SEEDS",
+        action="append",
+        default=[],
+        help="of these no others of a direction",
+    )
     parser.add_argument("--minutes", type=float, help="fresh seeds for so long")
     parser.add_argument("--file", type=Path, nargs="+", help="scenarios that were written down")
     parser.add_argument("--show", metavar="SEED", help="write a seed's scenario down, the first of a range's")
@@ -91,14 +98,28 @@ def _range_of(text: str) -> range:
     return found
 
 
+def _only(texts: list[str]) -> dict[str, set[int]]:
+    """The seeds of the directions that have some of all."""
+    found = {}
+    for text in texts:
+        direction, _, seeds = text.partition("=")
+        if direction not in DIMENSIONS:
+            raise UnknownScenario(f"{direction!r} is no direction: give {', '.join(sorted(DIMENSIONS))}.")
+        found[direction] = {seed for each in seeds.split(",") for seed in _range_of(each)}
+    return found
+
+
 def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:
     directions = [given.direction] if given.direction else sorted(DIMENSIONS)
+    only = _only(given.only)
     coverage = {direction: Coverage(direction) for direction in directions}
     # What was imported lives as long as the run: no collection of garbage need look at it.
     gc.freeze()
     began, shown, count, failed, cpu = _clock(), _clock(), 0, 0, time.process_time()
     # Not itertools.product: it would take all seeds before the first is run.
     for seed, direction in ((seed, direction) for seed in seeds for direction in directions):
+        if seed not in only.get(direction, {seed}):
+            continue
         scenario = scenario_of(direction, seed)
         coverage[direction].add(scenario)
         count += 1
