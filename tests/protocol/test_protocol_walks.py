@@ -47,7 +47,7 @@ class AnythingMayHappen(RuleBasedStateMachine):
 
 TestAnythingMayHappen = AnythingMayHappen.TestCase
 TestAnythingMayHappen.settings = settings(
-    max_examples=20,
+    max_examples=10,
     stateful_step_count=100,
     deadline=None,
     derandomize=True,
@@ -67,7 +67,7 @@ def walks(name: str, count: int) -> None:
 @pytest.mark.parametrize("name", ["everything", *sorted(ALL_SMALL)])
 def test_random_walks_keep_the_promise(name: str) -> None:
     """Faults first, then calm: each row visible once, and every message deleted."""
-    walks(name, 150 if name == "everything" else 25)
+    walks(name, 80 if name == "everything" else 15)
 
 
 @pytest.mark.long

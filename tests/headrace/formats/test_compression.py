@@ -41,8 +41,8 @@ def test_members_and_frames_follow_one_another(writer: str, data: list[bytes], c
 
 @every_writer
 def test_large_content_comes_in_bounded_chunks(writer: str) -> None:
-    """Ten MiB of compressible content arrive in chunks of about one MiB."""
-    data = b"".join(b'{"n":%d,"text":"some text"}\n' % n for n in range(350_000))
+    """Five MiB of compressible content arrive in chunks of about one MiB."""
+    data = b"".join(b'{"n":%d,"text":"some text"}\n' % n for n in range(175_000))
     stored = PACKERS[writer][1](data)
 
     chunks = list(plain_stream(MemorySource(stored)))

@@ -19,6 +19,7 @@ from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.measured import measure
 from tests.headrace.formats.memory_source import MemorySource, decode_all
 from tests.headrace.formats.parquet_files import annotated_variant, mutated, presto_map, refooted, written
+from tests.support.examples import examples
 
 PARQUET = decode_options(InputFormat.PARQUET)
 TERABYTES = 5 << 40
@@ -152,7 +153,7 @@ def test_mutated_files_of_other_writers_end_in_a_state(number: int) -> None:
     rows = len(decode_all(MemorySource(content), PARQUET).rows)
     assert rows
     rng, reasons = random.Random(number), set[str]()
-    for _ in range(150):
+    for _ in range(examples(400)):
         try:
             decoded = decode_all(MemorySource(mutated(content, rng)), PARQUET)
         except InvalidObject as error:
