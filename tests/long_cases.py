@@ -255,12 +255,9 @@ _UNITS: Final = (
         test="ingest/cli/test_interrupts.py::test_a_signal_while_a_command_loads",
         kept=("typer-1", "ingest.cli.lint_and_translate-2", "headrace.vendors.load-15"),
     ),
+    # SIGTERM, in full: `integration/test_signals.py`.
     Moved(
-        test="ingest/cli/test_interrupts.py::test_a_signal_while_a_service_loads_its_libraries",
-        shown_by=(
-            "ingest/cli/test_interrupts.py::test_a_signal_while_a_service_loads",
-            "integration/test_signals.py::test_a_stop_while_spark_starts",
-        ),
+        test="ingest/cli/test_interrupts.py::test_a_signal_while_a_service_loads_its_libraries", kept=("1",)
     ),
     Moved(
         test="ingest/cli/test_interrupts.py::test_a_signal_while_a_service_is_silent",
@@ -378,13 +375,6 @@ _SERVICES: Final = (
     Moved(
         test="errors/test_error_topics.py::TestCreation::test_one_that_cannot_be_made_says_why",
         shown_by=("headrace/kafka/test_output_topics.py::test_missing_topics_are_named_together",),
-    ),
-    Moved(
-        test="errors/test_error_topics.py::TestMissing::test_the_option_topic_at_start_is_exit_2",
-        shown_by=(
-            "headrace/kafka/test_output_topics.py::test_missing_topics_are_named_together",
-            f"{_START}test_a_bucket_that_does_not_exist",
-        ),
     ),
     Moved(
         test="localstack/test_broker.py::test_committed_records_survive_a_kill_and_a_restart",
