@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.objects import ListingPage, S3Object
-from listeners.async_clients import _AT_ONCE, _before_parse, s3_client
+from listeners.async_clients import _AT_ONCE, _before_parse, _UsualForm, s3_client
 from listeners.discovery_events import ListingKind
 from listeners.listing import Bucket, Lister
 from tests.support import aws
@@ -137,6 +137,43 @@ def test_an_answer_is_read_as_botocore_reads_it(body: bytes) -> None:
     assert _quickly(body) == _botocore(body)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(_ENTRY.replace("&quot;e&quot;", '"e"'), id="quotes as they are"),
+        pytest.param(_ENTRY.replace("&quot;e&quot;", "&#34;e&#34;"), id="quotes by number"),
+        pytest.param(_ENTRY.replace("&quot;e&quot;", "&amp;quot;e&quot;"), id="a reference said twice"),
+        pytest.param(_ENTRY.replace("&quot;e&quot;", "&quot;&lt;&quot;"), id="another reference"),
+        pytest.param(_ENTRY.replace("&quot;e&quot;", "e"), id="no quotes"),
+        pytest.param(_ENTRY.replace("<Key>k", "<Key>a&amp;b"), id="a reference in a key"),
+        pytest.param(_ENTRY.replace("<Key>k", "<Key>é"), id="a key that is not ASCII"),
+        pytest.param(_ENTRY.replace("<Key>k", "<Key>a\r\nb"), id="a line's end in a key"),
+        pytest.param(_ENTRY.replace("<Key>k</Key>", "<Key></Key>"), id="an empty key"),
+        pytest.param(_ENTRY.replace("<Key>k", "<Key x='1'>k"), id="an attribute"),
+        pytest.param(_ENTRY.replace("<Size>", "<Owner><ID>o</ID></Owner><Size>"), id="an element more"),
+        pytest.param(_ENTRY.replace("<StorageClass>STANDARD</StorageClass>", ""), id="an element less"),
+        pytest.param(_ENTRY.replace(_KEY, "").replace("<Size>", f"{_KEY}<Size>"), id="another order"),
+        pytest.param(_ENTRY.replace("><", ">\n<"), id="in lines"),
+        pytest.param(f"\n{_ENTRY}", id="something before it"),
+    ],
+)
+@pytest.mark.parametrize("is_last", [False, True], ids=["among others", "last"])
+def test_one_of_another_form_is_read_as_botocore_reads_it(other: str, *, is_last: bool) -> None:
+    """Among objects that all have one form, which are read without a parser of XML."""
+    body = _answer(_ENTRY * 3 + other + ("" if is_last else _ENTRY * 2))
+    assert _quickly(body) == _botocore(body)
+
+
+def test_the_usual_form_needs_no_parser() -> None:
+    """That of S3 with its checksums, and LocalStack's with plain quotes."""
+    checked = "<Key>a%2Fb</Key><ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>"
+    for entry in (_ENTRY.replace(_KEY, checked), _ENTRY.replace("&quot;", '"')):
+        some = (entry * 3).encode()
+        found = _UsualForm(some.split(b"<Contents>")[1]).objects(some, 3)
+        assert found is not None
+        assert [one["ETag"] for one in found] == ['"e"'] * 3
+
+
 def test_the_fields() -> None:
     """As they are in the answer of S3 above, and not only the same as botocore's."""
     assert _quickly(_S3)["Contents"][0] == {
@@ -191,6 +228,10 @@ def test_the_fields() -> None:
         pytest.param(
             _answer(_ENTRY + "<Name/>" + _ENTRY.replace("</Contents>", "</Contents >")),
             id="objects after them",
+        ),
+        pytest.param(
+            _answer(f"{_ENTRY * 2}<NextContinuationToken>t</NextContinuationToken>{_ENTRY}"),
+            id="a token among objects of one form",
         ),
         pytest.param(_answer(f"<More>{_ENTRY}</More>"), id="objects further inside"),
         pytest.param(_answer(f"<More>{_ENTRY}</More><Contents/>"), id="objects not only further inside"),
