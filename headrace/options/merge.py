@@ -1,15 +1,11 @@
-"""File, worker file and overrides to one entry an option: old spellings unified, references replaced.
-
-A name that is not known gets the option that it was meant to be, and the class of a connector likewise.
-"""
+"""File, worker file and overrides to one entry an option: old spellings unified, references replaced."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Final
 
-from headrace.model.text_formatting import did_you_mean, similar
+from headrace.model.text_formatting import did_you_mean
 from headrace.options import client_names
 from headrace.options.configuration_text import (
     PropertiesError,
@@ -18,68 +14,9 @@ from headrace.options.configuration_text import (
     parse_properties,
 )
 from headrace.options.declarations import CANONICAL, FAMILIES
-from headrace.options.declarations.option import JAVA_STORES, MEANT, WITHOUT_MEANING
+from headrace.options.declarations.option import JAVA_STORES, WITHOUT_MEANING
 from headrace.options.given import Entry, Problems, canonical
-from headrace.options.vendor import CLASSES, CONFLUENT_SOURCE, CONNECTOR, NAMED, OTHER_SINKS, OTHER_SOURCES
-
-# Of 1,700 names with one letter wrong, 99 of 100 find theirs; of 100 names of other tools, the five that find
-# one have its meaning in fact (`aws.custom.endpoint`, `output.data.format`).
-_ALIKE = 0.8
-_ALIKE_GROUP = 0.5
-_ALIKE_CLASS = 0.7
-_SEPARATORS = re.compile(r"[._-]+")
-
-
-def suggested(option: str, known: Iterable[str]) -> str | None:
-    """Return the known name that this one resembles, within the same group; None where none does."""
-    if option in MEANT:
-        return MEANT[option]
-    wanted = _plain(option)
-    best, found = _ALIKE, None
-    for name in known:
-        alike = _likeness(wanted, _plain(name), best)
-        if alike >= best and (found is None or alike > best):
-            best, found = alike, name
-    return found
-
-
-def _plain(name: str) -> str:
-    return _SEPARATORS.sub(".", name.lower())
-
-
-def _likeness(wanted: str, name: str, least: float) -> float:
-    """How alike two names are, 0 where it is less than `least` or their groups differ."""
-    matcher = SequenceMatcher(None, wanted, name)
-    if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
-        return 0.0
-    groups = SequenceMatcher(None, wanted.partition(".")[0], name.partition(".")[0])
-    return matcher.ratio() if groups.ratio() >= _ALIKE_GROUP else 0.0
-
-
-# What their makers, and pages about them, call what has another class here.
-_OTHERWISE: Final = {
-    "S3_SINK": OTHER_SINKS[1],
-    "S3Source": CONFLUENT_SOURCE,
-    "S3SinkConnectorDeprecated": OTHER_SINKS[2],
-}
-
-
-def unknown_class(named: str) -> str | None:
-    """What to write in place of a class that is not known here; None for one that is."""
-    known = (*CLASSES, *OTHER_SOURCES, *OTHER_SINKS)
-    if not named or named in known:
-        return None
-    meant = _OTHERWISE.get(named) or _OTHERWISE.get(named.rpartition(".")[2])
-    # A source is never meant by what is called a sink, however alike the rest of the names is.
-    words = [word for word in ("sink", "source", "s3") if word in named.lower()]
-    alike = [each for each in NAMED if all(word in each.lower() for word in words)]
-    if "s3" not in words:
-        # Nor is a connector of another store.
-        alike = [each for each in alike if each in CLASSES]
-    meant = meant or similar(named, alike, least=_ALIKE_CLASS)
-    expected = f"expected {CONNECTOR.expected}; its options are looked at once it is one of these"
-    return expected if meant is None else f"{did_you_mean(meant, otherwise='')} {expected}"
-
+from headrace.options.suggestions import suggested
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
 _WORKER: Final = re.compile(

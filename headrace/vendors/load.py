@@ -31,11 +31,12 @@ from headrace.options.declarations import reading_options
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problems
-from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, is_known, suggested, unknown_class
+from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, is_known
 from headrace.options.parsed_options import Values, direction, options_without_meaning
 from headrace.options.secret import is_secret_name
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
+from headrace.options.suggestions import suggested, unknown_class
 from headrace.options.tls import ReadBytes
 from headrace.options.transforms.read_chain import read_chain
 from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor

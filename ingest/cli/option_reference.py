@@ -10,7 +10,7 @@ from headrace.model.text_formatting import did_you_mean, json_text
 from headrace.options.declarations import BY_NAME, CANONICAL, FAMILIES, OPTIONS
 from headrace.options.declarations.option import Option
 from headrace.options.document import json_schema
-from headrace.options.merge import suggested
+from headrace.options.suggestions import suggested
 from ingest.cli.cli_options import AsJson, Report, option_names
 
 Names = Annotated[

@@ -18,7 +18,7 @@ from headrace.model.text_formatting import did_you_mean
 from headrace.options import OPTIONS, Settings, SettingsError
 from headrace.options.choices import InputFormat
 from headrace.options.declarations.option import Group, Option, option, optional
-from headrace.options.merge import suggested
+from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
 from headrace.vendors.load import load
 from spark.frames.admission import ReadLimits

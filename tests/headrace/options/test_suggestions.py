@@ -6,7 +6,8 @@ from typing import Final
 import pytest
 
 from headrace.options.declarations import CANONICAL
-from headrace.options.merge import SPELLINGS, suggested, unknown_class
+from headrace.options.merge import SPELLINGS
+from headrace.options.suggestions import suggested, unknown_class
 
 # Of other connectors, of Connect's worker, of operators' files.
 _FOREIGN: Final = """
