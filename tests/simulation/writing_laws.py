@@ -67,6 +67,8 @@ def _said(scenario: Scenario, outcome: WritingOutcome) -> Iterator[Finding]:
             yield Finding("shown = true", f"there was one driver, and it was said: {sentence}")
         if any(words in sentence for words in _PUT_BACK) and not acts & {*_SEVERAL, "checkpoint restored"}:
             yield Finding("shown = true", f"no checkpoint was put back, and it was said: {sentence}")
+        if "its upload is gone, and is old enough" in sentence and not {"rule", "days"} <= acts:
+            yield Finding("shown = true", f"no rule had ended an upload, and it was said: {sentence}")
         if "another program has ended its upload" in sentence and not acts & {*_SEVERAL, *_GOING}:
             yield Finding("shown = true", f"there was no other program, and it was said: {sentence}")
         if "another object has the name" in sentence and "foreign name" not in acts:
@@ -120,6 +122,8 @@ def _rows(
             yield Finding("once", f"an object cannot be read: {type(error).__name__}: {error}")
             return
         yield from _own_layout(scenario, outcome, rows)
+        if not is_frame and not _ignores(scenario):
+            yield from _last_of_keys(outcome, rows)
     counts = Counter((row.topic, row.partition, row.offset) for row in rows)
     keys = {row.key for row in rows}
     has_recurring = any(_recurs(key) for key in keys)
@@ -138,6 +142,19 @@ def _rows(
             yield Finding(
                 "once", f"{place} is in no object, and {'the frame' if is_frame else 'all'} ended well"
             )
+
+
+def _last_of_keys(outcome: WritingOutcome, rows: Sequence[Row]) -> Iterator[Finding]:
+    """What came last under a name of keys has the last record of its key, where one partition has that."""
+    if outcome.ending != "exit 0":
+        return
+    last = {row.key.partition("/")[2]: row for row in rows if _recurs(row.key)}
+    for name, row in last.items():
+        own = row.topic, outcome.expected[row.topic, row.partition, row.offset].key
+        places = [place for place, given in outcome.expected.items() if (place[0], given.key) == own]
+        offsets = [offset for topic, at, offset in places if ((topic, at), offset) not in outcome.left_out]
+        if {place[1] for place in places} == {row.partition} and max(offsets) != row.offset:
+            yield Finding("once", f"{name} has offset {row.offset}, and its key has {max(offsets)}")
 
 
 def _ignores(scenario: Scenario) -> bool:

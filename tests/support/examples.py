@@ -22,4 +22,4 @@ def fewer_examples(number: int) -> int:
 
 def examples(number: int) -> int:
     """So many in `make test-all`, for a law of its own number; a fifth of them in `make test`."""
-    return number if max_examples() > _FEW else number // 5
+    return number if max_examples() > _FEW else max(number // 5, 1)

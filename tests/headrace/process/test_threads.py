@@ -19,7 +19,7 @@ _ROOMS: Final = ("headrace", "ingest", "listeners", "spark")
 _OTHERS: Final = {
     ("headrace/process/threads.py", "Thread"): "here",
     ("ingest/cli/interrupts.py", "Thread"): "ends the process by a signal",
-    ("ingest/cli/cli_options.py", "Thread"): "draws a bar",
+    ("ingest/cli/progress_bar.py", "Thread"): "draws a bar",
     (
         "ingest/http/http_server.py",
         "ThreadingHTTPServer",
