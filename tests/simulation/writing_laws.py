@@ -149,9 +149,12 @@ def _last_of_keys(outcome: WritingOutcome, rows: Sequence[Row]) -> Iterator[Find
     if outcome.ending != "exit 0":
         return
     last = {row.key.partition("/")[2]: row for row in rows if _recurs(row.key)}
+    # Under another template.
+    elsewhere = {row[1:4] for row in rows if not _recurs(row.key)}
     for name, row in last.items():
         own = row.topic, outcome.expected[row.topic, row.partition, row.offset].key
         places = [place for place, given in outcome.expected.items() if (place[0], given.key) == own]
+        places = [place for place in places if place not in elsewhere]
         offsets = [offset for topic, at, offset in places if ((topic, at), offset) not in outcome.left_out]
         if {place[1] for place in places} == {row.partition} and max(offsets) != row.offset:
             yield Finding("once", f"{name} has offset {row.offset}, and its key has {max(offsets)}")
