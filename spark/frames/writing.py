@@ -317,9 +317,12 @@ def _complete(completer: "_Completer", objects: Sequence[SealedObject]) -> None:
     if not objects:
         return
     try:
-        with ThreadPoolExecutor(_COMPLETERS, thread_name_prefix="frame-completer") as pool:
-            problems = [found for found in pool.map(completer.complete, objects) if found is not None]
-        completer.note_ended()
+        try:
+            with ThreadPoolExecutor(_COMPLETERS, thread_name_prefix="frame-completer") as pool:
+                problems = [found for found in pool.map(completer.complete, objects) if found is not None]
+        finally:
+            # Also where another object could not be completed: the commit comes again.
+            completer.note_open(objects)
     except HeadraceError as error:
         raise FrameRefused(f"The batch cannot be committed: {error}") from error
     if problems:
@@ -357,8 +360,8 @@ class _Completer:
                     return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {fix}."
         return None
 
-    def note_ended(self) -> None:
-        """Write down which uploads another program has ended, where that is needed again."""
+    def note_open(self, objects: Sequence[SealedObject]) -> None:
+        """Write down which of these are not complete yet, where that is needed again."""
 
     def _fix(self, sealed: SealedObject, upload: Upload, state: CompletionState) -> str | None:
         """What is to be done about an object that is not there; None where it was."""
@@ -396,25 +399,30 @@ class _CompleterOfBatch(_Completer):
         super().__init__(settings, sent)
         self._batches = batches
         self._number = number
-        self._ended: set[str] = set()
-        self._noted = cache(lambda: batches.ended(number))
+        self._done: set[str] = set()
+        self._noted = cache(lambda: batches.noted_open(number))
 
-    def note_ended(self) -> None:
-        """See `_Completer`: a commit that comes again may not take them for complete."""
-        if self._ended:
-            self._batches.note_ended(self._number, self._ended | self._noted())
+    def complete(self, sealed: SealedObject) -> str | None:
+        """See `_Completer`."""
+        problem = super().complete(sealed)
+        if problem is None:
+            self._done.add(sealed.id)
+        return problem
+
+    def note_open(self, objects: Sequence[SealedObject]) -> None:
+        """See `_Completer`: a commit that comes again may not take what is gone then for complete."""
+        left = {one.id for one in objects if one.id in self._sent} - self._done
+        if left:
+            self._batches.note_open(self._number, left | self._noted())
 
     def _is_ended(self, sealed: SealedObject) -> bool:
-        if not super()._is_ended(sealed):
-            return sealed.id in self._noted()
-        self._ended.add(sealed.id)
-        return True
+        return super()._is_ended(sealed) or sealed.id in self._noted()
 
     def _fix_of(self, state: CompletionState) -> str:
         return _FIXES[state].format(file=self._batches.place(self._number))
 
     def _fix_of_ended(self) -> str:
-        file, note = self._batches.place(self._number), self._batches.place_of_ended(self._number)
+        file, note = self._batches.place(self._number), self._batches.place_of_open(self._number)
         return _ENDED_BY_ANOTHER.format(file=file, note=note)
 
 

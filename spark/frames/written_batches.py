@@ -14,7 +14,7 @@ from headrace.model.sink_entries import SealedObject
 from spark.frames.log_store import LogStore
 
 _WRITES: Final = "writes"
-_ENDED: Final = "ended"
+_OPEN: Final = "open"
 KEPT: Final = 100
 """Of so many batches the objects are remembered: Spark repeats the last one."""
 _SHOWN: Final = 3
@@ -101,7 +101,7 @@ class WrittenBatches:
     def __init__(self, store: LogStore, query: str) -> None:
         self._store = store
         self._folder = f"{_WRITES}/{query}"
-        self._notes = f"{_ENDED}/{query}"
+        self._notes = f"{_OPEN}/{query}"
         self._there: list[str] = []
         """Files, as they were when a batch was named."""
 
@@ -141,17 +141,17 @@ class WrittenBatches:
             gone = [oldest, _file(self._notes, number - KEPT)]
             self._store.remove([one for one in self._there if one < oldest] + gone)
 
-    def ended(self, number: int) -> frozenset[str]:
-        """The ids of objects of the batch whose uploads were ended before any commit could complete them."""
+    def noted_open(self, number: int) -> frozenset[str]:
+        """The ids of objects of the batch that its first commit has left to complete."""
         content = self._store.read(_file(self._notes, number))
         return frozenset() if content is None else msgspec.json.decode(content, type=frozenset[str])
 
-    def note_ended(self, number: int, ids: Iterable[str]) -> None:
-        """Have `ended` give these: a commit that comes again would take the objects for complete."""
+    def note_open(self, number: int, ids: Iterable[str]) -> None:
+        """Have `noted_open` give these: one that is gone when the commit comes again was not complete."""
         self._store.replace(_file(self._notes, number), msgspec.json.encode(sorted(ids)))
 
-    def place_of_ended(self, number: int) -> str:
-        """Where `ended` is, for messages."""
+    def place_of_open(self, number: int) -> str:
+        """Where `noted_open` is, for messages."""
         return f"{self._store.where}/{_file(self._notes, number)}"
 
     def place(self, number: int) -> str:

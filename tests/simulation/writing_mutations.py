@@ -124,7 +124,7 @@ MUTATIONS: Final = {
         "writing",
         "a commit that comes again does not take for complete what the first one has found ended",
         _WRITING,
-        "        if self._ended:\n",
+        "        if left:\n",
         "        if False:\n",
     ),
     "the rule of its own bucket": Mutation(

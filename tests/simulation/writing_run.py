@@ -478,7 +478,7 @@ class _WritingCourse(Course):
         files = self._batch_files(query_id)
         ids = {one.id for one in decode_batch(files[max(files)]).objects}
         if any(one.id in ids and (one.bucket, one.key) == place for one in self._outcome.visible):
-            self._remove_file(max(files).replace(f"/writes/{query_id}/", f"/ended/{query_id}/"))
+            self._remove_file(max(files).replace(f"/writes/{query_id}/", f"/open/{query_id}/"))
             return True
         return self._written_again(query)
 

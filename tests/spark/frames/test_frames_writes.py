@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 from headrace.model.clock import wall_ms
-from headrace.model.errors import FrameRefused
+from headrace.model.errors import FrameRefused, SourceUnavailable
 from headrace.model.sink_entries import SealedObject, Upload
 from headrace.options.settings import S3Settings
 from headrace.s3.completion import Completion, CompletionState
@@ -249,6 +249,8 @@ class Archive:
         """The ids of objects that were ever visible, as often as they became so."""
         self.files: dict[str, bytes] = {}
         self.calls_left: int | None = None
+        self.unreachable: set[str] = set()
+        """Uploads of which S3 takes no completion."""
         self.where = "memory"
         self._lock = threading.Lock()
 
@@ -263,6 +265,8 @@ class Archive:
         """See `UploadCalls.complete`."""
         with self._lock:
             self.called()
+            if upload.upload_id in self.unreachable:
+                raise SourceUnavailable("S3 does not answer.")
             there = self.there.get(upload.key)
             if upload.upload_id in self.open:
                 if there is not None and not overwrites:
@@ -351,7 +355,7 @@ class TestCommits:
 
         with pytest.raises(FrameRefused) as refused:
             writer.commit(sent(sealed("again", 0, 4), sealed("again", 5, 9)), 0)
-        note, file = "ended/q/000000000000.json", "writes/q/000000000000.json"
+        note, file = "open/q/000000000000.json", "writes/q/000000000000.json"
         assert f"remove memory/{note} " in str(refused.value)
         assert f"and then memory/{file}, " in str(refused.value)
         assert "one" not in archive.seen
@@ -361,13 +365,38 @@ class TestCommits:
         writer.commit(sent(sealed("once more", 0, 9)), 0)
         assert archive.there == {"t-0-0": "once more"}
 
+    def test_one_that_was_ended_next_to_one_that_s3_does_not_take(self, archive: Archive) -> None:
+        """The commit fails for the other one, and comes again."""
+        archive.open |= {"two", "again"}
+        archive.unreachable.add("two")
+        with pytest.raises(FrameRefused, match="The batch cannot be committed"):
+            HeadraceStreamWriter(written()).commit(sent(sealed("one", 0, 4), sealed("two", 5, 9)), 0)
+
+        archive.unreachable.clear()
+        with pytest.raises(FrameRefused, match="another program has ended its upload"):
+            HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4), sealed("again", 5, 9)), 0)
+
+    def test_one_that_was_ended_and_that_a_failed_commit_did_not_come_to(self, archive: Archive) -> None:
+        """What is left after the first error is given up, and is not complete."""
+        objects = [sealed(f"{number}", number, number) for number in range(40)]
+        archive.open |= {one.id for one in objects}
+        archive.unreachable |= {one.id for one in objects}
+        with pytest.raises(FrameRefused, match="The batch cannot be committed"):
+            HeadraceStreamWriter(written()).commit(sent(*objects), 0)
+
+        archive.unreachable.clear()
+        archive.open.remove("39")
+        again = [sealed(f"again {number}", number, number) for number in range(40)]
+        with pytest.raises(FrameRefused, match="another program has ended its upload"):
+            HeadraceStreamWriter(written()).commit(sent(*again), 0)
+
     def test_an_object_that_was_taken_away_while_its_batch_was_committed(self, archive: Archive) -> None:
         """An operator who knows that it was there removes the note of it."""
         writer, one = HeadraceStreamWriter(written()), sealed("one", 0, 4)
         with pytest.raises(FrameRefused, match="if it was there once"):
             writer.commit(sent(one), 0)
 
-        del archive.files["ended/q/000000000000.json"]
+        del archive.files["open/q/000000000000.json"]
         archive.open.add("again")
         writer.commit(sent(sealed("again", 0, 4)), 0)
         assert (archive.seen, archive.open) == ([], set())
@@ -381,10 +410,10 @@ class TestCommits:
     def test_what_is_noted_of_a_batch_is_forgotten_with_it(self, tmp_path: Path) -> None:
         """With its file, in the same request."""
         batches = WrittenBatches(DirectoryStore(tmp_path), "q")
-        batches.note_ended(0, ["one"])
-        assert batches.ended(0) == {"one"}
+        batches.note_open(0, ["one"])
+        assert batches.noted_open(0) == {"one"}
         batches.forget_before(KEPT)
-        assert batches.ended(0) == set()
+        assert batches.noted_open(0) == set()
 
     @pytest.mark.parametrize("number", [2, 3])
     def test_what_is_named_is_there_before_a_batch_is_refused(self, archive: Archive, number: int) -> None:
