@@ -28,8 +28,9 @@ def with_cuts(
     rng, found = random.Random(f"cut-{direction}-{seed}"), list(steps)
     if rng.random() < _CUT_SHARE:
         for _ in range(rng.choice((1, 1, 2))):
-            seconds, number = rng.choice(_SECONDS), {"number": rng.choice(numbers)} if numbers else {}
-            cut = [Step(rng.choice((0.0, 0.3, 2.0)), CUT_OFF, {"seconds": seconds, **number})]
+            seconds = rng.choice(_SECONDS)
+            whom = {"number": rng.choice(numbers)} if numbers else {"of": rng.choice(("all", "task"))}
+            cut = [Step(rng.choice((0.0, 0.3, 2.0)), CUT_OFF, {"seconds": seconds, **whom})]
             if rng.random() < _WAIT_SHARE:
                 # Else what comes next, and the end, come before it is noticed.
                 cut.append(Step(seconds - 1.0, "wait", {}))

@@ -411,7 +411,7 @@ class Broker:
                 else process.stopped_at
                 if process.is_stopped
                 else cut.cut_from
-                if (cut := process.parent or process).cut_until > self.kernel.now
+                if (cut := process.cut).cut_until > self.kernel.now
                 else member.silent_since
             )
             if since is not None and self.kernel.now - since > member.session_seconds:

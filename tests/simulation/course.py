@@ -172,7 +172,12 @@ class Course:
     def _broker_away(self, seconds: float) -> None:
         self.made.network.down_until = self.made.kernel.now + seconds
 
-    def _cut_off(self, seconds: float) -> None:
+    def _cut_off(self, seconds: float, of: str = "all") -> None:
+        """An instance with its tasks, or one of the tasks alone: an executor on a machine of its own."""
+        if of == "task":
+            for worker in self._workers()[-1:]:
+                self._cut(worker, seconds)
+            return
         for one in self.alive[:1]:
             self._cut(one.process, seconds)
 
@@ -185,8 +190,11 @@ class Course:
         self._cuts.append(process)
 
     def _end_cuts(self) -> None:
+        """Everyone reaches the brokers; what is shown has some time from now on to become true."""
+        network, now = self.made.network, self.made.kernel.now
+        network.down_until = min(network.down_until, now)
         for process in self._cuts:
-            process.cut_until = min(process.cut_until, self.made.kernel.now)
+            process.cut_until = min(process.cut_until, now)
 
     def _token_away(self, seconds: float) -> None:
         """Who makes a client has no token to log in with."""
@@ -284,7 +292,7 @@ class Course:
         made, kernel = self.made, self.made.kernel
         made.registry.down_until = 0.0
         made.network.no_token_until = 0.0
-        made.network.down_until = made.bucket.weather.down_until = made.queue.down_until = 0.0
+        made.bucket.weather.down_until = made.queue.down_until = 0.0
         made.network.lose_answers = 0
         self._end_cuts()
         made.bucket.weather.failing.clear()

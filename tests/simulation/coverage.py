@@ -29,10 +29,10 @@ DIMENSIONS: Final = {
     "writing": writing_generator.DIMENSIONS,
 }
 _FAULTS: Final[Mapping[str, _Names]] = {
-    "archives": sink_generator.FAULTS,
+    "archives": {**sink_generator.FAULTS, CUT_OFF: {}},
     "frames": frames_generator.FAULTS,
     "layouts": {**sink_generator.FAULTS, CUT_OFF: {}},
-    "restore": sink_generator.FAULTS,
+    "restore": {**sink_generator.FAULTS, CUT_OFF: {}},
     "sink": {**sink_generator.FAULTS, CUT_OFF: {}},
     "source": {**source_generator.SOURCE_FAULTS, CUT_OFF: {}},
     "worker": {**worker_generator.FAULTS, CUT_OFF: {}},

@@ -8,7 +8,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicParti
 
 from tests.simulation.broker import Log, Member, is_visible
 from tests.simulation.kernel import Process
-from tests.simulation.network import CALL_SECONDS, Client, Network, Place, SimulatedMessage, cut_of
+from tests.simulation.network import CALL_SECONDS, Client, Network, Place, SimulatedMessage
 
 _HEARD_SECONDS: Final = (0.001, 0.01, 0.1, 0.3)
 _CUTS: Final = (1, 2, 3, 5, 10, 10_000)
@@ -277,7 +277,7 @@ class SimulatedConsumer(Client):
 
     def _note_silence(self, process: Process) -> None:
         """A member that hears nothing for its session knows by itself that it is none any more."""
-        member, cut = self._member, cut_of(process)
+        member, cut = self._member, process.cut
         if member is None or cut.cut_until <= self._kernel.now:
             return
         if self._kernel.now - cut.cut_from > member.session_seconds:

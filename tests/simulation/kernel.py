@@ -57,6 +57,12 @@ class Process:
     ended: list[Callable[[], None]] = field(default_factory=list)
     """Tells those who wait for it that it is dead or lost."""
 
+    @property
+    def cut(self) -> "Process":
+        """The process that is cut off where this one is: itself, or the one that has started it."""
+        parent = self.parent
+        return self if parent is None or self.cut_until > parent.cut_until else parent
+
 
 @dataclass(eq=False, slots=True)
 class Actor:

@@ -9,16 +9,11 @@ from confluent_kafka import KafkaError
 
 from headrace.model.errors import AccessDenied
 from tests.simulation.broker import Broker, Record, refusal
-from tests.simulation.kernel import Kernel, Process
+from tests.simulation.kernel import Kernel
 
 CALL_SECONDS: Final = 0.002
 TIMED_OUT: Final = KafkaError._TIMED_OUT  # how the library names its local codes
 Place = tuple[str, int]
-
-
-def cut_of(process: Process) -> Process:
-    """The process that is cut off where this one is."""
-    return process.parent or process
 
 
 @dataclass
@@ -48,7 +43,7 @@ class Network:
     def away_until(self) -> float:
         """When the process that runs reaches the brokers again."""
         process = self.kernel.here()
-        return self.down_until if process is None else max(self.down_until, cut_of(process).cut_until)
+        return self.down_until if process is None else max(self.down_until, process.cut.cut_until)
 
     def loses_answer(self) -> bool:
         """Whether this answer goes missing."""

@@ -228,6 +228,7 @@ class _WorkerCourse(Course):
         kernel = self.made.kernel
         session = int(self.options.get("session.timeout.ms", "10000")) / 1000
         deadline = cut.process.cut_from + session + _GIVES_UP_SECONDS
+        others: list[Worker | None] = []
         while kernel.now < deadline:
             kernel.sleep(_LOOK_SECONDS)
             others = [one.worker for one in self.alive if one is not cut and self._is_reached(one)]
@@ -365,7 +366,7 @@ class _WorkerCourse(Course):
 
     def _finish(self) -> None:
         made, kernel = self.made, self.made.kernel
-        made.network.down_until = made.bucket.weather.down_until = 0.0
+        made.bucket.weather.down_until = 0.0
         self._end_cuts()
         made.network.lose_answers = 0
         made.bucket.weather.failing.clear()

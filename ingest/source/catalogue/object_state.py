@@ -373,6 +373,7 @@ class ObjectStates:
             if pending is not None and write.key == object_id:
                 pending.due_ms, pending.tries, pending.trouble, pending.suspicion = 0, 0, None, Suspicion.NONE
                 pending.is_kept = write.entry is not None and write.entry.is_kept
+                self.side_objects.decide_again(pending, now)
                 self.table.move(pending, Phase.WRITING)
                 for split in pending.splits:
                     split.phase = Phase.GONE

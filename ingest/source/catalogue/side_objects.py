@@ -109,6 +109,16 @@ class SideObjects:
             self._unchecked.append(pending)
             self._alone[pending.object.id] = now.steady_ms + self._wait_ms
 
+    def decide_again(self, pending: PendingObject, now: Instant) -> None:
+        """A command has set where the object begins: what it is read with may be another now.
+
+        One that has no rows behind it waits for its keys as a new one does; any other keeps what it has.
+        """
+        place = pending.route.archive
+        if place is not None and place.side is None and pending.sides is not None:
+            pending.tombstones = ()
+            self._reopen(pending, now)
+
     def _shows(self, place: ArchivePlace) -> None:
         """The topic has side objects of this kind; where there are tombstones, there are keys."""
         shown: set[str] = {"keys"} if place.is_tombstone else set()

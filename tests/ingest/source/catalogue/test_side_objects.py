@@ -11,6 +11,7 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
 from headrace.options.choices import Ordering
+from ingest.source.catalogue.object_commands import Replay, Selection
 from ingest.source.object_selection import object_filter_of
 from ingest.source.planner import BatchLimits
 from tests.headrace.options.loading import load_with
@@ -345,6 +346,23 @@ def test_a_begun_object_takes_no_more_than_it_was_begun_with() -> None:
     desk.tick()
     desk.tick()
     assert _reasons(desk, *_three(0)) == ["done", "joined", "side_object_late"]
+
+
+@pytest.mark.parametrize("is_from_start", [True, False])
+def test_a_begun_object_that_is_replayed_waits_for_its_keys(*, is_from_start: bool) -> None:
+    """After a restart it had gone on with what it was begun with, which the replay has begun anew."""
+    ledger = FakeLedger()
+    begun = LedgerEntry(state=State.FAILED, position=BytePosition(10), is_kept=True, size=10)
+    ledger.commit(listed(_key(0)).id, begun)
+    desk = _desk(ledger)
+    desk.tick()
+    desk.planner.ready(desk.now)
+
+    replay = Replay(selection=Selection(key=_key(0)), is_from_start=is_from_start)
+    desk.do(desk.catalogue.apply_command(replay, [listed(_key(0))], desk.now))
+    assert _planned(desk) == ({} if is_from_start else {_key(0): []})
+    _announce(desk, _key(0, ".keys"), _key(0, ".headers"))
+    assert _planned(desk) == ({_key(0): _sides(0)} if is_from_start else {})
 
 
 def test_a_restart_counts_what_is_missing() -> None:
