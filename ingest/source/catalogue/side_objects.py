@@ -112,7 +112,7 @@ class SideObjects:
     def decide_again(self, pending: PendingObject, now: Instant) -> None:
         """A command has set where the object begins: what it is read with may be another now.
 
-        One that has no rows behind it waits for its keys as a new one does; any other keeps what it has.
+        One of which no rows are sent waits for its keys as a new one does; any other keeps what it has.
         """
         place = pending.route.archive
         if place is not None and place.side is None and pending.sides is not None:
