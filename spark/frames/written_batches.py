@@ -114,13 +114,15 @@ class WrittenBatches:
         """What the batch has: this, or what an earlier commit of it has named.
 
         BatchRefused for rows that the earlier one did not have, or where the last that it had is missing,
-        and for a batch that later ones are written after: neither may be told apart from rows that are in
-        objects already. What the last file has is to be completed then: another query begins after it.
+        for a batch that later ones are written after, and for one that begins where a batch before began:
+        none may be told apart from rows that are in objects already. What the last file has is to be
+        completed then: another query begins after it.
         """
-        name = self._name(number)
-        batch = msgspec.structs.replace(batch, ends=_ends(self._before(number), batch))
+        name, before = self._name(number), self._before(number)
+        batch = msgspec.structs.replace(batch, ends=_ends(before, batch))
         if self._store.create(name, encode_batch(batch)):
             self._refuse_earlier(number)
+            self._refuse_again(number, before, batch)
             return batch
         content = self._store.read(name)
         if content is None:
@@ -181,6 +183,29 @@ class WrittenBatches:
                 _number(later[-1]),
                 self.named(_number(later[-1])),
             )
+
+    def _refuse_again(self, number: int, before: WrittenBatch | None, batch: WrittenBatch) -> None:
+        """BatchRefused, and no file, for rows that a batch of another number begins with.
+
+        A batch whose rows a filter leaves out has no file, so that those after it may have other numbers.
+        """
+        ends = {} if before is None else {(one.topic, one.partition): one.last for one in before.ends}
+        again = {one.place: one.first for one in batch.rows or () if one.first <= ends.get(one.place, -1)}
+        if not again:
+            return
+        earlier = [one for one in self._there if one < self._name(number)]
+        for name in reversed(earlier):
+            found = self.named(_number(name))
+            for rows in (found.rows if found is not None else None) or ():
+                if again.get(rows.place) == rows.first:
+                    self._store.remove([self._name(number)])
+                    raise BatchRefused(
+                        f"Batch {number} begins with offset {rows.first} of {rows.topic}-{rows.partition}, "
+                        f"as batch {_number(name)} does: the checkpoint was put back, or the topic was made "
+                        f"again. {self._way_on(earlier[-1])}",
+                        _number(earlier[-1]),
+                        self.named(_number(earlier[-1])),
+                    )
 
     def _refuse_others(self, number: int, found: WrittenBatch, batch: WrittenBatch) -> None:
         if found.rows is None:

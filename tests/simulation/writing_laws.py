@@ -20,7 +20,7 @@ from tests.simulation.writing_run import KEPT, Visible, WritingOutcome, is_of_fr
 _SAID: Final = ("FrameRefused: ", "QueryEnded: ")
 _SEVERAL: Final = frozenset({"second", "pause", "kill leader", "pause worker", "executor lost"})
 _TWO_DRIVERS: Final = ("was written by another driver", "Multiple streaming queries")
-_PUT_BACK: Final = ("was written before with other rows", "comes after batch")
+_PUT_BACK: Final = ("was written before with other rows", "comes after batch", "begins with offset")
 _GOING: Final = frozenset({"uploads ended", "taken away"})
 _ADVISED: Final = re.compile(r"\b([a-z]+(?:\.[a-z]+)+)=")
 _OTHERS: Final = frozenset(one.name for one in OPTIONS) - {one.name for one in WRITTEN}

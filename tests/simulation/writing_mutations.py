@@ -71,6 +71,13 @@ MUTATIONS: Final = {
         "        if later and _number(later[-1]) - number >= by:\n",
         "        if False:\n",
     ),
+    "begins where another began": Mutation(
+        "writing",
+        "a batch that begins with the offset of a batch of another number is refused",
+        _BATCHES,
+        "            self._refuse_again(number, before, batch)\n",
+        "",
+    ),
     "complete before it is refused": Mutation(
         "writing",
         "what the last file has is completed before a query is refused",

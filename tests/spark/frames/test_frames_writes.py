@@ -32,7 +32,15 @@ from spark.frames.writing import (
     objects_of,
     writing_settings,
 )
-from spark.frames.written_batches import KEPT, EndOf, RowsOf, WrittenBatch, WrittenBatches, last_of_each_name
+from spark.frames.written_batches import (
+    KEPT,
+    BatchRefused,
+    EndOf,
+    RowsOf,
+    WrittenBatch,
+    WrittenBatches,
+    last_of_each_name,
+)
 from spark.sink import frame_writer
 from tests.support.examples import examples
 
@@ -169,6 +177,17 @@ class TestWhatABatchHas:
         with pytest.raises(FrameRefused, match=f"Batch 3 comes after batch {KEPT + 3} of the query"):
             WrittenBatches(Unanswered(tmp_path), "q").name(3, batch(sealed("slept", 3, 3)))
         assert batches.named(3) is None
+
+    def test_rows_of_a_batch_of_another_number(self, tmp_path: Path) -> None:
+        """A checkpoint was put back, and a filter leaves out all that its first batch has now."""
+        batches = WrittenBatches(DirectoryStore(tmp_path), "q")
+        batches.name(0, batch(sealed("one", 5, 9)))
+        batches.name(1, batch(sealed("two", 10, 12)))
+        with pytest.raises(BatchRefused, match=r"begins with offset 5 of t-0, as batch 0 does") as refused:
+            batches.name(2, batch(sealed("again", 5, 7)))
+        assert (refused.value.number, batches.named(2)) == (1, None)
+        # Rows of files come in any order.
+        assert batches.name(2, batch(sealed("three", 2, 4))).objects[0].id == "three"
 
     def test_its_file_has_the_ends_of_all_partitions(self, tmp_path: Path) -> None:
         """Those of its rows alone were where a query was told to begin, and others' rows came twice."""
