@@ -188,7 +188,8 @@ class _Order:
         else:
             for after in self._done(asked, state, last):
                 is_new = not is_there and after is not None
-                if (status == 201) is is_new:
+                # What another program has written over may have been read as it was before.
+                if state == _LOST or (status == 201) is is_new:
                     yield after
 
     def _done(self, asked: Asked, state: _State, last: str) -> Iterator[_State]:
