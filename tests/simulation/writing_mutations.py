@@ -89,7 +89,7 @@ MUTATIONS: Final = {
         "writing",
         "a file has the ends of the batches before as well",
         _BATCHES,
-        "ends=_ends(self._before(number), batch))",
+        "ends=_ends(before, batch))",
         "ends=_ends(None, batch))",
     ),
     "not given up at an abort": Mutation(
