@@ -72,7 +72,9 @@ class Archive:
         self._here: set[int] = set()
         """Of the object that is read now."""
         self._loses_sides = any(step.act == "uploads ended" for step in scenario.steps)
-        self._made = {key: at for at, what, key, _ in outcome.history if what != "deleted"}
+        # Another program may put something under a name that is free again.
+        others = {"deleted", "foreign"}
+        self._made = {key: at for at, what, key, _ in outcome.history if what not in others}
         self.rows: list[Row] = []
         self.broken: list[Finding] = []
         self._read()
