@@ -33,6 +33,13 @@ def find_chromium() -> str | None:
     return next((found for found in map(shutil.which, _NAMES) if found is not None), None)
 
 
+_NAVIGATED: Final = "Inspected target navigated"
+
+
+class NavigatedError(AssertionError):
+    """The page that was asked made way for another before it answered."""
+
+
 class Chromium:
     """One browser process. `page` opens pages in it, one after the other or several at once."""
 
@@ -65,6 +72,8 @@ class Chromium:
         while True:
             answer = self._next(deadline, method)
             if answer.get("id") == number:
+                if _NAVIGATED in str(answer.get("error", "")):
+                    raise NavigatedError(f"{method}: {answer['error']}")
                 assert "error" not in answer, f"{method}: {answer['error']}"
                 found: Message = answer["result"]
                 return found
@@ -136,7 +145,10 @@ class Page:
         """The text once it is as expected; AssertionError with the last one when it is not in time."""
         deadline = time.monotonic() + seconds
         while True:
-            found = self.text(selector)
+            try:
+                found = self.text(selector)
+            except NavigatedError:
+                found = ""  # a link was followed: the next page has it
             if expected(found):
                 return found
             assert time.monotonic() < deadline, f"{selector} still shows {found!r}"
