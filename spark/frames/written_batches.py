@@ -177,11 +177,10 @@ class WrittenBatches:
         later = [one for one in self._there if one > name]
         if later and _number(later[-1]) - number >= by:
             self._store.remove([name])
-            raise BatchRefused(
+            raise self._refusal(
                 f"Batch {number} comes after batch {_number(later[-1])} of the query: its checkpoint was "
-                f"put back, or another driver runs it. {self._way_on(later[-1])}",
-                _number(later[-1]),
-                self.named(_number(later[-1])),
+                "put back, or another driver runs it.",
+                later[-1],
             )
 
     def _refuse_again(self, number: int, before: WrittenBatch | None, batch: WrittenBatch) -> None:
@@ -199,12 +198,11 @@ class WrittenBatches:
             for rows in (found.rows if found is not None else None) or ():
                 if again.get(rows.place) == rows.first:
                     self._store.remove([self._name(number)])
-                    raise BatchRefused(
+                    raise self._refusal(
                         f"Batch {number} begins with offset {rows.first} of {rows.topic}-{rows.partition}, "
                         f"as batch {_number(name)} does: the checkpoint was put back, or the topic was made "
-                        f"again. {self._way_on(earlier[-1])}",
-                        _number(earlier[-1]),
-                        self.named(_number(earlier[-1])),
+                        "again.",
+                        earlier[-1],
                     )
 
     def _refuse_others(self, number: int, found: WrittenBatch, batch: WrittenBatch) -> None:
@@ -222,19 +220,19 @@ class WrittenBatches:
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         last = [one for one in self._store.names(self._folder) if one >= self._name(number)][-1:]
         name = last[0] if last else self._name(number)
-        raise BatchRefused(
+        raise self._refusal(
             f"Batch {number} was written before with other rows ({'; '.join(others[:_SHOWN])}{more}): "
-            "the checkpoint was put back, or the query does not give the same rows twice. "
-            f"{self._way_on(name)}",
-            _number(name),
-            self.named(_number(name)),
+            "the checkpoint was put back, or the query does not give the same rows twice.",
+            name,
         )
 
-    def _way_on(self, last: str) -> str:
-        return (
+    def _refusal(self, why: str, last: str) -> BatchRefused:
+        """The error that says why, and after which file another query is to begin."""
+        way_on = (
             "Begin a query with a checkpointLocation of its own, at the offsets after the ends in the last "
             f"file ({self._store.where}/{last})."
         )
+        return BatchRefused(f"{why} {way_on}", _number(last), self.named(_number(last)))
 
     def _name(self, number: int) -> str:
         return _file(self._folder, number)
