@@ -8,8 +8,12 @@ from tests.simulation.scenario import Step
 
 NO_CONDITIONS: Final = "store without conditions"
 CUT_OFF: Final = "cut off"
+FOREIGN: Final = "foreign name"
+AGAIN: Final = "batch again"
 _STORE_SHARE: Final = 0.12
 _CUT_SHARE: Final = 0.15
+_FOREIGN_SHARE: Final = 0.12
+_AGAIN_SHARE: Final = 0.6
 _WAIT_SHARE: Final = 0.4
 _SECONDS: Final = (4.0, 12.0, 20.0, 45.0)
 
@@ -36,4 +40,25 @@ def with_cuts(
                 cut.append(Step(seconds - 1.0, "wait", {}))
             place = rng.randint(1, len(found))
             found[place:place] = cut
+    return tuple(found)
+
+
+def with_foreign_names(direction: str, seed: int, steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps; in some scenarios another program takes names that objects of a sink are about to have."""
+    rng, found = random.Random(f"foreign-{direction}-{seed}"), list(steps)
+    if rng.random() < _FOREIGN_SHARE:
+        for _ in range(rng.choice((1, 2, 4))):
+            place = rng.randint(1, len(found))
+            found.insert(place, Step(rng.choice((0.0, 0.02, 0.1, 0.5)), FOREIGN, {}))
+    return tuple(found)
+
+
+def with_frames_again(seed: int, steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps; what frames wrote at once is mostly written again, over what is there or next to it."""
+    rng, found = random.Random(f"again-{seed}"), list(steps)
+    written = [place for place, step in enumerate(found) if step.act == "batch write"]
+    for place in reversed(written):
+        if rng.random() < _AGAIN_SHARE:
+            again = Step(rng.choice((0.5, 3.0, 8.0)), AGAIN, {"overwrites": rng.random() < 0.5})
+            found.insert(rng.randint(place + 1, len(found)), again)
     return tuple(found)

@@ -35,9 +35,18 @@ class Row(NamedTuple):
 def rows_of(bucket: Bucket, name: str) -> list[Row]:
     """All rows of an archive whose rows have topic, partition and offset."""
     return [
-        Row(key, str(fields["topic"]), int(fields["partition"]), int(fields["offset"]), fields)
+        row
         for key, stored in sorted(bucket.objects[name].items())
-        for fields in decoded(stored.body)
+        if stored.body != FOREIGN
+        for row in rows_in(key, stored.body)
+    ]
+
+
+def rows_in(key: str, body: bytes) -> list[Row]:
+    """The rows of one object, which have topic, partition and offset."""
+    return [
+        Row(key, str(fields["topic"]), int(fields["partition"]), int(fields["offset"]), fields)
+        for fields in decoded(body)
     ]
 
 
@@ -48,6 +57,8 @@ def plain(body: bytes) -> bytes:
     return body if unpack is None else bytes(unpack(body))
 
 
+FOREIGN: Final = b"foreign"
+"""What another program puts into buckets, of which no row is any sink's."""
 _FORMS: Final = {b"PAR1": "parquet", b"Obj\x01": "avro", b"[": "json", b"{": "jsonl"}
 _UNPACK: Final[dict[bytes, Callable[[bytes], Any]]] = {
     b"\x1f\x8b": gzip.decompress,

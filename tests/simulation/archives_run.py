@@ -100,7 +100,7 @@ class _ArchivesCourse(RestoreCourse):
     def there(self, key: str) -> set[int]:
         """See RestoreCourse. Headers are not missed where none had come with the object, or before it."""
         came = self.came.get(key, 0.0)
-        has_headers = any(".headers." in other and at <= came for other, at in self.came.items())
+        has_headers = any(".headers." in other and at <= came for other, at in self.told.items())
         sides = SIDES if has_headers else frozenset({"keys"})
         found = set()
         for record in self.committed():

@@ -21,11 +21,13 @@ from ingest.cli.object_command import (
 from ingest.cli.submit import submit
 from ingest.source.catalogue import Selection
 from ingest.source.command_queue import Action
+from tests.simulation.archive_rows import FOREIGN
 from tests.simulation.course import Course
-from tests.simulation.s3 import SimulatedS3
+from tests.simulation.s3 import SimulatedS3, StoredObject
 
 _COMMAND_SECONDS: Final = 40.0
 _LATE_SECONDS: Final = 400.0
+_UPLOAD_SECONDS: Final = 2.0
 
 
 class Operations:
@@ -37,6 +39,8 @@ class Operations:
         self.repeats = 0
         self.marks = 0
         self.ended_uploads = False
+        self.foreign: dict[tuple[str, str], bytes] = {}
+        """What another program has put, by bucket and key."""
         self.said: list[str] = []
         """How operations were refused."""
 
@@ -60,6 +64,7 @@ class Operations:
             "pause connector": self._pause,
             "uploads ended": self._uploads_ended,
             "store without conditions": self._without_conditions,
+            "foreign name": self._take_a_name,
         }
 
     # -- other configurations --------------------------------------------------------------------------------
@@ -109,6 +114,24 @@ class Operations:
         for upload_id in list(uploads)[:1]:
             self.ended_uploads = True
             del uploads[upload_id]
+
+    def _take_a_name(self) -> None:
+        """Another program puts an object where one is about to become visible."""
+        bucket, kernel = self._made.bucket, self._made.kernel
+        deadline = kernel.now + _UPLOAD_SECONDS
+        while not (free := self._free_names()) and kernel.now < deadline:
+            kernel.sleep(0.02)
+        if free:
+            where, key = kernel.rng.choice(free)
+            stored = StoredObject(FOREIGN, '"foreign"', {}, bucket.now_ms())
+            bucket.put(where, key, stored, "foreign")
+            self.foreign[where, key] = stored.body
+
+    def _free_names(self) -> list[tuple[str, str]]:
+        """Bucket and key of uploads under way, where nothing has that name."""
+        bucket = self._made.bucket
+        names = sorted({(one.bucket, one.key) for one in bucket.uploads.values()})
+        return [(where, key) for where, key in names if key not in bucket.objects[where]]
 
     # -- commands --------------------------------------------------------------------------------------------
 

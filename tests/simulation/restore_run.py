@@ -62,6 +62,8 @@ class RestoreCourse(Course):
         self._objects: list[str] = []
         self._copied: dict[str, StoredObject] = {}
         self.came: dict[str, float] = {}
+        self.told: dict[str, float] = {}
+        """When the queue names what came: a listing may show it before."""
         self._spoiled = ""
         self._operations = Operations(self)
         made.bucket.on_taken = self._taken
@@ -124,6 +126,7 @@ class RestoreCourse(Course):
             made.bucket.put(INCOMING, key, stored, "put")
             self._copied[key] = stored
             self.came.setdefault(key, made.kernel.now)
+            self.told.setdefault(key, made.kernel.now + late)
             made.queue.announce(INCOMING, key, etag=one.etag.strip('"'), size=len(one.body), after=late)
         self._outcome.arrived = len(self._copied) == len(archive)
 
@@ -145,7 +148,7 @@ class RestoreCourse(Course):
         """
         came = self.came.get(key, 0.0)
         is_shown = any(
-            (".keys." in other or "tombstone" in other) and at <= came for other, at in self.came.items()
+            (".keys." in other or "tombstone" in other) and at <= came for other, at in self.told.items()
         )
         is_required = self.scenario.options.get("restore.sidecars") == "required"
         return (is_told or not is_required) and not is_shown

@@ -12,7 +12,9 @@ from tests.simulation.sink_records import FRAMED, JSON, meaning_of_value
 from tests.simulation.sink_run import Outcome, Place
 
 # After these, groups and verdicts are not those of an undisturbed run.
-_OTHERWISE: Final = {"change", "pause connector", "reset", "rewind", "topic again", "uploads ended"}
+_OTHERWISE: Final = frozenset(
+    {"change", "foreign name", "pause connector", "reset", "rewind", "topic again", "uploads ended"}
+)
 
 
 def _is_changed(scenario: Scenario) -> bool:
@@ -57,6 +59,7 @@ def judge(
     found += _once(scenario, outcome)
     # At least once, what is not known to be there is put again.
     found += _names_once(outcome) if scenario.options.get("exactly.once.support") != "disabled" else ()
+    found += [Finding("foreign", f"{one} was changed") for one in outcome.foreign_changed]
     found += _last_step_last(outcome)
     found += bounded(scenario, outcome)
     found += values_differ(scenario, outcome)
@@ -98,8 +101,11 @@ def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
             yield Finding("once", f"{place} has {count} dead letters")
         if is_exact and place in rows and most[place] == 1 and not outcome.repeats:
             yield Finding("once", f"{place} is archived and has a dead letter")
-    if outcome.ending == "exit 0" and not outcome.ended_uploads:
-        yield from _all_there(scenario, outcome, {*rows, *letters})
+    # With 5 ends what has set objects aside, and with a problem what waits for an operator.
+    is_whole = outcome.ending == "exit 0" or (outcome.ending == "exit 5" and not outcome.problems)
+    if is_whole and not outcome.ended_uploads:
+        set_aside = outcome.set_aside if outcome.ending == "exit 5" else set()
+        yield from _all_there(scenario, outcome, {*rows, *letters, *set_aside})
 
 
 def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Iterator[Finding]:

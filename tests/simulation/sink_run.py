@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.simulation.archive_rows import Row, rows_of
+from tests.simulation.archive_rows import Row, rows_in, rows_of
 from tests.simulation.broker import Record, is_visible
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, environment
@@ -31,6 +31,9 @@ class Outcome(Ended):
     repeats: int = 0
     """How often an operator has asked for records again."""
     ended_uploads: bool = False
+    set_aside: set[Place] = field(default_factory=set)
+    """Rows of uploads whose names another program's objects have."""
+    foreign_changed: list[str] = field(default_factory=list)
 
 
 def run_sink(scenario: Scenario, *, calm: bool = False, seed: int | None = None) -> Outcome:
@@ -111,6 +114,7 @@ class _SinkCourse(Course):
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         outcome.ended_uploads = self._operations.ended_uploads
         outcome.letters = made.broker.visible(LETTERS, 0)
+        self._look_at_foreign_names()
         if self.scenario.direction == "layouts":
             outcome.objects = {
                 f"{bucket}/{key}": stored.body
@@ -119,3 +123,18 @@ class _SinkCourse(Course):
             }
             return
         outcome.rows = [*rows_of(made.bucket, BUCKET), *rows_of(made.bucket, SECOND)]
+
+    def _look_at_foreign_names(self) -> None:
+        """What other programs have put there, and what has stayed an upload for it."""
+        bucket, foreign = self.made.bucket, self._operations.foreign
+        self._outcome.foreign_changed = [
+            f"s3://{where}/{key}"
+            for (where, key), body in foreign.items()
+            if (there := bucket.objects[where].get(key)) is None or there.body != body
+        ]
+        for one in bucket.uploads.values():
+            if (one.bucket, one.key) in foreign and one.parts:
+                body = b"".join(one.parts[number][1] for number in sorted(one.parts))
+                self._outcome.set_aside.update(
+                    (row.topic, row.partition, row.offset) for row in rows_in(one.key, body)
+                )

@@ -19,6 +19,7 @@ from tests.simulation.environment import Environment, environment
 from tests.simulation.objects import row_of, rows_of_object
 from tests.simulation.s3 import StoredObject
 from tests.simulation.scenario import Scenario
+from tests.simulation.sockets import listening
 from tests.simulation.worker_generator import (
     ARCHIVE,
     BUCKETS,
@@ -429,6 +430,10 @@ class _WorkerCourse(Course):
         workers = [one.worker for one in self.alive if one.worker is not None]
         if len(workers) < len(self._workers_at):
             return ["a worker has not begun"]
+        # One whose JVM has ended stops by itself, and says so when its process is over.
+        silent = [number for number in self._workers_at if not _listens(number)]
+        if silent:
+            return [f"workers {silent} do not listen"]
         found = [problem for worker in workers for problem in worker.problems()]
         if self._passed_over:
             found += [
@@ -569,6 +574,15 @@ class _WorkerCourse(Course):
         outcome.refused = self._group.failures
         outcome.rows, outcome.archived = self._rows(), self._archived()
         outcome.ending = "over"
+
+
+def _listens(number: int) -> bool:
+    """Whether a worker of this number takes connections."""
+    try:
+        listening(_FIRST_PORT + number)
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def _counts(record: Record) -> bool:

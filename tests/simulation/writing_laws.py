@@ -15,7 +15,14 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.sink_laws import bounded, values_differ
 from tests.simulation.sink_run import Place
 from tests.simulation.writing_generator import BUCKET, OUT
-from tests.simulation.writing_run import KEPT, Visible, WritingOutcome, is_of_frames, is_of_other
+from tests.simulation.writing_run import (
+    KEPT,
+    Visible,
+    WritingOutcome,
+    WrittenFrame,
+    is_of_frames,
+    is_of_other,
+)
 
 _SAID: Final = ("FrameRefused: ", "QueryEnded: ")
 _SEVERAL: Final = frozenset({"second", "pause", "kill leader", "pause worker", "executor lost"})
@@ -40,17 +47,27 @@ def judge_writing(scenario: Scenario, outcome: WritingOutcome) -> list[Finding]:
         found += _rows(
             scenario, outcome, [one for one in outcome.visible if is_of_other(one.key)], set(outcome.expected)
         )
-    for prefix, ending, rows in outcome.frames:
-        own = [one for one in outcome.visible if one.key.startswith(prefix)]
-        if ending == "exit 0":
-            # One that ends while it commits may leave some of its objects.
-            wanted = {(*row.place, row.offset) for row in rows}
-            found += _rows(scenario, outcome, own, wanted, is_frame=True)
-        if own and ending is not None and "do not come in the order" in ending:
-            found.append(Finding("once", f"{own[0].key} is there, and its frame was refused"))
+    for frame in outcome.frames:
+        found += _frame(scenario, outcome, frame)
     if outcome.ending is not None and outcome.ending != "exit 0":
         found.append(Finding("forward", f"it is refused at the end: {outcome.ending}"))
     return found
+
+
+def _frame(scenario: Scenario, outcome: WritingOutcome, frame: WrittenFrame) -> Iterator[Finding]:
+    """What was written at once is there as a whole where it ended well; of what is refused nothing is."""
+    own = [one for one in outcome.visible if one.id in frame.ids]
+    if frame.ending == "exit 0":
+        # One that ends while it commits may leave some of its objects.
+        if frame.is_again and not frame.overwrites:
+            # The same bytes, which are there, are left as they are.
+            own = [one for one in outcome.visible if one.key.startswith(frame.prefix)]
+        wanted = {(*row.place, row.offset) for row in frame.rows}
+        yield from _rows(scenario, outcome, own, wanted, is_frame=True, is_again=frame.is_again)
+    if frame.overwrites and frame.ending is not None and "another object has the name" in frame.ending:
+        yield Finding("forward", f"it was to overwrite, and is refused: {frame.ending}")
+    if own and frame.ending is not None and "do not come in the order" in frame.ending:
+        yield Finding("once", f"{own[0].key} is there, and its frame was refused")
 
 
 def _said(scenario: Scenario, outcome: WritingOutcome) -> Iterator[Finding]:
@@ -73,7 +90,7 @@ def _said(scenario: Scenario, outcome: WritingOutcome) -> Iterator[Finding]:
             yield Finding("shown = true", f"no rule had ended an upload, and it was said: {sentence}")
         if "another program has ended its upload" in sentence and not acts & {*_SEVERAL, *_GOING}:
             yield Finding("shown = true", f"there was no other program, and it was said: {sentence}")
-        if "another object has the name" in sentence and "foreign name" not in acts:
+        if "another object has the name" in sentence and not acts & {"foreign name", "batch again"}:
             yield Finding("shown = true", f"there was no other object, and it was said: {sentence}")
 
 
@@ -87,8 +104,9 @@ def _files(outcome: WritingOutcome) -> Iterator[Finding]:
 def _names(scenario: Scenario, outcome: WritingOutcome) -> Iterator[Finding]:
     """A name is taken once, unless it is of keys alone, and nothing visible is taken away."""
     recurring = {one.key for one in outcome.visible if _recurs(one.key)}
+    over = {own for frame in outcome.frames if frame.overwrites for own in frame.ids}
     for one in outcome.visible:
-        if one.was_there and one.key not in recurring:
+        if one.was_there and one.key not in recurring and one.id not in over:
             yield Finding("once", f"{one.bucket}/{one.key} was replaced")
     for _, what, key, by in outcome.history:
         if what == "deleted" and not key.startswith("state/"):
@@ -110,6 +128,7 @@ def _rows(
     wanted: set[Place],
     *,
     is_frame: bool = False,
+    is_again: bool = False,
 ) -> Iterator[Finding]:
     """What these objects have is what was to be written, each row once and as its record is."""
     if "output.layout" in scenario.options:
@@ -131,7 +150,7 @@ def _rows(
     for place, count in counts.items():
         if place not in outcome.expected:
             yield Finding("once", f"{place} is there, and in no row")
-        elif count > 1 and not has_recurring:
+        elif count > 1 and not has_recurring and not is_again:
             where = [row.key for row in rows if (row.topic, row.partition, row.offset) == place]
             yield Finding("once", f"{place} is there {count} times: {where[:3]}")
     if outcome.ending != "exit 0" or has_recurring:

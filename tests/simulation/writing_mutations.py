@@ -43,6 +43,20 @@ MUTATIONS: Final = {
         "            is_direct=is_direct,\n",
         "            is_direct=True,\n",
     ),
+    "what is to be overwritten": Mutation(
+        "writing",
+        "a frame of the mode `overwrite` replaces what has its names",
+        _WRITING,
+        "overwrites=sealed.overwrites or self._settings.overwrites,",
+        "overwrites=sealed.overwrites,",
+    ),
+    "what is not to be overwritten": Mutation(
+        "writing",
+        "a frame of another mode replaces nothing",
+        _WRITING,
+        "overwrites=sealed.overwrites or self._settings.overwrites,",
+        "overwrites=True,",
+    ),
     "rows that a batch did not have": Mutation(
         "writing",
         "a batch that comes again with other rows is refused",

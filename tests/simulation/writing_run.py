@@ -3,7 +3,7 @@
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -73,6 +73,20 @@ class Visible:
         return self.stored.metadata.get(OBJECT_ID, "")
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenFrame:
+    """One frame that was written at once."""
+
+    prefix: str
+    ending: str | None
+    rows: Sequence[Row]
+    is_again: bool
+    """Whether something else had been written under its prefix."""
+    overwrites: bool
+    ids: frozenset[str] = frozenset()
+    """Of the objects that its tasks have sent."""
+
+
 @dataclass
 class WritingOutcome(Outcome):
     """What a run has come to."""
@@ -87,8 +101,8 @@ class WritingOutcome(Outcome):
     """What the operator did something about at the end, as it was said."""
     left_out: set[tuple[Place, int]] = field(default_factory=set)
     """Rows that a query's own filter leaves out."""
-    frames: list[tuple[str, str | None, list[Row]]] = field(default_factory=list)
-    """Prefix, how it ended, and rows of frames that were written at once."""
+    frames: list["WrittenFrame"] = field(default_factory=list)
+    """What was written at once."""
     other: Checkpoint | None = None
     """That of the other query."""
     files: dict[str, int] = field(default_factory=dict)
@@ -144,7 +158,7 @@ class _WritingCourse(Course):
         self._queries = [self._kept.id]
         self._backups: list[Checkpoint] = []
         self._other: Checkpoint | None = None
-        self._frames: list[tuple[str, FrameWrite, list[Row]]] = []
+        self._frames: list[tuple[WrittenFrame, FrameWrite]] = []
         self._left_out: set[tuple[Place, int]] = set()
         self._foreign: dict[tuple[str, str], bytes] = {}
         self._lists: Counter[int] = Counter()
@@ -180,6 +194,7 @@ class _WritingCourse(Course):
             "new query": self._new_query,
             "other query": self._other_query,
             "batch write": self._write_frame,
+            "batch again": self._write_frame_again,
             "taken away": self._take_away,
             "uploads ended": self._end_uploads,
             "foreign name": self._take_a_name,
@@ -375,14 +390,25 @@ class _WritingCourse(Course):
 
     def _write_frame(self, *, ordered: bool) -> None:
         """What is there is written at once, elsewhere."""
-        prefix = f"{_FRAMES}{len(self._frames)}/"
+        self._begin_frame(f"{_FRAMES}{len(self._frames)}/", is_ordered=ordered)
+
+    def _write_frame_again(self, *, overwrites: bool) -> None:
+        """What is there now is written where a frame was, which has come to its end."""
+        ended = [one.prefix for one, job in self._frames if job.ending is not None]
+        under_way = {one.prefix for one, job in self._frames if job.ending is None}
+        if ended and ended[-1] not in under_way:
+            self._begin_frame(ended[-1], is_ordered=True, is_again=True, overwrites=overwrites)
+
+    def _begin_frame(
+        self, prefix: str, *, is_ordered: bool, is_again: bool = False, overwrites: bool = False
+    ) -> None:
         rows = [row for place in sorted(self._rows) for row in self._rows[place]]
         rows = [row for row in rows if (row.place, row.offset) not in self._left_out]
         options = self._elsewhere(prefix)
         options.pop("state.path")
-        job = FrameWrite(self.made, options, rows, is_ordered=ordered)
+        job = FrameWrite(self.made, options, rows, is_ordered=is_ordered, overwrites=overwrites)
         self.instances.append(job)
-        self._frames.append((prefix, job, rows))
+        self._frames.append((WrittenFrame(prefix, None, rows, is_again, overwrites), job))
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -511,7 +537,7 @@ class _WritingCourse(Course):
         outcome, bucket = self._outcome, self.made.bucket
         outcome.sentences = [one.ending for one in self.instances if one.ending and one.ending != "exit 0"]
         outcome.left_out, outcome.other = self._left_out, self._other
-        outcome.frames = [(prefix, job.ending, rows) for prefix, job, rows in self._frames]
+        outcome.frames = [replace(one, ending=job.ending, ids=job.ids) for one, job in self._frames]
         outcome.left = {
             (name, key): stored.metadata[OBJECT_ID]
             for name in (BUCKET, SECOND)

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 
 from headrace.model.errors import FrameRefused, HeadraceError
 from spark.frames.source import HeadraceSource
+from spark.frames.writing import objects_of
 from tests.simulation import patches
 from tests.simulation.environment import Environment, Instance
 from tests.simulation.kernel import Process
@@ -387,24 +388,34 @@ class FrameWrite(Job):
     when_stopped = "QueryEnded: It was stopped."
 
     def __init__(
-        self, made: Environment, options: Mapping[str, str], rows: Sequence[Row], *, is_ordered: bool
+        self,
+        made: Environment,
+        options: Mapping[str, str],
+        rows: Sequence[Row],
+        *,
+        is_ordered: bool,
+        overwrites: bool = False,
     ) -> None:
         self._rows = rows
+        self.overwrites = overwrites
         self._is_ordered = is_ordered
         super().__init__(made, "frame", options)
         self._made_writer: Any = None
+        self.ids: frozenset[str] = frozenset()
+        """Of the objects that its tasks have sent."""
 
     def _writer(self, source: HeadraceSource) -> Any:
         del source
         return pickle.loads(self._made_writer)  # noqa: S301  # made by this class
 
     def _work(self) -> None:
-        writer = self._source().writer(schema_of(self.columns), False)  # as Spark calls it
+        writer = self._source().writer(schema_of(self.columns), self.overwrites)
         self._made_writer = pickle.dumps(writer)
         messages: list[Any] = []
         try:
             parts = self._parts(self._rows, is_ordered=self._is_ordered)
             self._run_tasks(writer, parts, None, messages)
+            self.ids = frozenset(one.id for one in objects_of(messages))
             self._beside(lambda own: own.commit(_received(messages)))
         except (HeadraceError, QueryEnded, Stopped):
             with suppress(HeadraceError, QueryEnded):
