@@ -116,7 +116,6 @@ class SinkRun:
         self._completing: dict[str, tuple[SealedObject, Future[Completion]]] = {}
         self._gone: set[TopicPartition] = set()
         self._reported_stops: set[TopicPartition] = set()
-        self._lost: list[tuple[str, int, int, int]] = []
         self._progress_at = 0.0
         self._quiet_commit_at = self._answered_at = time.monotonic()
         self._fetch_records = _FETCH_RECORDS
@@ -216,7 +215,8 @@ class SinkRun:
     def _on_event(self, event: LostOffsets | PartitionFault) -> None:
         partition = TopicPartition(event.topic, event.partition)
         if isinstance(event, LostOffsets):
-            self._lost.append((event.topic, event.partition, event.first, event.end))
+            # Before an offset after them is committed: a slot that ends would take the news with it.
+            self._report((event.topic, event.partition, event.first, event.end))
             return
         if event.reason is FaultReason.TOPIC_DELETED:
             self._gone.add(partition)
@@ -414,12 +414,11 @@ class SinkRun:
 
     # -- what is shown ---------------------------------------------------------------------------------------
 
-    def _report(self) -> None:
+    def _report(self, *lost: tuple[str, int, int, int]) -> None:
         now = time.monotonic()
-        if now < self._progress_at:
+        if now < self._progress_at and not lost:
             return
         self._progress_at = now + _PROGRESS_SECONDS
-        lost, self._lost = tuple(self._lost), []
         works = self._work.values()
         self._link.send(
             SinkProgress(

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from tests.simulation.scenario import Step
 
@@ -10,10 +10,15 @@ NO_CONDITIONS: Final = "store without conditions"
 CUT_OFF: Final = "cut off"
 FOREIGN: Final = "foreign name"
 AGAIN: Final = "batch again"
+COMPACTED: Final = "ledger compacted"
+RETENTION: Final = "retention"
+EXPIRED: Final = "offsets expired"
+WEEKS: Final = "weeks"
 _STORE_SHARE: Final = 0.12
 _CUT_SHARE: Final = 0.15
 _FOREIGN_SHARE: Final = 0.12
 _AGAIN_SHARE: Final = 0.6
+_KEPT_SHARE: Final = 0.2
 _WAIT_SHARE: Final = 0.4
 _SECONDS: Final = (4.0, 12.0, 20.0, 45.0)
 
@@ -61,4 +66,24 @@ def with_frames_again(seed: int, steps: Iterable[Step]) -> tuple[Step, ...]:
         if rng.random() < _AGAIN_SHARE:
             again = Step(rng.choice((0.5, 3.0, 8.0)), AGAIN, {"overwrites": rng.random() < 0.5})
             found.insert(rng.randint(place + 1, len(found)), again)
+    return tuple(found)
+
+
+def with_housekeeping(
+    direction: str, seed: int, steps: Iterable[Step], topics: Sequence[str] = ()
+) -> tuple[Step, ...]:
+    """The steps; in some scenarios Kafka compacts the ledger, and ends offsets, and records of `topics`."""
+    rng, found = random.Random(f"kept-{direction}-{seed}"), list(steps)
+    if rng.random() < _KEPT_SHARE:
+        for _ in range(rng.choice((1, 2, 3))):
+            act = rng.choice((COMPACTED, EXPIRED, WEEKS, *((RETENTION,) if topics else ())))
+            given: dict[str, Any] = {}
+            if act == RETENTION:
+                given = {"topic": rng.choice(topics), "share": rng.choice((0.3, 0.7, 1.0))}
+            elif act == WEEKS:
+                given = {"days": rng.choice((3, 9, 40))}
+            place = rng.randint(1, len(found))
+            found.insert(place, Step(rng.choice((0.0, 0.05, 0.5, 3.0)), act, given))
+            if act == WEEKS:
+                found.insert(place + 1, Step(0.1, "start", {}))
     return tuple(found)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from tests.simulation.apart import with_cuts
+from tests.simulation.apart import with_cuts, with_housekeeping
 from tests.simulation.circumstances import Act, Circumstance, chosen_options
 from tests.simulation.layouts_generator import LAYOUTS
 from tests.simulation.layouts_parts import has_no_tombstones, kept_parts
@@ -228,7 +228,7 @@ def archives_scenario(seed: int) -> Scenario:
         options=options | archive,
         topics={ARCHIVED: partitions},
         records=tuple(_records(rng, partitions, sink, about)),
-        steps=with_cuts("archives", seed, restore_steps(rng, about)),
+        steps=with_housekeeping("archives", seed, with_cuts("archives", seed, restore_steps(rng, about))),
     )
 
 

@@ -177,6 +177,8 @@ class Broker:
         """How many records became visible, by topic; those that were deleted since too."""
         self.on_ended: Callable[[Transaction], None] = lambda _running: None
         """Called with each transaction that was committed."""
+        self.on_compaction: Callable[[str], object] = lambda _name: None
+        """Called with the name of a topic before it is compacted."""
         self.groups: dict[str, Group] = {}
         self._epochs: dict[str, int] = {}
         self._open: dict[str, Transaction] = {}
@@ -216,6 +218,38 @@ class Broker:
         log = self.topics[name].logs[partition]
         log.begin = max(log.begin, min(begin, log.stable_end()))
         log.records = [one for one in log.records if one.offset >= log.begin]
+        self.changed.give()
+
+    def compact(self, name: str, *, tombstones_before_ms: int = 0) -> None:
+        """Keep of each key what came last, of what lies below an offset: the newest is not looked at.
+
+        As Kafka does: what was aborted goes, what is in an open transaction or comes after it stays, markers
+        stay, and tombstones as long as they are not older than that.
+        """
+        self.on_compaction(name)
+        for log in self.topics[name].logs:
+            stable = log.stable_end()
+            cut = stable - int(self.kernel.rng.random() ** 2 * (stable - log.begin + 1))
+            cleaned = [one for one in log.records if one.offset < min(cut, log.end - 1)]
+            last = {one.key: one.offset for one in cleaned if is_visible(one)}
+            gone = {
+                one.offset
+                for one in cleaned
+                if not one.is_marker
+                and (
+                    not is_visible(one)
+                    or last[one.key] != one.offset
+                    or (one.value is None and one.timestamp_ms < tombstones_before_ms)
+                )
+            }
+            log.records = [one for one in log.records if one.offset not in gone]
+        self.changed.give()
+
+    def forget_offsets(self) -> None:
+        """What groups have committed is over, as after a week in which nothing was."""
+        for group in self.groups.values():
+            if not group.members:
+                group.offsets.clear()
         self.changed.give()
 
     def log(self, name: str, partition: int) -> Log:

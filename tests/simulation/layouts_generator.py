@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from headrace.options.layout_checks import FORMS
-from tests.simulation.apart import store_steps, with_cuts
+from tests.simulation.apart import store_steps, with_cuts, with_housekeeping
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
@@ -178,7 +178,12 @@ def layout_scenario(seed: int) -> Scenario:
     table = Table(_OF_LAYOUT[layout], fixed, BESIDE, CHANGED)
     steps = (
         *store_steps("layouts", seed, (BUCKET, SECOND)),
-        *with_cuts("layouts", seed, sink_steps(rng, len(records), options, topics, about, table)),
+        *with_housekeeping(
+            "layouts",
+            seed,
+            with_cuts("layouts", seed, sink_steps(rng, len(records), options, topics, about, table)),
+            list(topics),
+        ),
     )
     return Scenario(
         seed=seed, direction="layouts", options=options, topics=topics, records=records, steps=steps

@@ -180,6 +180,8 @@ class Archive:
             place = (name.topic, name.partition, int(look.offset))
             return (place, self._places[place]) if place in self._places else None
         own = [at for at, (place, _) in enumerate(self._nulls) if place[:2] == (name.topic, name.partition)]
+        # Objects are not read in the order of their offsets, where a date is in their names.
+        own.sort(key=lambda at: not name.may_have(self._nulls[at][0][2]))
         free = (at for at in own if at not in self._placed and self._nulls[at][0] not in self._lettered)
         chosen = next(free, None)
         if self._repeats:

@@ -30,6 +30,10 @@ class Name(NamedTuple):
     times: tuple[int, int] | None
     side: str
 
+    def may_have(self, offset: int) -> bool:
+        """Whether a record of this offset may be in the object."""
+        return offset <= self.offset if self.is_last else offset >= self.offset
+
 
 class Look(NamedTuple):
     """A row: the number of its record, if it shows one, and its parts."""

@@ -165,6 +165,20 @@ MUTATIONS: Final = {
         '        self._send_offsets(group_offsets(self._ledger_topic), group, "the group commit")\n',
         "        del group\n",
     ),
+    "deleted before they were read": Mutation(
+        "sink",
+        "a slot says at once which records Kafka had deleted before it read them",
+        "spark/sink/sink_run.py",
+        "            self._report((event.topic, event.partition, event.first, event.end))\n",
+        "",
+    ),
+    "deleted before a start": Mutation(
+        "sink",
+        "a start says which records Kafka had deleted since the last one",
+        "ingest/sink/starts.py",
+        "            effects.lost_offsets.append(start.lost)\n",
+        "            pass\n",
+    ),
     "names are free": Mutation(
         "sink",
         "an object is completed only where its name is free",

@@ -23,11 +23,16 @@ from ingest.source.catalogue import Selection
 from ingest.source.command_queue import Action
 from tests.simulation.archive_rows import FOREIGN
 from tests.simulation.course import Course
+from tests.simulation.kernel import EPOCH_MS
 from tests.simulation.s3 import SimulatedS3, StoredObject
 
 _COMMAND_SECONDS: Final = 40.0
 _LATE_SECONDS: Final = 400.0
 _UPLOAD_SECONDS: Final = 2.0
+_STOP_SECONDS: Final = 60.0
+_DAY_SECONDS: Final = 86_400.0
+_TOMBSTONE_DAYS: Final = 7
+"""`delete.retention.ms` of the ledger."""
 
 
 class Operations:
@@ -41,6 +46,8 @@ class Operations:
         self.ended_uploads = False
         self.foreign: dict[tuple[str, str], bytes] = {}
         """What another program has put, by bucket and key."""
+        self.deleted: dict[tuple[str, int, int], bool] = {}
+        """Places of records that retention took, and whether their partition had a checkpoint then."""
         self.said: list[str] = []
         """How operations were refused."""
 
@@ -65,6 +72,10 @@ class Operations:
             "uploads ended": self._uploads_ended,
             "store without conditions": self._without_conditions,
             "foreign name": self._take_a_name,
+            "ledger compacted": self._compact_ledger,
+            "offsets expired": self._made.broker.forget_offsets,
+            "retention": self._retention,
+            "weeks": self._weeks,
         }
 
     # -- other configurations --------------------------------------------------------------------------------
@@ -88,6 +99,48 @@ class Operations:
 
     def _grow(self, topic: str) -> None:
         self._made.broker.grow(topic, 1)
+
+    # -- what Kafka does by time -----------------------------------------------------------------------------
+
+    @property
+    def _ledger_topic(self) -> str | None:
+        name = str(self._made.settings(self._course.options).kafka.ledger_topic)
+        return name if name in self._made.broker.topics else None
+
+    def _compact_ledger(self) -> None:
+        if self._ledger_topic is not None:
+            self._made.broker.compact(self._ledger_topic)
+
+    def _weeks(self, days: int) -> None:
+        """Nothing runs for so long; Kafka forgets what it need not keep, and a start comes after it."""
+        course, kernel = self._course, self._made.kernel
+        for one in course.alive:
+            one.stop.ask("the operator")
+        deadline = kernel.now + _STOP_SECONDS
+        while course.alive and kernel.now < deadline:
+            kernel.sleep(0.5)
+        for one in course.alive:
+            one.kill()
+        # A run is given up after some hours, which these are no part of.
+        kernel.end += days * _DAY_SECONDS
+        kernel.sleep(days * _DAY_SECONDS)
+        if self._ledger_topic is not None:
+            before = EPOCH_MS + int((kernel.now - 1000.0 - _TOMBSTONE_DAYS * _DAY_SECONDS) * 1000)
+            self._made.broker.compact(self._ledger_topic, tombstones_before_ms=before)
+        self._made.broker.forget_offsets()
+
+    def _retention(self, topic: str, share: float) -> None:
+        """The oldest of a topic's records are deleted, whether they were read or not."""
+        broker = self._made.broker
+        known: set[bytes | None] = set()
+        if self._ledger_topic is not None:
+            known = {one.key for one in broker.visible(self._ledger_topic, 0)}
+        for partition, log in enumerate(broker.topics[topic].logs if topic in broker.topics else ()):
+            begin = log.begin + round(share * (log.stable_end() - log.begin))
+            has_checkpoint = b'{"control":"sink/partition/%s/%d"}' % (topic.encode(), partition) in known
+            for offset in range(log.begin, begin):
+                self.deleted[topic, partition, offset] = has_checkpoint
+            broker.truncate(topic, partition, begin)
 
     # -- what is refused for a while -------------------------------------------------------------------------
 

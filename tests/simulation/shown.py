@@ -123,6 +123,7 @@ class Shown:
         self.broken: dict[str, Said] = {}
         made.watch = self._watch
         made.broker.on_ended = self._ended
+        made.broker.on_compaction = self._read
         made.queue.on_asked = self._asked
         made.on_granted = self._granted
 
@@ -160,7 +161,9 @@ class Shown:
 
     def _ledger_of(self, instance: "Instance") -> Ledger:
         """The ledger of its connector, as it is now."""
-        name = str(self._made.settings(instance.options).kafka.ledger_topic)
+        return self._read(str(self._made.settings(instance.options).kafka.ledger_topic))
+
+    def _read(self, name: str) -> Ledger:
         found = self._ledgers.setdefault(name, Ledger())
         found.read(self._made.broker, name)
         return found

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from tests.simulation.apart import store_steps, with_cuts, with_foreign_names
+from tests.simulation.apart import store_steps, with_cuts, with_foreign_names, with_housekeeping
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
@@ -140,7 +140,9 @@ def sink_scenario(seed: int) -> Scenario:
         records=records,
         steps=(
             *store_steps("sink", seed, (BUCKET, SECOND)),
-            *with_foreign_names("sink", seed, with_cuts("sink", seed, steps)),
+            *with_housekeeping(
+                "sink", seed, with_foreign_names("sink", seed, with_cuts("sink", seed, steps)), list(topics)
+            ),
         ),
     )
 

@@ -13,7 +13,16 @@ from tests.simulation.sink_run import Outcome, Place
 
 # After these, groups and verdicts are not those of an undisturbed run.
 _OTHERWISE: Final = frozenset(
-    {"change", "foreign name", "pause connector", "reset", "rewind", "topic again", "uploads ended"}
+    {
+        "change",
+        "foreign name",
+        "pause connector",
+        "reset",
+        "retention",
+        "rewind",
+        "topic again",
+        "uploads ended",
+    }
 )
 
 
@@ -116,9 +125,16 @@ def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Itera
     # What a transform drops is handled.
     drops_nulls = "unwrap" in scenario.options.get("transforms", "")
     drops_nulls = drops_nulls or scenario.options.get("behavior.on.null.values") == "ignore"
+    # What is read again may have been archived, and is deleted since.
+    is_moved = any(step.act in ("topic again", "reset", "rewind") for step in scenario.steps)
     for place, given in outcome.expected.items():
         is_dropped = drops_nulls and given.value is None
-        if place not in found and not is_dropped and not _is_skipped(scenario, place):
+        if place in found or is_dropped or _is_skipped(scenario, place):
+            continue
+        if place in outcome.deleted:
+            if outcome.deleted[place] and place not in outcome.said_lost and not is_moved:
+                yield Finding("shown = true", f"{place} was deleted before it was read, and no line says so")
+        else:
             yield Finding("once", f"{place} is in no object and no dead letter, and the sink ended well")
 
 

@@ -34,6 +34,10 @@ class Outcome(Ended):
     set_aside: set[Place] = field(default_factory=set)
     """Rows of uploads whose names another program's objects have."""
     foreign_changed: list[str] = field(default_factory=list)
+    deleted: dict[Place, bool] = field(default_factory=dict)
+    """Records that retention took, and whether their partition had a checkpoint then."""
+    said_lost: set[Place] = field(default_factory=set)
+    """Offsets of which a log line says that they were deleted before they were read."""
 
 
 def run_sink(scenario: Scenario, *, calm: bool = False, seed: int | None = None) -> Outcome:
@@ -114,6 +118,13 @@ class _SinkCourse(Course):
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         outcome.ended_uploads = self._operations.ended_uploads
         outcome.letters = made.broker.visible(LETTERS, 0)
+        outcome.deleted = self._operations.deleted
+        outcome.said_lost = {
+            (line["topic"], line["partition"], offset)
+            for _, _, event, line in made.log
+            if event == "offsets_lost"
+            for offset in range(line["first"], line["end"])
+        }
         self._look_at_foreign_names()
         if self.scenario.direction == "layouts":
             outcome.objects = {
