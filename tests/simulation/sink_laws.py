@@ -110,8 +110,10 @@ def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
             yield Finding("once", f"{place} has {count} dead letters")
         if is_exact and place in rows and most[place] == 1 and not outcome.repeats:
             yield Finding("once", f"{place} is archived and has a dead letter")
-    # With 5 ends what has set objects aside, and with a problem what waits for an operator.
-    is_whole = outcome.ending == "exit 0" or (outcome.ending == "exit 5" and not outcome.problems)
+    # With 5 ends what has set objects aside: also those that meet names of an earlier life.
+    is_again = any(step.act in ("reset", "rewind", "topic again") for step in scenario.steps)
+    is_set_aside = outcome.ending == "exit 5" and not outcome.problems and not is_again
+    is_whole = outcome.ending == "exit 0" or (is_set_aside and bool(outcome.set_aside))
     if is_whole and not outcome.ended_uploads:
         set_aside = outcome.set_aside if outcome.ending == "exit 5" else set()
         yield from _all_there(scenario, outcome, {*rows, *letters, *set_aside})

@@ -385,7 +385,7 @@ class _WritingCourse(Course):
         self._start("other", self._other, self._elsewhere(_OTHER))
 
     def _elsewhere(self, prefix: str) -> dict[str, str]:
-        options = {**self.scenario.options, **self.options, "path": f"s3://{BUCKET}/{prefix}"}
+        options = {**self.options, "path": f"s3://{BUCKET}/{prefix}"}
         return {name: value for name, value in options.items() if name not in (LIMIT, TRIGGER)}
 
     def _write_frame(self, *, ordered: bool) -> None:
