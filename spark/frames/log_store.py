@@ -1,5 +1,6 @@
 """Where a discovery log is: a directory, or a prefix of S3; a name is taken by one writer only in both."""
 
+import errno
 import os
 import uuid
 from collections.abc import Callable, Iterable
@@ -20,6 +21,10 @@ _TAKEN: Final = 412
 _CONFLICT: Final = 409
 _UNSUPPORTED: Final = 501
 _DELETED_AT_ONCE: Final = 1000
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_ANOTHER_PLACE: Final = (
+    "name a directory that the user of Spark's driver may write to, on a file system with hard links"
+)
 
 
 class LogStore(Protocol):
@@ -129,10 +134,14 @@ class _Temporary:
         self._content = content
 
     def __enter__(self) -> Path:
-        with self._path.open("xb") as file:
-            file.write(self._content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with self._path.open("xb") as file:
+                file.write(self._content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            self.__exit__()
+            raise
         return self._path
 
     def __exit__(self, *_error: object) -> None:
@@ -151,11 +160,9 @@ class _Explained:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, OSError):
-            raise FrameRefused(
-                f"state.path = {self._where!r} may not be read and written ({error.strerror or error}): "
-                "name a "
-                "directory that the user of Spark's driver may write to, on a file system with hard links."
-            ) from error
+            fix = "free some room there, and start it again" if error.errno in _NO_ROOM else _ANOTHER_PLACE
+            why = f"may not be read and written ({error.strerror or error})"
+            raise FrameRefused(f"state.path = {self._where!r} {why}: {fix}.") from error
 
 
 class S3Store:

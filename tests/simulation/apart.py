@@ -14,11 +14,14 @@ COMPACTED: Final = "ledger compacted"
 RETENTION: Final = "retention"
 EXPIRED: Final = "offsets expired"
 WEEKS: Final = "weeks"
+DISK_FULL: Final = "disk full"
+DISK_BROKEN: Final = "disk broken"
 _STORE_SHARE: Final = 0.12
 _CUT_SHARE: Final = 0.15
 _FOREIGN_SHARE: Final = 0.12
 _AGAIN_SHARE: Final = 0.6
 _KEPT_SHARE: Final = 0.2
+_DISK_SHARE: Final = 0.1
 _WAIT_SHARE: Final = 0.4
 _SECONDS: Final = (4.0, 12.0, 20.0, 45.0)
 
@@ -86,4 +89,15 @@ def with_housekeeping(
             found.insert(place, Step(rng.choice((0.0, 0.05, 0.5, 3.0)), act, given))
             if act == WEEKS:
                 found.insert(place + 1, Step(0.1, "start", {}))
+    return tuple(found)
+
+
+def with_disks(direction: str, seed: int, steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps; in some scenarios local disks are full, or fail, for a while."""
+    rng, found = random.Random(f"disk-{direction}-{seed}"), list(steps)
+    if rng.random() < _DISK_SHARE:
+        for _ in range(rng.choice((1, 1, 2))):
+            given = {"seconds": rng.choice((0.3, 3.0, 20.0))}
+            step = Step(rng.choice((0.0, 0.05, 0.5, 3.0)), rng.choice((DISK_FULL, DISK_BROKEN)), given)
+            found.insert(rng.randint(0, len(found)), step)
     return tuple(found)

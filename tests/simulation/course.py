@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.simulation.apart import CUT_OFF
+from tests.simulation.apart import CUT_OFF, DISK_BROKEN, DISK_FULL
 from tests.simulation.asked import said_in_error
 from tests.simulation.environment import Environment, Instance
 from tests.simulation.kernel import Process
@@ -108,7 +108,17 @@ class Course:
             "s3 away": self._s3_away,
             "clock": self._clock,
             "registry": self._registry,
+            DISK_FULL: self._fill_disks,
+            DISK_BROKEN: self._break_disks,
         }
+
+    def _fill_disks(self, seconds: float) -> None:
+        """Local disks have no room for so long."""
+        self.made.kernel.disk_full_until = self.made.kernel.now + seconds
+
+    def _break_disks(self, seconds: float) -> None:
+        """Local disks cannot be read either."""
+        self.made.kernel.disk_broken_until = self.made.kernel.now + seconds
 
     def run(self) -> None:
         """Body of the operator."""
@@ -290,7 +300,7 @@ class Course:
     def _finish(self) -> None:
         """End faults and instances, then have whatever is left done."""
         made, kernel = self.made, self.made.kernel
-        made.registry.down_until = 0.0
+        made.registry.down_until = kernel.disk_full_until = kernel.disk_broken_until = 0.0
         made.network.no_token_until = 0.0
         made.bucket.weather.down_until = made.queue.down_until = 0.0
         made.network.lose_answers = 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from tests.simulation.apart import with_disks
 from tests.simulation.pairs import all_pairs, drawn_count
 from tests.simulation.scenario import Given, Scenario, Step
 
@@ -228,7 +229,7 @@ def frames_scenario(seed: int) -> Scenario:
         options=options,
         topics={},
         records=objects,
-        steps=tuple(_steps(rng, len(objects), options, about)),
+        steps=with_disks("frames", seed, _steps(rng, len(objects), options, about)),
     )
 
 

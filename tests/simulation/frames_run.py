@@ -1,5 +1,6 @@
 """Runs a scenario of Spark's source, and gives back what came of it."""
 
+import errno
 import hashlib
 import json
 import os
@@ -106,6 +107,8 @@ def _small_log(made: Environment) -> Iterator[None]:
     def sync(_descriptor: int) -> None:
         made.kernel.sleep(_SYNC_SECONDS * made.kernel.rng.random())
         made.kernel.require_alive()
+        if made.kernel.disk_full_until > made.kernel.now:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     for module in (log_entries, discovery_log):
         module.FAN_IN = _FAN_IN  # type: ignore[attr-defined]  # smaller than it is, for this run

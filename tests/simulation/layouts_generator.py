@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from headrace.options.layout_checks import FORMS
-from tests.simulation.apart import store_steps, with_cuts, with_housekeeping
+from tests.simulation.apart import store_steps, with_cuts, with_disks, with_housekeeping
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
@@ -176,15 +176,13 @@ def layout_scenario(seed: int) -> Scenario:
     options = {"output.format": "jsonl", **valid_options(chosen, fixed, BESIDE)}
     records = tuple(layout_records(rng, topics, options, about))
     table = Table(_OF_LAYOUT[layout], fixed, BESIDE, CHANGED)
-    steps = (
-        *store_steps("layouts", seed, (BUCKET, SECOND)),
-        *with_housekeeping(
-            "layouts",
-            seed,
-            with_cuts("layouts", seed, sink_steps(rng, len(records), options, topics, about, table)),
-            list(topics),
-        ),
-    )
+    steps = with_cuts("layouts", seed, sink_steps(rng, len(records), options, topics, about, table))
+    steps = with_housekeeping("layouts", seed, steps, list(topics))
     return Scenario(
-        seed=seed, direction="layouts", options=options, topics=topics, records=records, steps=steps
+        seed=seed,
+        direction="layouts",
+        options=options,
+        topics=topics,
+        records=records,
+        steps=(*store_steps("layouts", seed, (BUCKET, SECOND)), *with_disks("layouts", seed, steps)),
     )

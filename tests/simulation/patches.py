@@ -28,6 +28,8 @@ from tests.simulation.loops import SimulatedEventLoop
 _kernels: Final[list[Kernel]] = []
 _REAL_THREAD: Final = threading.current_thread()
 _REAL_CONNECT: Final = sqlite3.connect
+_READS: Final = ("SELECT", "PRAGMA", "ROLLBACK")
+"""Statements that need no room on a disk."""
 _REAL_FLOCK: Final = fcntl.flock
 _REAL_WAIT: Final = subprocess.Popen.wait
 # Threads of pools that the end of the process waits for.
@@ -442,14 +444,32 @@ def _exit(_code: int) -> None:
 class _Database(sqlite3.Connection):
     """`sqlite3.Connection` of a simulated process: undone and closed when that dies, as its lock."""
 
+    is_file = False
+
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
         """See `sqlite3.Connection`."""
-        kernel().require_alive()
+        self._reach_the_disk(arguments[0])
         return super().execute(*arguments)
+
+    def executemany(self, *arguments: Any) -> sqlite3.Cursor:
+        """See `sqlite3.Connection`."""
+        self._reach_the_disk(arguments[0])
+        return super().executemany(*arguments)
+
+    def _reach_the_disk(self, statement: str) -> None:
+        now = kernel()
+        now.require_alive()
+        if not self.is_file:
+            return
+        if now.disk_broken_until > now.now:
+            raise sqlite3.OperationalError("disk I/O error")
+        if now.disk_full_until > now.now and not statement.lstrip().startswith(_READS):
+            raise sqlite3.OperationalError("database or disk is full")
 
 
 def _connect(*arguments: Any, **given: Any) -> sqlite3.Connection:
     found = _REAL_CONNECT(*arguments, **given, factory=_Database)
+    found.is_file = arguments[0] != ":memory:"
     here = kernel().here()
     if here is not None:
         here.files.append(found.close)

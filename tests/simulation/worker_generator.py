@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from tests.simulation.apart import with_cuts
+from tests.simulation.apart import with_cuts, with_disks
 from tests.simulation.pairs import all_pairs, drawn_count
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_records import JSON
@@ -216,7 +216,9 @@ def worker_scenario(seed: int) -> Scenario:
         options=options,
         topics=topics,
         records=records,
-        steps=with_cuts("worker", seed, steps.all(), (LEADING, *range(int(options["workers"])))),
+        steps=with_disks(
+            "worker", seed, with_cuts("worker", seed, steps.all(), (LEADING, *range(int(options["workers"]))))
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from spark.frames.writing import WRITTEN
-from tests.simulation.apart import store_steps, with_frames_again
+from tests.simulation.apart import store_steps, with_disks, with_frames_again
 from tests.simulation.circumstances import Circumstance
 from tests.simulation.layouts_generator import _OF_LAYOUT as OF_LAYOUT
 from tests.simulation.layouts_records import layout_records
@@ -304,7 +304,7 @@ def writing_scenario(seed: int) -> Scenario:
         records=records,
         steps=(
             *store_steps("writing", seed, (BUCKET, SECOND)),
-            *with_frames_again(seed, _steps(rng, len(records), options, about)),
+            *with_disks("writing", seed, with_frames_again(seed, _steps(rng, len(records), options, about))),
         ),
     )
 

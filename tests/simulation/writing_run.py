@@ -1,5 +1,6 @@
 """Runs a scenario of writing queries of Spark, and gives back what came of it."""
 
+import errno
 import os
 import random
 from collections import Counter
@@ -129,6 +130,8 @@ def _few_files(made: Environment) -> Iterator[None]:
     def sync(_descriptor: int) -> None:
         made.kernel.sleep(_SYNC_SECONDS * made.kernel.rng.random())
         made.kernel.require_alive()
+        if made.kernel.disk_full_until > made.kernel.now:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     written_batches.KEPT = KEPT  # type: ignore[misc]  # smaller than it is, for this run
     os.fsync = sync  # type: ignore[assignment]  # as above

@@ -1,6 +1,8 @@
 """The discovery log: its files, what they say after any crash, and who may write."""
 
+import errno
 import json
+import os
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -174,6 +176,21 @@ def test_a_log_is_the_same_when_it_is_opened_again(tmp_path: Path) -> None:
     assert (again.last, again.about) == (3, log.about)
     assert [again.objects(batch) for batch in numbers] == [tuple(some(batch)) for batch in numbers]
     assert len(again.known) == 6
+
+
+def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence asks for room, and what could not be written takes none of it."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    store = DirectoryStore(tmp_path)
+    for write in (store.create, store.replace):
+        with pytest.raises(FrameRefused, match="No space left on device.*: free some room there"):
+            write("entries/1", b"{}")
+
+    assert list((tmp_path / "entries").iterdir()) == []
 
 
 def test_compaction_loses_nothing(tmp_path: Path) -> None:
