@@ -102,7 +102,8 @@ class Archive:
         for stem, kinds in objects:
             name = names[kinds.get("", next(iter(kinds.values())))]
             assert name is not None, "those without one are left out"
-            is_lost = self._loses_values or (self._loses_sides and "tombstone" not in stem)
+            # Of tombstones the keys are all there is.
+            is_lost = (self._loses_values or self._loses_sides) and "tombstone" not in stem
             if "" not in kinds and is_lost:
                 continue
             if "" not in kinds and "keys" not in kinds:
