@@ -14,6 +14,9 @@ COMPACTED: Final = "ledger compacted"
 RETENTION: Final = "retention"
 EXPIRED: Final = "offsets expired"
 WEEKS: Final = "weeks"
+DENIED: Final = "topic denied"
+LEDGER: Final = "the ledger"
+"""Stands for the connector's own ledger among topics."""
 DISK_FULL: Final = "disk full"
 DISK_BROKEN: Final = "disk broken"
 _STORE_SHARE: Final = 0.12
@@ -22,6 +25,7 @@ _FOREIGN_SHARE: Final = 0.12
 _AGAIN_SHARE: Final = 0.6
 _KEPT_SHARE: Final = 0.2
 _DISK_SHARE: Final = 0.1
+_DENIED_SHARE: Final = 0.12
 _WAIT_SHARE: Final = 0.4
 _SECONDS: Final = (4.0, 12.0, 20.0, 45.0)
 
@@ -101,3 +105,23 @@ def with_disks(direction: str, seed: int, steps: Iterable[Step]) -> tuple[Step, 
             step = Step(rng.choice((0.0, 0.05, 0.5, 3.0)), rng.choice((DISK_FULL, DISK_BROKEN)), given)
             found.insert(rng.randint(0, len(found)), step)
     return tuple(found)
+
+
+def with_denials(direction: str, seed: int, steps: Iterable[Step], topics: Sequence[str]) -> tuple[Step, ...]:
+    """The steps; in some scenarios a topic's ACL refuses all clients for a while."""
+    rng, found = random.Random(f"denied-{direction}-{seed}"), list(steps)
+    if rng.random() < _DENIED_SHARE:
+        for _ in range(rng.choice((1, 1, 2))):
+            given = {"topic": rng.choice((*topics, LEDGER)), "seconds": rng.choice((1.0, 8.0, 40.0))}
+            found.insert(rng.randint(1, len(found)), Step(rng.choice((0.0, 0.05, 0.5, 3.0)), DENIED, given))
+    return tuple(found)
+
+
+def around(
+    direction: str, seed: int, steps: Iterable[Step], *, denied: Sequence[str], retained: Sequence[str] = ()
+) -> tuple[Step, ...]:
+    """The steps of a connector, with cuts, what Kafka does by time, ACLs of `denied` topics, and disks."""
+    found = with_cuts(direction, seed, steps)
+    found = with_housekeeping(direction, seed, found, retained)
+    found = with_denials(direction, seed, found, denied)
+    return with_disks(direction, seed, found)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from tests.simulation.apart import with_cuts, with_disks, with_housekeeping
+from tests.simulation.apart import around
 from tests.simulation.circumstances import Act, Circumstance, chosen_options
 from tests.simulation.layouts_generator import LAYOUTS
 from tests.simulation.layouts_parts import has_no_tombstones, kept_parts
@@ -223,14 +223,13 @@ def archives_scenario(seed: int) -> Scenario:
     archive = {OF_ARCHIVE + name: one for name, one in sink.items() if name not in SINK}
     partitions = rng.choice((1, 1, 2))
     records = tuple(_records(rng, partitions, sink, about))
-    steps = with_housekeeping("archives", seed, with_cuts("archives", seed, restore_steps(rng, about)))
     return Scenario(
         seed=seed,
         direction="archives",
         options=options | archive,
         topics={ARCHIVED: partitions},
         records=records,
-        steps=with_disks("archives", seed, steps),
+        steps=around("archives", seed, restore_steps(rng, about), denied=(RESTORED, ARCHIVED)),
     )
 
 

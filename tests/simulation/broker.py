@@ -179,6 +179,8 @@ class Broker:
         """Called with each transaction that was committed."""
         self.on_compaction: Callable[[str], object] = lambda _name: None
         """Called with the name of a topic before it is compacted."""
+        self.denied: set[str] = set()
+        """Topics that clients may neither write to nor read."""
         self.groups: dict[str, Group] = {}
         self._epochs: dict[str, int] = {}
         self._open: dict[str, Transaction] = {}

@@ -308,6 +308,8 @@ class Course:
         made.bucket.weather.failing.clear()
         made.bucket.weather.forbidden.clear()
         made.bucket.weather.denied.clear()
+        made.broker.denied.clear()
+        made.broker.changed.give()
         for process in self._stopped:
             kernel.go_on(process)
         if not self.calm:

@@ -29,6 +29,7 @@ class SimulatedConsumer(Client):
         self._lives: dict[Place, str] = {}
         self._ends_told: dict[Place, int] = {}
         self._stopped: set[Place] = set()
+        self._denied: set[Place] = set()
         self._paused: set[Place] = set()
         self._watermarks: dict[Place, int] = {}
         self._member: Member | None = None
@@ -129,8 +130,7 @@ class SimulatedConsumer(Client):
         return found
 
     def _fetch(self, place: Place, most: int, found: list[SimulatedMessage]) -> None:
-        log = self._log(place, found)
-        if log is None:
+        if self._is_denied(place, found) or (log := self._log(place, found)) is None:
             return
         if self._positions[place] == OFFSET_END:
             self._positions[place] = log.end
@@ -159,6 +159,17 @@ class SimulatedConsumer(Client):
             self._ends_told[place] = end
             found.append(SimulatedMessage(place, None, KafkaError(_EOF), end))
         self._positions[place] = position
+
+    def _is_denied(self, place: Place, found: list[SimulatedMessage]) -> bool:
+        """Whether the topic may not be read, which is told once; it is fetched again and again."""
+        if place[0] not in self._broker.denied:
+            self._denied.discard(place)
+            return False
+        if place not in self._denied:
+            self._denied.add(place)
+            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            found.append(SimulatedMessage(place, None, error, -1001))
+        return True
 
     def _is_answered(self, place: Place, end: int) -> bool:
         """Whether the fetch that has found this end, and nothing else, is answered by now."""

@@ -138,12 +138,18 @@ class SimulatedProducer(Client):
                 self._checked(partial(self._append, topic, where, record))
                 continue
             try:
+                self._require_allowed(topic)
                 self._broker.produce(topic, where, record)
             except KafkaException as error:
                 if self._on_delivery is not None:
                     self._on_delivery(error.args[0], None)
 
+    def _require_allowed(self, topic: str) -> None:
+        if topic in self._broker.denied:
+            raise refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
     def _append(self, topic: str, partition: int, record: Record) -> None:
+        self._require_allowed(topic)
         running = self._broker.transaction(self._id, self._epoch)
         self._broker.produce(topic, partition, record, running)
 

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from headrace.options.layout_checks import FORMS
-from tests.simulation.apart import store_steps, with_cuts, with_disks, with_housekeeping
+from tests.simulation.apart import around, store_steps
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
@@ -18,6 +18,7 @@ from tests.simulation.sink_generator import (
     BYTES,
     CHANGING,
     FAULTS,
+    LETTERS,
     OPERATIONS,
     SECOND,
     STRING,
@@ -176,13 +177,13 @@ def layout_scenario(seed: int) -> Scenario:
     options = {"output.format": "jsonl", **valid_options(chosen, fixed, BESIDE)}
     records = tuple(layout_records(rng, topics, options, about))
     table = Table(_OF_LAYOUT[layout], fixed, BESIDE, CHANGED)
-    steps = with_cuts("layouts", seed, sink_steps(rng, len(records), options, topics, about, table))
-    steps = with_housekeeping("layouts", seed, steps, list(topics))
+    steps = sink_steps(rng, len(records), options, topics, about, table)
+    steps = around("layouts", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
     return Scenario(
         seed=seed,
         direction="layouts",
         options=options,
         topics=topics,
         records=records,
-        steps=(*store_steps("layouts", seed, (BUCKET, SECOND)), *with_disks("layouts", seed, steps)),
+        steps=(*store_steps("layouts", seed, (BUCKET, SECOND)), *steps),
     )

@@ -21,6 +21,7 @@ from ingest.cli.object_command import (
 from ingest.cli.submit import submit
 from ingest.source.catalogue import Selection
 from ingest.source.command_queue import Action
+from tests.simulation.apart import LEDGER
 from tests.simulation.archive_rows import FOREIGN
 from tests.simulation.course import Course
 from tests.simulation.kernel import EPOCH_MS
@@ -76,6 +77,7 @@ class Operations:
             "offsets expired": self._made.broker.forget_offsets,
             "retention": self._retention,
             "weeks": self._weeks,
+            "topic denied": self._deny_topic,
         }
 
     # -- other configurations --------------------------------------------------------------------------------
@@ -151,8 +153,15 @@ class Operations:
         def allow() -> None:
             kernel.sleep(seconds)
             refused.discard(what)
+            self._made.broker.changed.give()
 
         kernel.spawn(kernel.process("operator"), allow, "allow")
+
+    def _deny_topic(self, topic: str, seconds: float) -> None:
+        """Clients may neither write to a topic nor read it; `LEDGER` is that of the connector."""
+        name = self._ledger_topic if topic == LEDGER else topic
+        if name is not None:
+            self._refuse(self._made.broker.denied, name, seconds)
 
     def _starts_late(self, count: int, seconds: float = _LATE_SECONDS) -> None:
         self._made.late_starts += [seconds] * count

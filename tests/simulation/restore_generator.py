@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from tests.simulation.apart import with_cuts, with_disks, with_housekeeping
+from tests.simulation.apart import around
 from tests.simulation.circumstances import RESTORE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
@@ -110,14 +110,13 @@ def restore_scenario(seed: int) -> Scenario:
     if about is not None and about.bad_share is not None:
         share = about.bad_share
     records = tuple(_records(rng, partitions, share, about))
-    steps = with_housekeeping("restore", seed, with_cuts("restore", seed, restore_steps(rng, about)))
     return Scenario(
         seed=seed,
         direction="restore",
         options=options,
         topics={ARCHIVED: partitions},
         records=records,
-        steps=with_disks("restore", seed, steps),
+        steps=around("restore", seed, restore_steps(rng, about), denied=(RESTORED,)),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from tests.simulation.apart import store_steps, with_cuts, with_disks, with_foreign_names, with_housekeeping
+from tests.simulation.apart import around, store_steps, with_foreign_names
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
@@ -131,15 +131,15 @@ def sink_scenario(seed: int) -> Scenario:
         topics = {"events0": rng.choice(about.partitions)}
     options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, BESIDE)
     records = tuple(records_of(rng, topics, options, about))
-    steps = with_cuts("sink", seed, sink_steps(rng, len(records), options, topics, about, TABLE))
-    steps = with_housekeeping("sink", seed, with_foreign_names("sink", seed, steps), list(topics))
+    steps = with_foreign_names("sink", seed, sink_steps(rng, len(records), options, topics, about, TABLE))
+    steps = around("sink", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
     return Scenario(
         seed=seed,
         direction="sink",
         options=options,
         topics=topics,
         records=records,
-        steps=(*store_steps("sink", seed, (BUCKET, SECOND)), *with_disks("sink", seed, steps)),
+        steps=(*store_steps("sink", seed, (BUCKET, SECOND)), *steps),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from tests.simulation.apart import with_cuts, with_disks, with_housekeeping
+from tests.simulation.apart import around
 from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
@@ -184,14 +184,14 @@ def source_scenario(seed: int) -> Scenario:
     partitions = rng.choice((1, 2, 3))
     places = partitions if options["file.name.template"] == PLACED else 0
     objects = tuple(_objects(rng, about, several=options[_BUCKET] == BOTH, places=places))
-    steps = with_cuts("source", seed, _steps(rng, len(objects), options, about))
+    steps = _steps(rng, len(objects), options, about)
     return Scenario(
         seed=seed,
         direction="source",
         options=options,
         topics={TOPIC: partitions},
         records=objects,
-        steps=with_disks("source", seed, with_housekeeping("source", seed, steps)),
+        steps=around("source", seed, steps, denied=(TOPIC, LETTERS)),
     )
 
 
