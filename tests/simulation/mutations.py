@@ -445,6 +445,10 @@ def main(mutations: Mapping[str, Mutation] = MUTATIONS) -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=200)
     given = parser.parse_args()
+    if unknown := [name for name in given.names if name not in mutations]:
+        parser.error(
+            f"{', '.join(map(repr, unknown))}: no protection has this name; there are {', '.join(mutations)}"
+        )
     for name in given.names or mutations:
         found = seeds_until_red(mutations[name], seeds=given.seeds)
         said = f"none of {given.seeds}" if found is None else f"{found[0]} | {found[1][:110]}"

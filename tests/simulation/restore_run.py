@@ -22,6 +22,7 @@ from tests.simulation.scenario import Given, Scenario
 from tests.simulation.sink_generator import LETTERS
 
 INCOMING = "incoming"
+_MOMENT = 0.001
 
 
 @dataclass
@@ -147,11 +148,17 @@ class RestoreCourse(Course):
         come, so that `required` takes it for all that there are.
         """
         came = self.came.get(key, 0.0)
+        # Of one that came long after the first no keys were waited for, nor those that come with it.
+        until = came - _MOMENT if came > min(self.came.values()) + self._wait_seconds else came
         is_shown = any(
-            (".keys." in other or "tombstone" in other) and at <= came for other, at in self.told.items()
+            (".keys." in other or "tombstone" in other) and at <= until for other, at in self.told.items()
         )
         is_required = self.scenario.options.get("restore.sidecars") == "required"
         return (is_told or not is_required) and not is_shown
+
+    @property
+    def _wait_seconds(self) -> float:
+        return int(self.scenario.options.get("restore.sidecars.wait.ms", "60000")) / 1000
 
     def there(self, _key: str) -> set[int]:
         """The numbers of the records that are in Kafka as they were, as far as this object showed it."""
