@@ -1,7 +1,6 @@
 """The front door of the sink's decisions: events of Kafka, slots and ledger in, what has to be done out."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from headrace.model.ledger_entry import ControlKey
@@ -243,9 +242,7 @@ class Archive:
             for partition, position in progress.positions.items():
                 self._states[partition].position = position
             for partition, end in progress.ends.items():
-                state = self._states[partition]
-                if state.found is not None and end > state.found.end:
-                    state.found = replace(state.found, end=end)
+                self._states[partition].on_end(end)
         return SinkEffects()
 
     def on_finished(self, number: int) -> SinkEffects:

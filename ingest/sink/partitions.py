@@ -1,7 +1,7 @@
 """One topic-partition as the leader has it: the ledger's entries, its slot, and what is shown of it."""
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -65,23 +65,31 @@ class PartitionState:
     position: int | None = None
     committed_ms: int | None = None
     last_end: int | None = None
-    """The end of its log when Kafka had it last, until it was said what is lost with it."""
+    """The end of its log when Kafka had the checkpoint's topic last, until what is lost with it is said."""
     times_missing: int = 0
 
     def on_found(self, found: FoundPartition | None, request: int) -> None:
         """Pick up what Kafka has of it by this description of the topics."""
         self.found, self.found_request = found, request
         self.times_missing = self.times_missing + 1 if found is None else 0
-        if found is not None:
+        # Of a topic that was made again the end of the old one is kept until it begins.
+        if found is not None and not self.is_made_again:
             self.last_end = found.end
+
+    def on_end(self, end: int) -> None:
+        """Pick up the end that its slot has met: for the numbers only, as it may be of another life."""
+        if self.found is not None and not self.is_made_again and end > self.found.end:
+            self.found = replace(self.found, end=end)
 
     def lost_with_topic(self) -> LostOffsets | None:
         """What was not archived of a topic that is gone, once, when that is certain."""
-        if not self.is_gone or not self.is_free or self.checkpoint is None:
-            return None
-        first, end = self.checkpoint.offset, self.last_end
+        return self.lost_of_old_topic() if self.is_gone and self.is_free else None
+
+    def lost_of_old_topic(self) -> LostOffsets | None:
+        """What was not archived of the topic that the checkpoint is of, as far as it was seen; once."""
+        first, end = None if self.checkpoint is None else self.checkpoint.offset, self.last_end
         self.last_end = None
-        if end is None or end <= first:
+        if first is None or end is None or end <= first:
             return None
         topic, partition = self.partition
         return LostOffsets(topic=topic, partition=partition, first=first, end=end, with_topic=True)

@@ -6,7 +6,7 @@ another offset is judged here: whether it can be, and what it becomes.
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.model.sink_entries import (
     GroupingOptions,
@@ -166,6 +166,7 @@ class PartitionStarts:
             if state.is_made_again:
                 # It stood at a record of the old topic, or because that was gone or seemed to be cut.
                 state.stopped = None
+                start = replace(start, lost=state.lost_of_old_topic())
             self._commit_start(effects, start)
 
     def _commit_start(self, effects: SinkEffectsBuilder, start: Start) -> None:

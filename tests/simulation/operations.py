@@ -9,6 +9,7 @@ from typing import Any, Final
 from headrace.kafka.control_records import TargetState
 from headrace.kafka.ledger_follower import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError
+from headrace.model.ledger_entry import ControlKey, decode_key
 from headrace.model.sink_entries import TopicPartition
 from headrace.options import Settings
 from ingest.cli.object_command import (
@@ -109,6 +110,14 @@ class Operations:
         name = str(self._made.settings(self._course.options).kafka.ledger_topic)
         return name if name in self._made.broker.topics else None
 
+    def checkpoints(self) -> set[tuple[str, int]]:
+        """The partitions of which a sink's ledger knows where it is."""
+        name = self._ledger_topic
+        records = () if name is None else self._made.broker.visible(name, 0)
+        keys = (decode_key(one.key or b"") for one in records)
+        paths = (key.name.split("/") for key in keys if isinstance(key, ControlKey))
+        return {(path[2], int(path[3])) for path in paths if path[:2] == ["sink", "partition"]}
+
     def _compact_ledger(self) -> None:
         if self._ledger_topic is not None:
             self._made.broker.compact(self._ledger_topic)
@@ -133,15 +142,11 @@ class Operations:
 
     def _retention(self, topic: str, share: float) -> None:
         """The oldest of a topic's records are deleted, whether they were read or not."""
-        broker = self._made.broker
-        known: set[bytes | None] = set()
-        if self._ledger_topic is not None:
-            known = {one.key for one in broker.visible(self._ledger_topic, 0)}
+        broker, known = self._made.broker, self.checkpoints()
         for partition, log in enumerate(broker.topics[topic].logs if topic in broker.topics else ()):
             begin = log.begin + round(share * (log.stable_end() - log.begin))
-            has_checkpoint = b'{"control":"sink/partition/%s/%d"}' % (topic.encode(), partition) in known
             for offset in range(log.begin, begin):
-                self.deleted[topic, partition, offset] = has_checkpoint
+                self.deleted[topic, partition, offset] = (topic, partition) in known
             broker.truncate(topic, partition, begin)
 
     # -- what is refused for a while -------------------------------------------------------------------------

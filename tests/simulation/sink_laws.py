@@ -114,9 +114,24 @@ def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
     is_again = any(step.act in ("reset", "rewind", "topic again") for step in scenario.steps)
     is_set_aside = outcome.ending == "exit 5" and not outcome.problems and not is_again
     is_whole = outcome.ending == "exit 0" or (is_set_aside and bool(outcome.set_aside))
+    if is_whole and not is_again_by_hand(scenario):
+        yield from _lost_with_topics(outcome, {*rows, *letters})
     if is_whole and not outcome.ended_uploads:
         set_aside = outcome.set_aside if outcome.ending == "exit 5" else set()
         yield from _all_there(scenario, outcome, {*rows, *letters, *set_aside})
+
+
+def _lost_with_topics(outcome: Outcome, found: set[Place]) -> Iterator[Finding]:
+    """What went with a topic before it was archived is said."""
+    for place in sorted(outcome.deleted_with_topic - found - outcome.said_lost):
+        # What came after the last look at the topic is not known one by one.
+        if place[:2] not in outcome.said_made_again:
+            yield Finding("shown = true", f"{place} was deleted with its topic, and no line says so")
+
+
+def is_again_by_hand(scenario: Scenario) -> bool:
+    """Whether an operator has asked for records once more: what is deleted then may have been archived."""
+    return any(step.act in ("reset", "rewind") for step in scenario.steps)
 
 
 def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Iterator[Finding]:

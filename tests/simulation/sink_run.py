@@ -36,6 +36,10 @@ class Outcome(Ended):
     foreign_changed: list[str] = field(default_factory=list)
     deleted: dict[Place, bool] = field(default_factory=dict)
     """Records that retention took, and whether their partition had a checkpoint then."""
+    deleted_with_topic: set[Place] = field(default_factory=set)
+    """Records of partitions that had a checkpoint when their topic was deleted."""
+    said_made_again: set[tuple[str, int]] = field(default_factory=set)
+    """Partitions of which a log line says that their topic was made again."""
     said_lost: set[Place] = field(default_factory=set)
     """Offsets of which a log line says that they were deleted before they were read."""
 
@@ -76,7 +80,10 @@ class _SinkCourse(Course):
         return {**super().acts(), **operations, "produce": self._produce, "topic again": self._topic_again}
 
     def _topic_again(self, topic: str) -> None:
-        self._earlier += self._visible(topic)
+        found = self._visible(topic)
+        self._earlier += found
+        known = self._operations.checkpoints()
+        self._outcome.deleted_with_topic.update(place for place, _ in found if place[:2] in known)
         self._produced = [one for one in self._produced if one[0] != topic]
         self._operations.acts()["topic again"](topic)
 
@@ -124,6 +131,13 @@ class _SinkCourse(Course):
             for _, _, event, line in made.log
             if event == "offsets_lost"
             for offset in range(line["first"], line["end"])
+        }
+        warnings = [line["warning"] for _, _, event, line in made.log if event == "archive_warned"]
+        outcome.said_made_again = {
+            (name, partition)
+            for name, partitions in self.scenario.topics.items()
+            for partition in range(partitions + len(self.scenario.steps))
+            if any(f"made again: {name}-{partition} begins" in warning for warning in warnings)
         }
         self._look_at_foreign_names()
         if self.scenario.direction == "layouts":

@@ -15,6 +15,7 @@ from headrace.model.sink_protocol import (
     PartitionReleased,
     PartitionStopped,
     SinkCommitted,
+    SinkProgress,
 )
 from headrace.options.choices import OffsetReset
 from ingest.sink import EarlierArchive, FoundLives, FoundTopics, Refused, SinkEffects, TopicLife
@@ -337,6 +338,21 @@ class TestGone:
         effects = one.topics(*found({0: 9}, topic="u", topic_id="id9"))
         assert (effects.groups, one.archive.gone(1)) == ((1,), (P0,))
 
+    def test_what_is_lost_of_a_topic_that_is_made_again_at_once(self) -> None:
+        """It never seemed to be gone: what Kafka had of the old one at the last look is said, once."""
+        one = leader(checkpoint(4))
+        one.topics(*found({0: 9}))
+        assert one.archive.next_batch(0, 1)[0].offset == 4
+        new = found({0: 300}, topic_id="id2")
+        assert one.topics(*new).lost_offsets == ()
+        one.archive.on_progress(_progress(1, end=500))
+        assert one.archive.partitions()[0].end == 300
+        one.archive.on_lost(1)
+        recovered = one.apply(one.archive.on_recovered(0, tuple(one.ledger.items())))
+        (lost,) = (*recovered.lost_offsets, *one.topics(*new).lost_offsets)
+        assert (lost.topic, lost.first, lost.end, lost.with_topic) == ("t", 4, 9, True)
+        assert one.topics(*new).lost_offsets == ()
+
     def test_what_was_read_is_committed_and_the_partition_given_up(self) -> None:
         """The slot keeps the others; it ends once it has none."""
         one = self._held()
@@ -366,6 +382,20 @@ class TestGone:
         assert one.topics(*both).lost_offsets == ()
         one.apply(one.archive.on_finished(1))
         assert [(grant.topic, grant.offset) for grant in one.archive.next_batch(0, 2)] == [("t", 4), ("u", 3)]
+
+
+def _progress(batch: int, *, end: int) -> SinkProgress:
+    """A slot says that t-0 ends there."""
+    return SinkProgress(
+        batch=batch,
+        positions={},
+        ends={P0: end},
+        open_objects=0,
+        pending_objects=0,
+        buffered_bytes=0,
+        spilled_bytes=0,
+        oldest_open_ms=None,
+    )
 
 
 class TestStopped:
