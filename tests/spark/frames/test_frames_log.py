@@ -187,7 +187,7 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "fsync", full)
     store = DirectoryStore(tmp_path)
     for write in (store.create, store.replace):
-        with pytest.raises(FrameRefused, match="No space left on device.*: free some room there"):
+        with pytest.raises(FrameRefused, match=r"No space left on device.*: free some room there"):
             write("entries/1", b"{}")
 
     assert list((tmp_path / "entries").iterdir()) == []
