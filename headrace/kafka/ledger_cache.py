@@ -27,6 +27,8 @@ _PAGE: Final = 2000
 # A batch above this is catching up, not following.
 _FOLLOWED: Final = 2000
 _REBUILD_SECONDS: Final = 300.0
+_CLOSED: Final = "This instance does not lead any more: its copy of the ledger is closed."
+_NOT_WHOLE: Final = "The ledger could not be read again after its cache was damaged: is Kafka up?"
 
 
 class CachedEntry(NamedTuple):
@@ -75,7 +77,7 @@ class LedgerCache:
     def __init__(self, home: CacheDirectory, identity: LedgerIdentity) -> None:
         self._home = home
         self._identity = identity
-        self._is_closed = False
+        self._is_closed = self._is_ended = False
         self._lock = threading.Condition()
         self._is_whole = True
         self._is_damaged = False
@@ -128,6 +130,12 @@ class LedgerCache:
             self._is_whole = True
             self._lock.notify_all()
 
+    def end(self) -> None:
+        """Nothing is read into it any more: who waits for it to be whole again waits in vain."""
+        with self._lock:
+            self._is_ended = True
+            self._lock.notify_all()
+
     def forget(self) -> None:
         """Throw the content away and stay where it is; before the first read only."""
         with self._lock:
@@ -139,7 +147,7 @@ class LedgerCache:
     def close(self) -> None:
         """Close the file and give its home back."""
         with self._lock:
-            self._is_closed = True
+            self._is_closed = self._is_ended = True
             self._lock.notify_all()
             self._database.close()
             self._home.close()
@@ -184,10 +192,7 @@ class LedgerCache:
             key, etag = rows[-1][1], rows[-1][2]
 
     def by_state(self, state: State, limit: int, *, bucket: str | None = None) -> list[CachedEntry]:
-        """Up to `limit` objects in this state, in key order for `done`, in no order else.
-
-        Of one bucket only those that are not done.
-        """
+        """Up to `limit` objects in this state, `done` ones in key order; of one bucket only others."""
         if state is State.DONE:
             return _known(self._select(sql.DONE, (limit,)))
         if bucket is not None:
@@ -237,20 +242,18 @@ class LedgerCache:
 
     # -- inside --------------------------------------------------------------------------------------------
 
+    @property
+    def _can_be_read(self) -> bool:
+        return self._is_whole and not self._is_damaged
+
     def _select(self, sql: str, arguments: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._lock:
             while True:
-                whole = self._lock.wait_for(
-                    lambda: self._is_closed or (self._is_whole and not self._is_damaged), _REBUILD_SECONDS
-                )
+                self._lock.wait_for(lambda: self._is_ended or self._can_be_read, _REBUILD_SECONDS)
                 if self._is_closed:
-                    raise Unavailable(
-                        "This instance does not lead any more: its copy of the ledger is closed."
-                    )
-                if not whole:
-                    raise Unavailable(
-                        "The ledger could not be read again after its cache was damaged: is Kafka up?"
-                    )
+                    raise Unavailable(_CLOSED)
+                if not self._can_be_read:
+                    raise Unavailable(_NOT_WHOLE)
                 try:
                     return self._database.execute(sql, arguments).fetchall()
                 except sqlite3.DatabaseError as error:

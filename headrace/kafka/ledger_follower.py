@@ -13,12 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.cache_files import collect_rows, find_cache_directory
-from headrace.kafka.kafka_clients import (
-    ClientProperties,
-    Properties,
-    client_properties,
-    new_ledger_consumer,
-)
+from headrace.kafka.kafka_clients import ClientProperties, Properties, client_properties, new_ledger_consumer
 from headrace.kafka.kafka_errors import LedgerEndHidden, translate
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache, open_cache
@@ -55,7 +50,6 @@ _NOTE_SECONDS: Final = 60.0
 
 _EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - how the library names its local codes
 _OFFSET_GONE: Final = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - as above
-
 
 PassOver = Callable[[bytes, bytes | None], None]
 
@@ -192,6 +186,7 @@ class Follower:
                     continue
                 self._step()
         except BaseException as error:
+            self._cache.end()
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
@@ -284,11 +279,19 @@ class Follower:
         self._cache.start_again()
         with self._changed:
             self._rebuilt_at = max(self._position, self._rebuilt_at or 0)
-        low, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_CALL_SECONDS)
-        with self._changed:
-            self._position = low
-        # Assigned again rather than sought: nothing fetched before may follow.
-        self._consumer.assign([TopicPartition(self._topic, 0, low)])
+        while not self._stop.is_set():
+            try:
+                low, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), _CALL_SECONDS)
+            except KafkaException as error:
+                # Brokers that are away: there is nothing to read from until they are back.
+                self._judge(error.args[0])
+                self._stop.wait(_POLL_SECONDS)
+                continue
+            with self._changed:
+                self._position = low
+            # Assigned again rather than sought: nothing fetched before may follow.
+            self._consumer.assign([TopicPartition(self._topic, 0, low)])
+            return
 
 
 def read_uncommitted(
@@ -327,9 +330,7 @@ def read_uncommitted(
             elif error.code() == _EOF:
                 position = max(position, int(message.offset() or 0))
             elif not error.retriable():
-                raise translate(error, what=f"the ledger topic {topic!r} cannot be read") from KafkaException(
-                    error
-                )
+                raise translate(error, what=f"the ledger topic {topic!r} cannot be read")
     finally:
         consumer.close()
 

@@ -22,7 +22,7 @@ from headrace.kafka.cache_files import (
 )
 from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache, found_identity, open_cache
 from headrace.kafka.ledger_topic import LedgerIdentity
-from headrace.model.errors import InvalidLedger
+from headrace.model.errors import InvalidLedger, Unavailable
 from headrace.model.ledger_entry import (
     ControlKey,
     LedgerEntry,
@@ -327,6 +327,18 @@ def test_a_full_disk_moves_the_cache_into_memory(home: CacheDirectory) -> None:
         assert cache.get(thing("before")) == entry()
         assert cache.counts()[State.DONE] == 2001
         assert cache.position == 2001
+
+
+def test_the_end_of_reading_ends_the_wait_for_it() -> None:
+    """It would take five minutes, in which a service notices nothing else."""
+    cache = LedgerCache(CacheDirectory(path=None, is_shared=False), OURS)
+    cache.start_again()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(cache.counts)
+        cache.end()
+        with pytest.raises(Unavailable, match="could not be read again"):
+            waiting.result(10)
+    cache.close()
 
 
 def test_a_lost_file_is_said_so(home: CacheDirectory) -> None:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.kafka.cache_files import CacheDirectory
 from headrace.kafka.kafka_errors import LedgerEndHidden
@@ -203,6 +203,38 @@ def test_a_damaged_cache_is_read_again(ingester: Ingester, reading: Reading) -> 
     ingester.checkpoint(producer, metadata, object_id(3))
     reading.follower.wait_for(true_end(ingester), 10)
     assert [known.id for known in reading.cache.scan("bucket")] == [object_id(n) for n in (1, 2, 3)]
+
+
+def test_damage_while_brokers_are_away(
+    ingester: Ingester, reading: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger is read again once they are back."""
+    metadata, producer = ingester.lead().metadata(), ingester.slot(0)
+    ingester.checkpoint(producer, metadata, object_id(1))
+    reading.follower.wait_for(true_end(ingester), 10)
+    asked: list[float] = []
+
+    class Away:
+        """The consumer, which at first does not reach its broker."""
+
+        def __init__(self, consumer: Any) -> None:
+            self._consumer = consumer
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._consumer, name)
+
+        def get_watermark_offsets(self, place: Any, timeout: float) -> Any:
+            asked.append(timeout)
+            if len(asked) < 3:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return self._consumer.get_watermark_offsets(place, timeout)
+
+    monkeypatch.setattr(reading.follower, "_consumer", Away(reading.follower._consumer))
+    with reading.cache._lock:
+        reading.cache._database.execute("DROP TABLE entries")
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(reading.cache.get, object_id(1)).result(20) == DONE
+    assert len(asked) == 3
 
 
 def test_damage_met_while_writing_is_read_again(ingester: Ingester, reading: Reading) -> None:
