@@ -172,7 +172,7 @@ class _Order:
         status, last = asked.status, asked.path.rpartition("/")[2]
         is_there = state not in (None, _LOST)
         if asked.method == DAMAGE:
-            yield _LOST
+            yield from (_LOST, state) if self._is_written_over(asked) else (_LOST,)
             return
         if asked.passes or status == 400:
             yield state
@@ -191,6 +191,11 @@ class _Order:
                 # What another program has written over may have been read as it was before.
                 if state == _LOST or (status == 201) is is_new:
                     yield after
+
+    def _is_written_over(self, damage: Asked) -> bool:
+        """Whether a change may have read before it, and have been written after it."""
+        others = (one for one in self._changes if one.method != DAMAGE and one.status not in (400, 404))
+        return any(one.began <= damage.began <= (one.ended or damage.began) for one in others)
 
     def _done(self, asked: Asked, state: _State, last: str) -> Iterator[_State]:
         """The state after it was carried out; none where it cannot be."""
