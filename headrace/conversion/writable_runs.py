@@ -140,8 +140,9 @@ def _entry(kind: Any) -> tuple[Any, Any]:
 
 def _narrower_scalar(form: OutputFormat, kind: Any, schema: ConnectSchema) -> bool:
     if schema.name == DECIMAL:
+        # One of more digits than Arrow's decimals have is there as bytes, which every column of it holds.
         digits = decimal_precision(schema) or DEFAULT_PRECISION
-        return form is OutputFormat.PARQUET and kind.precision > digits
+        return form is OutputFormat.PARQUET and pa.types.is_decimal(kind) and kind.precision > digits
     if any(schema.parameter(name) is not None for name in (FIXED_SIZE, ENUM)):
         return True
     is_number = pa.types.is_temporal(kind) and schema.type in {Type.INT32, Type.INT64}

@@ -15,6 +15,7 @@ from headrace.formats.record_columns import OWN_MARK, RecordColumns, RowShape
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.formats.records.registry import registry_prefix
+from headrace.formats.records.value_framing import has_newest_schema
 from headrace.formats.variants import TextsTooLargeError
 from headrace.model.columns import BadRow, Column, RowBatch, null_column
 from headrace.model.errors import ObjectCorrupt
@@ -153,9 +154,16 @@ class _Writer:
 
     def __init__(self, schema: Any, options: DecodeOptions, shape: RowShape) -> None:
         self._style = options.format.json_format
-        avro = AvroRows(schema, self._style).schema if options.format.value_format in _DESCRIBED else None
+        described = AvroRows(schema, self._style) if options.format.value_format in _DESCRIBED else None
+        avro = None if described is None else described.schema
         self._record_builder = RecordBuilder.of(options, lambda path: _is_bytes(schema, path), avro=avro)
-        self._wants_json = True
+        # A schema that is registered already is of whatever names and types its author likes.
+        self._described = None if has_newest_schema(options.format) else described
+        plain = [_timeless(field.type) for field in schema]
+        self._timeless = [
+            None if kind == field.type else kind for kind, field in zip(plain, schema, strict=True)
+        ]
+        self._wants_json = self._described is None or needs_fields(options.format)
         self._reader = None
         if options.archive is not None:
             self._reader = options.archive.arrow(self._json, shape)
@@ -217,13 +225,22 @@ class _Writer:
 
         Raises _FAULTS, TextsTooLargeError.
         """
-        batch.validate(full=True)
+        self._validate(batch)
         if self._reader is not None:
             return null_column(batch.num_rows), None, self._reader(batch)
         texts = as_column(json_rows(batch, self._style)) if self._wants_json else None
-        values = texts if self._avro is None else self._avro.write(batch, self._prefix)
+        values = texts
+        if self._described is not None:
+            values = as_column(json_values(self._described.shaped(batch), self._style))
+        elif self._avro is not None:
+            values = self._avro.write(batch, self._prefix)
         assert values is not None
         return values, texts, None
+
+    def _validate(self, batch: Any) -> None:
+        """Raise ArrowInvalid for a value that is not of its type; a time that no day has is a number."""
+        for column, kind in zip(batch.columns, self._timeless, strict=True):
+            (column if kind is None else column.view(kind)).validate(full=True)
 
     def _faults(self, batch: Any, error: Exception) -> dict[int, tuple[str, str]]:
         """The rows for which the batch cannot be written, with reason and message of each."""
@@ -240,6 +257,30 @@ class _Writer:
         if not faults:
             raise error
         return faults
+
+
+def _timeless(kind: Any) -> Any:
+    """The type with whole numbers in the place of times; itself where there are none."""
+    if isinstance(kind, pa.BaseExtensionType):
+        stored = _timeless(kind.storage_type)
+        return kind if stored == kind.storage_type else stored
+    if pa.types.is_time(kind):
+        return pa.int32() if pa.types.is_time32(kind) else pa.int64()
+    return _timeless_within(kind) if pa.types.is_nested(kind) else kind
+
+
+def _timeless_within(kind: Any) -> Any:
+    fields = [kind.field(index) for index in range(kind.num_fields)]
+    below = [field.with_type(_timeless(field.type)) for field in fields]
+    if below == fields:
+        return kind
+    if pa.types.is_struct(kind):
+        return pa.struct(below)
+    if pa.types.is_map(kind):
+        return pa.map_(*(_timeless(each) for each in (kind.key_type, kind.item_type)))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(below[0], kind.list_size)
+    return pa.large_list(below[0]) if pa.types.is_large_list(kind) else pa.list_(below[0])
 
 
 # What is wrong with single rows: Parquet checks neither texts nor what else Arrow and our own types expect.

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import warnings
 from functools import lru_cache
 from typing import Any, Final
 
@@ -39,8 +40,11 @@ class AvroRows:
     def write(self, batch: Any, prefix: bytes) -> Column:
         """Each row of a RecordBatch, with `prefix` before it. RowFaultError for a map with a null key."""
         # By way of the logical type, so that seconds become milliseconds before they become numbers.
-        rows = self._without_extensions(batch.to_struct_array()).cast(self._kind).cast(_numbers(self._kind))
-        rows = rows.to_pylist(maps_as_pydicts="lossy")
+        numbers = self.shaped(batch).cast(_numbers(self._kind))
+        with warnings.catch_warnings():
+            # Of a key that a map has twice, which Arrow warns of by showing it: the last one counts.
+            warnings.simplefilter("ignore", UserWarning)
+            rows = numbers.to_pylist(maps_as_pydicts="lossy")
         values: list[bytes | None] = []
         for row in rows:
             out = io.BytesIO()
@@ -49,24 +53,31 @@ class AvroRows:
             values.append(out.getvalue())
         return column_of(values)
 
-    def _without_extensions(self, array: Any) -> Any:
-        """INT96 in microseconds, variants as JSON, maps as Arrow's own, others as they are stored."""
+    def shaped(self, batch: Any) -> Any:
+        """The rows of a RecordBatch as a struct array of what the schema says, under its names.
+
+        RowFaultError for a map with a null key.
+        """
+        return self._adapted(batch.to_struct_array()).cast(self._kind)
+
+    def _adapted(self, array: Any) -> Any:
+        """INT96 in microseconds, variants as JSON, maps as Arrow's own, others as they are stored.
+
+        Fields get Avro's names by their places: a cast looks for them by name, and makes nulls of the rest.
+        """
         kind = array.type
         if isinstance(kind, pa.BaseExtensionType):
             return self._stored(array, kind.extension_name)
-        if not _has_extensions(kind):
+        if not _is_adapted(kind):
             return array
         empty = array.is_null()
         if pa.types.is_struct(kind):
-            names = [kind.field(index).name for index in range(kind.num_fields)]
-            fields = [self._without_extensions(array.field(index)) for index in range(kind.num_fields)]
-            return pa.StructArray.from_arrays(fields, names, mask=empty)
+            fields = [self._adapted(array.field(index)) for index in range(kind.num_fields)]
+            return pa.StructArray.from_arrays(fields, _clean_names(kind), mask=empty)
         if pa.types.is_map(kind):
             entry = pa.struct([pa.field("k", kind.key_type), pa.field("v", kind.item_type)])
             return self._map(array.cast(pa.list_(entry)))
-        return pa.ListArray.from_arrays(
-            list_offsets(array), self._without_extensions(array.flatten()), mask=empty
-        )
+        return pa.ListArray.from_arrays(list_offsets(array), self._adapted(array.flatten()), mask=empty)
 
     def _stored(self, array: Any, name: str) -> Any:
         if name == INT96:
@@ -76,15 +87,18 @@ class AvroRows:
         return self._map(array.storage) if name == MAP else array.storage
 
     def _map(self, lists: Any) -> Any:
-        entries = self._without_extensions(checked_entries(lists))
+        entries = self._adapted(checked_entries(lists))
         keys, values = entries.field(0), entries.field(1)
         return pa.MapArray.from_arrays(list_offsets(lists), keys, values, mask=lists.is_null())
 
 
-def _has_extensions(kind: Any) -> bool:
+def _is_adapted(kind: Any) -> bool:
+    """True where types or names are not those of the rows that are written."""
     if isinstance(kind, pa.BaseExtensionType):
         return True
-    return any(_has_extensions(kind.field(index).type) for index in range(kind.num_fields))
+    if pa.types.is_struct(kind) and _clean_names(kind) != [field.name for field in kind]:
+        return True
+    return any(_is_adapted(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _stored_type(kind: Any) -> Any:
@@ -138,16 +152,11 @@ class _Mapping:
     def _record(self, kind: Any, name: str) -> tuple[Any, Any]:
         fields, inner = [], []
         record = self._unique(name)
-        taken: set[str] = set()
-        for index in range(kind.num_fields):
+        for index, clean in enumerate(_clean_names(kind)):
             field = kind.field(index)
             shape, arrow = self._optional(field.type, f"{record}_{field.name}")
-            clean = _clean(field.name)
-            while clean in taken:
-                clean += "_"
-            taken.add(clean)
             fields.append({"name": clean, "type": shape, "default": None})
-            inner.append(pa.field(field.name if clean == field.name else clean, arrow))
+            inner.append(pa.field(clean, arrow))
         return {"type": "record", "name": record, "fields": fields}, pa.struct(inner)
 
     def _map(self, kind: Any, name: str) -> tuple[Any, Any]:
@@ -169,6 +178,17 @@ class _Mapping:
             clean += "_"
         self._names.add(clean)
         return clean
+
+
+def _clean_names(kind: Any) -> list[str]:
+    """Names for the fields of a struct, as Avro allows them, each once."""
+    names: dict[str, None] = {}
+    for index in range(kind.num_fields):
+        clean = _clean(kind.field(index).name)
+        while clean in names:
+            clean += "_"
+        names[clean] = None
+    return list(names)
 
 
 def _clean(name: str) -> str:

@@ -178,13 +178,14 @@ class AvroOptions:
     `enhanced` is `enhanced.avro.schema.support`: enums stay enums, members of unions keep their full names.
     `meta_data` is `connect.meta.data`: documentation, versions, parameters, defaults and names of Connect
     are kept as properties. `optional_map_keys` is `allow.optional.map.keys`. `scrub_names` is
-    `scrub.invalid.names`.
+    `scrub.invalid.names`. `text_uuids`, which is not of AvroData, makes texts of UUIDs in 16 bytes.
     """
 
     enhanced: bool = False
     meta_data: bool = True
     optional_map_keys: bool = False
     scrub_names: bool = False
+    text_uuids: bool = False
 
 
 CONVERTER: Final = AvroOptions()

@@ -55,6 +55,7 @@ _LOGICAL: Final = {
 _SMALL: Final = {"int8": Type.INT8, "int16": Type.INT16}
 _OWN_PROPERTIES: Final = "avro"
 _OPTIONAL_MEMBERS: Final = 2
+_UUID_BYTES: Final = 16
 
 
 def schema_of_avro(
@@ -143,6 +144,8 @@ class _Reader:
                 return ConnectSchema(type=Type.MAP, key=key, value=self._of(shape["values"], space, None))
             case "null":
                 raise InvalidSchema("Kafka Connect has no schema of nothing but nulls")
+            case "fixed" if self._options.text_uuids and _is_uuid(shape):
+                return ConnectSchema(type=Type.STRING)
             case _:
                 return _scalar(shape, kind)
 
@@ -262,6 +265,11 @@ def _octets(shape: Any, kind: str, logical: str) -> ConnectSchema:
     if precision is not None and precision != DEFAULT_PRECISION:
         parameters.append((PRECISION, str(precision)))
     return ConnectSchema(type=Type.BYTES, name=DECIMAL, version=1, parameters=(*parameters, *size))
+
+
+def _is_uuid(shape: Any) -> bool:
+    """True for a fixed that holds a UUID."""
+    return bool(shape.get("logicalType") == "uuid" and shape.get("size") == _UUID_BYTES)
 
 
 def _is_null(shape: Any) -> bool:

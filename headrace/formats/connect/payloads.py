@@ -15,9 +15,15 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import list_offsets, map_lists
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.schema import ConnectSchema, Type, decimal_of, decimal_scale, schema_of_json
+from headrace.formats.connect.schema import (
+    ConnectSchema,
+    Type,
+    decimal_of,
+    decimal_scale,
+    schema_of_json,
+    unscaled_decimal,
+)
 
-_DECIMAL_DIGITS: Final = 76
 _DAY_MS: Final = 86_400_000
 # A double has 17 digits; a decimal that is given as a number has as many as it likes.
 _DECODER: Final = msgspec.json.Decoder(float_hook=decimal.Decimal)
@@ -154,8 +160,7 @@ def _decimal(schema: ConnectSchema) -> Convert:
 
     def convert(value: Any) -> decimal.Decimal:
         if isinstance(value, str):
-            unscaled = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
-            return decimal.Decimal(unscaled).scaleb(-scale, decimal.Context(prec=_DECIMAL_DIGITS))
+            return unscaled_decimal(base64.b64decode(value, validate=True), scale)
         if type(value) not in {int, decimal.Decimal}:
             raise UnfitValue("a decimal is neither a number nor base64")
         return decimal_of(value)  # json.decimal.format NUMERIC

@@ -148,10 +148,21 @@ def decimal_of(number: Any) -> Decimal:
     return found
 
 
+_DIGITS: Final = Context(prec=1000, traps=[Inexact])
+
+
+def unscaled_decimal(octets: bytes, scale: int) -> Decimal:
+    """The decimal of an unscaled value, big-endian two's complement, digit for digit.
+
+    ArithmeticError for one of more digits than any decimal has here: Python's own context would round from
+    29 on.
+    """
+    return Decimal(int.from_bytes(octets, "big", signed=True)).scaleb(-scale, _DIGITS)
+
+
 # -- Schemas in the JSON of Connect's JsonConverter, as they stand beside their values: read and written -----
 
 _DEPTH: Final = 100
-_DIGITS: Final = Context(prec=1000, traps=[Inexact])
 
 
 def schema_of_json(text: bytes | str) -> ConnectSchema | None:

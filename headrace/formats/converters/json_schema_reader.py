@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.schema import DECIMAL, TIME, decimal_of, decimal_scale
+from headrace.formats.connect.schema import DECIMAL, TIME, decimal_of, decimal_scale, unscaled_decimal
 from headrace.formats.connect.schema_documents import ONE_OF
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.object_arrays import ListNode, MapNode, ScalarNode, StructNode, TypeNode
@@ -182,8 +182,7 @@ def _decimal(schema: ConnectSchema) -> Callable[[Any], Decimal | None]:
         if text == b"null" and optional:
             return None
         if text.startswith(b'"'):
-            octets = base64.b64decode(json.loads(text), validate=True)
-            return Decimal(int.from_bytes(octets, "big", signed=True)).scaleb(-scale)
+            return unscaled_decimal(base64.b64decode(json.loads(text), validate=True), scale)
         return decimal_of(text.decode())
 
     return convert

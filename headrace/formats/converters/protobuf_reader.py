@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable
-from decimal import Context, Decimal
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headrace.formats.connect import ConnectSchema, InvalidSchema
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.schema import decimal_scale
+from headrace.formats.connect.schema import decimal_scale, unscaled_decimal
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.object_arrays import ListNode, MapNode, ScalarNode, StructNode, TypeNode
 from headrace.formats.converters.protobuf_columns import Unread, message_reader, symbols
@@ -30,7 +30,6 @@ _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 # Fewer are parsed faster one by one; and those of a writer that writes otherwise, in the end always.
 _MANY: Final = 128
 _UNREAD: Final = 16
-_DIGITS: Final = Context(prec=200)
 Getter = Callable[[Any], Any]
 
 
@@ -184,8 +183,7 @@ def _one_node(field: Any, schema: ConnectSchema) -> TypeNode:
 
 def _decimal(scale: int) -> Getter:
     def convert(value: Any) -> Decimal:
-        unscaled = Decimal(int.from_bytes(value.value, "big", signed=True))
-        return unscaled.scaleb(-(value.scale or scale), _DIGITS)
+        return unscaled_decimal(value.value, value.scale or scale)
 
     return convert
 

@@ -175,9 +175,14 @@ def real_oneofs(message: Any) -> list[Any]:
 def real_oneof(field: Any) -> Any:
     """The `oneof` of a field, if it is written in one."""
     found = field.containing_oneof
-    if found is None or (len(found.fields) == 1 and found.name == f"_{field.name}"):
+    if found is None or (len(found.fields) == 1 and _is_made_for(found.name, field.name)):
         return None
     return found
+
+
+def _is_made_for(oneof: str, field: str) -> bool:
+    """Whether protoc calls the `oneof` of an `optional` field so: `_a`, and `X_a` where a field is `_a`."""
+    return oneof.lstrip("X") == (field if field.startswith("_") else f"_{field}")
 
 
 def union_name(message: Any, oneof: Any) -> str:

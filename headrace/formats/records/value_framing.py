@@ -31,13 +31,16 @@ from headrace.formats.records.registry import (
 from headrace.model.columns import Column, column_of
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import ValueFormat
-from headrace.options.schema_settings import GlueWriting, RegistrySettings
+from headrace.options.schema_settings import AvroOptions, GlueWriting, RegistrySettings
+from headrace.options.settings import FormatSettings
 
 Faults = dict[int, tuple[str, str]]
 _KINDS: Final = {ValueFormat.JSON_SCHEMA: "JSON", ValueFormat.PROTOBUF: "PROTOBUF"}
 _NAME: Final = "Row"
 _FIRST_MESSAGE: Final = b"\x00"
 _CONFLUENTS: Final = 'import "confluent/'
+# The JSON of rows has UUIDs as texts.
+_AS_JSON: Final = AvroOptions(text_uuids=True)
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 
 
@@ -67,6 +70,12 @@ class ValueFraming:
         return column_of(found), faults
 
 
+def has_newest_schema(settings: FormatSettings) -> bool:
+    """True when the framing is by the newest schema in the registry, whichever schema the rows bring."""
+    found = settings.glue or settings.registry
+    return found is not None and found.use_latest
+
+
 def value_framing(options: DecodeOptions, avro: str | None) -> ValueFraming | None:
     """The framing that `value.format` asks for; None for others. `avro` is the schema that rows bring.
 
@@ -83,7 +92,9 @@ def value_framing(options: DecodeOptions, avro: str | None) -> ValueFraming | No
     if kind == "JSON":
         return ValueFraming(prefix)
     schema = _compiled(registered.text, dict(registered.files), registered.number)
-    return ValueFraming(prefix + _FIRST_MESSAGE, _encoder(schema.message((0,))))
+    return ValueFraming(
+        prefix + _FIRST_MESSAGE, _encoder(schema.message((0,)), is_own=not settings.registry.use_latest)
+    )
 
 
 def _glue_framing(options: DecodeOptions, glue: GlueWriting, kind: str, avro: str | None) -> ValueFraming:
@@ -106,7 +117,9 @@ def _glue_framing(options: DecodeOptions, glue: GlueWriting, kind: str, avro: st
         return ValueFraming(prefix)
     schema = _compiled(text, {}, version)
     message = schema.message((0,))
-    return ValueFraming(prefix + unsigned_varint(schema.number(message)), _encoder(message))
+    return ValueFraming(
+        prefix + unsigned_varint(schema.number(message)), _encoder(message, is_own=not glue.use_latest)
+    )
 
 
 def _registered(registry: RegistrySettings, topic: str, kind: str, avro: str | None) -> RegisteredSchema:
@@ -133,7 +146,7 @@ def _text(kind: str, avro: str | None) -> str:
     """The schema of rows in another kind of schema's words."""
     assert avro is not None, "settings are checked: rows of JSON are written by the newest schema"
     try:
-        connect = schema_of_avro(avro)
+        connect = schema_of_avro(avro, options=_AS_JSON)
         if connect is None:
             raise InvalidSchema("all of them are null")  # noqa: TRY301  # with what else has no schema
         return json_schema_of(connect) if kind == "JSON" else protobuf_of(connect, _NAME)
@@ -147,7 +160,7 @@ def _text(kind: str, avro: str | None) -> str:
 
 def _name(avro: str | None) -> str:
     """What the rows' schema is called, which names its subject."""
-    connect = None if avro is None else schema_of_avro(avro)
+    connect = None if avro is None else schema_of_avro(avro, options=_AS_JSON)
     return _NAME if connect is None else connect.name or _NAME
 
 
@@ -162,12 +175,12 @@ def _compiled(text: str, files: dict[str, str], number: int | UUID) -> ProtobufS
     return schema
 
 
-def _encoder(message: Any) -> Callable[[bytes], bytes]:
-    """What makes a message of a row's JSON."""
+def _encoder(message: Any, *, is_own: bool) -> Callable[[bytes], bytes]:
+    """What makes a message of a row's JSON; with `is_own` its schema was made of that of the rows."""
     from google.protobuf import message_factory
 
     made: Any = message_factory.GetMessageClass(message)
-    change = _changes(message, ())
+    change = _changes(message, (), is_own=is_own)
     decode = msgspec.json.Decoder().decode
 
     def encode(text: bytes) -> bytes:
@@ -189,20 +202,27 @@ _WRONG: Final = (
 Change = Callable[[Any], Any]
 
 
-def _changes(message: Any, path: tuple[str, ...]) -> Change | None:
-    """What makes values for the library of a row's JSON: bytes of base64, and moments; None if nothing."""
+def _changes(message: Any, path: tuple[str, ...], *, is_own: bool) -> Change | None:
+    """What makes values for the library of a row's JSON: bytes of base64, and moments; None if nothing.
+
+    In a schema of the rows' own a number that is always there is null in JSON where it is not finite, and for
+    the library a null would be 0.
+    """
     if message.full_name in path:
         return None
     changes: dict[str, Change] = {}
     for field in message.fields:
-        change = _field_change(field, (*path, message.full_name))
+        change = _field_change(field, (*path, message.full_name), is_own=is_own)
         if change is not None:
             changes[field.name] = change
-    if not changes:
+    filled = [each.name for each in message.fields if is_own and _is_always_there(each)]
+    if not changes and not filled:
         return None
 
     def changed(row: Any) -> Any:
         found = dict(row)
+        if any(found.get(name) is None for name in filled):
+            raise ValueError("a number is not finite")
         for name, change in changes.items():
             value = found.get(name)
             if value is not None:
@@ -212,17 +232,24 @@ def _changes(message: Any, path: tuple[str, ...]) -> Change | None:
     return changed
 
 
-def _field_change(field: Any, path: tuple[str, ...]) -> Change | None:
+def _is_always_there(field: Any) -> bool:
+    """True for a float or double that is neither optional nor repeated."""
+    return field.type in {field.TYPE_DOUBLE, field.TYPE_FLOAT} and not (
+        field.has_presence or field.is_repeated
+    )
+
+
+def _field_change(field: Any, path: tuple[str, ...], *, is_own: bool) -> Change | None:
     if is_map(field):
-        one = _one_change(field.message_type.fields_by_name["value"], path)
+        one = _one_change(field.message_type.fields_by_name["value"], path, is_own=is_own)
         return None if one is None else lambda found: {key: one(value) for key, value in found.items()}
-    change = _one_change(field, path)
+    change = _one_change(field, path, is_own=is_own)
     if change is not None and field.is_repeated:
         return lambda found: [change(value) for value in found]
     return change
 
 
-def _one_change(field: Any, path: tuple[str, ...]) -> Change | None:
+def _one_change(field: Any, path: tuple[str, ...], *, is_own: bool) -> Change | None:
     if field.message_type is None:
         return _octets if field.type == field.TYPE_BYTES else None
     match field.message_type.full_name:
@@ -241,7 +268,7 @@ def _one_change(field: Any, path: tuple[str, ...]) -> Change | None:
             scale = int(field_parameters(field).get("scale", "0"))
             return lambda text: {"value": _octets(text), "scale": scale}
         case _:
-            return _changes(field.message_type, path)
+            return _changes(field.message_type, path, is_own=is_own)
 
 
 def _octets(text: str) -> bytes:

@@ -377,6 +377,29 @@ def test_json_of_a_group_equals_json_of_the_table() -> None:
     ]
 
 
+@pytest.mark.parametrize("number", [-1, 86_400_000_000, -(2**63)])
+def test_a_time_of_no_day_is_the_number_that_it_is(number: int) -> None:
+    """As it is in Avro, in lists and maps too; texts next to it are checked."""
+    time = pa.Array.from_buffers(pa.time64("us"), 1, [None, pa.py_buffer(np.array([number]))])
+    within = pa.StructArray.from_arrays([time, pa.array([b"x\xff"]).view(pa.string())], ["t", "s"])
+    listed, mapped = (
+        pa.ListArray.from_arrays([0, 1], time),
+        pa.MapArray.from_arrays([0, 1], pa.array(["k"]), time),
+    )
+    fixed = pa.FixedSizeListArray.from_arrays(time, 1)
+    large = pa.LargeListArray.from_arrays([0, 1], time)
+    good = _file(pa.table({"t": time, "l": listed, "m": mapped, "f": fixed, "g": large}))
+
+    decoded = decode_all(MemorySource(good), PARQUET)
+    bad = decode_all(MemorySource(_file(pa.table({"w": within}))), PARQUET)
+
+    assert (decoded.values, decoded.bad) == (
+        [b'{"t":%d,"l":[%d],"m":{"k":%d},"f":[%d],"g":[%d]}' % ((number,) * 5)],
+        [],
+    )
+    assert [row.reason for row in bad.bad] == ["not_utf8"]
+
+
 def test_a_decimal_beyond_its_precision_is_a_bad_row_of_its_own_kind() -> None:
     """Four bytes hold ten digits, of which the column allows nine; the rows beside it are good."""
     unscaled = b"".join(number.to_bytes(16, "little") for number in (1, 2**31 - 1, 3))

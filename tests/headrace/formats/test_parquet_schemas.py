@@ -197,6 +197,36 @@ def test_what_has_no_counterpart_in_arrow_goes_to_avro() -> None:
     assert _avro(presto_map([[("a", 1)], None])) == [{"m": {"a": 1}}, {"m": None}]
 
 
+def test_columns_whose_names_avro_does_not_have_keep_their_values() -> None:
+    """By their places, at any depth: a name that is made valid may be that of another column."""
+    row = {"First Name": "Ada", "a.b": 1, "a_b": 2, "1st": True}
+    inner = pa.struct({"x y": pa.int64(), "x_y": pa.int64()})
+    nested = {"s": inner, "l": pa.list_(inner), "m": pa.map_(pa.string(), inner), "by": pa.map_(inner, inner)}
+    table = pa.Table.from_pylist(
+        [
+            row | {"s": {"x y": 1, "x_y": 2}, "l": [{"x y": 3}, None], "m": [("k", {"x y": 4})], "by": None},
+            row | {"s": None, "l": None, "m": None, "by": [({"x y": 5}, {"x_y": 6})]},
+        ],
+        pa.schema({**{name: pa.infer_type([value]) for name, value in row.items()}, **nested}),
+    )
+
+    first, second = _avro(written(table))
+
+    assert list(first.items())[:4] == [("First_Name", "Ada"), ("a_b", 1), ("a_b_", 2), ("_1st", True)]
+    assert first["s"] == {"x_y": 1, "x_y_": 2}
+    assert first["l"] == [{"x_y": 3, "x_y_": None}, None]
+    assert first["m"] == {"k": {"x_y": 4, "x_y_": None}}
+    assert (first["by"], second["s"], second["l"], second["m"]) == (None, None, None, None)
+    assert second["by"] == [{"key": {"x_y": 5, "x_y_": None}, "value": {"x_y": None, "x_y_": 6}}]
+
+
+def test_of_a_key_that_a_map_has_twice_avro_gets_the_last() -> None:
+    """As Parquet's readers do, and without a warning that shows the key."""
+    maps = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))
+
+    assert _avro(written(pa.table({"m": maps}))) == [{"m": {"a": 2}}]
+
+
 def _moment(microseconds: int) -> dt.datetime:
     return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=microseconds)  # noqa: DTZ001  # local
 

@@ -1,5 +1,6 @@
 """JSON Schema and Protobuf in a registry's framing: read by their schemas, or a fault that says why not."""
 
+import base64
 import datetime as dt
 import json
 import re
@@ -254,6 +255,32 @@ FULL: Final[dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("wanted", [OutputFormat.PARQUET, OutputFormat.AVRO])
+@pytest.mark.parametrize(
+    "total", ["12345678901234567890123456789012.345678", "-0.00000000001234567890123456789"]
+)
+def test_decimals_keep_their_digits(total: str, wanted: OutputFormat) -> None:
+    """Of more digits than Python's own decimals have, in either form."""
+    one = registry()
+    expected = Decimal(total)
+    scale = -int(expected.as_tuple().exponent)
+    unscaled = int(total.replace(".", ""))
+    octets = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+    parameters = {"connect.parameters": {"scale": str(scale)}}
+    shape = {**ORDER, "required": [], "properties": {"total": {**ORDER["properties"]["total"], **parameters}}}
+    proto = PROTO.replace('value: "2"', f'value: "{scale}"')
+    message = message_factory.GetMessageClass(_schema(proto).message((1,)))
+    framed_message = _SECOND + message(total={"value": octets, "scale": scale}).SerializeToString()
+    values = {
+        ConverterKind.JSON_SCHEMA: _json(one, {"total": base64.b64encode(octets).decode()}, shape),
+        ConverterKind.PROTOBUF: framed_as(one, "PROTOBUF", proto, framed_message, subject="p-value"),
+    }
+
+    for kind, value in values.items():
+        (row,) = _rows(_convert(kind, one, [value], output(wanted)))
+        assert row["total"] == expected
+
+
+@pytest.mark.parametrize("wanted", [OutputFormat.PARQUET, OutputFormat.AVRO])
 def test_messages_are_rows(wanted: OutputFormat) -> None:
     """Nested ones, lists, maps, oneofs, enums, and those that Connect has a type for."""
     one = registry()
@@ -290,6 +317,23 @@ def test_messages_are_rows(wanted: OutputFormat) -> None:
         "large": 0,
         "raw": b"",
     }
+
+
+def test_optional_fields_are_no_oneofs_whatever_they_are_called() -> None:
+    """Of a name with an underscore before it, protoc calls the `oneof` that it makes differently."""
+    one = registry()
+    proto = 'syntax = "proto3"; message R { optional string _id = 1; optional int32 a = 2; int32 _a = 3; }'
+    message = message_factory.GetMessageClass(_schema(proto).message((0,)))
+    content = b"\0" + message(_id="x", a=1).SerializeToString()
+
+    found = _convert(
+        ConverterKind.PROTOBUF,
+        one,
+        [framed_as(one, "PROTOBUF", proto, content)],
+        output(OutputFormat.PARQUET),
+    )
+
+    assert _rows(found) == [{"_id": "x", "a": 1, "_a": 0}]
 
 
 def test_messages_are_shown_as_json() -> None:

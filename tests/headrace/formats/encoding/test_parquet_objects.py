@@ -76,6 +76,18 @@ def test_every_field_of_the_envelope() -> None:
     }
 
 
+def test_a_decimal_beyond_parquet_s_is_bytes() -> None:
+    """Of more digits than any decimal of Arrow's has: the unscaled value, unchanged."""
+    one = registry()
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 77, "scale": 2}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "d", "type": decimal}]}
+    values = [framed(one, schema, {"d": Decimal("12.50")})]
+
+    table = _table(encoded(fetched(values), bare(_PARQUET), converters(avro(one))))
+
+    assert table.to_pylist() == [{"d": (1250).to_bytes(2, "big")}]
+
+
 def test_duckdb_reads_nested_columns(tmp_path: Path) -> None:
     """Another reader than the library that wrote them."""
     one = registry()

@@ -3,11 +3,13 @@
 import datetime as dt
 import io
 import json
+import math
 import threading
 from dataclasses import replace
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +22,7 @@ from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.records.registry import frame, registry_client
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat, JsonFormat, ValueFormat
+from headrace.options.record_sources import FieldSource
 from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
 from tests.headrace.formats.avro_files import file_of
@@ -123,6 +126,87 @@ def test_rows_of_parquet_come_back(form: ValueFormat) -> None:
     found = _decoded(out.getvalue(), one, form, InputFormat.PARQUET)
 
     assert _read_back(found.values, one, form) == rows
+
+
+@_BOTH
+def test_what_json_shows_otherwise_than_the_schema_of_parquet_comes_back(form: ValueFormat) -> None:
+    """Names that Avro does not have, UUIDs, unsigned integers, maps by numbers: as the schema has them."""
+    one = registry()
+    table = pa.table(
+        {
+            "First Name": ["Ada"],
+            "a.b": [1],
+            "u": pa.array([b"\1" * 16], pa.uuid()),
+            "n": pa.array([2**64 - 1], pa.uint64()),
+            "m": pa.array([[(7, "x")]], pa.map_(pa.int64(), pa.string())),
+        }
+    )
+    out = io.BytesIO()
+    pq.write_table(table, out)
+
+    found = _decoded(out.getvalue(), one, form, InputFormat.PARQUET)
+
+    assert _read_back(found.values, one, form) == [
+        {
+            "First_Name": "Ada",
+            "a_b": 1,
+            "u": b"\1" * 16,
+            "n": Decimal(2**64 - 1),
+            "m": [{"key": 7, "value": "x"}],
+        }
+    ]
+
+
+def test_rows_of_parquet_keep_their_names_for_a_schema_that_is_registered() -> None:
+    """Whose author knows them; and fields are found by them whatever the value is."""
+    schema = {"type": "object", "properties": {"First Name": {"type": "string"}}}
+    one = _latest(registry(), "JSON", json.dumps(schema))
+    out = io.BytesIO()
+    pq.write_table(pa.table({"First Name": ["Ada"]}), out)
+
+    found = _decoded(out.getvalue(), one, ValueFormat.JSON_SCHEMA, InputFormat.PARQUET)
+    keyed = decode_options(
+        InputFormat.PARQUET,
+        value_format=ValueFormat.JSON_SCHEMA,
+        registry=registry(),
+        json_format=JsonFormat.CONNECT,
+        key_source=FieldSource(("First Name",)),
+    )
+    (batch,) = decode_all(MemorySource(out.getvalue()), keyed).batches
+
+    assert [value[5:] for value in found.values] == [b'{"First Name":"Ada"}']
+    assert batch.keys is not None
+    assert (batch.keys.get(0), (batch.values.get(0) or b"")[5:]) == (b"Ada", b'{"First_Name":"Ada"}')
+
+
+@_BOTH
+def test_a_uuid_of_16_bytes_comes_back_as_text(form: ValueFormat) -> None:
+    """As the JSON of rows has it, also where the schema names the type again."""
+    one = registry()
+    uuid = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
+    fields = [{"name": "u", "type": uuid}, {"name": "v", "type": "U"}]
+    rows = [{"u": b"\1" * 16, "v": b"\2" * 16}]
+
+    found = _decoded(
+        file_of({"type": "record", "name": "R", "fields": fields}, rows), one, form, InputFormat.AVRO
+    )
+
+    (row,) = _read_back(found.values, one, form)
+    assert row == {"u": str(UUID(bytes=b"\1" * 16)), "v": str(UUID(bytes=b"\2" * 16))}
+
+
+def test_a_number_that_is_not_finite_is_no_0_in_a_message() -> None:
+    """It is null in JSON, and for a field that is always there Protobuf would make 0 of it."""
+    one = registry()
+    inner = {"type": "record", "name": "I", "fields": [{"name": "d", "type": "double"}]}
+    fields = [{"name": "f", "type": "float"}, {"name": "i", "type": inner}]
+    rows = [{"f": 1.5, "i": {"d": 2.5}}, {"f": math.nan, "i": {"d": 0}}, {"f": 0, "i": {"d": -math.inf}}]
+
+    content = file_of({"type": "record", "name": "R", "fields": fields}, rows)
+    found = _decoded(content, one, ValueFormat.PROTOBUF, InputFormat.AVRO)
+
+    assert _read_back(found.values, one, ValueFormat.PROTOBUF) == [rows[0]]
+    assert [row.reason for row in found.bad] == ["not_protobuf"] * 2
 
 
 def test_confluents_own_deserializer_reads_what_is_written_as_json_schema() -> None:
