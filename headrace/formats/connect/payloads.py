@@ -77,17 +77,19 @@ class PayloadSchema:
 def _convert_of(schema: ConnectSchema) -> Convert:
     """What makes Python values of JSON for the Arrow type of a schema."""
     convert = _required(schema)
-    if schema.optional:
-        return lambda value: None if value is None else convert(value)
+    # `replace.null.with.default` of JsonConverter: of an optional member too.
     default = None if schema.default is None else _DECODER.decode(schema.default.text)
+    is_optional = schema.optional
 
-    def required(value: Any) -> Any:
+    def converted(value: Any) -> Any:
         value = default if value is None else value
-        if value is None:
+        if value is not None:
+            return convert(value)
+        if not is_optional:
             raise UnfitValue("a required member is null")
-        return convert(value)
+        return None
 
-    return required
+    return converted
 
 
 def _required(schema: ConnectSchema) -> Convert:

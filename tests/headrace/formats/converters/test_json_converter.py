@@ -119,6 +119,18 @@ def test_values_of_a_schema_are_typed() -> None:
     }
 
 
+def test_a_null_is_the_default_of_its_schema_where_that_has_one() -> None:
+    """As JsonConverter reads it (`replace.null.with.default`), of an optional member too."""
+    member = {"field": "a", "type": "string", "optional": True, "default": "x"}
+    nested = {"field": "s", "type": "struct", "optional": True, "fields": [member]}
+    schema = {"type": "struct", "fields": [member, nested]}
+    payloads = [{"a": None, "s": {}}, {"s": None}, {"a": "", "s": {"a": "y"}}]
+
+    found = _values(_convert([{"schema": schema, "payload": each} for each in payloads], _PARQUET, schemas=True))
+
+    assert found == [{"a": "x", "s": {"a": "x"}}, {"a": "x", "s": None}, {"a": "", "s": {"a": "y"}}]
+
+
 @pytest.mark.parametrize(
     "payload",
     [
