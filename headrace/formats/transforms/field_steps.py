@@ -145,8 +145,16 @@ def extract_field(
             refuse_objects(records, step.which, str(error), refused)
             return [records]
     texts = objects.members(step.path[0])
-    for name in step.path[1:]:
-        texts = _members_below(texts, name)
+    for depth, name in enumerate(step.path[1:], 1):
+        below = JsonObjects([])
+        for row, text in enumerate(texts):
+            try:
+                below.rows.append(None if text is None else members_of(text))
+            except Refused:
+                below.rows.append(None)
+                found = f"the field {'.'.join(step.path[:depth])} of the {step.which} is no object"
+                refused.add(records.records.offsets[row], found)
+        texts = below.members(name)
     return [with_column(records.take(rows), step.which, column) for rows, column in loosened(texts)]
 
 
@@ -161,17 +169,6 @@ def _struct_field(step: ExtractField, objects: StructObjects) -> ConvertedColumn
             raise Refused(f"there is no field {'.'.join(step.path)}")
         column = below.member(field)
     return column
-
-
-def _members_below(texts: list[bytes | None], name: str) -> list[bytes | None]:
-    """A member of each JSON text; None where it is no object, or has none."""
-    rows = []
-    for text in texts:
-        try:
-            rows.append(None if text is None else members_of(text))
-        except Refused:
-            rows.append(None)
-    return JsonObjects(rows).members(name)
 
 
 def hoist_field(step: HoistField, records: ConvertedRecords, _refused: RefusedRows) -> list[ConvertedRecords]:

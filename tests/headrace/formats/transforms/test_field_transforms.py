@@ -205,6 +205,18 @@ def test_values_that_are_no_objects_are_refused_one_by_one() -> None:
     )
 
 
+def test_a_path_through_what_is_no_object_is_refused() -> None:
+    """As in Kafka: a null in its place would delete the key. What is null or missing on the way is a null."""
+    options = {**SCHEMALESS, **chain(step("ExtractField$Value", field="a.b.c", field_syntax_version="V2"))}
+
+    assert refusals(options, [{"a": [1]}, {"a": {"b": "x"}}, {"a": 5}]) == [
+        "transform t0: the field a of the value is no object",
+        "transform t0: the field a.b of the value is no object",
+        "transform t0: the field a of the value is no object",
+    ]
+    assert values(options, [{"a": None}, {}, {"a": {}}, {"a": {"b": {"c": 1}}}]) == [None, None, None, 1]
+
+
 def test_missing_fields() -> None:
     """Without a schema they are null, where Kafka makes them so; with one they are a fault of the record."""
     assert values({**SCHEMALESS, **chain(step("Cast$Value", spec="b:int32"))}, [{"a": 1}]) == [
