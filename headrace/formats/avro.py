@@ -21,6 +21,7 @@ from headrace.formats.compression import UnsupportedError, plain_stream, refuse_
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.formats.records.registry import registry_prefix
+from headrace.formats.records.row_fields import FieldKind
 from headrace.model.columns import RowBatch
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
@@ -54,7 +55,7 @@ def decode(
         reader = BlockReader(
             node,
             options,
-            RecordBuilder.of(options, lambda path: _is_bytes(node, path), avro=header.schema.decode()),
+            RecordBuilder.of(options, lambda path: _kind_of(node, path), avro=header.schema.decode()),
             name=source.name,
             prefix=registry_prefix(options, header.schema),
         )
@@ -202,15 +203,24 @@ def _batches(blocks: Iterator[tuple[Block, bytes]], reader: BlockReader, skip: i
         yield from reader.read(held, skip)
 
 
-def _is_bytes(node: Node, path: tuple[str, ...]) -> bool:
-    """True when the field at `path` holds bytes, or many, which JSON shows as base64."""
+def _kind_of(node: Node, path: tuple[str, ...]) -> FieldKind:
+    """What the field at `path` holds, looked for through lists and maps."""
     for name in path:
         below = dict(_content(node).fields).get(name)
         if below is None:
-            return False
+            return FieldKind.OTHER
         node = below
-    node = _content(node)
-    return node.kind in ("bytes", "fixed") and node.logical is None
+    found = _content(node)
+    if found.kind in ("bytes", "fixed") and found.logical is None:
+        return FieldKind.BYTES if (node.nullable or node) is found else FieldKind.LISTED_BYTES
+    return _KINDS.get(found.logical or "", FieldKind.OTHER)
+
+
+_KINDS: Final = {
+    "date": FieldKind.DAYS,
+    "time-millis": FieldKind.TIME_OF_DAY,
+    "time-micros": FieldKind.TIME_OF_DAY,
+}
 
 
 def _content(node: Node) -> Node:

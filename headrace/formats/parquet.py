@@ -15,6 +15,7 @@ from headrace.formats.record_columns import OWN_MARK, RecordColumns, RowShape
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.formats.records.registry import registry_prefix
+from headrace.formats.records.row_fields import FieldKind
 from headrace.formats.records.value_framing import has_newest_schema
 from headrace.formats.variants import TextsTooLargeError
 from headrace.model.columns import BadRow, Column, RowBatch, null_column
@@ -156,7 +157,7 @@ class _Writer:
         self._style = options.format.json_format
         described = AvroRows(schema, self._style) if options.format.value_format in _DESCRIBED else None
         avro = None if described is None else described.schema
-        self._record_builder = RecordBuilder.of(options, lambda path: _is_bytes(schema, path), avro=avro)
+        self._record_builder = RecordBuilder.of(options, lambda path: _kind_of(schema, path), avro=avro)
         # A schema that is registered already is of whatever names and types its author likes.
         self._described = None if has_newest_schema(options.format) else described
         plain = [_timeless(field.type) for field in schema]
@@ -298,17 +299,29 @@ def _why(fault: Exception) -> tuple[str, str]:
     return "not_parquet", "a value of the row is not of its column's type"
 
 
-def _is_bytes(schema: Any, path: tuple[str, ...]) -> bool:
-    """True when the column at `path` holds bytes, or many, which JSON shows as base64."""
-    kind = pa.struct(list(schema))
+def _kind_of(schema: Any, path: tuple[str, ...]) -> FieldKind:
+    """What the column at `path` holds, looked for through lists and maps."""
+    own = kind = pa.struct(list(schema))
     for name in path:
         index = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
         if index < 0:
-            return False
-        kind = _content(kind.field(index).type)
-    return bool(
-        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    )
+            return FieldKind.OTHER
+        own = kind.field(index).type
+        kind = _content(own)
+    if any(is_bytes(kind) for is_bytes in _BYTES):
+        is_one = kind == own or pa.types.is_dictionary(own)
+        return FieldKind.BYTES if is_one else FieldKind.LISTED_BYTES
+    if pa.types.is_date(kind):
+        return FieldKind.DAYS
+    return FieldKind.TIME_OF_DAY if pa.types.is_time(kind) else FieldKind.OTHER
+
+
+_BYTES: Final = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_binary_view,
+)
 
 
 def _content(kind: Any) -> Any:

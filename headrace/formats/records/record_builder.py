@@ -12,15 +12,19 @@ from headrace.formats.records.decode_options import DecodeOptions, PackedMember
 from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, position_header
 from headrace.formats.records.registry import KeyFraming, key_framing
 from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
-from headrace.formats.records.row_fields import FieldReader, Path, RecordFault, RecordFields, Row
+from headrace.formats.records.row_fields import (
+    FieldKind,
+    FieldReader,
+    KindOf,
+    RecordFault,
+    RecordFields,
+    Row,
+)
 from headrace.formats.records.value_framing import ValueFraming, value_framing
 from headrace.model.columns import NULL_LENGTH, BadRow, Column, Headers, RowBatch, column_of, picked
 from headrace.options.choices import Envelope, EnvelopeField
 from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
 from headrace.options.settings import FormatSettings
-
-# Says whether the field at a path holds bytes, which JSON shows as base64.
-IsBytes = Callable[[Path], bool]
 
 
 def needs_fields(settings: FormatSettings) -> bool:
@@ -47,30 +51,31 @@ class RecordBuilder:
     def of(
         cls,
         options: DecodeOptions,
-        is_bytes: IsBytes = lambda _path: False,
+        kind_of: KindOf = lambda _path: FieldKind.OTHER,
         *,
         avro: str | None = None,
     ) -> "RecordBuilder":
         """A builder for what the options ask for; `avro` is the schema that the rows bring."""
         if options.archive is not None:
             return cls(options, None)
-        found = cls._reading(options, is_bytes)
+        found = cls._reading(options, kind_of)
         framing = value_framing(options, avro)
         return found if framing is None else replace(found, frame_value=framing)
 
     @classmethod
-    def _reading(cls, options: DecodeOptions, is_bytes: IsBytes) -> "RecordBuilder":
+    def _reading(cls, options: DecodeOptions, kind_of: KindOf) -> "RecordBuilder":
         settings = options.format
         if settings.envelope is not Envelope.NONE:
-            key_is_bytes = is_bytes(("key",)) or EnvelopeField.KEY in settings.envelope_base64
-            framing = key_framing(settings, options.topic, is_bytes=key_is_bytes)
-            return cls(options, EnvelopeReader(settings, is_bytes), framing)
+            is_bytes = kind_of(("key",)) is FieldKind.BYTES or EnvelopeField.KEY in settings.envelope_base64
+            framing = key_framing(settings, options.topic, is_bytes=is_bytes)
+            return cls(options, EnvelopeReader(settings, kind_of), framing)
         if not needs_fields(settings):
             return cls(options, None)
         framing = None
         if isinstance(settings.key_source, FieldSource):
-            framing = key_framing(settings, options.topic, is_bytes=is_bytes(settings.key_source.path))
-        return cls(options, FieldReader(settings, is_bytes), framing)
+            is_bytes = kind_of(settings.key_source.path) is FieldKind.BYTES
+            framing = key_framing(settings, options.topic, is_bytes=is_bytes)
+        return cls(options, FieldReader(settings, kind_of), framing)
 
     def build(self, batch: RowBatch, rows: Column | None = None) -> RowBatch:
         """The batch with keys, values, headers and timestamps as asked for; too large records are bad rows.

@@ -3,7 +3,6 @@
 Aiven's envelope has key, value, offset, timestamp and headers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,7 +12,9 @@ import numpy as np
 from headrace.formats.record_columns import NO_OFFSET, RecordColumns
 from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, position_header
 from headrace.formats.records.row_fields import (
-    Path,
+    BYTE_KINDS,
+    FieldKind,
+    KindOf,
     RecordFault,
     RecordFields,
     Row,
@@ -97,13 +98,6 @@ def faults_of(columns: RecordColumns, batch: RowBatch) -> dict[int, tuple[str, s
 
 OFFSET_HEADER: Final = "headrace.source_offset"
 
-# Where the bytes of each field stand; lists and maps are looked through.
-_PATHS: Final = {
-    EnvelopeField.KEY: ("key",),
-    EnvelopeField.VALUE: ("value",),
-    EnvelopeField.HEADERS: ("headers", "value"),
-}
-
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT: Final = msgspec.json.Decoder(str)
@@ -112,12 +106,14 @@ _TEXT: Final = msgspec.json.Decoder(str)
 class EnvelopeReader:
     """Opens envelopes. Every field is optional; what is absent is null, or left to the producer's clock."""
 
-    def __init__(self, settings: FormatSettings, is_bytes: Callable[[Path], bool]) -> None:
+    def __init__(self, settings: FormatSettings, kind_of: KindOf) -> None:
         as_json = {EnvelopeField.KEY: settings.key_format, EnvelopeField.VALUE: settings.value_format}
         self._as_json = {field: as_json.get(field) is ValueFormat.JSON for field in EnvelopeField}
         self._base64 = {
-            field: field in settings.envelope_base64 or is_bytes(_PATHS[field]) for field in EnvelopeField
+            field: field in settings.envelope_base64 or _holds_bytes(field, kind_of)
+            for field in EnvelopeField
         }
+        self._timestamp_kind = kind_of(("timestamp",))
 
     def __call__(self, row: Row) -> RecordFields:
         """The record that is in one row; Fault (`not_an_envelope`) where the row is none."""
@@ -129,7 +125,9 @@ class EnvelopeReader:
             key=self._bytes(members, EnvelopeField.KEY),
             value=self._bytes(members, EnvelopeField.VALUE),
             headers=self._headers(members) + _offset(members),
-            timestamp_ms=timestamp(members["timestamp"]) if "timestamp" in members else PRODUCE_TIME,
+            timestamp_ms=timestamp(members["timestamp"], self._timestamp_kind)
+            if "timestamp" in members
+            else PRODUCE_TIME,
         )
 
     def _bytes(self, members: dict[str, msgspec.Raw], field: EnvelopeField) -> bytes | None:
@@ -164,6 +162,13 @@ class EnvelopeReader:
             )
         except (msgspec.DecodeError, KeyError):
             raise RecordFault("the headers are no list of key and value", reason="not_an_envelope") from None
+
+
+def _holds_bytes(field: EnvelopeField, kind_of: KindOf) -> bool:
+    """Whether a field's content is bytes; headers are a map of it, or a list of keys and values."""
+    if field is not EnvelopeField.HEADERS:
+        return kind_of((field.value,)) is FieldKind.BYTES
+    return not BYTE_KINDS.isdisjoint({kind_of(("headers",)), kind_of(("headers", "value"))})
 
 
 def _offset(members: dict[str, msgspec.Raw]) -> Headers:

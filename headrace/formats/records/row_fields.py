@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -44,11 +45,26 @@ class RecordFault(ValueError):
 
 Path = tuple[str, ...]
 
+
+class FieldKind(Enum):
+    """What a column holds that its JSON alone does not show."""
+
+    BYTES = auto()  # base64 in JSON
+    LISTED_BYTES = auto()  # a list or map of them
+    DAYS = auto()  # a date, which is a whole number in Connect's JSON
+    TIME_OF_DAY = auto()
+    OTHER = auto()
+
+
+KindOf = Callable[[Path], FieldKind]
+BYTE_KINDS: Final = frozenset({FieldKind.BYTES, FieldKind.LISTED_BYTES})
+
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT: Final = msgspec.json.Decoder(str)
 _NUMBER: Final = msgspec.json.Decoder(int | float)
 _TIMESTAMP_MAX: Final = 2**63 - 1
+_DAY_MS: Final = 86_400_000
 
 
 def field_at(row: Row | msgspec.Raw, path: Path) -> msgspec.Raw | None:
@@ -110,17 +126,17 @@ def from_base64(octets: bytes | None, what: str) -> bytes | None:
         raise RecordFault(f"the {what} is not base64", reason="not_base64") from None
 
 
-def timestamp(raw: bytes | msgspec.Raw) -> int:
+def timestamp(raw: bytes | msgspec.Raw, kind: FieldKind = FieldKind.OTHER) -> int:
     """Milliseconds since 1970: a number as it is, text as ISO 8601 (UTC without a zone).
 
-    Null is PRODUCE_TIME. Fault (`not_a_timestamp`) for anything else, and for times before 1970, which Kafka
-    does not keep.
+    A number of DAYS is one of days, one of TIME_OF_DAY no moment. Null is PRODUCE_TIME. Fault
+    (`not_a_timestamp`) for anything else, and for times before 1970, which Kafka does not keep.
     """
     octets = bytes(raw)
     if octets == b"null":
         return PRODUCE_TIME
     try:
-        milliseconds = _iso(_TEXT.decode(octets)) if octets[:1] == b'"' else int(_NUMBER.decode(octets))
+        milliseconds = _iso(_TEXT.decode(octets)) if octets[:1] == b'"' else _whole(octets, kind)
     except (msgspec.DecodeError, ValueError, OverflowError):
         milliseconds = -1
     if not 0 <= milliseconds <= _TIMESTAMP_MAX:
@@ -128,6 +144,12 @@ def timestamp(raw: bytes | msgspec.Raw) -> int:
             "the timestamp is neither milliseconds since 1970 nor ISO 8601", reason="not_a_timestamp"
         )
     return milliseconds
+
+
+def _whole(octets: bytes, kind: FieldKind) -> int:
+    if kind is FieldKind.TIME_OF_DAY:
+        return -1
+    return int(_NUMBER.decode(octets)) * (_DAY_MS if kind is FieldKind.DAYS else 1)
 
 
 def _iso(text: str) -> int:
@@ -159,7 +181,7 @@ def _listed(entry: msgspec.Raw) -> tuple[str, bytes | None]:
 class FieldReader:
     """Takes key, value, headers and timestamp out of rows, as the settings name them."""
 
-    def __init__(self, settings: FormatSettings, is_bytes: Callable[[Path], bool]) -> None:
+    def __init__(self, settings: FormatSettings, kind_of: KindOf) -> None:
         key = settings.key_source.path if isinstance(settings.key_source, FieldSource) else None
         value = settings.value_source.path if isinstance(settings.value_source, FieldSource) else None
         moment = settings.timestamp.path if isinstance(settings.timestamp, FieldSource) else None
@@ -168,12 +190,13 @@ class FieldReader:
         self._headers = settings.headers.path if isinstance(settings.headers, FieldHeaders) else None
         self._timestamp = None if moment is None else NeededField(moment, "timestamp")
         self._headers_are_bytes = self._headers is not None and (
-            is_bytes(self._headers) or is_bytes((*self._headers, "value"))
+            kind_of(self._headers) in BYTE_KINDS or kind_of((*self._headers, "value")) in BYTE_KINDS
         )
         self._key_as_json = settings.key_format is ValueFormat.JSON
         self._value_as_json = settings.value_format is ValueFormat.JSON
-        self._key_is_bytes = key is not None and is_bytes(key)
-        self._value_is_bytes = value is not None and is_bytes(value)
+        self._key_is_bytes = key is not None and kind_of(key) is FieldKind.BYTES
+        self._value_is_bytes = value is not None and kind_of(value) is FieldKind.BYTES
+        self._timestamp_kind = FieldKind.OTHER if moment is None else kind_of(moment)
 
     def __call__(self, row: Row) -> RecordFields:
         """The parts of one row; Fault where one is missing or wrong."""
@@ -192,7 +215,7 @@ class FieldReader:
             if self._headers_are_bytes:
                 headers = tuple((name, from_base64(each, "header")) for name, each in headers)
         if self._timestamp is not None:
-            milliseconds = timestamp(self._timestamp(row))
+            milliseconds = timestamp(self._timestamp(row), self._timestamp_kind)
         return RecordFields(key=key, value=value, headers=headers, timestamp_ms=milliseconds)
 
 

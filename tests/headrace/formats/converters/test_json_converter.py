@@ -126,7 +126,9 @@ def test_a_null_is_the_default_of_its_schema_where_that_has_one() -> None:
     schema = {"type": "struct", "fields": [member, nested]}
     payloads = [{"a": None, "s": {}}, {"s": None}, {"a": "", "s": {"a": "y"}}]
 
-    found = _values(_convert([{"schema": schema, "payload": each} for each in payloads], _PARQUET, schemas=True))
+    found = _values(
+        _convert([{"schema": schema, "payload": each} for each in payloads], _PARQUET, schemas=True)
+    )
 
     assert found == [{"a": "x", "s": {"a": "x"}}, {"a": "x", "s": None}, {"a": "", "s": {"a": "y"}}]
 

@@ -27,6 +27,23 @@ def _record(source: MemorySource, input_format: InputFormat = InputFormat.JSONL,
     return batch.keys.get(0), batch.values.get(0), batch.headers[0], int(batch.timestamps_ms[0])
 
 
+@pytest.mark.parametrize("input_format", [InputFormat.PARQUET, InputFormat.AVRO])
+def test_headers_that_are_a_map_of_bytes(input_format: InputFormat) -> None:
+    """They are those bytes, as they are in a list of keys and values."""
+    row: dict[str, Any] = {"key": "k", "headers": {"h": b"\x00\xff"}}
+    kind = pa.schema({"key": pa.string(), "headers": pa.map_(pa.string(), pa.binary())})
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([row], kind), out)
+    fields = [
+        {"name": "key", "type": "string"},
+        {"name": "headers", "type": ["null", {"type": "map", "values": "bytes"}]},
+    ]
+    avro = file_of({"type": "record", "name": "R", "fields": fields}, [row])
+    source = MemorySource(out.getvalue() if input_format is InputFormat.PARQUET else avro)
+
+    assert _record(source, input_format) == (b"k", None, (("h", b"\x00\xff"),), PRODUCE_TIME)
+
+
 @pytest.mark.parametrize(
     ("row", "base64", "record"),
     [

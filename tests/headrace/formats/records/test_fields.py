@@ -1,5 +1,6 @@
 """Keys, values, headers and timestamps out of rows, for every format that has fields."""
 
+import datetime as dt
 import io
 import json
 from dataclasses import replace
@@ -12,11 +13,11 @@ import pytest
 from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
 from headrace.formats.records.row_fields import RecordFault, timestamp
 from headrace.model.positions import BytePosition
-from headrace.options.choices import InputFormat, ValueFormat
+from headrace.options.choices import InputFormat, JsonFormat, ValueFormat
 from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options
-from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.headrace.formats.memory_source import Decoded, MemorySource, decode_all
 
 
 def _lines(*rows: bytes) -> MemorySource:
@@ -273,6 +274,42 @@ def test_fields_of_columns(input_format: InputFormat) -> None:
     assert batch.headers == ((("n", b"v"),), ())
     assert batch.timestamps_ms is not None
     assert batch.timestamps_ms.tolist() == [1_700_000_000_123, 0]
+
+
+@pytest.mark.parametrize("input_format", [InputFormat.PARQUET, InputFormat.AVRO])
+@pytest.mark.parametrize("style", list(JsonFormat))
+def test_a_date_is_its_first_moment_and_a_time_of_day_none(
+    style: JsonFormat, input_format: InputFormat
+) -> None:
+    """And a time of day is no moment: in Connect's JSON both are numbers, and not of milliseconds since 1970."""
+    row = {"day": dt.date(2026, 1, 31), "clock": dt.time(1, 2, 3)}
+    day = {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]}
+    clock = {"name": "clock", "type": {"type": "long", "logicalType": "time-micros"}}
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([row]), out)
+    avro = file_of({"type": "record", "name": "R", "fields": [day, clock]}, [row])
+    source = MemorySource(out.getvalue() if input_format is InputFormat.PARQUET else avro)
+
+    def decoded(name: str) -> Decoded:
+        moment = FieldSource((name,))
+        return decode_all(source, decode_options(input_format, timestamp=moment, json_format=style))
+
+    (batch,) = decoded("day").batches
+    assert batch.timestamps_ms is not None
+    assert batch.timestamps_ms.tolist() == [1_769_817_600_000]
+    assert [bad.reason for bad in decoded("clock").bad] == ["not_a_timestamp"]
+
+
+@pytest.mark.parametrize("input_format", [InputFormat.PARQUET, InputFormat.AVRO])
+def test_lists_of_bytes_are_lists(input_format: InputFormat) -> None:
+    """Of which no key is made but their JSON."""
+    out = io.BytesIO()
+    pq.write_table(pa.table({"k": [[b"\xff", None]]}), out)
+    shape = {"name": "k", "type": {"type": "array", "items": ["null", "bytes"]}}
+    avro = file_of({"type": "record", "name": "R", "fields": [shape]}, [{"k": [b"\xff", None]}])
+    source = MemorySource(out.getvalue() if input_format is InputFormat.PARQUET else avro)
+
+    assert _keys(source, decode_options(input_format, key_source=FieldSource(("k",)))) == [b'["/w==",null]']
 
 
 def test_raw_avro_with_a_key_from_a_field() -> None:
