@@ -1,12 +1,15 @@
 """CSV: rows as JSON objects of their columns, or as arrays."""
 
+import re
 from collections.abc import Iterator
 from itertools import chain
+from typing import Final
 
 import numpy as np
 
 from headrace.formats.arrow_rows import as_column
 from headrace.formats.compression import plain_stream, stored_codec
+from headrace.formats.content_kind import recognise
 from headrace.formats.csv_fields import CsvRows, FieldReader, FieldWriter, row_fields
 from headrace.formats.json_batches import BATCH_ROWS, bad_rows
 from headrace.formats.jsonl import long_line
@@ -18,7 +21,7 @@ from headrace.model.columns import Column, Numbers, RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
-from headrace.options.choices import ValueFormat
+from headrace.options.choices import InputFormat, ValueFormat
 
 # What the JSON of a batch may come to beside its fields' texts: names may be long and rows short.
 _LABEL_BYTES = 16 * 1024 * 1024
@@ -112,23 +115,56 @@ def _first_row(
     for block in found:
         if isinstance(block, LongLine):
             raise _invalid(name, "it is longer than record.max.bytes")
-        filled = np.flatnonzero(block.ends > block.starts)
-        if not len(filled):
-            continue
         taken.append(block)
-        row = int(filled[0])
-        fields = row_fields(block.buffer[block.starts[row] : block.ends[row]], settings)
-        if isinstance(fields, tuple):
-            raise _invalid(name, fields[1])
-        return taken, _FirstRow(fields, block.offset + int(block.nexts[row]))
+        for row in np.flatnonzero(block.ends > block.starts).tolist():
+            text = bytes(block.buffer[block.starts[row] : block.ends[row]])
+            if settings.header and _is_delimiter(text, settings.delimiter, name):
+                continue
+            if settings.header:
+                _check_names_of(text, bytes(block.buffer[block.starts[row] :][:_LOOKED_AT_BYTES]), name)
+            fields = row_fields(text, settings)
+            if isinstance(fields, tuple):
+                raise _invalid(name, fields[1], _fix(fields[0], text))
+            return taken, _FirstRow(fields, block.offset + int(block.nexts[row]))
     return taken, None
 
 
-def _invalid(name: str, why: str) -> InvalidObject:
+# A header that begins so may be the first line of something else.
+_NO_NAMES: Final = (b"{", b"<")
+_LOOKED_AT_BYTES: Final = 4096
+_SET: Final = "Set csv.delimiter, csv.quote and csv.header to what it is"
+_IN_UTF_8: Final = "Write the object as UTF-8"
+_DELIMITER: Final = re.compile(rb"sep=([^\w])")
+
+
+def _is_delimiter(text: bytes, delimiter: bytes, name: str) -> bool:
+    """Whether the row is Excel's `sep=;`, which says what is between columns and is no row of its own."""
+    said = _DELIMITER.fullmatch(text)
+    if said is not None and said[1] != delimiter:
+        shown = said[1].decode("ascii", "replace").replace("\t", "\\t")
+        raise _invalid(name, f"it says that columns are between {shown!r}", f"Set csv.delimiter={shown}")
+    return said is not None
+
+
+def _fix(reason: str, text: bytes) -> str:
+    if reason == "not_utf8":
+        return _IN_UTF_8
+    return "End its lines with LF or CRLF, or set csv.quote to what it is" if b"\r" in text else _SET
+
+
+def _check_names_of(text: bytes, head: bytes, name: str) -> None:
+    """InvalidObject where the object is no CSV by its looks: all of its rows would be under odd names."""
+    if b"\0" in text:
+        raise _invalid(name, "it has NUL characters, as UTF-16 and binary data have", _IN_UTF_8)
+    content = recognise(head) if text[:1] in _NO_NAMES else None
+    if content is not None and not content.is_read_by(InputFormat.CSV):
+        fix = content.remedy
+        raise _invalid(name, f"the object looks like {content.words}", fix[:1].upper() + fix[1:])
+
+
+def _invalid(name: str, why: str, fix: str = _SET) -> InvalidObject:
     return InvalidObject(
-        f"{name}: the CSV object's first row cannot be read: {why}. Set csv.delimiter, csv.quote and "
-        "csv.header to what it is.",
-        reason="invalid_header",
+        f"{name}: the CSV object's first row cannot be read: {why}. {fix}.", reason="invalid_header"
     )
 
 

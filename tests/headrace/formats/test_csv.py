@@ -183,7 +183,6 @@ def test_raw_values_and_fields() -> None:
     [
         (b"a,a\n1,2\n", {}, "twice"),
         (b"a,b\n1,2\n", {"types": (("c", CsvType.LONG),)}, "no column 'c'"),
-        (b"\xff,b\n1,2\n", {}, "UTF-8"),
         (b'"a"x,b\n1,2\n', {}, "no CSV"),
         (b"x" * 2_000_000, {}, "record.max.bytes"),
     ],
@@ -196,6 +195,43 @@ def test_a_header_that_names_no_columns(content: bytes, changes: dict[str, Any],
 
     assert caught.value.reason == "invalid_header"
     assert "csv.header" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xe4,b\n1,2\n", "not UTF-8: .* Write the object as UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), "NUL characters, .* Write the object as UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "NUL characters, .* Write the object as UTF-8"),
+        (b"a,b\r1,2\r", "a CR outside quotes. End its lines with LF or CRLF"),
+        (b'{"a":1,"b":2}\n{"a":3,"b":4}\n', "looks like JSON Lines. Set input.format=jsonl"),
+        (b'{\n "a": 1\n}\n', "looks like a JSON document over several lines. Set input.format=json"),
+        (b'<?xml version="1.0"?>\n<a>\n', "looks like XML or HTML. Convert it"),
+        (b"sep=;\na;b\n", "columns are between ';'. Set csv.delimiter=;"),
+        (b"sep=\t\na\tb\n", r"columns are between '\\\\t'. Set csv.delimiter=\\t"),
+    ],
+)
+def test_what_a_first_row_shows_is_named(content: bytes, words: str) -> None:
+    """With the fix for it; rows under such names would be read, and be nonsense."""
+    with pytest.raises(InvalidObject, match=words) as caught:
+        decode_all(MemorySource(content), CSV)
+
+    assert caught.value.reason == "invalid_header"
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
+def test_what_excel_says_of_columns_is_no_row(ends: bytes) -> None:
+    """`sep=;` before the header, when a resume reads it again, too."""
+    options = decode_options(InputFormat.CSV, csv=CsvSettings(delimiter=b";"))
+    content = ends.join([b"\xef\xbb\xbfsep=;", b"a;b", b"1,5;2", b"sep=;", b"3;4", b""])
+
+    whole = decode_all(MemorySource(content), options)
+
+    assert whole.values == [b'{"a":"1,5","b":"2"}', b'{"a":"sep=","b":""}', b'{"a":"3","b":"4"}']
+    for index, position in enumerate(whole.order):
+        assert decode_all(MemorySource(content), options, start=position).values == whole.values[index:]
+    bare = decode_options(InputFormat.CSV, csv=CsvSettings(delimiter=b"="))
+    assert decode_all(MemorySource(b"sep=x\n1=2\n"), bare).values == [b'{"sep":"1","x":"2"}']
 
 
 def test_a_foreign_position_is_refused() -> None:

@@ -281,7 +281,7 @@ def test_fields_of_columns(input_format: InputFormat) -> None:
 def test_a_date_is_its_first_moment_and_a_time_of_day_none(
     style: JsonFormat, input_format: InputFormat
 ) -> None:
-    """And a time of day is no moment: in Connect's JSON both are numbers, and not of milliseconds since 1970."""
+    """And a time of day is no moment; in Connect's JSON both are numbers, not of milliseconds since 1970."""
     row = {"day": dt.date(2026, 1, 31), "clock": dt.time(1, 2, 3)}
     day = {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]}
     clock = {"name": "clock", "type": {"type": "long", "logicalType": "time-micros"}}
