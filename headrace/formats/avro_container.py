@@ -123,6 +123,9 @@ def read_blocks(stream: Bytes, header: Header, *, name: str, unit_max_bytes: int
     """The blocks from here on; ContainerError at damage, InvalidObject for one above the limit."""
     while stream.peek(1):
         offset = stream.offset
+        if stream.peek(len(MAGIC)) == MAGIC:
+            # No block begins so: its count would be negative.
+            raise ContainerError(f"another Avro file begins at byte {offset}, and an object holds one")
         count, size = stream.long(), stream.long()
         if count < 0 or size < 0:
             raise ContainerError(f"the block at byte {offset} has a negative size")

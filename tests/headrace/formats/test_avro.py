@@ -338,6 +338,16 @@ def test_what_is_no_avro_is_corrupt(content: bytes) -> None:
     assert str(decoded.error).startswith("s3://bucket/key: the Avro object is damaged: ")
 
 
+def test_files_put_one_after_another_are_named() -> None:
+    """The rows of the first are whole."""
+    one = container("long", [(1, varint(7))])
+
+    decoded = decode_all(MemorySource(one * 2), AVRO)
+
+    assert decoded.values == [b"7"]
+    assert f"another Avro file begins at byte {len(one)}" in str(decoded.error)
+
+
 def test_an_unknown_codec_cannot_be_decoded() -> None:
     """Trying again would not help."""
     with pytest.raises(InvalidObject, match="codec 'lzo' is not known"):
