@@ -17,12 +17,20 @@ from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.connect.schema import DECIMAL, TIME, decimal_of, decimal_scale, unscaled_decimal
 from headrace.formats.connect.schema_documents import ONE_OF
 from headrace.formats.converted_records import ColumnSchema
-from headrace.formats.converters.object_arrays import ListNode, MapNode, ScalarNode, StructNode, TypeNode
+from headrace.formats.converters.object_arrays import (
+    Getter,
+    ListNode,
+    MapNode,
+    ScalarNode,
+    StructNode,
+    TypeNode,
+)
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.parquet_avro import avro_schema
 from headrace.model.columns import Column, Numbers
 
 _DAY_MS: Final = 86_400_000
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PYTHON: Final[dict[Type, Any]] = {
     Type.BOOLEAN: bool,
     Type.STRING: str,
@@ -110,20 +118,28 @@ def _struct(schema: ConnectSchema, arrow: Any) -> tuple[Any, TypeNode]:
         # JSON's names may be none of Python's.
         name = f"f{number}"
         names[name] = each.name
+        get: Getter = attrgetter(name)
         if each.schema.default is not None and kind is not msgspec.Raw:
             default = msgspec.json.decode(each.schema.default.text, type=kind)
-            fields.append((name, kind, msgspec.field(default_factory=_giving(default))))
+            fields.append((name, kind | None, None))
+            get = _filled(get, default)
         elif each.schema.optional:
             fields.append((name, kind, _NULL if kind is msgspec.Raw else None))
         else:
             fields.append((name, kind))
-        nodes.append((attrgetter(name), node))
+        nodes.append((get, node))
     made = msgspec.defstruct("Row", fields, rename=names, gc=False, kw_only=True)
     return made, StructNode(arrow, nodes)
 
 
-def _giving(value: Any) -> Callable[[], Any]:
-    return lambda: value
+def _filled(get: Getter, default: Any) -> Getter:
+    """A member, or its default where it is missing or null, as Kafka Connect has it."""
+
+    def filled(row: Any) -> Any:
+        value = get(row)
+        return default if value is None else value
+
+    return filled
 
 
 _NULL: Final = msgspec.Raw(b"null")
@@ -140,15 +156,23 @@ def _map(schema: ConnectSchema, arrow: Any) -> tuple[Any, TypeNode]:
 
 
 class _OneOf:
-    """A value that is of one of several types: a struct with that one filled."""
+    """A value that is of one of several types: a struct with that one filled.
+
+    As in Kafka Connect, an object is of the type that has most of its members; of several such types, here of
+    the first that it fits.
+    """
 
     def __init__(self, schema: ConnectSchema) -> None:
         self.type = arrow_type(schema)
         self._optional = schema.optional
         self._alternatives: list[tuple[msgspec.json.Decoder[Any], TypeNode]] = []
+        self._members: list[frozenset[str] | None] = []
         for each in schema.fields:
             kind, node = _required(each.schema)
             self._alternatives.append((msgspec.json.Decoder(kind), node))
+            is_object = each.schema.type is Type.STRUCT and each.schema.name != ONE_OF
+            names = frozenset(below.name for below in each.schema.fields)
+            self._members.append(names if is_object else None)
 
     def array(self, values: list[Any]) -> Any:
         """See `TypeNode`."""
@@ -164,7 +188,8 @@ class _OneOf:
     def _chosen(self, value: Any) -> tuple[int, Any] | None:
         if value is None or (self._optional and bytes(value) == b"null"):
             return None
-        for number, (decoder, node) in enumerate(self._alternatives):
+        for number in self._candidates(value):
+            decoder, node = self._alternatives[number]
             try:
                 found = decoder.decode(value)
                 node.array([found])
@@ -172,6 +197,15 @@ class _OneOf:
                 continue
             return number, found
         raise ValueError("a value is of none of the types that it may be of")
+
+    def _candidates(self, value: Any) -> list[int]:
+        """The types to be tried, in order: objects after all others, and only those with most members."""
+        plain = [number for number, names in enumerate(self._members) if names is None]
+        if len(plain) == len(self._members) or bytes(value).lstrip()[:1] != b"{":
+            return list(range(len(self._members)))
+        own = frozenset(_OBJECT.decode(value))
+        shared = [-1 if names is None else len(names & own) for names in self._members]
+        return plain + [number for number, count in enumerate(shared) if count == max(shared)]
 
 
 def _decimal(schema: ConnectSchema) -> Callable[[Any], Decimal | None]:

@@ -254,6 +254,52 @@ FULL: Final[dict[str, Any]] = {
 }
 
 
+def test_an_object_is_of_the_type_that_has_most_of_its_members() -> None:
+    """Not of the first that it fits, which every object does that requires nothing; of several, of that."""
+    one = registry()
+
+    def shape(**types: str) -> dict[str, Any]:
+        return {"type": "object", "properties": {name: {"type": kind} for name, kind in types.items()}}
+
+    kinds = [shape(x="integer"), shape(y="string", x="integer"), shape(y="integer"), _TEXT]
+    schema = {"type": "object", "properties": {"v": {"oneOf": kinds}}}
+    rows = [{"v": each} for each in ({"x": 1}, {"y": "q", "x": 2}, {"y": "q"}, {"y": 5}, "t", {"x": "no"})]
+
+    found = _convert(
+        ConverterKind.JSON_SCHEMA,
+        one,
+        [_json(one, row, schema) for row in rows],
+        output(OutputFormat.PARQUET),
+    )
+
+    filled = [{key[-1]: each for key, each in row["v"].items() if each is not None} for row in _rows(found)]
+    assert filled == [
+        {"0": {"x": 1}},
+        {"1": {"y": "q", "x": 2}},
+        {"1": {"y": "q", "x": None}},
+        {"2": {"y": 5}},
+        {"3": "t"},
+    ]
+    assert _faults(found) == [(5, "not_json")]
+
+
+def test_a_null_is_its_default() -> None:
+    """As one that is missing is: of a member that may be null, and of one that may not."""
+    one = registry()
+    nullable = {"oneOf": [{"type": "null"}, {"type": "integer"}], "default": 7}
+    properties = {"a": {"type": "integer", "default": 5}, "b": nullable, "c": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "required": ["a"]}
+    values = [_json(one, row, schema) for row in ({}, {"a": None, "b": None, "c": None}, {"a": 1, "b": 2})]
+
+    found = _convert(ConverterKind.JSON_SCHEMA, one, values, output(OutputFormat.PARQUET))
+
+    assert _rows(found) == [
+        {"a": 5, "b": 7, "c": None},
+        {"a": 5, "b": 7, "c": None},
+        {"a": 1, "b": 2, "c": None},
+    ]
+
+
 @pytest.mark.parametrize("wanted", [OutputFormat.PARQUET, OutputFormat.AVRO])
 @pytest.mark.parametrize(
     "total", ["12345678901234567890123456789012.345678", "-0.00000000001234567890123456789"]
