@@ -298,6 +298,10 @@ _MARK: Final = b"\xa7\x5c\x13\xe9"
 _DATUM_BYTES: Final = 64 * 1024 * 1024
 _SINGLY: Final = 64
 _WRONG: Final = (ValueFault, pa.ArrowException, OverflowError)
+_BEYOND: Final = (
+    "the datum after the schema's id has a value that its type cannot hold: a decimal of more digits than "
+    "its precision, an enum's index beyond its symbols, a text that is not UTF-8"
+)
 
 
 class AvroReader:
@@ -382,8 +386,10 @@ class AvroReader:
                 elif self._wants_texts:
                     arrays.append(value_texts([value], self._node, self._style))
                 good.append(row)
-            except (*_WRONG, ContainerError, DatumError):
+            except (ContainerError, DatumError):
                 faults.add(row, "not_avro", "the bytes after the schema's id are no datum of that schema")
+            except _WRONG:
+                faults.add(row, "not_avro", _BEYOND)
         return [(np.array(good, np.int64), pa.concat_arrays(arrays) if arrays else None)]
 
     def _value(self, content: bytes) -> Any:

@@ -1,6 +1,7 @@
 """Avro in the registry's framing: read by its schema, or a fault that says why not."""
 
 import json
+from decimal import Decimal
 from typing import Any, Final
 
 import pytest
@@ -123,6 +124,21 @@ def test_a_datum_that_goes_on_behind_its_record_is_a_fault() -> None:
     found = _convert(fetched([head + b"\x04a", head + b"X\x02b"]), converters(avro(one)))
 
     assert _faults(found) == [(0, "not_avro"), (1, "not_avro")]
+
+
+def test_a_decimal_beyond_its_precision_is_named() -> None:
+    """In columns; as text it has its digits."""
+    one = registry()
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    row = {"type": "record", "name": "D", "fields": [{"name": "d", "type": decimal}]}
+    head = framed(one, row, {"d": Decimal(1)})[:5]
+    values = fetched([head + b"\x04\x7f\xff", head + b"\x04\x7f"])
+
+    beyond, torn = _convert(values, converters(avro(one)), output(OutputFormat.PARQUET)).faults
+
+    assert "a decimal of more digits than its precision" in beyond.message
+    assert "are no datum" in torn.message
+    assert _texts(_convert(values, converters(avro(one)))) == [{"d": 327.67}]
 
 
 def test_an_id_that_the_registry_does_not_know_is_a_fault() -> None:
