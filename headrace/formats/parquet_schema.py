@@ -8,6 +8,7 @@ INT96           becomes twelve bytes (a Julian day and its nanoseconds), of whic
                 would lose digits, or years beyond 1677 and 2262
 MAP             becomes a list of entries where its keys may be null (Presto, Athena): Arrow ends the process
 VARIANT         loses its annotation, and `variant_rows` decodes the group
+INTERVAL        keeps only its older annotation: parquet-java's newer one says that all is null
 repeated names  get a suffix: a, a_1, a_2
 
 https://github.com/apache/parquet-format/blob/master/LogicalTypes.md
@@ -34,7 +35,15 @@ _REQUIRED, _OPTIONAL, _REPEATED = range(3)
 
 # Values of ConvertedType, and fields of the union LogicalType.
 _UTF8, _MAP, _MAP_KEY_VALUE, _LIST, _ENUM = range(5)
-_LOGICAL_TEXT, _LOGICAL_MAP, _LOGICAL_LIST, _LOGICAL_ENUM, _LOGICAL_VARIANT = 1, 2, 3, 4, 16
+_INTERVAL: Final = 21
+_LOGICAL_TEXT, _LOGICAL_MAP, _LOGICAL_LIST, _LOGICAL_ENUM, _LOGICAL_NULL, _LOGICAL_VARIANT = (
+    1,
+    2,
+    3,
+    4,
+    11,
+    16,
+)
 
 INT96_BYTES: Final = 12
 
@@ -178,6 +187,8 @@ def _adapt(node: Node) -> None:
             element.pop(number, None)
     elif node.physical is not None and (logical == _LOGICAL_ENUM or converted == _ENUM):
         _annotate(element, _UTF8, _LOGICAL_TEXT)
+    elif node.physical is not None and logical == _LOGICAL_NULL and converted == _INTERVAL:
+        del element[_LOGICAL]
     elif logical == _LOGICAL_VARIANT:
         del element[_LOGICAL]
         if {"metadata", "value"} & {child.name for child in node.children}:

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from headrace.formats.parquet_thrift import BINARY, BYTE, I32, STRUCT, Struct, ThriftReader, struct_bytes
 
 # Values of parquet.thrift.
-ENUM, MAP, MAP_KEY_VALUE = 4, 1, 2
-LOGICAL_MAP, LOGICAL_ENUM, LOGICAL_VARIANT = 2, 4, 16
+ENUM, MAP, MAP_KEY_VALUE, INTERVAL = 4, 1, 2, 21
+LOGICAL_MAP, LOGICAL_ENUM, LOGICAL_NULL, LOGICAL_VARIANT = 2, 4, 11, 16
 
 
 def written(table: Any, **how: Any) -> bytes:

@@ -23,7 +23,9 @@ from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
 from tests.headrace.formats.parquet_files import (
     ENUM,
+    INTERVAL,
     LOGICAL_ENUM,
+    LOGICAL_NULL,
     MAP_KEY_VALUE,
     annotated,
     element,
@@ -195,6 +197,15 @@ def test_what_has_no_counterpart_in_arrow_goes_to_avro() -> None:
         {"l": [_moment(2)], "t": _moment(2)},
     ]
     assert _avro(presto_map([[("a", 1)], None])) == [{"m": {"a": 1}}, {"m": None}]
+
+
+def test_an_interval_is_its_bytes() -> None:
+    """Parquet-java, which has no other annotation for it, calls it a column of nulls next to its older name."""
+    table = pa.table({"i": pa.array([b"123456789012", None], pa.binary(12))})
+
+    content = refooted(written(table, store_schema=False), annotated("i", INTERVAL, LOGICAL_NULL))
+
+    assert _values(content) == [b'{"i":"MTIzNDU2Nzg5MDEy"}', b'{"i":null}']
 
 
 def test_columns_whose_names_avro_does_not_have_keep_their_values() -> None:
