@@ -200,7 +200,7 @@ def test_what_has_no_counterpart_in_arrow_goes_to_avro() -> None:
 
 
 def test_an_interval_is_its_bytes() -> None:
-    """Parquet-java, which has no other annotation for it, calls it a column of nulls next to its older name."""
+    """By their places, at any depth: a valid name may be that of another column."""
     table = pa.table({"i": pa.array([b"123456789012", None], pa.binary(12))})
 
     content = refooted(written(table, store_schema=False), annotated("i", INTERVAL, LOGICAL_NULL))
