@@ -2,7 +2,8 @@
 
 A number is of the least type that holds it exactly, else a float, as Kafka has it. Like Kafka, a text that
 begins with a whole token of digits is that number whatever follows a comma or colon. Unlike Kafka, a date
-that no calendar has (February 30th) is text, and time zones other than UTC are not applied.
+that no calendar has (February 30th) is text, time zones other than UTC are not applied, and a text of blanks
+and a bracket that begins no list and no map is whole (Kafka keeps the blanks alone).
 """
 
 import re
@@ -57,11 +58,8 @@ class _Parser:
         if found is not None:
             return found
         self._at = 0
-        first = self._next()
-        word = first.strip(_BLANKS)
-        if not word:
-            return ConnectValue(_TEXT, first)
-        return self._scalar(word) or ConnectValue(_TEXT, self._text)
+        word = self._next().strip(_BLANKS)
+        return (self._scalar(word) if word else None) or ConnectValue(_TEXT, self._text)
 
     def _nested_or_none(self) -> ConnectValue | None:
         try:
