@@ -19,13 +19,14 @@ _POSIX: Final = {
 _POSIX["Graph"] = _POSIX["Alnum"] + _POSIX["Punct"]
 _POSIX["Print"] = _POSIX["Graph"] + " "
 # What means the same in both behind a backslash; other letters are told.
-_SAME: Final = frozenset("dDwWsSbBAtnrfax0123456789u")
+_SAME: Final = frozenset("dDwWsSbBAtnrfax123456789u")
 _OUTSIDE: Final = {
     "z": r"\Z",
     "e": r"\x1b",
     "R": r"(?:\r\n|[\n\x0b\x0c\r\x85\u2028\u2029])",
     "h": r"[ \t\xa0]",
 }
+_OCTAL: Final = re.compile(r"\\0([0-3][0-7]{2}|[0-7]{1,2})")
 _INLINE: Final = re.compile(r"\(\?([a-zA-Z-]+)([:)])")
 _FLAGS: Final = frozenset("ims")
 
@@ -134,12 +135,22 @@ class _Reader:
             return self._property(in_class=in_class)
         if following == "k":
             return self._back_reference()
+        if following == "0":
+            return self._octal()
         self._at += 2
         if following in _SAME or not following.isalpha():
             return f"\\{following}"
         if following in _OUTSIDE and not in_class:
             return _OUTSIDE[following]
         raise JavaRegexError(f"\\{following} has no counterpart here")
+
+    def _octal(self) -> str:
+        """The character of an octal number after a zero, which for Python has two digits more at most."""
+        found = _OCTAL.match(self._pattern, self._at)
+        if found is None:
+            raise JavaRegexError(r"\0 needs an octal number, such as \0101")
+        self._at = found.end()
+        return rf"\x{int(found[1], 8):02x}"
 
     def _quoted(self) -> str:
         start = self._at + 2

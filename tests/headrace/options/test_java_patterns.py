@@ -23,6 +23,7 @@ from headrace.options.transforms.java_regex import JavaRegexError, java_regex
         ("[]a]", "]", "b"),
         (r"[|~a-]", "~", "b"),
         (r"x\z", "x", "y"),
+        (r"\0141[\0142\063]\07", "a3\a", "\x0c13\a"),
     ],
 )
 def test_regular_expressions(pattern: str, matches: str, fails: str) -> None:
@@ -37,6 +38,7 @@ def test_regular_expressions(pattern: str, matches: str, fails: str) -> None:
     [
         (r"\p{IsGreek}", "has no counterpart"),
         ("[a[b]]", "a class within a class"),
+        (r"\08", "needs an octal number"),
         ("a(?i)b", "write (?i:..)"),
         ("(?x)a", "the flag (?x)"),
         (r"\Ga", "\\G has no counterpart"),
