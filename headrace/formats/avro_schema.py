@@ -43,8 +43,8 @@ class Node:
     """One schema. Nodes of named types are shared, so a recursive type is a cycle.
 
     `kind` is the Avro type, `logical` its logical type where it is a valid one. `fields` are a record's, with
-    what stands for absent ones in `defaults`, `items` an array's or a map's values, `branches` a union's,
-    `symbols` an enum's, `size` a fixed's.
+    what stands for absent ones in `defaults` and their other names in `aliases`, `items` an array's or a
+    map's values, `branches` a union's, `symbols` an enum's, `size` a fixed's.
     """
 
     kind: str
@@ -52,6 +52,7 @@ class Node:
     name: str | None = None
     fields: list[tuple[str, "Node"]] = field(default_factory=list)
     defaults: dict[str, Any] = field(default_factory=dict)
+    aliases: dict[str, list[str]] = field(default_factory=dict)
     items: "Node | None" = None
     branches: list["Node"] = field(default_factory=list)
     symbols: list[str] = field(default_factory=list)
@@ -152,6 +153,8 @@ class _Parser:
                 node.fields.append((str(each["name"]), self.node(each["type"], namespace, depth + 1)))
                 if "default" in each:
                     node.defaults[str(each["name"])] = each["default"]
+                if isinstance(each.get("aliases"), list):
+                    node.aliases[str(each["name"])] = list(map(str, each["aliases"]))
         elif kind == "enum":
             node.symbols = [str(symbol) for symbol in shape["symbols"]]
         else:

@@ -21,7 +21,7 @@ from headrace.formats.avro_schema import Node, is_recursive
 from headrace.formats.avro_skip import DatumError
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.encoder import joined, text_of
-from headrace.formats.encoding.row_schema import DEFAULT
+from headrace.formats.encoding.row_schema import ALIASES, DEFAULT
 from headrace.model.columns import Column, Numbers, picked
 from headrace.options.choices import JsonFormat
 
@@ -78,8 +78,9 @@ def branch_names(node: Node) -> list[str]:
 
 
 def _field(name: str, node: Node, record: Node) -> Any:
-    default = {DEFAULT: json.dumps(record.defaults[name])} if name in record.defaults else None
-    return pa.field(name, typed_type(node), _is_optional(node), default)
+    known = ((DEFAULT, record.defaults), (ALIASES, record.aliases))
+    metadata = {key: json.dumps(found[name]) for key, found in known if name in found}
+    return pa.field(name, typed_type(node), _is_optional(node), metadata or None)
 
 
 def _item(name: str, node: Node) -> Any:

@@ -62,6 +62,9 @@ def header_array(headers: Sequence[Headers], schemas: HeaderSchemas, kind: Conve
 DEFAULT: Final = b"default"
 """In the metadata of a field: the JSON of what stands for it where data have none."""
 
+ALIASES: Final = b"aliases"
+"""In the metadata of a field: a JSON array of the other names that data may have it under."""
+
 # What Avro's readers may take for something wider, by the narrower type.
 _PROMOTIONS: Final = {
     pa.int32(): (pa.int64(), pa.float32(), pa.float64()),
@@ -86,15 +89,22 @@ def fits(source: Any, target: Any) -> bool:
 
 
 def _field_fits(source: Any, wanted: Any) -> bool:
-    index = source.get_field_index(wanted.name)
+    index = _index_of(wanted, source)
     if index < 0:
         return bool(wanted.nullable or DEFAULT in (wanted.metadata or {}))
     found = source.field(index)
     return (wanted.nullable or not found.nullable) and fits(found.type, wanted.type)
 
 
+def _index_of(wanted: Any, source: Any) -> int:
+    """Which field of a struct type is this one, by its name or else by its aliases; below 0 for none."""
+    names = [wanted.name, *json.loads((wanted.metadata or {}).get(ALIASES, b"[]"))]
+    found = (source.get_field_index(name) for name in names)
+    return int(next((index for index in found if index >= 0), -1))
+
+
 def projected(array: Any, target: Any) -> Any:
-    """The values as `target`, which `fits`: members by name, absent ones as their default or null."""
+    """The values as `target`, which `fits`: members by name or alias, absent ones their default or null."""
     source = array.type
     if source == target:
         return array
@@ -131,7 +141,7 @@ def map_entries(maps: Any) -> tuple[Any, Any]:
 def _projected_struct(array: Any, target: Any) -> Any:
     arrays = []
     for field in target:
-        index = array.type.get_field_index(field.name)
+        index = _index_of(field, array.type)
         if index >= 0:
             arrays.append(projected(pc.struct_field(array, [index]), field.type))
         else:

@@ -3,14 +3,17 @@
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from headrace.conversion.encoders import new_encoder
 from headrace.formats.converted_records import ColumnSchema, Form
 from headrace.formats.converters.json_inference import TypesConflict, merged
-from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema
+from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema, schema_of
 from headrace.formats.encoding.row_schema import DEFAULT, ColumnForm, fits, projected
 from headrace.options.sink_settings import OutputFormat, SchemaCompatibility
-from tests.headrace.formats.encoding.outputs import output
+from tests.headrace.formats.encoding.outputs import bare, converted, converters, fetched, output
+from tests.headrace.formats.encoding.registry import avro, framed, registry
 
 _OLD: Final = pa.struct([pa.field("id", pa.int32(), nullable=False)])
 _ADDED: Final = pa.struct([pa.field("id", pa.int32(), nullable=False), pa.field("x", pa.string())])
@@ -127,6 +130,28 @@ def _default(text: str) -> Any:
 def test_what_can_be_read_as_what(source: Any, target: Any, does: bool) -> None:
     """By Avro's rules of resolution."""
     assert fits(source, target) is does
+
+
+def test_a_member_of_another_name_is_found_by_its_alias() -> None:
+    """And not lost to its default; of its own name, where there is one."""
+    one = registry()
+
+    def record(name: str, **more: Any) -> Any:
+        inner = {"type": "record", "name": "I", "fields": [{"name": name, "type": "int", **more}]}
+        return {"type": "record", "name": "R", "fields": [{"name": "i", "type": inner}]}
+
+    values = [(record("x"), {"i": {"x": 5}}), (record("y", aliases=["z", "x"], default=0), {"i": {"y": 6}})]
+    how = bare(OutputFormat.PARQUET, schema_compatibility=_B)
+    old, new = (
+        converted(fetched([framed(one, schema, row)]), how, converters(avro(one)))[0]
+        for schema, row in values
+    )
+
+    assert type(next_schema(how, schema_of(how, new), schema_of(how, old))) is Projected
+    encoder = new_encoder(how, schema_of(how, new))
+    encoder.add(old)
+    table = pq.read_table(pa.BufferReader(encoder.drain() + encoder.finish()))
+    assert table.to_pylist() == [{"i": {"y": 5}}]
 
 
 def test_values_are_projected() -> None:
