@@ -129,8 +129,8 @@ def _first_row(
     return taken, None
 
 
-# A header that begins so may be the first line of something else.
-_NO_NAMES: Final = (b"{", b"<")
+# A header that begins so is the first line of something else: names in braces and in <..> there are.
+_NO_NAMES: Final = re.compile(rb'\{\s*("|\Z)|<(\?xml|!DOCTYPE|html)\b', re.IGNORECASE)
 _LOOKED_AT_BYTES: Final = 4096
 _SET: Final = "Set csv.delimiter, csv.quote and csv.header to what it is"
 _IN_UTF_8: Final = "Write the object as UTF-8"
@@ -156,7 +156,7 @@ def _check_names_of(text: bytes, head: bytes, name: str) -> None:
     """InvalidObject where the object is no CSV by its looks: all of its rows would be under odd names."""
     if b"\0" in text:
         raise _invalid(name, "it has NUL characters, as UTF-16 and binary data have", _IN_UTF_8)
-    content = recognise(head) if text[:1] in _NO_NAMES else None
+    content = None if _NO_NAMES.match(text) is None else recognise(head)
     if content is not None and not content.is_read_by(InputFormat.CSV):
         fix = content.remedy
         raise _invalid(name, f"the object looks like {content.words}", fix[:1].upper() + fix[1:])

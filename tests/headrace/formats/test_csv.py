@@ -219,6 +219,17 @@ def test_what_a_first_row_shows_is_named(content: bytes, words: str) -> None:
     assert caught.value.reason == "invalid_header"
 
 
+@pytest.mark.parametrize("names", ["<TICKER>,<PER>", "{ID},{NAME}", "<a>,{}", "{},b"])
+def test_names_in_brackets_are_names(names: str) -> None:
+    """As exchanges write them."""
+    first, second = names.split(",")
+
+    decoded = decode_all(MemorySource(f"{names}\n1,2\n3,4\n5,6\n".encode()), CSV)
+
+    assert json.loads(decoded.values[0] or b"") == {first: "1", second: "2"}
+    assert len(decoded.values) == 3
+
+
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
 def test_what_excel_says_of_columns_is_no_row(ends: bytes) -> None:
     """`sep=;` before the header, when a resume reads it again, too."""
