@@ -25,7 +25,9 @@ from typing import Final
 
 import structlog
 
+from headrace.model.errors import Unavailable
 from headrace.process.threads import start_thread
+from headrace.s3.client import out_of_files
 
 START_ID_BYTES: Final = 16
 TOKEN_BYTES: Final = 32
@@ -163,7 +165,8 @@ class TaskListener:
     """Accepts tasks from when it is made until `close`.
 
     `token_of` gives the token of a start that is expected; `converse` runs in the connection's own thread,
-    and the connection is closed when it returns or raises Disconnected.
+    and the connection is closed when it returns or raises Disconnected. Unavailable where no socket is to be
+    had there.
     """
 
     def __init__(
@@ -178,7 +181,11 @@ class TaskListener:
         self._converse = converse
         self._closed = threading.Event()
         family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-        self._server = socket.create_server((bind, 0), family=family, backlog=128)
+        try:
+            self._server = socket.create_server((bind, 0), family=family, backlog=128)
+        except OSError as error:
+            why = out_of_files(error) or f"{error.strerror or error}; spark.driver.bindAddress names it"
+            raise Unavailable(f"Tasks cannot be listened for at {bind}: {why}.") from error
         self.address: Address = (advertise, self._server.getsockname()[1])
         start_thread(self._accept, name="slots-accept")
 

@@ -19,6 +19,7 @@ LEDGER: Final = "the ledger"
 """Stands for the connector's own ledger among topics."""
 DISK_FULL: Final = "disk full"
 DISK_BROKEN: Final = "disk broken"
+NO_FILES: Final = "no descriptors"
 _STORE_SHARE: Final = 0.12
 _CUT_SHARE: Final = 0.15
 _FOREIGN_SHARE: Final = 0.12
@@ -97,12 +98,14 @@ def with_housekeeping(
 
 
 def with_disks(direction: str, seed: int, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """The steps; in some scenarios local disks are full, or fail, for a while."""
+    """The steps; in some scenarios local disks are full, or fail, or descriptors are used up, for a while."""
     rng, found = random.Random(f"disk-{direction}-{seed}"), list(steps)
     if rng.random() < _DISK_SHARE:
         for _ in range(rng.choice((1, 1, 2))):
             given = {"seconds": rng.choice((0.3, 3.0, 20.0))}
-            step = Step(rng.choice((0.0, 0.05, 0.5, 3.0)), rng.choice((DISK_FULL, DISK_BROKEN)), given)
+            step = Step(
+                rng.choice((0.0, 0.05, 0.5, 3.0)), rng.choice((DISK_FULL, DISK_BROKEN, NO_FILES)), given
+            )
             found.insert(rng.randint(0, len(found)), step)
     return tuple(found)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.simulation.apart import CUT_OFF, DISK_BROKEN, DISK_FULL
+from tests.simulation.apart import CUT_OFF, DISK_BROKEN, DISK_FULL, NO_FILES
 from tests.simulation.asked import said_in_error
 from tests.simulation.environment import Environment, Instance
 from tests.simulation.kernel import Process
@@ -110,6 +110,7 @@ class Course:
             "registry": self._registry,
             DISK_FULL: self._fill_disks,
             DISK_BROKEN: self._break_disks,
+            NO_FILES: self._use_up_descriptors,
         }
 
     def _fill_disks(self, seconds: float) -> None:
@@ -119,6 +120,10 @@ class Course:
     def _break_disks(self, seconds: float) -> None:
         """Local disks cannot be read either."""
         self.made.kernel.disk_broken_until = self.made.kernel.now + seconds
+
+    def _use_up_descriptors(self, seconds: float) -> None:
+        """No process may open a file or a connection for so long."""
+        self.made.kernel.no_files_until = self.made.kernel.now + seconds
 
     def run(self) -> None:
         """Body of the operator."""
@@ -301,6 +306,7 @@ class Course:
         """End faults and instances, then have whatever is left done."""
         made, kernel = self.made, self.made.kernel
         made.registry.down_until = kernel.disk_full_until = kernel.disk_broken_until = 0.0
+        kernel.no_files_until = 0.0
         made.network.no_token_until = 0.0
         made.bucket.weather.down_until = made.queue.down_until = 0.0
         made.network.lose_answers = 0

@@ -109,6 +109,8 @@ class Kernel:
         self.stuck: str | None = None
         self.disk_full_until = self.disk_broken_until = 0.0
         """When local disks take writes, and are read, again."""
+        self.no_files_until = 0.0
+        """When there are free file descriptors again."""
         self.begun = Signal(self)
         """Given with a transaction, a task and an object that are new: what stories wait for."""
 

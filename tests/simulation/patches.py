@@ -468,6 +468,8 @@ class _Database(sqlite3.Connection):
 
 
 def _connect(*arguments: Any, **given: Any) -> sqlite3.Connection:
+    if kernel().no_files_until > kernel().now and arguments[0] != ":memory:":
+        raise sqlite3.OperationalError("unable to open database file")
     found = _REAL_CONNECT(*arguments, **given, factory=_Database)
     found.is_file = arguments[0] != ":memory:"
     here = kernel().here()

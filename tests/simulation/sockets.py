@@ -1,5 +1,6 @@
 """Connections between simulated processes: bytes arrive in order, and a dead end is seen by the other one."""
 
+import errno
 import itertools
 import socket
 from typing import Any, Final
@@ -108,6 +109,7 @@ class SimulatedServer:
             if self._is_closed:
                 raise OSError(9, "Bad file descriptor")
             self.changed.wait()
+        _require_a_descriptor()
         return self.waiting.pop(0), None
 
     def shutdown(self, _how: int) -> None:
@@ -127,8 +129,14 @@ def forget_servers() -> None:
     _listening.clear()
 
 
+def _require_a_descriptor() -> None:
+    if _kernel().no_files_until > _kernel().now:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
 def create_server(_address: object, **_options: object) -> SimulatedServer:
     """See `socket.create_server`."""
+    _require_a_descriptor()
     return SimulatedServer()
 
 
@@ -147,6 +155,7 @@ def create_connection(
     """See `socket.create_connection`."""
     now = _kernel()
     now.require_alive()
+    _require_a_descriptor()
     server = listening(address[1])
     here = now.here()
     assert here is not None

@@ -1,6 +1,8 @@
 """The socket between driver and task: only who holds the token of an attempt is answered."""
 
 import contextlib
+import errno
+import os
 import pickle
 import secrets
 import socket
@@ -9,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.model.errors import Unavailable
 from spark.socket_protocol import AuthenticatedSocket, Disconnected, TaskListener, connect
 from tests.support.until import until_sync
 
@@ -41,6 +44,24 @@ def driver() -> Iterator[Driver]:
     one = Driver()
     yield one
     one.listener.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.EADDRNOTAVAIL, "at 192.0.2.1: Cannot assign requested address; spark.driver.bindAddress"),
+        (errno.EMFILE, "at 192.0.2.1: a process of Spark may have .* connections open: raise ulimit -n"),
+    ],
+)
+def test_a_driver_that_cannot_listen(monkeypatch: pytest.MonkeyPatch, number: int, sentence: str) -> None:
+    """A sentence with the fix, and no traceback."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket, "create_server", refuse)
+    with pytest.raises(Unavailable, match=sentence):
+        TaskListener(bind="192.0.2.1", advertise="", token_of=lambda _: None, converse=lambda *_: None)
 
 
 def test_messages_go_both_ways(driver: Driver) -> None:
