@@ -40,7 +40,9 @@ from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings, SideRole
 
 # Of headers: the values of the others always fit the one type that each has.
-_LOOSE_HEADERS: Final = frozenset({ConverterKind.SIMPLE, ConverterKind.JSON})
+_LOOSE_HEADERS: Final = frozenset(
+    {ConverterKind.SIMPLE, ConverterKind.JSON, ConverterKind.JSON_PLAIN, ConverterKind.JSON_ENVELOPE}
+)
 _UNFIT: Final = (pa.ArrowException, ArithmeticError, TypeError, ValueError)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -293,13 +293,19 @@ def _text(value: bytes | None) -> ConnectValue:
     return ConnectValue(_TEXT, None if value is None else value.decode(errors="replace"))
 
 
-def _json(value: bytes | None) -> ConnectValue:
-    """JSON with a schema next to its payload, or any other."""
+def _json(value: bytes | None, *, schemas: bool | None = None) -> ConnectValue:
+    """JSON with a schema next to its payload, or any other; `schemas`: that all are the one, or the other."""
     if value is None:
         return NULL
     try:
         found: Any = _DECODER.decode(value)
-        if isinstance(found, dict) and found.keys() == _ENVELOPE:
+        is_envelope = isinstance(found, dict) and found.keys() == _ENVELOPE
+        if schemas and not is_envelope:
+            raise ValueError(
+                "a header's value is no JSON of schema and payload, as header.converter.schemas.enable=true "
+                "asks for"
+            )
+        if is_envelope and schemas is not False:
             schema = schema_of_json(_ENCODER.encode(found["schema"]))
             if schema is not None and not has_struct(schema):
                 return payload_value(schema, found["payload"])
@@ -329,6 +335,8 @@ _READERS: Final[dict[ConverterKind, HeaderReader]] = {
     ConverterKind.STRING: _text,
     ConverterKind.SIMPLE: _simple,
     ConverterKind.JSON: _json,
+    ConverterKind.JSON_PLAIN: partial(_json, schemas=False),
+    ConverterKind.JSON_ENVELOPE: partial(_json, schemas=True),
 }
 
 

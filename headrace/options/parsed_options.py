@@ -138,6 +138,7 @@ _SINK_GROUPS: Final = frozenset({Group.SINK, Group.OUTPUT, Group.ROTATION, Group
 # The Aiven connector's sources carry these without a meaning.
 WITHOUT_MEANING_FOR_SOURCES: Final = (
     sink_options.HEADER_CONVERTER_CLASS,
+    sink_options.HEADER_SCHEMAS,
     sink_options.NAME_TIME_SOURCE,
     sink_options.TIMEZONE_NAME,
 )

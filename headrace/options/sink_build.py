@@ -223,8 +223,15 @@ def _converters(values: Values, registry: RegistrySettings | None, glue: GlueSet
             record_options.VALUE_CONVERTER_CLASS,
             schemas=values[value] if values.is_given(value) else None,
         ),
-        header=part(sink.HEADER_CONVERTER_CLASS),
+        header=ConverterSettings(kind=_header_kind(values)),
     )
+
+
+def _header_kind(values: Values) -> ConverterKind:
+    kind = converter_kind(values, sink.HEADER_CONVERTER_CLASS)
+    if kind is not ConverterKind.JSON or not values.is_given(sink.HEADER_SCHEMAS):
+        return kind
+    return ConverterKind.JSON_ENVELOPE if values[sink.HEADER_SCHEMAS] else ConverterKind.JSON_PLAIN
 
 
 def _output(values: Values) -> OutputSettings:
@@ -248,7 +255,7 @@ def _output(values: Values) -> OutputSettings:
         rows=LayoutRows(
             csv_value=values[layout_options.VALUE_ENCODING],
             avro_codec=values[layout_options.INNER_CODEC],
-            headers=converter_kind(values, sink.HEADER_CONVERTER_CLASS),
+            headers=_header_kind(values),
             json=JsonStyle(decimals=values[layout_options.JSON_DECIMALS]),
             avro=AvroOptions(
                 enhanced=values[layout_options.AVRO_ENHANCED],

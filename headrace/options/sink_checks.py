@@ -199,6 +199,7 @@ def _check_converters(values: Values) -> None:
     for converter, schemas in (
         (record_options.KEY_CONVERTER_CLASS, record_options.KEY_SCHEMAS),
         (record_options.VALUE_CONVERTER_CLASS, record_options.VALUE_SCHEMAS),
+        (sink.HEADER_CONVERTER_CLASS, sink.HEADER_SCHEMAS),
     ):
         if not values.are_good(converter, schemas):
             continue

@@ -52,7 +52,8 @@ class OutputField(StrEnum):
 class ConverterKind(StrEnum):
     """How the bytes of a key, value or header are read.
 
-    SIMPLE is for headers alone: text that is read as a number, list or map where it looks like one.
+    Three are for headers alone: SIMPLE is text that is read as a number, list or map where it looks like one;
+    JSON_PLAIN and JSON_ENVELOPE are JSON of which none and each has its schema next to it.
     """
 
     BYTES = "bytes"
@@ -68,6 +69,8 @@ class ConverterKind(StrEnum):
     FLOAT = "float"
     DOUBLE = "double"
     BOOLEAN = "boolean"
+    JSON_PLAIN = "json-plain"
+    JSON_ENVELOPE = "json-envelope"
 
 
 NUMBER_KINDS: Final = frozenset(

@@ -161,7 +161,7 @@ class HeaderConverter:
     def __init__(self, settings: ConverterSettings) -> None:
         checks: dict[ConverterKind, Callable[[bytes], bool]] = {
             ConverterKind.STRING: _is_text,
-            ConverterKind.JSON: partial(_is_json, header_reader(ConverterKind.JSON)),
+            **{kind: partial(_is_json, header_reader(kind)) for kind in _WHAT_JSON},
         }
         if settings.kind in NUMBER_KINDS:
             checks[settings.kind] = partial(_is_read, header_reader(settings.kind))
@@ -181,8 +181,14 @@ class HeaderConverter:
                 faults.add(row, "header_unfit", f"a header's value is {what}")
 
 
-_WHAT: Final = {
+_WHAT_JSON: Final = {
     ConverterKind.JSON: "no JSON text, or not of the schema next to its payload",
+    ConverterKind.JSON_PLAIN: "no JSON text",
+    ConverterKind.JSON_ENVELOPE: "no JSON of a schema and a payload that fits it, as "
+    "header.converter.schemas.enable=true asks for",
+}
+_WHAT: Final = {
+    **_WHAT_JSON,
     ConverterKind.STRING: "no text in UTF-8",
 }
 

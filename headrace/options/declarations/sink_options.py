@@ -57,6 +57,15 @@ HEADER_CONVERTER_CLASS = optional(
     default_says="ByteArrayConverter",
     importance="LOW",
 )
+HEADER_SCHEMAS = option(
+    "header.converter.schemas.enable",
+    BOOLEAN,
+    "true",
+    Group.SINK,
+    "With JsonConverter: whether each header is an envelope of schema and payload; absent, its own shape "
+    "decides. Accepted without a meaning for a source.",
+    importance="LOW",
+)
 NULL_VALUES = option(
     "behavior.on.null.values",
     choice(NullValues),

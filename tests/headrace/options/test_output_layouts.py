@@ -14,6 +14,7 @@ from headrace.vendors.load import load
 from tests.headrace.options.loading import no_file
 
 _TEXT = "org.apache.kafka.connect.storage.StringConverter"
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 _COMPLETE: Mapping[str, str] = {
@@ -93,6 +94,30 @@ def test_what_rows_depend_on() -> None:
 
     assert sink.output.rows.csv_value is CsvEncoding.NONE
     assert sink.output.rows.headers is ConverterKind.STRING
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ConverterKind.JSON),
+        ({"header.converter.schemas.enable": "false"}, ConverterKind.JSON_PLAIN),
+        ({"header.converter.schemas.enable": "true"}, ConverterKind.JSON_ENVELOPE),
+    ],
+)
+def test_whether_headers_have_schemas_next_to_them(given: dict[str, str], expected: ConverterKind) -> None:
+    """As values: where nothing is given, the shape of each decides."""
+    sink = _aiven({"output.format": "jsonl", "header.converter": _JSON} | given)
+
+    assert sink.output.rows.headers is expected
+    assert sink.converters.header.kind is expected
+
+
+def test_schemas_of_headers_that_are_no_json() -> None:
+    """They are refused, as those of values."""
+    (problem,) = sink_problems({"header.converter": _TEXT, "header.converter.schemas.enable": "false"})
+
+    assert problem.option == "header.converter.schemas.enable"
+    assert problem.message == "means nothing without JsonConverter as header.converter"
 
 
 @pytest.mark.parametrize("name", ["json", "jsonl"])

@@ -74,6 +74,15 @@ def test_a_boolean_is_zero_or_one() -> None:
         (ConverterKind.JSON, b'{"a":[1,2.5,null]}', '{"a":[1,2.5,null]}', '{"a":[1,2.5,null]}'),
         (ConverterKind.JSON, b'{"schema":{"type":"bytes"},"payload":"AP8="}', '"AP8="', "AP8="),
         (ConverterKind.JSON, b'{"schema":null,"payload":"x"}', '"x"', "x"),
+        (ConverterKind.JSON_PLAIN, b'{"a":1}', '{"a":1}', '{"a":1}'),
+        (
+            ConverterKind.JSON_PLAIN,
+            b'{"schema":null,"payload":"x"}',
+            '{"schema":null,"payload":"x"}',
+            '{"schema":null,"payload":"x"}',
+        ),
+        (ConverterKind.JSON_ENVELOPE, b'{"schema":{"type":"bytes"},"payload":"AP8="}', '"AP8="', "AP8="),
+        (ConverterKind.JSON_ENVELOPE, b'{"schema":null,"payload":{"a":1}}', '{"a":1}', '{"a":1}'),
         (ConverterKind.LONG, struct.pack(">q", 5), "5", "5"),
         (ConverterKind.FLOAT, struct.pack(">f", 0.1), "0.1", "0.1"),
         (ConverterKind.BOOLEAN, b"\x01", "true", "true"),
@@ -93,7 +102,15 @@ def test_a_null_header_is_null(kind: ConverterKind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "value"), [(ConverterKind.LONG, b"1"), (ConverterKind.JSON, b"{"), (ConverterKind.JSON, b"\xff")]
+    ("kind", "value"),
+    [
+        (ConverterKind.LONG, b"1"),
+        (ConverterKind.JSON, b"{"),
+        (ConverterKind.JSON, b"\xff"),
+        (ConverterKind.JSON_PLAIN, b"{"),
+        (ConverterKind.JSON_ENVELOPE, b'{"a":1}'),
+        (ConverterKind.JSON_ENVELOPE, b"1"),
+    ],
 )
 def test_a_header_that_cannot_be_read_is_told(kind: ConverterKind, value: bytes) -> None:
     """By a sentence."""
