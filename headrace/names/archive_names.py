@@ -1,7 +1,7 @@
 """What an object's key says in an archive: topic, partition, offsets, times, and which of them is certain."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -12,6 +12,7 @@ from headrace.names import MAX_OFFSET, MAX_PARTITION, KeyTemplate
 DEFAULT_INDEXES: Final = (".indexes/", ".temp-upload/")
 
 _PLAIN_NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
+_TOPIC_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
 class LayoutName(StrEnum):
@@ -126,13 +127,20 @@ def is_index(key: str, prefixes: tuple[str, ...] = DEFAULT_INDEXES) -> bool:
     return key.endswith("/") or key.startswith(prefixes)
 
 
-def read_topic_directories(directories: Sequence[str], topic: re.Pattern[str]) -> tuple[str, int] | None:
+def is_topic_name(text: str) -> bool:
+    """Whether Kafka takes a topic of this name: 1 to 249 of `a-z A-Z 0-9 . _ -`, and neither `.` nor `..`."""
+    return _TOPIC_NAME.fullmatch(text) is not None
+
+
+def read_topic_directories(
+    directories: Sequence[str], is_topic: Callable[[str], object]
+) -> tuple[str, int] | None:
     """Topic and partition of a key whose last directories are `<topic>/<partition>`, or None."""
     if len(directories) < 2:  # noqa: PLR2004  # a topic and a partition
         return None
     name, number = directories[-2:]
     partition = read_partition(number) if _PLAIN_NUMBER.fullmatch(number) else None
-    return (name, partition) if partition is not None and topic.fullmatch(name) else None
+    return (name, partition) if partition is not None and is_topic(name) else None
 
 
 def without_prefix(key: str, prefix: str) -> str | None:

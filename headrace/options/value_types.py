@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 
+from headrace.names.archive_names import is_topic_name
 from headrace.options.secret import Secret
 
 T_co = TypeVar("T_co", covariant=True)
@@ -189,7 +190,7 @@ SECRET: Final = Form(kind="PASSWORD", expected="a text without blanks", parse=_s
 
 
 def _topic(text: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text.strip()) is None or text.strip() in {".", ".."}:
+    if not is_topic_name(text.strip()):
         raise FormError
     return text.strip()
 

@@ -5,7 +5,6 @@ The rows of a topic-partition come in the order of their offsets. The same rows 
 batch that Spark repeats puts the same objects again.
 """
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from headrace.model.columns import NULL_LENGTH, Column, Headers, KafkaRecords
 from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.sink_entries import SealedObject, TopicPartition
 from headrace.model.sink_protocol import PartitionGrant
+from headrace.names.archive_names import is_topic_name
 from headrace.options.sink_settings import SinkSettings
 from headrace.s3.upload_calls import new_upload_calls
 from spark.sink.bad_records import DeadLetter, DeadLetters
@@ -35,7 +35,6 @@ RESULT_SCHEMA: Final = "error string, records bigint, objects bigint"
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
 """The columns that `write_rows` takes: a text, numbers, bytes; headers are lists of key and value."""
 
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NO_TIME_US: Final = -1_000
 """What Spark's Kafka source has for a record without a time."""
 _WAIT_SECONDS: Final = 0.1
@@ -287,10 +286,10 @@ def records_of(batch: pa.RecordBatch) -> Iterator[KafkaRecords]:
     names = topics.to_numpy(zero_copy_only=False)
     changed = np.flatnonzero((names[1:] != names[:-1]) | (partitions[1:] != partitions[:-1])) + 1
     for begin, end in pairwise([0, *changed.tolist(), batch.num_rows]):
-        if _TOPIC.fullmatch(str(names[begin])) is None:
+        if not is_topic_name(str(names[begin])):
             raise FrameRefused(
                 f"A row of the frame has the topic {str(names[begin])!r}: Kafka's names are 1 to 249 of "
-                "a-z A-Z 0-9 . _ -."
+                "a-z A-Z 0-9 . _ -, and not `.` or `..`."
             )
         part = batch.slice(begin, end - begin)
         yield KafkaRecords(

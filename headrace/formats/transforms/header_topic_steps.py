@@ -4,7 +4,6 @@ A header's value is bytes here: what Connect's SimpleHeaderConverter writes of i
 regular expression, or by the record's time.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -20,6 +19,7 @@ from headrace.formats.transforms import step_values
 from headrace.formats.transforms.step_values import RefusedRows, loosened
 from headrace.formats.transforms.struct_objects import StructObjects, opened, with_column
 from headrace.model.columns import Column, Headers
+from headrace.names.archive_names import is_topic_name
 from headrace.options.transforms.chain import (
     DropHeaders,
     HeaderFrom,
@@ -125,7 +125,6 @@ def header_texts(texts: list[bytes | None]) -> list[bytes | None]:
 
 
 _UTC: Final = ZoneInfo("UTC")
-_TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
 def regex_router(
@@ -167,7 +166,7 @@ def _text(step: TimestampRouter, moment_ms: int) -> str:
 
 def to_topic(records: ConvertedRecords, topic: str, refused: RefusedRows) -> ConvertedRecords:
     """The records with another topic; all are refused where Kafka does not allow its name."""
-    if _TOPIC.fullmatch(topic) is None:
+    if not is_topic_name(topic):
         refused.add_all(records, "the topic that it would go to has a name that Kafka does not allow")
         return records
     return replace(records, records=replace(records.records, topic=topic))

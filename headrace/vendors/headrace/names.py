@@ -7,6 +7,7 @@ from headrace.names.archive_names import (
     ArchiveName,
     LayoutName,
     directories_of,
+    is_topic_name,
     read_offset,
     read_topic_directories,
     without_prefix,
@@ -31,7 +32,6 @@ MEMBERS: Final = frozenset(
 _FILE: Final = re.compile(
     r"(?P<start>[0-9]{20})(?:-(?P<last>[0-9]{20}))?\.headrace(?P<extension>(?:\.[a-z0-9]+)+)"
 )
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def read_name(key: str, options: NameOptions) -> ArchiveName | None:
@@ -44,7 +44,7 @@ def read_name(key: str, options: NameOptions) -> ArchiveName | None:
         return None
     *directories, file = rest.split("/")
     found = _FILE.fullmatch(file)
-    place = read_topic_directories(directories, _TOPIC)
+    place = read_topic_directories(directories, is_topic_name)
     if found is None or place is None:
         return None
     topic, partition = place

@@ -31,7 +31,7 @@ def read_name(key: str, options: NameOptions) -> ArchiveName | None:
         return None
     *directories, file = rest.split("/")
     found = _FILE.fullmatch(file)
-    place = read_topic_directories(directories, _TOPIC)
+    place = read_topic_directories(directories, _TOPIC.fullmatch)
     if found is None or place is None:
         return None
     topic, partition = place

@@ -5,7 +5,14 @@ from typing import Final
 
 import pytest
 
-from headrace.names.archive_names import ArchiveName, LayoutName, NameElement, ObjectKind, is_index
+from headrace.names.archive_names import (
+    ArchiveName,
+    LayoutName,
+    NameElement,
+    ObjectKind,
+    is_index,
+    is_topic_name,
+)
 from headrace.options.record_sources import NameOptions
 from headrace.vendors.aiven.names import TemplateNames
 from headrace.vendors.aiven.names import read_name as aiven
@@ -264,6 +271,34 @@ def test_names_of_headrace() -> None:
     assert (
         headrace("orders/3/00000000000000000042-00000000000000000041.headrace.jsonl", NameOptions()) is None
     )
+
+
+@pytest.mark.parametrize("topic", [".", "..", "a b", "x" * 250])
+def test_no_names_of_headrace(topic: str) -> None:
+    """Kafka has no topic of this name, so no sink wrote it."""
+    assert headrace(f"{topic}/3/00000000000000000042.headrace.jsonl", NameOptions()) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a", True),
+        ("...", True),
+        ("A-z_0.9", True),
+        ("x" * 249, True),
+        ("x" * 250, False),
+        ("", False),
+        (".", False),
+        ("..", False),
+        (" a", False),
+        ("a\n", False),
+        ("\u00e4", False),
+        ("\u0661", False),
+    ],
+)
+def test_names_of_topics(text: str, *, expected: bool) -> None:
+    """As Kafka has them."""
+    assert is_topic_name(text) is expected
 
 
 def test_objects_are_in_the_order_of_their_offsets() -> None:

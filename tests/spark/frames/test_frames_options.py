@@ -304,7 +304,7 @@ def test_a_negative_place_is_refused(column: str, place: tuple[int, int]) -> Non
         list(records_of(batch))
 
 
-@pytest.mark.parametrize("topic", ["", "a/b", "x" * 250])
+@pytest.mark.parametrize("topic", ["", "a/b", "x" * 250, ".", ".."])
 def test_a_topic_that_kafka_would_not_have_is_refused(topic: str) -> None:
     """Its key would be read as that of another topic and partition."""
     batch = pa.RecordBatch.from_pydict({"topic": [topic], "partition": [0], "offset": [0]})

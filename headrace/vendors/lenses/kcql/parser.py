@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from headrace.names.archive_names import is_topic_name
 from headrace.vendors.lenses.kcql.statements import (
     EVERY_TOPIC,
     FieldSource,
@@ -97,7 +98,6 @@ def _no_token(source: str, position: int) -> KcqlError:
 
 _CLAUSES: Final = ("PARTITIONBY", "NOPARTITION", "STOREAS", "LIMIT", "PROPERTIES")
 _FORMATS: Final = ("JSON", "AVRO", "PARQUET", "CSV", "CSV_WITHHEADERS", "TEXT", "BYTES")
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NAMES: Final = frozenset({TokenKind.WORD, TokenKind.QUOTED, TokenKind.TEXT})
 # Their sink refuses these itself, and names what took their place.
 # Clauses of older versions, which Lenses' sink refuses as well.
@@ -201,7 +201,7 @@ class _Parser:
             return EVERY_TOPIC
         name, tokens = self._name("a topic, or `*`")
         self._check_placeholder(name, tokens)
-        if name != EVERY_TOPIC and _TOPIC.fullmatch(name) is None:
+        if name != EVERY_TOPIC and not is_topic_name(name):
             raise self._wrong(
                 f"{name!r} is no topic's name; for many topics write FROM `*` and set topics.regex", *tokens
             )

@@ -161,6 +161,7 @@ def test_partition_by(clause: str, fields: list[tuple[FieldSource, ...]]) -> Non
         ("INSERT INTO b SELECT a FROM t", "a", "ReplaceField$Value"),
         ("INSERT INTO b SELECT *, a FROM t", ",", "InsertField$Value"),
         ("INSERT INTO b SELECT * FROM `a b`", "`a b`", "is no topic's name"),
+        ("INSERT INTO b SELECT * FROM `..`", "`..`", "is no topic's name"),
         ("INSERT INTO b SELECT * FROM `orders.*`", "`orders.*`", "set topics.regex"),
         ("INSERT INTO b SELECT * FROM t STOREAS `XML`", "`XML`", "expected one of JSON, AVRO"),
         ("INSERT INTO b SELECT * FROM t STOREAS", " ", "Expected a format"),
