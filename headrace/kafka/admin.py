@@ -397,16 +397,30 @@ class KafkaAdmin:
         is_late = kafka_error(error).code() == KafkaError._TIMED_OUT  # noqa: SLF001 - how the library names local codes
         return self._unanswered(what) if is_late else translate(error, what=what)
 
+    def _without_answer(self) -> str:
+        """What connections that were lost without an error mean.
+
+        librdkafka keeps a disconnect to itself, as an idle connection ends in the same way, and a time-out
+        too. Where it wants TLS, a peer without it is an error: only silence is left.
+        """
+        protocol = self._properties.get("security.protocol", "plaintext").upper()
+        if protocol.endswith("SSL"):
+            return (
+                "whatever listens there takes connections and does not answer. Check bootstrap.servers, the "
+                "network, and that the brokers are not overloaded or paused."
+            )
+        return (
+            "whatever listens there does not answer, or closes every connection. Check bootstrap.servers, "
+            f"that the brokers are not overloaded or paused, and that their listener is for {protocol} "
+            "(security.protocol), not for TLS."
+        )
+
     def _unanswered(self, what: str) -> HeadraceError:
         trouble = self._connection.trouble_since(self._asked_at)
         if trouble is not None:
             return translate(trouble, what=f"{what}: the brokers did not answer")
         if self._connection.is_alone:
-            # librdkafka keeps a disconnect to itself: an idle connection ends in the same way.
-            return Unavailable(
-                f"{what}: whatever listens there closes every connection. Check bootstrap.servers, and that "
-                "security.protocol is that listener's."
-            )
+            return Unavailable(f"{what}: {self._without_answer()}")
         return Unavailable(
             f"{what}: the brokers did not answer. Check bootstrap.servers and that they are up."
         )

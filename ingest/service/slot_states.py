@@ -137,8 +137,8 @@ class SlotDeaths:
             late = f"{self._now() - began:.0f} s ago"
             found["slots"] = (
                 f"Spark was asked for the tasks of {len(self._starting)} slots {late}, and none has begun: "
-                "look for free cores in the cluster (tasks.max is how many are asked for) and at the logs of "
-                "its executors."
+                "give spark.master more cores, or have fewer used by others (tasks.max is how many are asked "
+                "for), and look at the logs of its executors."
             )
         return found
 

@@ -220,7 +220,7 @@ class SinkSlots:
                 "slots_absent",
                 slots=added,
                 detail="Spark was asked for their tasks a minute ago and has not begun them: the others take "
-                "their partitions. Look for free cores in the cluster, or lower tasks.max.",
+                "their partitions. Give spark.master more cores, or lower tasks.max.",
             )
         self._absent = absent
         self._components.apply(self._components.archive.on_absent(absent))

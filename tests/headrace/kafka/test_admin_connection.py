@@ -63,3 +63,27 @@ def test_what_failed_before_a_question_is_not_its_trouble() -> None:
     assert connection.is_alone
     connection.answered()
     assert not connection.is_alone
+
+
+@pytest.mark.parametrize(
+    ("protocol", "hint"),
+    [
+        (None, "for PLAINTEXT (security.protocol), not for TLS"),
+        ("sasl_plaintext", "for SASL_PLAINTEXT (security.protocol), not for TLS"),
+        ("ssl", None),
+        ("sasl_ssl", None),
+    ],
+)
+def test_a_peer_that_does_not_answer(protocol: str | None, hint: str | None) -> None:
+    """A listener for TLS closes connections without it, and only those: with TLS it is not the protocol."""
+    log_in = {"sasl.mechanisms": "PLAIN", "sasl.username": "me", "sasl.password": "x"}
+    given = {} if protocol is None else {"security.protocol": protocol}
+    given |= log_in if "sasl" in str(protocol) else {}
+    admin = KafkaAdmin(HERE | given, timeout=1.0)
+    # As librdkafka does for a peer that is silent, or closes.
+    admin._connection._state.is_alone = True
+
+    said = str(admin._unanswered("the cluster could not be described"))
+
+    assert "does not answer" in said
+    assert "security.protocol" not in said if hint is None else hint in said

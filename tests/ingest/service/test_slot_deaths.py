@@ -65,6 +65,7 @@ def test_tasks_that_spark_does_not_start_are_a_problem() -> None:
     assert deaths.problems() == {}
     clock.now = 61
     assert deaths.problems()["slots"].startswith("Spark was asked for the tasks of 2 slots 61 s ago")
+    assert "spark.master" in deaths.problems()["slots"]
     deaths.ready(1)
     assert deaths.problems() == {}
     deaths.ended(1)
