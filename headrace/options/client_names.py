@@ -104,6 +104,8 @@ DECIDED_HERE: Final[dict[str, tuple[str, ...]]] = {
     "enable.partition.eof": ("true",),
     "delivery.report.only.error": ("false",),
 }
+LONGEST_MS: Final = {"session.timeout.ms": 60_000, "max.poll.interval.ms": 86_400_000}
+"""How long a consumer may be silent, or a thread of it stalled, before another takes its work."""
 DECIDED_ELSEWHERE: Final = {
     "bootstrap.servers": "transactions span one cluster; set bootstrap.servers",
     "metadata.broker.list": "transactions span one cluster; set bootstrap.servers",

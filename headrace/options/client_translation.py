@@ -94,9 +94,9 @@ class Compressed(StrEnum):
 # until it times out, and idempotence ends at five requests in flight and without retries.
 BOUNDED: Final[dict[str, Form[int]]] = {
     "transaction.timeout.ms": integer(6_000, 60_000, unit="milliseconds"),
-    "session.timeout.ms": integer(6_000, 60_000, unit="milliseconds"),
+    "session.timeout.ms": integer(6_000, names.LONGEST_MS["session.timeout.ms"], unit="milliseconds"),
     "heartbeat.interval.ms": integer(100, 20_000, unit="milliseconds"),
-    "max.poll.interval.ms": integer(60_000, 86_400_000, unit="milliseconds"),
+    "max.poll.interval.ms": integer(60_000, names.LONGEST_MS["max.poll.interval.ms"], unit="milliseconds"),
     "max.in.flight.requests.per.connection": integer(1, 5),
     "max.in.flight": integer(1, 5),
     "retries": integer(1),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from headrace.options.client_names import LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References
 from headrace.options.given import Problems
 from headrace.options.secret import MASK, is_secret_name
@@ -14,6 +15,10 @@ T = TypeVar("T")
 _CLASS: Final = "connector.class"
 _FLAGS: Final = {"true": True, "false": False}
 _LEFTOVER: Final = "the other connector does not know it either"
+_CONSUMER: Final = "consumer.override."
+# Consumers in Connect share the work by their group; here it decides who leads.
+_HEARTBEATS: Final = f"{_CONSUMER}heartbeat.interval.ms"
+_OFTEN_ENOUGH: Final = "heartbeats are sent five times a session, or each second"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,16 +195,44 @@ def translate(
             problems.add(name, row.note)
     vendor.translate(translation)
     found = translation.result(vendor)
+    capped = _capped(others) if vendor.is_sink else {}
+    if vendor.is_sink and others.pop(_HEARTBEATS, None) is not None:
+        capped[_HEARTBEATS] = TranslatedLine(option=_HEARTBEATS, fate=Fate.NEEDLESS, note=_OFTEN_ENOUGH)
     lines = (
         *found.lines,
+        *capped.values(),
         *(TranslatedLine(option=each, fate=Fate.NEEDLESS, note=_LEFTOVER) for each in leftovers),
     )
     return Translated(
         options={_CLASS: vendor.own_class, **found.options, **others},
         spelled={own: theirs for own, theirs in found.spelled.items() if own not in others},
         lines=lines,
-        warnings=(*found.warnings, *_overruled(found, others), *_needless(lines)),
+        warnings=(
+            *found.warnings,
+            *(f"{each.option}: {each.note}" for each in capped.values() if each.fate is Fate.CHANGED),
+            *_overruled(found, others),
+            *_needless(lines),
+        ),
     )
+
+
+def _capped(others: dict[str, str]) -> dict[str, TranslatedLine]:
+    """Bring what is longer than a consumer may be silent here to the longest, and say so.
+
+    Pages of other vendors recommend five minutes and more; nothing of what is written depends on it.
+    """
+    found = {}
+    for name, longest in LONGEST_MS.items():
+        option = f"{_CONSUMER}{name}"
+        text = others.get(option, "").strip()
+        if text.isdecimal() and int(text) > longest:
+            others[option] = str(longest)
+            note = (
+                f"{text} is more than the longest here, {longest:,}, which is used: after that long another "
+            )
+            note += "process takes over"
+            found[option] = TranslatedLine(option=option, fate=Fate.CHANGED, note=note)
+    return found
 
 
 def _divided(vendor: Vendor, configuration: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -51,6 +51,36 @@ def test_our_own_options_beside_theirs_win_with_a_warning() -> None:
     assert any("rotate.records wins over example.count" in warning for warning in settings.warnings)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "used"),
+    [
+        ("session.timeout.ms", "300000", "60000"),
+        ("session.timeout.ms", "60000", "60000"),
+        ("max.poll.interval.ms", "2147483647", "86400000"),
+        ("max.poll.interval.ms", "900000", "900000"),
+    ],
+)
+def test_a_longer_silence_than_is_borne_here_is_cut(name: str, text: str, used: str) -> None:
+    """Pages of vendors recommend it, and nothing of what is written depends on it."""
+    option = f"consumer.override.{name}"
+    settings = load_example({option: text, "consumer.override.heartbeat.interval.ms": "100000"})
+
+    assert settings.translated is not None
+    assert settings.translated.options[option] == used
+    assert settings.kafka.client("consumer")[name] == used
+    assert "consumer.override.heartbeat.interval.ms" not in settings.translated.options
+    warned = [each for each in settings.warnings if each.startswith(f"{option}: {text} is more than ")]
+    lines = [(each.option, each.fate) for each in settings.translated.lines if each.option == option]
+    assert (len(warned), lines) == ((0, []) if text == used else (1, [(option, Fate.CHANGED)]))
+
+
+@pytest.mark.parametrize("text", ["1000", "long"])
+def test_a_silence_that_is_none_is_still_a_problem(text: str) -> None:
+    """So short no broker takes it."""
+    (problem,) = _problems({"consumer.override.session.timeout.ms": text})
+    assert "expected a whole number of milliseconds from 6,000 to 60,000" in problem
+
+
 def test_needless_options_are_one_warning() -> None:
     """Nothing is ignored in silence, and nothing fills the log."""
     settings = load_example({"example.pool.size": "5", "example.pool.age": "6"})
