@@ -111,6 +111,14 @@ class ConfigurationTopic:
         """Whether the brokers have not answered this worker for a session: others are to have its work."""
         return self._contact.problem is not None
 
+    def is_answered(self) -> bool:
+        """Whether a broker answers within three seconds: a write without one takes as long as the session."""
+        try:
+            self._admin().cluster_id()
+        except HeadraceError:
+            return False
+        return True
+
     @property
     def foreign(self) -> str | None:
         """Which records of the topic are passed over, as they are not Headrace's, in a sentence."""

@@ -226,8 +226,10 @@ class Worker:
     def _leave(self) -> None:
         """Have others take this worker's connectors up while it still closes them."""
         if self._topic.is_leading:
-            with suppress(HeadraceError):
-                self._assign(self._liveness.others())
+            # Without brokers others miss it after its session, and its end does not wait for them.
+            if self._topic.is_answered():
+                with suppress(HeadraceError):
+                    self._assign(self._liveness.others())
         else:
             self._tell("DELETE", b"")
         self._topic_stop.asked.set()
