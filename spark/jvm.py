@@ -97,11 +97,6 @@ class Jvm:
         gateway.proc = self._process
         return gateway
 
-    @property
-    def pid(self) -> int | None:
-        """Its process; None before it is spawned."""
-        return None if self._process is None else self._process.pid
-
     def kill(self) -> None:
         """End it at once: whatever waits for it fails."""
         self._killed.set()

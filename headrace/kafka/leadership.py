@@ -267,11 +267,6 @@ class Leadership:
             return self._role
 
     @property
-    def is_leader(self) -> bool:
-        """Whether this process leads, as far as it knows."""
-        return self.role is Role.LEADER
-
-    @property
     def is_replaced(self) -> bool:
         """Whether it is lost because another process has come with its `instance_id`."""
         with self._changed:

@@ -1,4 +1,4 @@
-"""`KeyTemplate`: an object key matched, rendered and explained; topic, partition, offset and time of it."""
+"""`KeyTemplate`: an object key matched and explained; topic, partition, offset and time of it."""
 
 import re
 from collections.abc import Iterable
@@ -234,23 +234,6 @@ class KeyTemplate:
         else:
             found = self._pattern.expression.fullmatch(key, len(self.prefix))
         return None if found is None else read_fields(self._pattern.captures(found))
-
-    def render(self, fields: KeyFields) -> str:
-        """The key, prefix included, that says exactly these fields: `match(render(fields)) == fields`.
-
-        `{{any}}` becomes nothing. ValueError when the template is not `exact`, or when no key of it says
-        these fields: one is missing or out of range, or the template could not distinguish them from others.
-        """
-        if self.mode != "exact":
-            raise ValueError("Only a template of file.name.match=exact can be rendered.")
-        key = self.prefix + "".join(
-            token.text if isinstance(token, Text) else write_field(token, fields) for token in self._tokens
-        )
-        if self.match(key) != fields:
-            raise ValueError(
-                f"The template {self.source!r} gives no key that says {fields}; {key!r} says otherwise."
-            )
-        return key
 
     def explain(self, key: str) -> Explanation:
         """What the key says, and for a person why not: how far the template got, or which value is absent."""

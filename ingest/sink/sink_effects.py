@@ -146,23 +146,6 @@ class SinkEffects:
     unreported: tuple[SealedObject, ...] = ()
     """What lost slots had committed, for metrics."""
 
-    def joined(self, other: "SinkEffects") -> "SinkEffects":
-        """Both, to be carried out as one."""
-        return SinkEffects(
-            writes=self.writes + other.writes,
-            offsets=self.offsets + other.offsets,
-            completions=self.completions + other.completions,
-            groups=self.groups + other.groups,
-            ended=self.ended + other.ended,
-            slots_to_end=self.slots_to_end + other.slots_to_end,
-            slots_to_revoke=self.slots_to_revoke + other.slots_to_revoke,
-            topics_wanted=self.topics_wanted or other.topics_wanted,
-            lives_wanted=self.lives_wanted + other.lives_wanted,
-            lost_offsets=self.lost_offsets + other.lost_offsets,
-            warnings=self.warnings + other.warnings,
-            unreported=self.unreported + other.unreported,
-        )
-
 
 @dataclass(slots=True, kw_only=True)
 class SinkEffectsBuilder:

@@ -116,7 +116,7 @@ jvm.spawn(spark_conf(given, name="n"))
 assert "pyspark" not in sys.modules, "the JVM waits for PySpark"
 from spark.session import build_context, stop_context
 context = build_context(given, name="n", jvm=jvm)
-assert jvm.pid == context._gateway.proc.pid, "another JVM was started"
+assert jvm._process is context._gateway.proc, "another JVM was started"
 print(context.parallelize(range(3), 1).sum())
 stop_context(context)
 """
@@ -143,7 +143,8 @@ def test_a_jvm_that_nobody_came_to_use_ends() -> None:
     settings = configured({"spark.master": "local[1]"})
     slots = OwnSlots(settings, deadline=0, jvm=jvm)
     jvm.spawn(conf_of(settings.spark, name="n"))
-    pid = jvm.pid
+    assert jvm._process is not None
+    pid = jvm._process.pid
     assert Path(f"/proc/{pid}").exists()
 
     slots.close()
@@ -308,7 +309,7 @@ jvm.spawn(spark_conf(given, name="doomed"))
 assert "pyspark" not in sys.modules, "the JVM waits for PySpark"
 from spark.session import build_context
 session = build_context(given, name="doomed", jvm=jvm)
-assert jvm.pid == session._gateway.proc.pid, "another JVM was started"
+assert jvm._process is session._gateway.proc, "another JVM was started"
 def run(given):
     import os
     for _ in given: pass

@@ -63,7 +63,7 @@ def test_a_standby_raises_the_generation_and_the_leader_hears_it(ingester: Inges
     until_sync(lambda: standby.role is Role.STANDBY)
     until_sync(lambda: leader.metadata() != before, what="the leader has heard of the generation")
     assert parse_group_metadata(leader.metadata()).generation > parse_group_metadata(before).generation
-    assert leader.is_leader
+    assert leader.role is Role.LEADER
     assert is_refused(ingester, before) == KafkaError.ILLEGAL_GENERATION
     assert is_refused(ingester, leader.metadata()) is None
 
@@ -92,7 +92,7 @@ def test_the_same_instance_id_twice_ends_the_first(ingester: Ingester) -> None:
         first.metadata()
     with pytest.raises(LeadershipLost):
         first.wait_for_lead(1, ingester.stop)
-    assert second.is_leader
+    assert second.role is Role.LEADER
 
 
 def test_a_static_member_is_back_at_once(ingester: Ingester) -> None:
@@ -212,7 +212,7 @@ def test_a_place_that_two_have_is_led_by_one(ingester: Ingester) -> None:
     first.close()
     again = ingester.member(session_timeout_ms=30_000)
     until_sync(lambda: again.role is Role.STANDBY)
-    assert second.is_leader
+    assert second.role is Role.LEADER
     assert not second.is_replaced
     assert is_refused(ingester, second.metadata()) is None
 
@@ -247,7 +247,7 @@ def test_a_paused_leader_comes_back_to_nothing(
         process.stdin.flush()
         lines = {process.stdout.readline().split()[0] for _ in range(2)}
         assert lines == {"lost", "LeadershipLost"}
-        assert standby.is_leader
+        assert standby.role is Role.LEADER
         ledger = ingester.ledger(standby)
         assert ledger.take_over(timeout=30).counts()[State.DONE] == 0
 

@@ -10,7 +10,7 @@ from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.fencing import driver_id, parse_group_metadata
 from headrace.kafka.kafka_clients import ClientProperties, new_transactional_producer
 from headrace.kafka.kafka_errors import CommitUnknown
-from headrace.kafka.leadership import Leadership
+from headrace.kafka.leadership import Leadership, Role
 from headrace.kafka.ledger_writer import LedgerWriter, Write
 from headrace.model.errors import LeadershipLost, TopicMissing, Unavailable
 from headrace.model.ledger_entry import ControlKey, encode_entry, encode_key
@@ -97,7 +97,7 @@ def test_a_fence_of_the_past_is_outlived(ingester: Ingester, is_open: bool) -> N
     ledger.commit([(object_id(2), DONE)])
     ledger.recover(timeout=30)
     ledger.commit([(object_id(3), DONE)])
-    assert lead.is_leader
+    assert lead.role is Role.LEADER
     keys = [record.key for record in read_committed(ingester.topic)]
     assert keys[-3:] == [encode_key(object_id(number)) for number in (1, 2, 3)]
 
@@ -165,7 +165,7 @@ def test_a_raised_generation_is_waited_for(ingester: Ingester) -> None:
     writer.close()
     assert len(asked) >= 6
     assert len(read_committed(ingester.topic)) == 1
-    assert not standby.is_leader
+    assert standby.role is not Role.LEADER
 
 
 def test_a_refusal_that_stays_is_a_lost_lead(ingester: Ingester) -> None:
@@ -231,7 +231,7 @@ def test_a_broker_that_stops_or_dies_is_outlasted(own_broker: BrokerFactory) -> 
         name="a",
         ledger_topic="a-offsets",
         metadata=lead.metadata,
-        still_leads=lambda: lead.is_leader,
+        still_leads=lambda: lead.role is Role.LEADER,
     )
     writer.commit([(object_id(0), DONE)])
     producer = writer._producer
@@ -259,7 +259,7 @@ def test_a_broker_that_stops_or_dies_is_outlasted(own_broker: BrokerFactory) -> 
         broker.start()
         writing.result(90)
     writer.close()
-    assert lead.is_leader, "the session outlasts a restart of the broker"
+    assert lead.role is Role.LEADER, "the session outlasts a restart of the broker"
     lead.close()
     keys = {record.key for record in read_committed("a-offsets", bootstrap=broker.bootstrap)}
     assert keys == {encode_key(object_id(number)) for number in range(120)}

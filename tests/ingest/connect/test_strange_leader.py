@@ -4,7 +4,7 @@ import pytest
 
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.kafka_clients import ClientProperties
-from headrace.kafka.leadership import Leadership
+from headrace.kafka.leadership import Leadership, Role
 from tests.support import aws
 from tests.support.kafka import TopicFactory
 from tests.support.until import until_sync
@@ -24,7 +24,7 @@ def test_a_connector_that_another_process_leads_says_so(
     other = Leadership(properties, name=name, ledger_topic=f"{name}-offsets", session_timeout_ms=6000)
     other.join()
     try:
-        until_sync(lambda: other.is_leader, seconds=30, what="a leader outside")
+        until_sync(lambda: other.role is Role.LEADER, seconds=30, what="a leader outside")
         config = source_config(bucket, topic("out"), lead__session__timeout__ms="6000")
         assert shared_worker.ask("PUT", f"/connectors/{name}/config", config)[0] == 201
         until_sync(lambda: shared_worker.state(name) == "UNASSIGNED", seconds=30, what="UNASSIGNED")

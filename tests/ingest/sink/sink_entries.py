@@ -1,6 +1,7 @@
 """Entries, descriptions of topics and controls for tests of the archive."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 
 from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import (
@@ -104,6 +105,13 @@ def found(
     )
 
 
+def joined(one: SinkEffects, other: SinkEffects) -> SinkEffects:
+    """Both, as if they had been said at once."""
+    names = [field.name for field in fields(one) if field.name != "topics_wanted"]
+    both = {name: getattr(one, name) + getattr(other, name) for name in names}
+    return SinkEffects(**both, topics_wanted=one.topics_wanted or other.topics_wanted)
+
+
 class Leader:
     """An archive whose ledger writes are acknowledged at once, unless they are held back."""
 
@@ -123,8 +131,8 @@ class Leader:
                 else:
                     self.ledger[write.key] = write.raw
             effects = self.archive.on_written(effects.writes)
-            gathered = gathered.joined(effects)
-        self.effects = self.effects.joined(gathered)
+            gathered = joined(gathered, effects)
+        self.effects = joined(self.effects, gathered)
         return gathered
 
     def objects(self) -> dict[str, SealedObject]:
