@@ -21,8 +21,9 @@ def main() -> "NoReturn":
     # What is imported stays: to look through it for garbage again and again is a part of the start.
     gc.disable()
     # What these import is written for 3.11, and takes time: a signal is answered before.
-    from ingest.cli.interrupts import Interrupts
+    from ingest.cli.interrupts import Interrupts, open_closed_streams
 
+    open_closed_streams()
     interrupts = Interrupts(sys.argv[1:])
     interrupts.install()
     try:

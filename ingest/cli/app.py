@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.model.text_formatting import printable
-from ingest.cli.interrupts import Interrupts
+from ingest.cli.interrupts import Interrupts, is_of_output
 
 _MEANINGS: Final = {
     Exit.DONE: "done",
@@ -212,5 +212,10 @@ def main(interrupts: Interrupts) -> NoReturn:
     except BrokenPipeError:
         # Somebody closed the pipe we print into (`| head`): not an error of ours.
         sys.stderr.close()
+        sys.exit(Exit.FAILED)
+    except OSError as error:
+        if not is_of_output(error):
+            raise
+        print(f"Standard output cannot be written: {error.strerror}.", file=sys.stderr)  # noqa: T201 - as above
         sys.exit(Exit.FAILED)
     sys.exit(Exit.DONE)

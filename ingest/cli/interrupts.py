@@ -30,7 +30,40 @@ _GRACE_SECONDS: Final = 3.0
 # A signal is how these are ended: nothing went wrong.
 _SERVICES: Final = frozenset({"run", "worker"})
 _SHELLS_BASE: Final = 128
+_STDOUT: Final = 1
 _STDERR: Final = 2
+
+
+def open_closed_streams() -> None:
+    """Have standard input, output and errors lead nowhere where this process was started without them.
+
+    Whatever is opened next (a socket, say) would have their numbers, and be written to by Java.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        if nowhere == number:
+            os.set_inheritable(nowhere, True)
+        else:
+            os.dup2(nowhere, number)
+            os.close(nowhere)
+        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # to the end
+
+
+def is_of_output(error: OSError) -> bool:
+    """Whether it comes of writing to standard output, which then leads nowhere."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    # All that a command prints goes through it.
+    if last is None or last.tb_frame.f_code.co_name != "echo":
+        return False
+    # Python writes what is left in its buffer at the end.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, _STDOUT)
+    os.close(nowhere)
+    return True
 
 
 class Interrupts:
