@@ -244,7 +244,9 @@ def find_cache_directory(state_dir: Path | None, name: str) -> CacheDirectory:
         found = claim_cache_directory(state_dir, name)
     except OSError as error:
         _log.warning(
-            "cache_relocated", reason=f"state.dir cannot be used: {error}", detail="the ledger is read whole"
+            "cache_relocated",
+            reason=f"state.dir cannot be used: {error}",
+            detail="the ledger is read whole at each start; set state.dir to a folder that may be written",
         )
         return _private_home()
     if found is None:

@@ -81,6 +81,9 @@ def _unescaped(text: str, number: int) -> str:
 # The pattern of Connect's ConfigTransformer: ${provider:path:key}, the path left out where a provider has
 # none.
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")
+_FORMS: Final = {"env": "${env:NAME}", "file": "${file:PATH:KEY}", "dir": "${dir:PATH:FILE}"}
+# As shells and Compose write them, and most often a variable that was not replaced.
+_VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
 class ReferenceMissing(LookupError):
@@ -107,6 +110,9 @@ class References:
 
     def _one(self, option: str, found: re.Match[str]) -> str:
         provider, path, key = found[1], found[2] or "", found[3]
+        form = _FORMS.get(provider)
+        if form is not None and not (key and bool(path) == ("PATH" in form)):
+            raise ReferenceMissing(f"{found[0]} is no reference; expected {form}")
         if provider == "env":
             return self._variable(key)
         if provider == "file":
@@ -116,7 +122,7 @@ class References:
         if option.startswith("spark."):
             return found[0]
         raise ReferenceMissing(
-            "knows the references ${env:NAME}, ${file:PATH:KEY} and ${dir:PATH:FILE}, not those of "
+            f"knows the references {_FORMS['env']}, {_FORMS['file']} and {_FORMS['dir']}, not those of "
             f"{provider!r}"
         )
 
@@ -149,6 +155,11 @@ class References:
         if key not in self._files[path]:
             raise ReferenceMissing(f"the file {path} has no entry {key!r}")
         return self._files[path][key]
+
+
+def is_unreplaced(text: str) -> bool:
+    """Whether a value is `${NAME}` and nothing else, which is no reference of Connect's."""
+    return _VARIABLE.fullmatch(text.strip()) is not None
 
 
 _DEFAULTS: Final = re.compile(r"(key|value|header)\.converter(\..+)?|offset\.flush\.interval\.ms")

@@ -8,6 +8,7 @@ import base64
 import errno
 import hashlib
 import resource
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +20,12 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    EndpointConnectionError,
     HTTPClientError,
     IncompleteReadError,
+    ProxyConnectionError,
     ResponseStreamingError,
+    SSLError,
 )
 from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.httpsession import create_urllib3_context
@@ -171,7 +175,24 @@ def translate_s3(error: Exception, *, what: str) -> HeadraceError:
 
 def unreachable(error: Exception, *, what: str) -> HeadraceError:
     """Our error for a connection that fails: only the error's class is shown."""
-    return SourceUnavailable(f"{what} could not be read for now ({_cause(error)}).")
+    return SourceUnavailable(f"{what} could not be read for now ({_cause(error)}).{_fix(error)}")
+
+
+_NOBODY_THERE: Final = (
+    EndpointConnectionError,
+    ProxyConnectionError,
+    ConnectionRefusedError,
+    socket.gaierror,
+)
+
+
+def _fix(error: Exception) -> str:
+    """What to look at where no request comes through at all; none for what passes by itself."""
+    if isinstance(error, SSLError | ssl.SSLError):
+        return " Check aws.s3.endpoint; a certificate of an authority of your own needs aws.ca.bundle."
+    if isinstance(error, _NOBODY_THERE):
+        return " Check aws.s3.endpoint, aws.s3.region, and the network (proxies come from the environment)."
+    return ""
 
 
 def _cause(error: Exception) -> str:

@@ -8,7 +8,7 @@ records twice.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,11 +26,17 @@ from headrace.options.client_translation import (
     read_settings,
     read_warnings,
 )
-from headrace.options.configuration_text import FileKind, References, connector_defaults, read_text
+from headrace.options.configuration_text import (
+    FileKind,
+    References,
+    connector_defaults,
+    is_unreplaced,
+    read_text,
+)
 from headrace.options.declarations import reading_options
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
-from headrace.options.given import Entry, Problems
+from headrace.options.given import Entry, Problems, canonical
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, is_known
 from headrace.options.parsed_options import Values, direction, options_without_meaning
 from headrace.options.secret import is_secret_name
@@ -206,6 +212,8 @@ def load(
     problems = Problems()
     references = References(environment=environment, read_file=read_file)
     file = read_text(text, kind, problems)
+    # Given as something else than a text: said already.
+    unread = {canonical(problem.option) for problem in problems}
     worker = None if worker_config is None else connector_defaults(worker_config, problems)
     vendor = vendor_of({**file, **overrides}, vendors)
     if vendor is None:
@@ -228,6 +236,7 @@ def load(
     gathered = gather(
         file, overrides, worker_config, references=references, problems=problems, foreign=foreign
     )
+    gathered.broken |= unread
     if translated is not None:
         _spell(gathered, translated)
     values = Values(
@@ -271,6 +280,7 @@ def load(
             *(() if translated is None else translated.warnings),
             *_ignored(gathered, values),
             *warnings(values),
+            *_unlikely(gathered),
             *read_warnings(given, reading),
             *transform_warnings(values, transforms),
         ),
@@ -327,6 +337,22 @@ def _spell(gathered: Gathered, translated: Translated) -> None:
     for own, theirs in translated.spelled.items():
         if own in gathered.entries:
             gathered.entries[own] = replace(gathered.entries[own], spelled=theirs)
+
+
+def _unlikely(gathered: Gathered) -> Iterator[str]:
+    """Yield what is taken as it is, and will have been meant otherwise."""
+    for name, entry in sorted(gathered.entries.items()):
+        if not name.startswith(("transforms.", "predicates.")) and is_unreplaced(entry.text):
+            yield (
+                f"{entry.spelled} = {entry.shown!r} is taken as it is: a variable of the environment is "
+                "${env:NAME}"
+            )
+    prefix = gathered.entries.get(reading_options.PREFIX.name)
+    if prefix is not None and prefix.text.strip().startswith("/"):
+        yield (
+            f"{prefix.spelled} = {prefix.shown!r} begins with a slash, and so do the keys that it means: "
+            "those of S3 usually do not"
+        )
 
 
 def _ignored(gathered: Gathered, values: Values) -> tuple[str, ...]:

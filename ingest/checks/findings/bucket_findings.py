@@ -144,7 +144,8 @@ def bucket_there(settings: S3Settings, facts: BucketFacts) -> Finding:
             return unusable(
                 name,
                 f"{url} cannot be asked: {words}",
-                "Check aws.s3.endpoint, aws.s3.region, and the network (proxies come from the environment).",
+                "Check aws.s3.endpoint, aws.s3.region, aws.ca.bundle where its certificate is not trusted, "
+                "and the network (proxies come from the environment).",
             )
         case _:
             # What stands in the way has a finding of its own: the region, the permission to list, the clock.

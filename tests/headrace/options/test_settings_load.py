@@ -251,6 +251,10 @@ def test_references_are_replaced_and_shown_as_references() -> None:
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
+        pytest.param("${env:}", "${env:} is no reference; expected ${env:NAME}", id="no variable"),
+        pytest.param("${env:a:b}", "${env:a:b} is no reference; expected ${env:NAME}", id="a path too many"),
+        pytest.param("${file:/x}", "${file:/x} is no reference; expected ${file:PATH:KEY}", id="no key"),
+        pytest.param("${dir::x}", "${dir::x} is no reference; expected ${dir:PATH:FILE}", id="no folder"),
         pytest.param("${env:NOT_THERE}", "the environment variable NOT_THERE is not set", id="variable"),
         pytest.param(
             "${file:/etc/x:key}", "the file /etc/x cannot be read: No such file or directory", id="file"

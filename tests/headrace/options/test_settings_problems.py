@@ -8,6 +8,8 @@ from headrace.vendors.load import load
 from tests.headrace.options.loading import load_with, no_file, problems_with
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+_VARIABLE = "is taken as it is: a variable of the environment is ${env:NAME}"
+_SLASH = "begins with a slash, and so do the keys that it means: those of S3 usually do not"
 LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
 
 
@@ -692,3 +694,29 @@ def test_half_a_surrogate_pair_is_no_text() -> None:
         load(text, kind="json", environment={}, read_file=no_file)
 
     assert any("half of a surrogate pair" in problem.message for problem in caught.value.problems)
+
+
+def test_what_is_no_text_is_one_problem() -> None:
+    """It is not missing as well."""
+    text = '{"name": {"a": 1}, "bootstrap.servers": ["a:1"]}'
+    with pytest.raises(SettingsError) as caught:
+        load(text, kind="json", environment={}, read_file=no_file)
+    of_names = [each for each in caught.value.problems if each.option in {"name", "bootstrap.servers"}]
+    assert [str(each) for each in of_names] == [
+        "name: is an object; expected a text, a number or a boolean",
+        "bootstrap.servers: is a list; expected a text, a number or a boolean",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "warning"),
+    [
+        ("producer.override.client.id", "${ID}", _VARIABLE),
+        ("aws.secret.access.key", "${KEY}", _VARIABLE),
+        ("aws.s3.prefix", "/in/", _SLASH),
+    ],
+)
+def test_what_is_taken_as_it_is_and_was_hardly_meant_so(option: str, text: str, warning: str) -> None:
+    """A warning, as it may be right."""
+    keys = {"aws.access.key.id": "me", "aws.secret.access.key": "x"}
+    assert load_with(keys | {option: text}).warnings == (f"{option} = {text!r} {warning}",)

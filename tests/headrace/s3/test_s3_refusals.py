@@ -2,12 +2,13 @@
 
 import errno
 import hashlib
+import ssl
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import EndpointConnectionError, SSLError
 from urllib3.exceptions import HTTPError
 
 from headrace.model.errors import (
@@ -295,3 +296,25 @@ def test_too_few_open_files_are_named_however_deep_they_are() -> None:
         str(unreachable(TimeoutError(), what="s3://b/k"))
         == "s3://b/k could not be read for now (TimeoutError)."
     )
+
+
+_ADDRESS = "http://x/?k=1"
+
+
+@pytest.mark.parametrize(
+    ("broken", "fix"),
+    [
+        (ConnectionRefusedError(), " Check aws.s3.endpoint, aws.s3.region"),
+        (EndpointConnectionError(endpoint_url=_ADDRESS, error=OSError()), " Check aws.s3.endpoint, aws"),
+        (SSLError(endpoint_url=_ADDRESS, error=OSError()), " Check aws.s3.endpoint; a certificate"),
+        (ssl.SSLCertVerificationError(), " Check aws.s3.endpoint; a certificate"),
+        (ConnectionResetError(), ""),
+    ],
+)
+def test_a_store_that_is_not_reached_at_all_comes_with_what_to_check(broken: Exception, fix: str) -> None:
+    """What passes by itself has nothing to be done about it; no address is shown, which may hold a key."""
+    text = str(unreachable(broken, what="s3://b/"))
+    begin = f"s3://b/ could not be read for now ({type(broken).__name__}).{fix}"
+    assert text.startswith(begin)
+    assert text == begin or fix
+    assert "k=1" not in text
