@@ -99,6 +99,11 @@ def _entries(
                 yield entry
 
 
+def is_of_worker(option: str) -> bool:
+    """Whether connectors take this option of Kafka's clients from a Connect worker's file."""
+    return _WORKER.fullmatch(option) is not None
+
+
 def is_known(option: str) -> bool:
     """Whether an option is read here, by the name under which it is known."""
     return option in CANONICAL or option in client_names.TOP_LEVEL or _in_open_family(option)
@@ -165,7 +170,7 @@ def _gather_worker(text: str, gathered: Gathered, references: References, proble
         problems.add("", f"the worker's .properties text is broken: {error}")
         return
     for name, raw in dict(pairs).items():
-        if _WORKER.fullmatch(name) is None:
+        if not is_of_worker(name):
             continue
         entry = _entry(name, raw, references, gathered, problems)
         if entry is None:

@@ -14,6 +14,7 @@ import structlog
 
 from headrace.model.connector_records import ConnectorRecord, by_name
 from headrace.model.errors import InvalidConfiguration
+from headrace.names.archive_names import is_topic_name
 from headrace.options import Settings
 from headrace.options.configuration_text import (
     FileKind,
@@ -24,7 +25,8 @@ from headrace.options.configuration_text import (
     read_text,
 )
 from headrace.options.given import Problems, SettingsError
-from headrace.options.value_types import LISTEN, FormError
+from headrace.options.merge import is_of_worker
+from headrace.options.value_types import LISTEN, TOPIC, Form, FormError, integer
 from headrace.vendors.load import CONVERTERS, load
 
 _log = structlog.get_logger(__name__)
@@ -33,6 +35,7 @@ DEFAULT_GROUP: Final = "headrace-workers"
 _DEFAULT_REST: Final = "127.0.0.1:8083"
 # Options of `headrace run` that are the process's: here they are the worker's.
 _OF_THE_PROCESS: Final = ("http.listen", "rest.listen", "rest.auth.file", "state.dir")
+_LARGEST: Final = "producer.max.request.size"
 WORKER_OPTIONS: Final = frozenset(
     {
         "group.id",
@@ -43,10 +46,16 @@ WORKER_OPTIONS: Final = frozenset(
         "rest.advertised.port",
         "session.timeout.ms",
         "bootstrap.servers",
+        _LARGEST,
         *_OF_THE_PROCESS,
     }
 )
-_CLIENTS: Final = ("security.", "sasl.", "ssl.", "producer.", "consumer.", "admin.")
+# As long as brokers allow unless they are set otherwise.
+_SESSION: Final = integer(6_000, 1_800_000)
+# What records are measured by where nothing is set: 1 MiB, and what is around them.
+_USUAL_REQUEST: Final = 1_114_112
+_PORT: Final = integer(1, 65_535)
+_REPLICATION: Final = integer(1, 32_767)
 # A name and a bucket that no connector has: the worker is read by the same reader as its connectors.
 _FRAME: Final = {"name": "worker", "aws.s3.bucket.name": "none", "topic": "none", "file.name.template": ".*"}
 
@@ -86,6 +95,10 @@ def read_worker(
     listen = _rest_listen(given)
     options: dict[str, str] = {name: given[name] for name in _OF_THE_PROCESS if name in given}
     options |= {name: value for name, value in given.items() if name.startswith("spark.")}
+    is_larger = _is_larger(given.get(_LARGEST, ""))
+    if is_larger:
+        # A connector's configuration is a record of the worker's.
+        options["producer.override.max.request.size"] = given[_LARGEST]
     file = _properties(written)
     frame = load(
         json.dumps(_FRAME | options | {"rest.listen": listen}),
@@ -95,16 +108,25 @@ def read_worker(
         worker_config=file,
     )
     group = given.get("group.id", DEFAULT_GROUP)
-    unknown = sorted(name for name in given if not _is_known(name))
+    if not group.strip():
+        raise InvalidConfiguration(
+            f"group.id = {group!r}: expected a text that is not empty; leave it out for {DEFAULT_GROUP}."
+        )
+    unknown = sorted(name for name in given if not _is_known(name) or (name == _LARGEST and not is_larger))
     warnings = (f"accepted without a meaning here: {', '.join(unknown)}",) if unknown else ()
+    if again := _given_twice(text, is_json=is_json):
+        warnings = (*warnings, f"given twice, and the last counts: {', '.join(again)}")
     return WorkerSettings(
         frame=frame,
         group=group,
-        topic=given.get("config.storage.topic", f"{group}-configs"),
-        replication_factor=_number(given, "config.storage.replication.factor"),
-        session_timeout_ms=_number(given, "session.timeout.ms") or 10_000,
+        topic=_topic(given, group),
+        # -1 leaves the replication to the broker, as in Connect.
+        replication_factor=None
+        if given.get("config.storage.replication.factor", "").strip() == "-1"
+        else _number(given, "config.storage.replication.factor", _REPLICATION),
+        session_timeout_ms=_number(given, "session.timeout.ms", _SESSION) or 10_000,
         advertised_host=given.get("rest.advertised.host.name"),
-        advertised_port=_number(given, "rest.advertised.port"),
+        advertised_port=_number(given, "rest.advertised.port", _PORT),
         text=file,
         warnings=warnings,
     )
@@ -183,24 +205,41 @@ def _resolved(references: References, name: str, value: str) -> str:
         raise InvalidConfiguration(f"{name} = {value!r}: {error}.") from error
 
 
-def _number(given: Mapping[str, str], name: str) -> int | None:
+def _number(given: Mapping[str, str], name: str, form: Form[int]) -> int | None:
     text = given.get(name)
     if text is None:
         return None
     try:
-        found = int(text)
-    except ValueError as error:
-        raise InvalidConfiguration(f"{name} = {text!r}: expected a whole number.") from error
-    # -1 leaves the replication to the broker, as in Connect.
-    return None if found == -1 else found
+        return form.parse(text)
+    except FormError as error:
+        raise InvalidConfiguration(f"{name} = {text!r}: expected {form.expected}.") from error
+
+
+def _topic(given: Mapping[str, str], group: str) -> str:
+    topic = given.get("config.storage.topic", f"{group}-configs")
+    if not is_topic_name(topic):
+        whence = "" if "config.storage.topic" in given else " (by group.id)"
+        raise InvalidConfiguration(f"config.storage.topic = {topic!r}{whence}: expected {TOPIC.expected}.")
+    return topic
+
+
+def _is_larger(text: str) -> bool:
+    """Whether requests may be larger than without it: what a Connect worker has as its default is not."""
+    return text.strip().isdecimal() and int(text) > _USUAL_REQUEST
+
+
+def _given_twice(text: str, *, is_json: bool) -> list[str]:
+    if is_json:
+        return []
+    names = [name for name, _ in parse_properties(text.removeprefix("\ufeff"))]
+    return sorted({name for name in names if names.count(name) > 1})
 
 
 def _is_known(name: str) -> bool:
-    is_client = name.startswith((*_CLIENTS, "spark."))
     return (
         name in WORKER_OPTIONS
-        or is_client
-        or name.startswith(CONVERTERS)
+        or is_of_worker(name)
+        or name.startswith(("spark.", *CONVERTERS))
         or name == "offset.flush.interval.ms"
     )
 

@@ -75,6 +75,17 @@ def test_little_is_needed() -> None:
         ("bootstrap.servers=b:1\nrest.listen=", False, "rest.listen = '': expected HOST:PORT"),
         ("bootstrap.servers=b:1\nrest.listen=8083", False, "rest.listen = '8083': expected HOST:PORT"),
         ("bootstrap.servers=b:1\nsession.timeout.ms=soon", False, "session.timeout.ms = 'soon'"),
+        ("bootstrap.servers=b:1\nsession.timeout.ms=1", False, "from 6,000 to 1,800,000"),
+        ("bootstrap.servers=b:1\nrest.advertised.port=99999", False, "rest.advertised.port = '99999'"),
+        ("bootstrap.servers=b:1\nconfig.storage.replication.factor=0", False, "factor = '0': expected"),
+        ("bootstrap.servers=b:1\ngroup.id=", False, "group.id = '': expected a text that is not empty"),
+        (
+            "bootstrap.servers=b:1\nconfig.storage.topic=",
+            False,
+            "config.storage.topic = '': expected a topic",
+        ),
+        ("bootstrap.servers=b:1\nconfig.storage.topic=a b", False, "config.storage.topic = 'a b': expected"),
+        ("bootstrap.servers=b:1\ngroup.id=a b", False, "config.storage.topic = 'a b-configs' (by group.id)"),
     ],
 )
 def test_what_cannot_be_read_is_a_sentence(text: str, *, is_json: bool, said: str) -> None:
@@ -98,3 +109,30 @@ def test_options_that_are_the_processs_are_judged_as_for_a_run(text: str, said: 
         read(text)
 
     assert said in str(raised.value)
+
+
+def test_what_nothing_depends_on_is_named() -> None:
+    """Connectors take log-in, TLS and how sinks read from it; every other line is in the warning."""
+    lines = [
+        "group.id=x",
+        "group.id=y",
+        "producer.acks=1",
+        "consumer.session.timeout.ms=300000",
+        "consumer.auto.offset.reset=latest",
+        "producer.ssl.ca.location=/x",
+        "producer.max.request.size=1048576",
+    ]
+    found = read("\n".join(["bootstrap.servers=b:1", *lines]))
+    assert found.group == "y"
+    idle = ["consumer.session.timeout.ms", "producer.acks", "producer.max.request.size"]
+    assert found.warnings == (
+        f"accepted without a meaning here: {', '.join(idle)}",
+        "given twice, and the last counts: group.id",
+    )
+
+
+def test_a_connectors_configuration_may_be_larger_than_usual() -> None:
+    """It is one record: where the topic's limit is raised, the error names this option as the other one."""
+    found = read("bootstrap.servers=b:1\nproducer.max.request.size=3000000\n")
+    assert found.frame.kafka.client("producer")["message.max.bytes"] == "3000000"
+    assert found.warnings == ()
