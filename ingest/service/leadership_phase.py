@@ -136,7 +136,15 @@ class LeadWait:
     def _stand_by(self, lead: Leadership) -> None:
         process = self._process
         if not self._past.is_standing_by:
-            _log.info("standby_entered", group=lead.group, detail="another instance leads")
+            if process.until_idle:
+                # Where people wait for its end only warnings are shown.
+                _log.warning(
+                    "standby_entered",
+                    group=lead.group,
+                    detail="another instance leads: nothing is done until that has ended",
+                )
+            else:
+                _log.info("standby_entered", group=lead.group, detail="another instance leads")
             self._past.is_standing_by = True
         self._past.has_run = True
         self._find_stranger(lead)
