@@ -285,13 +285,30 @@ def _yaml_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
     return _texts(_flat(members, problems), problems)
 
 
+# What Connect shows next to a connector's configuration.
+_OF_ANSWERS: Final[dict[str, type]] = {"tasks": list, "type": str}
+
+
+def _refuse_resource(members: _Members) -> None:
+    """SettingsError for a connector as operators of Kubernetes have it, whose options are further in."""
+    given = {name: value for name, value in members if isinstance(value, str)}
+    if "apiVersion" in given and "kind" in given:
+        raise _broken(
+            f"this is a resource of Kubernetes ({given['kind']}); what is read is its spec.config alone "
+            "(spec.configs of Confluent's), with name, connector.class and tasks.max in it"
+        )
+
+
 def _flat(members: _Members, problems: Problems) -> Sequence[tuple[str, object]]:
     """Return the options of either shape; in the second one `name` is next to `config`."""
+    _refuse_resource(members)
     configs = [value for name, value in members if name == "config" and isinstance(value, _Members)]
     if not configs:
         return members
-    for name, _ in members:
-        if name not in {"name", "config"}:
+    for name, value in members:
+        if name == "initial_state":
+            problems.add(name, "is for the request that creates a connector in a worker; remove it")
+        elif name not in {"name", "config"} and not isinstance(value, _OF_ANSWERS.get(name, ())):
             problems.add(name, 'is next to "config"; move it inside')
     if len(configs) > 1:
         problems.add("config", "given twice; keep one of them")

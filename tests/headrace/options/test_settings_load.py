@@ -704,3 +704,13 @@ def test_lenses_csv_is_told_its_columns() -> None:
     assert found.csv.columns == ("a", "b")
     assert found.restore is not None
     assert found.restore.is_header_given
+
+
+def test_what_connect_shows_of_a_connector_is_its_configuration() -> None:
+    """`GET /connectors/NAME` of a running Connect is how people come by a file."""
+    shown = {"name": "uploads", "config": dict(COMPLETE), "tasks": [{"connector": "uploads", "task": 0}]}
+    settings = load(json.dumps(shown | {"type": "source"}), kind="json", environment={}, read_file=no_file)
+    assert settings.name == "uploads"
+
+    with pytest.raises(SettingsError, match="initial_state: is for the request that creates a connector"):
+        load(json.dumps(shown | {"initial_state": "PAUSED"}), kind="json", environment={}, read_file=no_file)

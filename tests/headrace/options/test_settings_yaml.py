@@ -49,6 +49,11 @@ def test_the_shape_of_connect() -> None:
         pytest.param("rotate.records: 1e3\n", "rotate.records = '1e3': expected a whole", id="as written"),
         pytest.param("a: !!python/object:os.system {}\n", "a: is an object", id="hostile tag"),
         pytest.param("a: &x {b: *x}\n", "the YAML is", id="circle"),
+        pytest.param(
+            "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnector\nspec: {config: {topics: t}}\n",
+            "this is a resource of Kubernetes (KafkaConnector); what is read is its spec.config",
+            id="Strimzi's",
+        ),
     ],
 )
 def test_what_cannot_be_read(text: str, problem: str) -> None:
