@@ -15,6 +15,7 @@ T = TypeVar("T")
 _CLASS: Final = "connector.class"
 _FLAGS: Final = {"true": True, "false": False}
 _LEFTOVER: Final = "the other connector does not know it either"
+_OF_JAVA: Final = "only Java's clients have it"
 _CONSUMER: Final = "consumer.override."
 # Consumers in Connect share the work by their group; here it decides who leads.
 _HEARTBEATS: Final = f"{_CONSUMER}heartbeat.interval.ms"
@@ -201,7 +202,12 @@ def translate(
     lines = (
         *found.lines,
         *capped.values(),
-        *(TranslatedLine(option=each, fate=Fate.NEEDLESS, note=_LEFTOVER) for each in leftovers),
+        *(
+            TranslatedLine(
+                option=each, fate=Fate.NEEDLESS, note=_OF_JAVA if ".override." in each else _LEFTOVER
+            )
+            for each in leftovers
+        ),
     )
     return Translated(
         options={_CLASS: vendor.own_class, **found.options, **others},
