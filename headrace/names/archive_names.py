@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import translate
 from typing import Final
 
 from headrace.names import MAX_OFFSET, MAX_PARTITION, KeyTemplate
@@ -11,6 +12,8 @@ from headrace.names import MAX_OFFSET, MAX_PARTITION, KeyTemplate
 # Prefixes under which the sinks keep what is no data (`layout.indexes`).
 DEFAULT_INDEXES: Final = (".indexes/", ".temp-upload/")
 
+# Wherever they are in a key that no layout reads.
+_BOOKKEEPING: Final = tuple(f"/{each}" for each in DEFAULT_INDEXES)
 _PLAIN_NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
 _TOPIC_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
@@ -141,6 +144,18 @@ def read_topic_directories(
     name, number = directories[-2:]
     partition = read_partition(number) if _PLAIN_NUMBER.fullmatch(number) else None
     return (name, partition) if partition is not None and is_topic(name) else None
+
+
+def is_bookkeeping(key: str) -> bool:
+    """Whether other tools keep their own files under such keys, next to the objects that they write."""
+    return any(each in f"/{key}" for each in _BOOKKEEPING)
+
+
+def any_of(globs: Sequence[str]) -> Callable[[str], object] | None:
+    """A predicate on keys, None without globs; `*` takes `/` too, as in the AWS tools, and case counts."""
+    if not globs:
+        return None
+    return re.compile("|".join(translate(glob) for glob in globs)).match
 
 
 def without_prefix(key: str, prefix: str) -> str | None:

@@ -10,6 +10,7 @@ import typer
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import printable
 from headrace.names import Explanation
+from headrace.names.archive_names import any_of, is_bookkeeping
 from headrace.options import Settings
 from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
@@ -91,10 +92,26 @@ def explained(read: Callable[[str], Explanation], settings: Settings, key: str) 
     if not key.startswith(settings.s3.prefix):
         reason = f"the key does not begin with aws.s3.prefix {settings.s3.prefix!r}, so it is never listed"
         return Explanation(key=key, matched=False, reason=reason)
+    if why := _left_out(settings, key):
+        return Explanation(key=key, matched=False, reason=why)
     explanation = read(key)
     if explanation.matched and settings.routing.topic is not None:
         return replace(explanation, topic=settings.routing.topic)
     return explanation
+
+
+def _left_out(settings: Settings, key: str) -> str | None:
+    """Why `run` passes over the key, whatever template or layout make of it."""
+    if key.endswith("/"):
+        return "a key that ends in / is a folder, and is skipped"
+    if is_bookkeeping(key):
+        return "other tools keep their own files under such keys, which are skipped"
+    include, exclude = any_of(settings.discovery.include), any_of(settings.discovery.exclude)
+    if include is not None and not include(key):
+        return "object.include leaves it out"
+    if exclude is not None and exclude(key):
+        return "object.exclude leaves it out"
+    return None
 
 
 def as_text(explanation: Explanation) -> str:
@@ -118,6 +135,7 @@ def _keys(given: list[str]) -> Iterator[str]:
         if key == "-":
             # What is no UTF-8 is no key of S3; it is shown as such rather than ending the command.
             for line in sys.stdin.buffer:
-                yield line.rstrip(b"\r\n").decode(errors="surrogateescape")
+                if text := line.rstrip(b"\r\n"):
+                    yield text.decode(errors="surrogateescape")
         else:
             yield key

@@ -6,22 +6,18 @@ state is final and older than `ledger.retention.ms`; no pass takes more than hal
 like a wrong listing.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import translate
 from types import MappingProxyType
 from typing import Final
 
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ListingPage, ObjectId, Route, S3Object
+from headrace.names.archive_names import any_of, is_bookkeeping
 from ingest.source.catalogue.ledger_view import KnownEntry
-
-# Bookkeeping that other tools keep beside the objects they write.
-_INTERNAL: Final = ("/.indexes/", "/.temp-upload/")
 
 
 class ExclusionReason(StrEnum):
@@ -104,8 +100,8 @@ class ObjectFilter:
         self._moved_to = baseline.moved_to if moved_to is None else (*baseline.moved_to, moved_to)
         self._route = route
         self._is_internal = is_internal
-        self._include = _any_of(include)
-        self._exclude = _any_of(exclude)
+        self._include = any_of(include)
+        self._exclude = any_of(exclude)
         self._baseline = baseline
 
     def route_or_reason(self, key: str) -> Route | ExclusionReason:
@@ -116,8 +112,7 @@ class ObjectFilter:
             return ExclusionReason.FOLDER
         if self._moved_to and key.startswith(self._moved_to):
             return ExclusionReason.MOVED
-        is_internal = any(segment in f"/{key}" for segment in _INTERNAL)
-        if is_internal or (self._is_internal is not None and self._is_internal(key)):
+        if is_bookkeeping(key) or (self._is_internal is not None and self._is_internal(key)):
             return ExclusionReason.INTERNAL
         if (self._include and not self._include(key)) or (self._exclude and self._exclude(key)):
             return ExclusionReason.EXCLUDED
@@ -126,13 +121,6 @@ class ObjectFilter:
     def listed_route_or_reason(self, listed: S3Object) -> Route | ExclusionReason:
         """The same for an object that only a listing knows: the baseline counts too."""
         return self._baseline.leaves_out(listed) or self.route_or_reason(listed.id.key)
-
-
-def _any_of(globs: Sequence[str]) -> Callable[[str], object] | None:
-    """A predicate on keys; `*` takes `/` too, as in the AWS tools, and case counts."""
-    if not globs:
-        return None
-    return re.compile("|".join(translate(glob) for glob in globs)).match
 
 
 APART_MS: Final = 3_600_000

@@ -49,3 +49,29 @@ def test_what_is_no_utf8_is_shown_and_ends_nothing(configuration: Path) -> None:
     assert text.splitlines()[0].startswith("\\udcff\\udcfe\\x1b[31m: no match")
     assert text.splitlines()[1] == "b-3-4: topic b, partition 3, start offset 4"
     assert "\\udcff" in _explained(configuration, b"\xff\n", "--json")
+
+
+def test_a_line_without_a_key_is_passed_over(configuration: Path) -> None:
+    """Lists of keys end with one, and S3 has no empty key."""
+    lines = _explained(configuration, b"a-1-2\n\n\r\nb-3-4\n\n", "--json").splitlines()
+
+    assert [json.loads(line)["key"] for line in lines] == ["a-1-2", "b-3-4"]
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("in/a-1-2/", "a key that ends in / is a folder"),
+        ("in/.indexes/a-1-2", "other tools keep their own files under such keys"),
+        ("in/a-1-2.tmp", "object.exclude leaves it out"),
+        ("b-1-2", "object.include leaves it out"),
+    ],
+)
+def test_what_run_passes_over_is_no_match(configuration: Path, key: str, reason: str) -> None:
+    """Whatever the template makes of it: it said the topic of a key that never comes."""
+    globs = ["--set", "object.include=in/*", "--set", "object.exclude=*.tmp"]
+    (line,) = _explained(configuration, f"{key}\n".encode(), "--json", *globs).splitlines()
+    found = json.loads(line)
+
+    assert (found["matched"], found["topic"]) == (False, None)
+    assert found["reason"].startswith(reason)
