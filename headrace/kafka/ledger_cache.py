@@ -22,6 +22,9 @@ from headrace.model.ledger_entry import ControlKey, LedgerEntry, SplitKey, State
 from headrace.model.objects import ObjectId
 
 _log = structlog.get_logger(__name__)
+_ROOM: Final = (
+    "the ledger is read whole at the next start: make room in state.dir, or set it to another folder"
+)
 
 _PAGE: Final = 2000
 # A batch above this is catching up, not following.
@@ -307,7 +310,7 @@ class LedgerCache:
                     counts[State(row_state(value))] += 1
 
     def _move_into_memory(self, error: sqlite3.DatabaseError) -> None:
-        _log.warning("cache_moved_to_memory", reason=f"the cache cannot be written: {error}")
+        _log.warning("cache_moved_to_memory", reason=f"the cache cannot be written: {error}", detail=_ROOM)
         memory = self._connected(None, schema=False)
         try:
             self._database.backup(memory)
@@ -334,7 +337,8 @@ class LedgerCache:
             database = self._connected(path)
             self._identify(database)
         except (sqlite3.DatabaseError, OSError) as error:
-            _log.warning("cache_moved_to_memory", reason=f"state.dir cannot be written: {error}")
+            reason = f"state.dir cannot be written: {error}"
+            _log.warning("cache_moved_to_memory", reason=reason, detail=_ROOM)
             database = self._connected(None)
             self._identify(database)
         return database

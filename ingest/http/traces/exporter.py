@@ -106,7 +106,11 @@ class TraceExporter:
             problem = f"{type(error).__name__}: {error}"
         self._count("exported" if problem is None else "failed", len(spans))
         if problem is not None and not self._is_failing:
-            _log.warning("traces_not_exported", error=problem, detail="these spans are lost")
+            _log.warning(
+                "traces_not_exported",
+                error=problem,
+                detail="these spans are lost; look at traces.endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT",
+            )
         elif problem is None and self._is_failing:
             _log.info("traces_exported_again")
         self._is_failing = problem is not None
