@@ -284,10 +284,16 @@ def _refuse_without_iam(
         into.refuse(given[_ENDPOINT], "AWS IAM asks no token endpoint; keep one of them")
 
 
+_LOG_IN: Final = ("sasl.username", "sasl.password", "sasl.jaas.config")
+
+
 def _refuse_incomplete(
     protocol: Entry, mechanism: str | None, given: Mapping[str, Entry], into: Translation
 ) -> None:
     """Note what a log-in lacks that librdkafka would only miss, less clearly, when it starts."""
+    if any(problem.option.endswith(_LOG_IN) for problem in into.problems):
+        # It may be given, by a reference to what is not there.
+        return
     if mechanism is None:
         if not given.keys() & {"sasl.mechanism", "sasl.mechanisms"}:
             into.refuse(protocol, f"needs sasl.mechanism, one of {', '.join(_MECHANISMS)}")

@@ -670,3 +670,13 @@ def test_kerberos_says_what_to_install() -> None:
 
     with pytest.raises(InvalidConfiguration, match="Kerberos needs a librdkafka with libsasl2"):
         new_admin(settings.kafka.client("admin"))
+
+
+@pytest.mark.parametrize("option", ["sasl.password", "sasl.jaas.config", "producer.override.sasl.password"])
+def test_a_log_in_whose_reference_is_missing_is_one_problem(option: str) -> None:
+    """It lacks nothing else."""
+    given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "me"}
+    if option.startswith("producer."):
+        given["sasl.password"] = "x"
+    (problem,) = problems_with(given | {option: "${env:NOPE}"})
+    assert str(problem) == f"{option}: the environment variable NOPE is not set"
