@@ -14,11 +14,13 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, T
 from headrace.conversion.sink_records import sink_records
 from headrace.formats.converted_records import ConvertedRecords, RecordFault
 from headrace.formats.records.registry import registry_client, registry_errors
+from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.kafka_clients import new_consumer
 from headrace.kafka.kafka_errors import translate
 from headrace.model.clock import wall_ms
 from headrace.model.columns import NO_TIMESTAMP, TIMESTAMP_CREATED, KafkaRecords, column_of
-from headrace.model.errors import Unavailable
+from headrace.model.errors import InvalidConfiguration, Unavailable
+from headrace.model.text_formatting import counted
 from headrace.options import Settings
 from headrace.options.choices import Compression
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
@@ -239,8 +241,17 @@ def no_records(topic: str) -> NotQueryable:
 
 
 def read_record(settings: Settings, topic: str, partition: int, offset: int) -> KafkaRecords:
-    """The record at the offset, or the first after it. Blocks; Unavailable when there is none."""
+    """The record at the offset, or the first after it. Blocks.
+
+    TopicMissing; InvalidConfiguration where the topic lacks that partition or offset; Unavailable when there
+    is none.
+    """
     sink = settings.sink
+    count = KafkaAdmin(settings.kafka.client("admin")).partition_count(topic)
+    if partition >= count:
+        raise InvalidConfiguration(
+            f"--partition {partition}: topic {topic!r} has {counted(count, 'partition')}, from 0 on."
+        )
     what = f"{topic}-{partition} could not be read at offset {offset}"
     ours = {
         # Nothing is committed and no member joins; librdkafka wants a name.
@@ -250,6 +261,10 @@ def read_record(settings: Settings, topic: str, partition: int, offset: int) -> 
     }
     consumer = new_consumer(settings.kafka.client("consumer"), ours)
     try:
+        first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SECONDS)
+        if not first <= offset < end:
+            has = f"has offsets {first} to {end - 1}" if first < end else "is empty"
+            raise InvalidConfiguration(f"--offset {offset}: {topic}-{partition} {has}.")
         consumer.assign([TopicPartition(topic, partition, offset)])
         deadline = time.monotonic() + _SECONDS
         while time.monotonic() < deadline:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.ledger_topic import prepare_ledger_topic
+from headrace.model.errors import InvalidConfiguration, TopicMissing
 from headrace.model.ledger_entry import encode_key
 from headrace.model.sink_entries import PartitionCheckpoint, encode_sink_entry, key_of
 from ingest.cli.check import check
@@ -92,6 +93,29 @@ def test_explain_reads_a_record(tmp_path: Path) -> None:
     (found,) = _run(explain, file, "--topic", topic, "--partition", "0", "--offset", "2")
 
     assert found["key"] == f"2/k/{topic}-0-2.jsonl.gz"
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (("--partition", "2"), "--partition 2: topic '{}' has 2 partitions, from 0 on."),
+        (("--partition", "1"), "--offset 0: {}-1 is empty."),
+        (("--offset", "3"), "--offset 3: {}-0 has offsets 0 to 2."),
+    ],
+)
+def test_explain_of_a_place_that_the_topic_lacks(tmp_path: Path, place: tuple[str, ...], said: str) -> None:
+    """At once, and with what it has: it waited for twenty seconds, or suspected the brokers."""
+    topic = _topic(3)
+    with pytest.raises(InvalidConfiguration) as raised:
+        _run(explain, _config(tmp_path, "bucket", topics=topic), "--topic", topic, *place)
+    assert str(raised.value) == said.format(topic)
+
+
+def test_explain_of_a_topic_that_is_not_there(tmp_path: Path) -> None:
+    """It is named."""
+    topic = aws.unique("none")
+    with pytest.raises(TopicMissing, match=topic):
+        _run(explain, _config(tmp_path, "bucket", topics=topic), "--topic", topic)
 
 
 def test_plan_shows_what_is_behind(tmp_path: Path) -> None:
