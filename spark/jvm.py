@@ -128,7 +128,10 @@ class Jvm:
             if self._killed.is_set():
                 self._process.kill()
             if self._process.poll() is not None:
-                raise Unavailable("its JVM (Java 17) ended at once; its words are in the log above.")
+                raise Unavailable(
+                    "its JVM (Java 17) ended at once; its words are in the log above (--log-level info). "
+                    "Check spark.driver.memory and spark.driver.extraJavaOptions."
+                )
             self._killed.wait(_POLL_SECONDS)
 
 

@@ -1,6 +1,7 @@
 """The SparkContext, built in one place, with our own packages as an archive for executors without them."""
 
 import contextlib
+import re
 import shutil
 import socket
 import sys
@@ -9,7 +10,7 @@ import weakref
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # publishes no types
@@ -37,6 +38,8 @@ def build_code_archive(kept_by: object) -> Path:
 
 log = structlog.get_logger(__name__)
 
+_AROUND: Final = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+: |\s*SQLSTATE: \w+\s*$")
+
 
 def build_context(given: Mapping[str, str], *, name: str, jvm: Jvm | None = None) -> SparkContext:
     """A running SparkContext for the ingester `name`; blocks for some seconds. Raises Unavailable.
@@ -51,13 +54,18 @@ def build_context(given: Mapping[str, str], *, name: str, jvm: Jvm | None = None
         gateway = jvm.gateway(_conf(values))
         try:
             context = SparkContext(gateway=gateway, conf=_conf(values))
+        except Py4JError as error:
+            # The JVM is asked for its text: not once it has ended.
+            why = _text_of(error)
+            end_jvm(gateway)
+            raise Unavailable(why) from None
         except BaseException:
             end_jvm(gateway)
             raise
     except Unavailable as error:
         raise _not_started(values, str(error)) from error
     except (PySparkException, Py4JError, OSError) as error:
-        raise _not_started(values, str(error).partition("\n\tat ")[0].rpartition(": ")[2].strip()) from error
+        raise _not_started(values, _text_of(error)) from None
     context.setLogLevel(values["spark.log.level"])
     # Workers must have our packages, so they run on our own interpreter unless the cluster has its own.
     context.pythonExec = values.get("spark.pyspark.python", sys.executable)
@@ -93,6 +101,16 @@ def end_accumulators(server: Any, end_client: Callable[[], object]) -> None:
     with contextlib.suppress(OSError):
         server.socket.shutdown(socket.SHUT_RDWR)
     server.shutdown()
+
+
+def _text_of(error: Exception) -> str:
+    """What an exception says, of Java's on one line without its trace, its class and its SQLSTATE."""
+    try:
+        text = str(error)
+    except Py4JError:
+        return "its JVM has ended"
+    words = text.partition("\n\tat ")[0].rpartition("\n: ")[2]
+    return " ".join(_AROUND.sub("", words.strip()).split())
 
 
 def _not_started(values: Mapping[str, str], why: str) -> Unavailable:

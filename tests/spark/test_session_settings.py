@@ -348,3 +348,23 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+_REFUSED = """
+from spark.session import build_context
+build_context({"spark.master": "local[1]", "spark.driver.memory": "100m"}, name="n")
+"""
+
+
+def test_what_spark_refuses_is_a_sentence() -> None:
+    """Its words come from the JVM, which had been ended before it was asked for them: a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-c", _REFUSED], cwd=ROOT, capture_output=True, check=False, text=True, timeout=120
+    )
+    said = done.stderr.strip().splitlines()[-1]
+    assert said.startswith(
+        "headrace.model.errors.Unavailable: Spark did not start with spark.master='local[1]': "
+        "[INVALID_DRIVER_MEMORY.SYSTEM_MEMORY] Insufficient driver memory: "
+    )
+    assert "spark.driver.memory" in said
+    assert "SQLSTATE" not in said
