@@ -30,6 +30,8 @@ _PAGE: Final = 2000
 # A batch above this is catching up, not following.
 _FOLLOWED: Final = 2000
 _REBUILD_SECONDS: Final = 300.0
+_READ_AGAIN: Final = "the ledger is read again, into memory"
+_READ_WHOLE: Final = "the ledger is read whole"
 _CLOSED: Final = "This instance does not lead any more: its copy of the ledger is closed."
 _NOT_WHOLE: Final = "The ledger could not be read again after its cache was damaged: is Kafka up?"
 
@@ -260,9 +262,7 @@ class LedgerCache:
                 try:
                     return self._database.execute(sql, arguments).fetchall()
                 except sqlite3.DatabaseError as error:
-                    _log.warning(
-                        "cache_damaged", error=str(error), detail="the ledger is read again, into memory"
-                    )
+                    _log.warning("cache_damaged", error=str(error), detail=_READ_AGAIN)
                     self._is_damaged = True
 
     def _write(self, rows: LedgerRows, position: int, at_end_ms: int | None) -> None:
@@ -327,9 +327,7 @@ class LedgerCache:
         except sqlite3.DatabaseError as error:
             if path is None:
                 raise
-            _log.warning(
-                "cache_discarded", reason=f"it cannot be read: {error}", detail="the ledger is read whole"
-            )
+            _log.warning("cache_discarded", reason=f"it cannot be read: {error}", detail=_READ_WHOLE)
         else:
             return database
         try:
@@ -344,9 +342,8 @@ class LedgerCache:
         return database
 
     def _connected(self, path: Path | None, *, schema: bool = True) -> sqlite3.Connection:
-        database = sqlite3.connect(
-            ":memory:" if path is None else path, check_same_thread=False, isolation_level=None
-        )
+        where = ":memory:" if path is None else path
+        database = sqlite3.connect(where, check_same_thread=False, isolation_level=None)
         try:
             if path is not None:
                 # The folder's lock makes us the only process; without shared memory WAL needs no third file.

@@ -111,6 +111,8 @@ class WritingOutcome(Outcome):
     calls: list[str] = field(default_factory=list)
     """What a commit asked for too often."""
     is_put_back: bool = False
+    is_ended_unnoted: bool = False
+    """An upload was ended while a commit was under way whose driver died before it could note that."""
 
 
 def run_writing(scenario: Scenario) -> WritingOutcome:
@@ -164,6 +166,8 @@ class _WritingCourse(Course):
         self._frames: list[tuple[WrittenFrame, FrameWrite]] = []
         self._left_out: set[tuple[Place, int]] = set()
         self._foreign: dict[tuple[str, str], bytes] = {}
+        self._ended_within: list[Instance] = []
+        """Whose uploads were ended while they committed."""
         self._lists: Counter[int] = Counter()
         self._operations = Operations(self)
         made.bucket.on_put = self._became_visible
@@ -271,11 +275,16 @@ class _WritingCourse(Course):
 
     def _end_uploads(self) -> None:
         """Another program tidies up what is unfinished."""
-        named = self._named_ids()
+        named, committing = self._named_ids(), [one for one in self.alive if self._is_committing(one)]
         for upload_id, one in list(self.made.bucket.uploads.items()):
             # Of those that are named nothing can tell, where their driver has died.
             if one.metadata.get(OBJECT_ID) not in named and self._rng.random() < 0.6:
                 del self.made.bucket.uploads[upload_id]
+                self._ended_within += committing
+
+    def _is_committing(self, one: Instance) -> bool:
+        workers = self.made.workers.get(one.process, ())
+        return any(COMMITTER in worker.name and not worker.is_dead for worker in workers)
 
     def _named_ids(self) -> set[str]:
         """The ids of objects that are in files of batches."""
@@ -539,6 +548,7 @@ class _WritingCourse(Course):
         super().collect()
         outcome, bucket = self._outcome, self.made.bucket
         outcome.sentences = [one.ending for one in self.instances if one.ending and one.ending != "exit 0"]
+        outcome.is_ended_unnoted = any(one.ending is None for one in self._ended_within)
         outcome.left_out, outcome.other = self._left_out, self._other
         outcome.frames = [replace(one, ending=job.ending, ids=job.ids) for one, job in self._frames]
         outcome.left = {
