@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, unquote_plus
 from headrace.model.errors import FrameRefused
 from spark.frames import discovery_log, log_entries
 from tests.simulation.course import Course, Ended, run_course
-from tests.simulation.environment import Environment, environment
+from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.frames_generator import (
     AFTER_MS,
     BEFORE_MS,
@@ -134,6 +134,8 @@ class _FramesCourse(Course):
         self._folder = str(made.folder / "log")
         self._kept = Checkpoint()
         self._last_put: dict[str, int] = {}
+        self._in_company: set[Instance] = set()
+        """Processes that ran next to others."""
         self._late = 0.0
         self._going: Callable[[str, str], None] | None = None
         self._logs: dict[str, LogFiles] = {}
@@ -188,7 +190,10 @@ class _FramesCourse(Course):
         options = {**self.options, **changes}
         if options.get("state.path") == FOLDER:
             options["state.path"] = self._folder
+        others = self.alive
         query = Query(self.made, options, kept, batches=self._files(options["state.path"]).last())
+        if others:
+            self._in_company |= {query, *others}
         query.on_tasks = self._tasks_begin
         self.instances.append(query)
         return query
@@ -300,7 +305,8 @@ class _FramesCourse(Course):
                 continue
             first = min(one.batch for one in found)
             # What another query has put into the log is safe there, and this one may have opened it since.
-            if query.batches < first and done < first and len(self._checkpoints) == 1:
+            is_alone = len(self._checkpoints) == 1 and query not in self._in_company
+            if query.batches < first and done < first and is_alone:
                 self._outcome.too_early.append(
                     f"a message of {key} was deleted before batch {found[0].batch} was done"
                 )
