@@ -89,7 +89,8 @@ UNDRAWN: Final[Mapping[str, str]] = {
 """Why options of a source are not drawn, by their names or how these begin."""
 UNWRITTEN: Final[Mapping[str, str]] = {
     "aws.s3. aws.access. aws.secret. aws.session. aws.credentials. aws.sts. aws.ca.": "botocore, or `path`",
-    "json.format csv.delimiter csv.quote file.compression.level key.converter.schemas.enable": "of a format",
+    "json.format csv.delimiter csv.quote file.compression.level key.converter.schemas.enable "
+    "header.converter.schemas.enable": "of a format",
     "output.avro.optional.map.keys sidecars.headers.compression.type": "of a format alone: its own tests",
     "file.name.timestamp.round.ms file.name.timestamp.timezone file.name.locale": "of a name alone",
     "file.name.missing file.name.null.keys": "of a name alone: its own tests",
