@@ -14,12 +14,15 @@ COMPACTED: Final = "ledger compacted"
 RETENTION: Final = "retention"
 EXPIRED: Final = "offsets expired"
 WEEKS: Final = "weeks"
+BY_TIME: Final = (COMPACTED, EXPIRED, WEEKS)
+"""What Kafka, and nothing else, does to a connector by time."""
 DENIED: Final = "topic denied"
 LEDGER: Final = "the ledger"
 """Stands for the connector's own ledger among topics."""
 DISK_FULL: Final = "disk full"
 DISK_BROKEN: Final = "disk broken"
 NO_FILES: Final = "no descriptors"
+DISKS: Final = (DISK_FULL, DISK_BROKEN, NO_FILES)
 _STORE_SHARE: Final = 0.12
 _CUT_SHARE: Final = 0.15
 _FOREIGN_SHARE: Final = 0.12
@@ -84,7 +87,7 @@ def with_housekeeping(
     rng, found = random.Random(f"kept-{direction}-{seed}"), list(steps)
     if rng.random() < _KEPT_SHARE:
         for _ in range(rng.choice((1, 2, 3))):
-            act = rng.choice((COMPACTED, EXPIRED, WEEKS, *((RETENTION,) if topics else ())))
+            act = rng.choice((*BY_TIME, *((RETENTION,) if topics else ())))
             given: dict[str, Any] = {}
             if act == RETENTION:
                 given = {"topic": rng.choice(topics), "share": rng.choice((0.3, 0.7, 1.0))}

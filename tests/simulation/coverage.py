@@ -14,7 +14,16 @@ from tests.simulation import (
     worker_generator,
     writing_generator,
 )
-from tests.simulation.apart import CUT_OFF, NO_CONDITIONS
+from tests.simulation.apart import (
+    AGAIN,
+    BY_TIME,
+    CUT_OFF,
+    DENIED,
+    DISKS,
+    FOREIGN,
+    NO_CONDITIONS,
+    RETENTION,
+)
 from tests.simulation.scenario import Scenario, Step
 
 _Names = Mapping[str, Mapping[str, Any]]
@@ -28,15 +37,18 @@ DIMENSIONS: Final = {
     "worker": worker_generator.DIMENSIONS,
     "writing": writing_generator.DIMENSIONS,
 }
+_DISKS: Final[_Names] = {name: {} for name in DISKS}
+_APART: Final[_Names] = {CUT_OFF: {}, DENIED: {}, **_DISKS}
+"""Faults that are drawn apart from the others: whatever they are given."""
 _FAULTS: Final[Mapping[str, _Names]] = {
-    "archives": {**sink_generator.FAULTS, CUT_OFF: {}},
-    "frames": frames_generator.FAULTS,
-    "layouts": {**sink_generator.FAULTS, CUT_OFF: {}},
-    "restore": {**sink_generator.FAULTS, CUT_OFF: {}},
-    "sink": {**sink_generator.FAULTS, CUT_OFF: {}},
-    "source": {**source_generator.SOURCE_FAULTS, CUT_OFF: {}},
-    "worker": {**worker_generator.FAULTS, CUT_OFF: {}},
-    "writing": writing_generator.FAULTS,
+    "archives": {**sink_generator.FAULTS, **_APART},
+    "frames": {**frames_generator.FAULTS, **_DISKS},
+    "layouts": {**sink_generator.FAULTS, **_APART},
+    "restore": {**sink_generator.FAULTS, **_APART},
+    "sink": {**sink_generator.FAULTS, **_APART},
+    "source": {**source_generator.SOURCE_FAULTS, **_APART},
+    "worker": {**worker_generator.FAULTS, CUT_OFF: {}, **_DISKS},
+    "writing": {**writing_generator.FAULTS, **_DISKS},
 }
 _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     "frames": (
@@ -44,27 +56,28 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         *(f"change {name}" for name in frames_generator.CHANGING),
         "delete",
     ),
-    "archives": tuple(restore_generator.OPERATIONS),
+    "archives": (*restore_generator.OPERATIONS, *BY_TIME),
     "layouts": (
         *sink_generator.OPERATIONS,
-        NO_CONDITIONS,
+        *(NO_CONDITIONS, RETENTION, *BY_TIME),
         *(f"change {name}" for name in layouts_generator.CHANGED),
     ),
-    "restore": tuple(restore_generator.OPERATIONS),
+    "restore": (*restore_generator.OPERATIONS, *BY_TIME),
     "sink": (
         *sink_generator.OPERATIONS,
-        NO_CONDITIONS,
+        *(NO_CONDITIONS, FOREIGN, RETENTION, *BY_TIME),
         *(f"change {name}" for name in sink_generator.CHANGING),
     ),
     "source": (
         *source_generator.OPERATIONS,
+        *BY_TIME,
         *(f"change {name}" for name in dict.fromkeys(source_generator.CHANGING)),
         "delete",
     ),
     "worker": worker_generator.OPERATIONS,
     "writing": (
         *writing_generator.OPERATIONS,
-        NO_CONDITIONS,
+        *(NO_CONDITIONS, AGAIN),
         *(f"change {name}" for name in writing_generator.CHANGING),
     ),
 }
@@ -125,7 +138,7 @@ class Coverage:
         operations: set[str] = set()
         for step in scenario.steps:
             if self._direction == "worker":
-                faults.update(worker_generator.faults_of(step))
+                faults.update(worker_generator.faults_of(step), {step.act} & {CUT_OFF, *DISKS})
                 operations.update(worker_generator.operations_of(step))
                 continue
             faults.update(_faults_of(step, _FAULTS[self._direction]))
@@ -157,7 +170,7 @@ def _faults_of(step: Step, faults: _Names) -> Iterator[str]:
     """The fault that a step is."""
     for name, given in faults.items():
         is_drawn = step.act == sink_generator.act_of(name, faults) and dict(step.given) == dict(given)
-        if is_drawn or step.act == CUT_OFF == name:
+        if is_drawn or (step.act == name and name in _APART):
             yield name
 
 
