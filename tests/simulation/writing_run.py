@@ -168,6 +168,7 @@ class _WritingCourse(Course):
         self._foreign: dict[tuple[str, str], bytes] = {}
         self._ended_within: list[Instance] = []
         """Whose uploads were ended while they committed."""
+        self._ended_at = float("inf")
         self._lists: Counter[int] = Counter()
         self._operations = Operations(self)
         made.bucket.on_put = self._became_visible
@@ -281,6 +282,7 @@ class _WritingCourse(Course):
             if one.metadata.get(OBJECT_ID) not in named and self._rng.random() < 0.6:
                 del self.made.bucket.uploads[upload_id]
                 self._ended_within += committing
+                self._ended_at = min(self._ended_at, self.made.kernel.now)
 
     def _is_committing(self, one: Instance) -> bool:
         workers = self.made.workers.get(one.process, ())
@@ -548,7 +550,12 @@ class _WritingCourse(Course):
         super().collect()
         outcome, bucket = self._outcome, self.made.bucket
         outcome.sentences = [one.ending for one in self.instances if one.ending and one.ending != "exit 0"]
-        outcome.is_ended_unnoted = any(one.ending is None for one in self._ended_within)
+        # S3 carries out what a commit has sent that has died since.
+        is_late = any(
+            by == "network" and at > self._ended_at and key.startswith(f"{STATE}/")
+            for at, _, key, by in bucket.history
+        )
+        outcome.is_ended_unnoted = is_late or any(one.ending is None for one in self._ended_within)
         outcome.left_out, outcome.other = self._left_out, self._other
         outcome.frames = [replace(one, ending=job.ending, ids=job.ids) for one, job in self._frames]
         outcome.left = {
