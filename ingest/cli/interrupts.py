@@ -42,12 +42,7 @@ def open_closed_streams() -> None:
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is not None:
             continue
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        if nowhere == number:
-            os.set_inheritable(nowhere, True)
-        else:
-            os.dup2(nowhere, number)
-            os.close(nowhere)
+        _lead_nowhere(number)
         setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # to the end
 
 
@@ -60,10 +55,17 @@ def is_of_output(error: OSError) -> bool:
     if last is None or last.tb_frame.f_code.co_name != "echo":
         return False
     # Python writes what is left in its buffer at the end.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, _STDOUT)
-    os.close(nowhere)
+    _lead_nowhere(_STDOUT)
     return True
+
+
+def _lead_nowhere(number: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    if nowhere == number:
+        os.set_inheritable(nowhere, True)
+    else:
+        os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 class Interrupts:
