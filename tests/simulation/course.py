@@ -16,6 +16,8 @@ from tests.simulation.sink_generator import LETTERS
 _NUMBERS: Final = itertools.count(1)
 _AWAIT_SECONDS: Final = 6.0
 _MOMENT_SECONDS: Final = 0.001
+_STOP_SECONDS: Final = 60.0
+DAY_SECONDS: Final = 86_400.0
 # Three tasks one after the other, each of which Spark begins late, and what there is to do besides.
 _END_SECONDS: Final = 1_800.0
 _LOOK_SECONDS: Final = 0.5
@@ -124,6 +126,23 @@ class Course:
     def _use_up_descriptors(self, seconds: float) -> None:
         """No process may open a file or a connection for so long."""
         self.made.kernel.no_files_until = self.made.kernel.now + seconds
+
+    def stop_all(self) -> None:
+        """Ask every process to stop, and kill what has not within a minute."""
+        kernel = self.made.kernel
+        for one in self.alive:
+            one.stop.ask("the operator")
+        deadline = kernel.now + _STOP_SECONDS
+        while self.alive and kernel.now < deadline:
+            kernel.sleep(0.5)
+        for one in self.alive:
+            one.kill()
+
+    def pass_days(self, days: int) -> None:
+        """Nothing runs for so long. A run is given up after some hours, which these are no part of."""
+        self.stop_all()
+        self.made.kernel.end += days * DAY_SECONDS
+        self.made.kernel.sleep(days * DAY_SECONDS)
 
     def run(self) -> None:
         """Body of the operator."""

@@ -1,5 +1,6 @@
 """One simulated environment: a cluster, buckets, and processes that run the product's connectors in it."""
 
+import errno
 import json
 import logging
 import os
@@ -44,6 +45,7 @@ from tests.simulation.sqs import AsyncS3, Queue, SimulatedSqs, opened
 _SLOTS: Final = 2
 _REUSE_SHARE: Final = 0.7
 _NOTICED_SECONDS: Final = 0.25
+_SYNC_SECONDS: Final = 0.004
 FOLDER_PREFIX: Final = "headrace-simulation-"
 # Files of a run are many and small, and need no disk.
 _MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  # in a folder of its own
@@ -304,3 +306,21 @@ def environment(seed: int) -> Iterator[Environment]:
         memory.MADE.clear()
         tempfile.tempdir = temporary
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def slow_folders(made: Environment) -> Iterator[None]:
+    """Folders whose writes take their time, so that a process may die at any, and fail on a full disk."""
+    synced = os.fsync
+
+    def sync(_descriptor: int) -> None:
+        made.kernel.sleep(_SYNC_SECONDS * made.kernel.rng.random())
+        made.kernel.require_alive()
+        if made.kernel.disk_full_until > made.kernel.now:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    os.fsync = sync  # type: ignore[assignment]  # for this run
+    try:
+        yield
+    finally:
+        os.fsync = synced

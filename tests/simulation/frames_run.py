@@ -1,9 +1,7 @@
 """Runs a scenario of Spark's source, and gives back what came of it."""
 
-import errno
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +12,7 @@ from urllib.parse import quote_plus, unquote_plus
 from headrace.model.errors import FrameRefused
 from spark.frames import discovery_log, log_entries
 from tests.simulation.course import Course, Ended, run_course
-from tests.simulation.environment import Environment, Instance, environment
+from tests.simulation.environment import Environment, Instance, environment, slow_folders
 from tests.simulation.frames_generator import (
     AFTER_MS,
     BEFORE_MS,
@@ -39,7 +37,6 @@ from tests.simulation.scenario import Given, Scenario
 _REPLACED: Final = 1000
 _FAN_IN: Final = 3
 """So that snapshots, and snapshots of snapshots, are written within few batches."""
-_SYNC_SECONDS: Final = 0.004
 _END_SECONDS: Final = 1_800.0
 _QUIET_SECONDS: Final = 16.0
 _READ_SECONDS: Final = 0.02
@@ -102,23 +99,16 @@ def run_frames(scenario: Scenario) -> FramesOutcome:
 @contextmanager
 def _small_log(made: Environment) -> Iterator[None]:
     """Logs that are compacted early, in folders whose writes take their time: a process may die at any."""
-    before, synced = log_entries.FAN_IN, os.fsync
-
-    def sync(_descriptor: int) -> None:
-        made.kernel.sleep(_SYNC_SECONDS * made.kernel.rng.random())
-        made.kernel.require_alive()
-        if made.kernel.disk_full_until > made.kernel.now:
-            raise OSError(errno.ENOSPC, "No space left on device")
+    before = log_entries.FAN_IN
 
     for module in (log_entries, discovery_log):
         module.FAN_IN = _FAN_IN  # type: ignore[attr-defined]  # smaller than it is, for this run
-    os.fsync = sync  # type: ignore[assignment]  # as above
     try:
-        yield
+        with slow_folders(made):
+            yield
     finally:
         for module in (log_entries, discovery_log):
             module.FAN_IN = before  # type: ignore[attr-defined]  # as it was
-        os.fsync = synced
 
 
 class _FramesCourse(Course):
@@ -346,17 +336,6 @@ class _FramesCourse(Course):
             if isinstance(one, Query):
                 one.dies_at_a_write = count
 
-    def _stop_all(self) -> None:
-        """End all queries: what is restored is restored under none."""
-        kernel = self.made.kernel
-        for one in self.alive:
-            one.stop.ask("the operator")
-        deadline = kernel.now + 60.0
-        while self.alive and kernel.now < deadline:
-            kernel.sleep(0.5)
-        for one in self.alive:
-            one.kill()
-
     def _change(self, options: Mapping[str, str | None]) -> None:
         """Other options; a log that is not made yet would be made for the other bucket."""
         if "path" not in options or self._files().about() is not None:
@@ -372,7 +351,7 @@ class _FramesCourse(Course):
         """The checkpoint is that of the backup; the sink, which is another system, stays."""
         if self._backup is None or self._log_is_old:
             return
-        self._stop_all()
+        self.stop_all()
         self._kept.offsets = list(self._backup[0].offsets)
         self._kept.commits = self._backup[0].commits
 
@@ -380,13 +359,13 @@ class _FramesCourse(Course):
         """The log is that of the backup, and older than what the query has done."""
         if self._backup is None or len(self._logs) > 1:
             return
-        self._stop_all()
+        self.stop_all()
         self._files().replace(self._backup[1])
         self._log_is_old = True
 
     def _new_query(self) -> None:
         """A new checkpoint, and a new sink, on the log that is there."""
-        self._stop_all()
+        self.stop_all()
         self._kept = Checkpoint()
         self._checkpoints.append(self._kept)
         self._backup = None

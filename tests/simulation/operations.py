@@ -24,15 +24,12 @@ from ingest.source.catalogue import Selection
 from ingest.source.command_queue import Action
 from tests.simulation.apart import LEDGER
 from tests.simulation.archive_rows import FOREIGN
-from tests.simulation.course import Course
-from tests.simulation.kernel import EPOCH_MS
+from tests.simulation.course import DAY_SECONDS, Course
 from tests.simulation.s3 import SimulatedS3, StoredObject
 
 _COMMAND_SECONDS: Final = 40.0
 _LATE_SECONDS: Final = 400.0
 _UPLOAD_SECONDS: Final = 2.0
-_STOP_SECONDS: Final = 60.0
-_DAY_SECONDS: Final = 86_400.0
 _TOMBSTONE_DAYS: Final = 7
 """`delete.retention.ms` of the ledger."""
 
@@ -124,19 +121,9 @@ class Operations:
 
     def _weeks(self, days: int) -> None:
         """Nothing runs for so long; Kafka forgets what it need not keep, and a start comes after it."""
-        course, kernel = self._course, self._made.kernel
-        for one in course.alive:
-            one.stop.ask("the operator")
-        deadline = kernel.now + _STOP_SECONDS
-        while course.alive and kernel.now < deadline:
-            kernel.sleep(0.5)
-        for one in course.alive:
-            one.kill()
-        # A run is given up after some hours, which these are no part of.
-        kernel.end += days * _DAY_SECONDS
-        kernel.sleep(days * _DAY_SECONDS)
+        self._course.pass_days(days)
         if self._ledger_topic is not None:
-            before = EPOCH_MS + int((kernel.now - 1000.0 - _TOMBSTONE_DAYS * _DAY_SECONDS) * 1000)
+            before = self._made.bucket.now_ms() - int(_TOMBSTONE_DAYS * DAY_SECONDS * 1000)
             self._made.broker.compact(self._ledger_topic, tombstones_before_ms=before)
         self._made.broker.forget_offsets()
 
@@ -184,17 +171,29 @@ class Operations:
 
     def _take_a_name(self) -> None:
         """Another program puts an object where one is about to become visible."""
-        bucket, kernel = self._made.bucket, self._made.kernel
+        kernel = self._made.kernel
         deadline = kernel.now + _UPLOAD_SECONDS
-        while not (free := self._free_names()) and kernel.now < deadline:
+        while not (free := self.free_names()) and kernel.now < deadline:
             kernel.sleep(0.02)
         if free:
-            where, key = kernel.rng.choice(free)
-            stored = StoredObject(FOREIGN, '"foreign"', {}, bucket.now_ms())
-            bucket.put(where, key, stored, "foreign")
-            self.foreign[where, key] = stored.body
+            self.put_foreign(*kernel.rng.choice(free))
 
-    def _free_names(self) -> list[tuple[str, str]]:
+    def put_foreign(self, bucket: str, key: str) -> None:
+        """Another program puts an object there."""
+        stored = StoredObject(FOREIGN, '"foreign"', {}, self._made.bucket.now_ms())
+        self._made.bucket.put(bucket, key, stored, "foreign")
+        self.foreign[bucket, key] = stored.body
+
+    def foreign_changed(self) -> list[str]:
+        """Which of the objects of other programs are not what they were."""
+        objects = self._made.bucket.objects
+        return [
+            f"s3://{where}/{key}"
+            for (where, key), body in self.foreign.items()
+            if (there := objects[where].get(key)) is None or there.body != body
+        ]
+
+    def free_names(self) -> list[tuple[str, str]]:
         """Bucket and key of uploads under way, where nothing has that name."""
         bucket = self._made.bucket
         names = sorted({(one.bucket, one.key) for one in bucket.uploads.values()})

@@ -152,11 +152,7 @@ class _SinkCourse(Course):
     def _look_at_foreign_names(self) -> None:
         """What other programs have put there, and what has stayed an upload for it."""
         bucket, foreign = self.made.bucket, self._operations.foreign
-        self._outcome.foreign_changed = [
-            f"s3://{where}/{key}"
-            for (where, key), body in foreign.items()
-            if (there := bucket.objects[where].get(key)) is None or there.body != body
-        ]
+        self._outcome.foreign_changed = self._operations.foreign_changed()
         for one in bucket.uploads.values():
             if (one.bucket, one.key) in foreign and one.parts:
                 body = b"".join(one.parts[number][1] for number in sorted(one.parts))

@@ -1,7 +1,5 @@
 """Runs a scenario of writing queries of Spark, and gives back what came of it."""
 
-import errno
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +10,8 @@ from typing import Any, Final
 
 from spark.frames import written_batches
 from spark.frames.written_batches import decode_batch
-from tests.simulation.course import Course, run_course
-from tests.simulation.environment import Environment, Instance, environment
+from tests.simulation.course import DAY_SECONDS, Course, run_course
+from tests.simulation.environment import Environment, Instance, environment, slow_folders
 from tests.simulation.operations import Operations
 from tests.simulation.s3 import StoredObject
 from tests.simulation.scenario import Given, Scenario
@@ -44,14 +42,12 @@ from tests.simulation.writing_spark import (
 KEPT: Final = 4
 """Of so many batches files are kept, so that some are forgotten within few batches."""
 OBJECT_ID: Final = "headrace-object"
-_SYNC_SECONDS: Final = 0.004
 _END_SECONDS: Final = 1_200.0
 _QUIET_SECONDS: Final = 3.0
 _FIXES: Final = 40
 _SAID_SECONDS: Final = 300.0
 """So long all attempts of a task may take to be refused."""
 _READS_SHARE: Final = 0.7
-_DAY_SECONDS: Final = 86_400.0
 _LISTS: Final = 2
 """So often a commit lists the files of its query, at most."""
 _OTHER: Final = "other/"
@@ -96,7 +92,6 @@ class WritingOutcome(Outcome):
     """All that ever was, in the order in which it became so."""
     left: dict[tuple[str, str], str] = field(default_factory=dict)
     """By bucket and key, the ids of what is there at the end."""
-    foreign_changed: list[str] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
     fixes: list[str] = field(default_factory=list)
     """What the operator did something about at the end, as it was said."""
@@ -127,21 +122,14 @@ def run_writing(scenario: Scenario) -> WritingOutcome:
 @contextmanager
 def _few_files(made: Environment) -> Iterator[None]:
     """Batches that are forgotten early, in folders whose writes take their time: a process may die at any."""
-    before, synced = written_batches.KEPT, os.fsync
-
-    def sync(_descriptor: int) -> None:
-        made.kernel.sleep(_SYNC_SECONDS * made.kernel.rng.random())
-        made.kernel.require_alive()
-        if made.kernel.disk_full_until > made.kernel.now:
-            raise OSError(errno.ENOSPC, "No space left on device")
+    before = written_batches.KEPT
 
     written_batches.KEPT = KEPT  # type: ignore[misc]  # smaller than it is, for this run
-    os.fsync = sync  # type: ignore[assignment]  # as above
     try:
-        yield
+        with slow_folders(made):
+            yield
     finally:
         written_batches.KEPT = before  # type: ignore[misc]  # as it was
-        os.fsync = synced
 
 
 class _WritingCourse(Course):
@@ -165,7 +153,6 @@ class _WritingCourse(Course):
         self._other: Checkpoint | None = None
         self._frames: list[tuple[WrittenFrame, FrameWrite]] = []
         self._left_out: set[tuple[Place, int]] = set()
-        self._foreign: dict[tuple[str, str], bytes] = {}
         self._ended_within: list[Instance] = []
         """Whose uploads were ended while they committed."""
         self._ended_at = float("inf")
@@ -181,13 +168,8 @@ class _WritingCourse(Course):
         """See Course."""
         for name in (BUCKET, SECOND, STATE):
             self.made.bucket.make(name)
-        self._put_foreign(BUCKET, f"{OUT}foreign.txt")
-        self._put_foreign(BUCKET, "elsewhere/foreign.txt")
-
-    def _put_foreign(self, bucket: str, key: str) -> None:
-        stored = StoredObject(b"foreign", '"foreign"', {}, self.made.bucket.now_ms())
-        self.made.bucket.put(bucket, key, stored, "foreign")
-        self._foreign[bucket, key] = stored.body
+        self._operations.put_foreign(BUCKET, f"{OUT}foreign.txt")
+        self._operations.put_foreign(BUCKET, "elsewhere/foreign.txt")
 
     def acts(self) -> dict[str, Callable[..., None]]:
         """See Course."""
@@ -302,7 +284,7 @@ class _WritingCourse(Course):
         uploads = [one for one in uploads if "/keys/" not in one[1]]
         free = [one for one in uploads if one[1] not in self.made.bucket.objects[one[0]]]
         if free:
-            self._put_foreign(*self._rng.choice(free))
+            self._operations.put_foreign(*self._rng.choice(free))
 
     def _deny(self, bucket: str) -> None:
         """S3 refuses everything of a bucket until the query that has rows for it has ended, and said why."""
@@ -326,17 +308,14 @@ class _WritingCourse(Course):
         self.made.bucket.rules[bucket] = days
 
     def _pass_days(self, days: int) -> None:
-        self._stop_all()
-        # A run is given up after some hours, which these are no part of.
-        self.made.kernel.end += days * _DAY_SECONDS
-        self.made.kernel.sleep(days * _DAY_SECONDS)
+        self.pass_days(days)
         self._expire()
 
     def _expire(self) -> None:
         bucket = self.made.bucket
         for upload_id, one in list(bucket.uploads.items()):
             days = bucket.rules.get(one.bucket)
-            if days is not None and bucket.now_ms() - one.begun_ms >= days * _DAY_SECONDS * 1000:
+            if days is not None and bucket.now_ms() - one.begun_ms >= days * DAY_SECONDS * 1000:
                 del bucket.uploads[upload_id]
 
     # -- processes -------------------------------------------------------------------------------------------
@@ -358,16 +337,6 @@ class _WritingCourse(Course):
         for one in self._main:
             one.speculates = batches
 
-    def _stop_all(self) -> None:
-        kernel = self.made.kernel
-        for one in self.alive:
-            one.stop.ask("the operator")
-        deadline = kernel.now + 60.0
-        while self.alive and kernel.now < deadline:
-            kernel.sleep(0.5)
-        for one in self.alive:
-            one.kill()
-
     # -- backups and other lives -----------------------------------------------------------------------------
 
     def _restore(self) -> None:
@@ -375,7 +344,7 @@ class _WritingCourse(Course):
         backups = [one for one in self._backups if one.id == self._kept.id]
         if not backups:
             return
-        self._stop_all()
+        self.stop_all()
         found = self._rng.choice(backups).copy()
         if found.commits < len(self._kept.offsets):
             self._outcome.is_put_back = True
@@ -383,7 +352,7 @@ class _WritingCourse(Course):
 
     def _new_query(self) -> None:
         """A new checkpoint, where the last batch of the one before has ended; that one has to be whole."""
-        self._stop_all()
+        self.stop_all()
         if self._kept.commits == len(self._kept.offsets) and not self._outcome.is_put_back:
             self._begin_again(self._kept.end(self._kept.commits - 1))
 
@@ -525,9 +494,9 @@ class _WritingCourse(Course):
     def _moved_away(self, ending: str) -> bool:
         """What another program has put there is taken away."""
         bucket, key = _place_in(ending)
-        if (bucket, key) not in self._foreign:
+        if (bucket, key) not in self._operations.foreign:
             return False
-        del self._foreign[bucket, key], self.made.bucket.objects[bucket][key]
+        del self._operations.foreign[bucket, key], self.made.bucket.objects[bucket][key]
         return True
 
     def _written_again(self, query: str) -> bool:
@@ -564,11 +533,7 @@ class _WritingCourse(Course):
             for key, stored in bucket.objects[name].items()
             if OBJECT_ID in stored.metadata
         }
-        outcome.foreign_changed = [
-            f"s3://{name}/{key}"
-            for (name, key), body in self._foreign.items()
-            if (there := bucket.objects[name].get(key)) is None or there.body != body
-        ]
+        outcome.foreign_changed = self._operations.foreign_changed()
         outcome.files = {
             query: len(self._batch_files(query))
             for query in (*self._queries, *(["other"] if self._other else []))
