@@ -210,8 +210,10 @@ def test_a_place_that_two_have_is_led_by_one(ingester: Ingester) -> None:
     until_sync(lambda: first.role is Role.LOST)
     assert first.is_replaced
     first.close()
+    before = second.metadata()
     again = ingester.member(session_timeout_ms=30_000)
     until_sync(lambda: again.role is Role.STANDBY)
+    until_sync(lambda: second.metadata() != before, what="the leader has heard of the generation")
     assert second.role is Role.LEADER
     assert not second.is_replaced
     assert is_refused(ingester, second.metadata()) is None
