@@ -66,6 +66,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
         [_POINTER, ctypes.c_int, _POINTER, ctypes.c_size_t],
     ),
     "rd_kafka_message_timestamp": (ctypes.c_int64, [_POINTER, ctypes.POINTER(ctypes.c_int)]),
+    "rd_kafka_message_leader_epoch": (ctypes.c_int32, [_POINTER]),
     "rd_kafka_message_headers": (ctypes.c_int, [_POINTER, ctypes.POINTER(_POINTER)]),
     "rd_kafka_header_get_all": (
         ctypes.c_int,

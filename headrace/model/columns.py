@@ -95,7 +95,8 @@ class KafkaRecords:
     """Records of one topic-partition in the order of their offsets, which may have gaps.
 
     Numbers are int64 arrays of one length; timestamps are ms since 1970. `headers` is None when no record has
-    any; a record without is there with an empty tuple.
+    any; a record without is there with an empty tuple. `leader_epochs` has the first offset and the leader
+    epoch of each run of one epoch, as far as they are known.
     """
 
     topic: str
@@ -106,6 +107,7 @@ class KafkaRecords:
     keys: Column
     values: Column
     headers: Sequence[Headers] | None = None
+    leader_epochs: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -135,6 +137,7 @@ class KafkaRecords:
             keys=_part(self.keys, rows),
             values=_part(self.values, rows),
             headers=headers,
+            leader_epochs=self.leader_epochs,
         )
 
     def owned(self) -> "KafkaRecords":

@@ -20,6 +20,9 @@ _OPTIONS: Final = "sink/options/"
 NONE_COVERED: Final = -1
 """In the place of the highest offset that is covered: none is yet."""
 
+NO_EPOCH: Final = -1
+"""In the place of a leader epoch: none is known that an offset could be checked by."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic."""
@@ -106,7 +109,9 @@ class PartitionCheckpoint:
 
     `offset` is the next record to read; above it only what no `SealedObject` of its group covers, and no
     `dead_letters`, is written again. `highest` is the highest offset that anything covers, NONE_COVERED
-    before. `topic_id` tells lives of one topic name apart.
+    before. `topic_id` tells lives of one topic name apart. `leader_epoch` is that of the newest record that
+    was read when this was written, or NO_EPOCH: by it a log is known that was cut off below `offset` or
+    `highest`, and has grown again (KIP-320).
     """
 
     topic: str
@@ -118,6 +123,7 @@ class PartitionCheckpoint:
     options: str = ""
     is_made_again: bool = False
     """Records of an earlier topic of this name were archived: names of this one's objects are apart."""
+    leader_epoch: int = NO_EPOCH
 
     @property
     def partition_of(self) -> TopicPartition:

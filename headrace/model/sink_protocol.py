@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.fast_pickle import fast_pickle
 from headrace.model.sink_entries import (
+    NO_EPOCH,
     NONE_COVERED,
     GroupingOptions,
     PartitionCheckpoint,
@@ -48,7 +49,8 @@ class PartitionGrant:
 
     `done` has the last archived offset of each group, `dead_letters` the offsets above `offset` that have a
     dead letter. `highest` is the highest offset that either covers. `earlier` has the groups of other options
-    than those in force: a record is archived if any of them covers it. `is_made_again` as in the checkpoint.
+    than those in force: a record is archived if any of them covers it. `is_made_again` and `leader_epoch` as
+    in the checkpoint.
     """
 
     topic: str
@@ -60,6 +62,7 @@ class PartitionGrant:
     dead_letters: tuple[int, ...] = ()
     earlier: tuple[EarlierGroups, ...] = ()
     is_made_again: bool = False
+    leader_epoch: int = NO_EPOCH
 
     @property
     def partition_of(self) -> TopicPartition:

@@ -106,6 +106,9 @@ class AskedArchive(Protocol):
         """See `Archive.resume`."""
 
 
+_OPERATORS: Final = frozenset({PartitionCondition.STOPPED, PartitionCondition.REFUSED})
+
+
 class UntilArchived:
     """Asked a few times a second; `closes_on_stop`: what is open is written when slots end."""
 
@@ -173,12 +176,17 @@ class UntilArchived:
     def _has_read_all(self) -> bool:
         """Whether every partition is read to its end, or was archived to it before.
 
+        One that waits for an operator is not, wherever its log ends: it may have been cut off.
         Of what only the ledger knows, a topic that is gone or not asked for any more, nothing is to come.
         One that a broker does not know for the moment is waited for.
         """
         return all(
             (one.condition is PartitionCondition.MISSING and one.is_gone)
-            or (one.end is not None and max(one.position or 0, one.offset or 0) >= one.end)
+            or (
+                one.condition not in _OPERATORS
+                and one.end is not None
+                and max(one.position or 0, one.offset or 0) >= one.end
+            )
             for one in self._archive.partitions()
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject
+from headrace.model.sink_entries import NO_EPOCH, ObjectState, PartitionCheckpoint, SealedObject
 from headrace.model.sink_protocol import EarlierGroups, PartitionGrant
 from headrace.options.choices import OffsetReset
 from ingest.sink.sink_effects import EarlierArchive, FoundPartition, LostOffsets
@@ -55,6 +55,7 @@ def grant_of(
             for old in earlier
         ),
         is_made_again=checkpoint.is_made_again,
+        leader_epoch=checkpoint.leader_epoch,
     )
 
 
@@ -85,7 +86,8 @@ def removable(checkpoint: PartitionCheckpoint, objects: Iterable[SealedObject]) 
 def moved_to(checkpoint: PartitionCheckpoint, offset: int) -> PartitionCheckpoint:
     """The checkpoint of the same life at another offset, for what Kafka no longer has below it."""
     dead_letters = tuple(one for one in checkpoint.dead_letters if one >= offset)
-    return replace(checkpoint, offset=offset, dead_letters=dead_letters)
+    # In which epoch the records before it were written is not known.
+    return replace(checkpoint, offset=offset, dead_letters=dead_letters, leader_epoch=NO_EPOCH)
 
 
 _MARK: Final = "headrace"

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.model.columns import Numbers
-from headrace.model.sink_entries import NONE_COVERED, PartitionCheckpoint
+from headrace.model.sink_entries import NO_EPOCH, NONE_COVERED, PartitionCheckpoint
 from headrace.model.sink_protocol import PartitionGrant
 
 Mask = npt.NDArray[np.bool_]
@@ -67,6 +67,9 @@ class PartitionOffsets:
         self._done[options] = dict(grant.done)
         self._committed = grant.offset
         self._highest = grant.highest
+        self._epoch = grant.leader_epoch
+        # Where the records end that the epoch is of, or that came before it: what is above may be of any.
+        self._epoch_end = grant.offset
         self._dead_letters = set(grant.dead_letters)
         self._new_dead_letters: set[int] = set()
         self._open: dict[str, _Open] = {}
@@ -78,6 +81,11 @@ class PartitionOffsets:
     def is_replaying(self) -> bool:
         """True while records come that an object or a dead letter may cover already."""
         return self.position <= self._highest
+
+    @property
+    def highest(self) -> int:
+        """The highest offset that an object or a dead letter covers."""
+        return self._highest
 
     @property
     def earlier(self) -> tuple[str, ...]:
@@ -95,6 +103,28 @@ class PartitionOffsets:
         if self._dead_letters:
             mask &= ~np.isin(offsets, np.fromiter(self._dead_letters, np.int64))
         return None if mask.all() else mask
+
+    def note_epochs(self, runs: Iterable[tuple[int, int]], end: int) -> int | None:
+        """Records up to `end` are read, `runs` are the first offsets and leader epochs of them.
+
+        The offset of the first that is not what was read before: covered by an object or a dead letter, and
+        of a later epoch than the log had when that was written. None: there is none.
+        """
+        changed = None
+        for offset, epoch in runs:
+            if offset <= self._highest and NO_EPOCH != self._grant.leader_epoch < epoch and changed is None:
+                changed = max(offset, self.position)
+            # A later epoch than a record's proves as much of it as its own does.
+            self._epoch = max(self._epoch, epoch)
+            self._epoch_end = max(self._epoch_end, end)
+        return changed
+
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch by which it can be told whether the log still has what came before an offset.
+
+        NO_EPOCH where that is not known: markers of transactions, or deleted records, lie before it.
+        """
+        return self._epoch if offset <= self._epoch_end else NO_EPOCH
 
     def refuse_changed(self, faults: Iterable[int]) -> int | None:
         """The first of these records that fails now and did not when it was read before; None: there is none.
@@ -189,6 +219,7 @@ class PartitionOffsets:
                 dead_letters=tuple(sorted(one for one in dead_letters if one >= offset)),
                 options=self._options,
                 is_made_again=self._grant.is_made_again,
+                leader_epoch=self.epoch_of(offset),
             ),
         )
 

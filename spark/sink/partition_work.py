@@ -8,6 +8,7 @@ import numpy as np
 
 from headrace.conversion.encoders import with_texts
 from headrace.formats.converted_records import Conversion, ConvertedRecords, RecordFault
+from headrace.kafka.consumer.message_columns import FaultReason, truncated_message
 from headrace.model.columns import KafkaRecords, Numbers
 from headrace.model.errors import InvalidObject
 from headrace.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
@@ -75,6 +76,11 @@ class PartitionWork:
         return self._offsets.position
 
     @property
+    def leader_epoch(self) -> int:
+        """What tells whether the log still has what came before the position; NO_EPOCH: nothing does."""
+        return self._offsets.epoch_of(self.position)
+
+    @property
     def committed_offset(self) -> int:
         """Where reading would continue after a crash."""
         return self._offsets.committed_offset
@@ -107,6 +113,7 @@ class PartitionWork:
 
         Raises SourceUnavailable and AccessDenied of the schema registry: then nothing of them is written.
         """
+        self._look_at_epochs(records)
         wanted = self._unread(records)
         if len(wanted):
             sound, apart = self.isolation.set_apart(wanted)
@@ -134,6 +141,14 @@ class PartitionWork:
         is_written = self.stop is None and self.isolation.broken is None
         if is_written and position > self._offsets.position:
             self._offsets.advance(position)
+
+    def _look_at_epochs(self, records: KafkaRecords) -> None:
+        """Stop before records that are not those that are archived already."""
+        changed = self._offsets.note_epochs(records.leader_epochs, records.last_offset + 1)
+        if changed is not None and (self.stop is None or changed < self.stop.offset):
+            end = self._offsets.highest + 1
+            message = truncated_message(str(self.partition), end, changed)
+            self._stop_at(changed, FaultReason.LOG_TRUNCATED, message)
 
     def _unread(self, records: KafkaRecords) -> KafkaRecords:
         mask = self._offsets.unread(records.offsets)

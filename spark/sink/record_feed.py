@@ -35,6 +35,11 @@ _NOT_OF_RECORDS: Final = (HeadraceError, SlotRevoked, MemoryError, OSError)
 class FeedReader(Protocol):
     """What of `PartitionReader` is needed."""
 
+    def assign(
+        self, starts: Mapping[TopicPartition, int], leader_epochs: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """See `PartitionReader.assign`."""
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """See `PartitionReader.pause`."""
 
@@ -83,11 +88,16 @@ class RecordFeed:
         """Whether records of it are fetched and not written."""
         return partition in self._waiting
 
-    def forget(self) -> None:
-        """What waits is fetched again."""
+    def read(self) -> None:
+        """Read each partition from where its work is; what waits is fetched again."""
         self._waiting.clear()
         self._why.clear()
         self._crowded.clear()
+        works = self._works.values()
+        self._reader.assign(
+            {work.partition: work.position for work in works},
+            {work.partition: work.leader_epoch for work in works},
+        )
 
     def problems(self) -> dict[str, str]:
         """Why records wait."""

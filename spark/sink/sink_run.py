@@ -123,7 +123,7 @@ class SinkRun:
     def run(self) -> Finished:
         """What became of the batch; blocks until its end. SlotRevoked when the slot is voided."""
         try:
-            self._reader.assign({work.partition: work.position for work in self._work.values()})
+            self._feed.read()
             for grant in self._batch.partitions:
                 self._refuse_changed_converters(grant)
             while not self._link.is_ending():
@@ -373,8 +373,7 @@ class SinkRun:
         """Give up what of these is not committed, and read them again from their checkpoints."""
         for work in works:
             work.abandon()
-        self._feed.forget()
-        self._reader.assign({one.partition: one.position for one in self._work.values()})
+        self._feed.read()
         self._reader.pause(one.partition for one in self._work.values() if one.is_at_stop)
 
     # -- the end ---------------------------------------------------------------------------------------------

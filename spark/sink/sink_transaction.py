@@ -157,7 +157,9 @@ class SinkTransactions:
 
     def _offset(self, checkpoint: PartitionCheckpoint) -> TopicPartition:
         mark = offset_mark(self._ledger_topic, checkpoint.topic_id)
-        return TopicPartition(checkpoint.topic, checkpoint.partition, checkpoint.offset, mark)
+        return TopicPartition(
+            checkpoint.topic, checkpoint.partition, checkpoint.offset, mark, checkpoint.leader_epoch
+        )
 
     def _may_repeat(self, error: HeadraceError) -> bool:
         """True once the transaction is aborted for certain, and this producer is still the slot's newest."""

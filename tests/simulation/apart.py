@@ -12,6 +12,7 @@ FOREIGN: Final = "foreign name"
 AGAIN: Final = "batch again"
 COMPACTED: Final = "ledger compacted"
 RETENTION: Final = "retention"
+LOG_CUT: Final = "log cut off"
 EXPIRED: Final = "offsets expired"
 WEEKS: Final = "weeks"
 BY_TIME: Final = (COMPACTED, EXPIRED, WEEKS)
@@ -28,6 +29,7 @@ _CUT_SHARE: Final = 0.15
 _FOREIGN_SHARE: Final = 0.12
 _AGAIN_SHARE: Final = 0.6
 _KEPT_SHARE: Final = 0.2
+_LOG_SHARE: Final = 0.1
 _DISK_SHARE: Final = 0.1
 _DENIED_SHARE: Final = 0.12
 _WAIT_SHARE: Final = 0.4
@@ -97,6 +99,24 @@ def with_housekeeping(
             found.insert(place, Step(rng.choice((0.0, 0.05, 0.5, 3.0)), act, given))
             if act == WEEKS:
                 found.insert(place + 1, Step(0.1, "start", {}))
+    return tuple(found)
+
+
+def with_cut_logs(
+    direction: str, seed: int, steps: Iterable[Step], topics: Sequence[str]
+) -> tuple[Step, ...]:
+    """The steps; in some scenarios a leader comes that has not all of its log, and producers send again."""
+    rng, found = random.Random(f"log-{direction}-{seed}"), list(steps)
+    if rng.random() < _LOG_SHARE:
+        given = {
+            "topic": rng.choice(topics),
+            "share": rng.choice((0.1, 0.4, 0.8)),
+            "again": rng.choice((0.0, 0.5, 1.0, 1.5, 3.0)),
+            "seconds": rng.choice((0.0, 0.0, 0.3, 4.0)),
+        }
+        # Late, so that something has been read by then.
+        place = rng.randint(len(found) // 2 + 1, len(found))
+        found.insert(place, Step(rng.choice((0.05, 0.5, 3.0)), LOG_CUT, given))
     return tuple(found)
 
 

@@ -40,6 +40,7 @@ class Record:
     timestamp_ms: int
     transaction: "Transaction | None" = None
     is_marker: bool = False
+    leader_epoch: int = 0
 
     @property
     def size(self) -> int:
@@ -57,14 +58,44 @@ class Log:
     end: int = 0
     open: list[Record] = field(default_factory=list)
     """Records of transactions that were open when they came, of which the first may have ended."""
+    epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+    """Leader epochs, and the offsets at which they began."""
 
     def append(self, record: Record) -> None:
         """At the end."""
-        record.offset = self.end
+        record.offset, record.leader_epoch = self.end, self.epochs[-1][0]
         self.end += 1
         self.records.append(record)
         if record.transaction is not None and not record.is_marker:
             self.open.append(record)
+
+    def elect(self) -> None:
+        """Another leader, of an epoch of its own; one in which nothing came is forgotten."""
+        epoch = self.epochs[-1][0] + 1
+        self.epochs = [one for one in self.epochs if one[1] < self.end] + [(epoch, self.end)]
+
+    def end_of(self, epoch: int) -> int:
+        """Where the records of this leader epoch, and of those before it, end; -1 for one that is to come."""
+        if epoch >= self.epochs[-1][0]:
+            return self.end if epoch == self.epochs[-1][0] else -1
+        return next(start for later, start in self.epochs if later > epoch)
+
+    def epoch_before(self, offset: int) -> int:
+        """The leader epoch of what lies before an offset."""
+        return next((epoch for epoch, start in reversed(self.epochs) if start < offset), self.epochs[0][0])
+
+    def cut_off(self, offset: int) -> None:
+        """A leader that never had what comes from this offset on."""
+        self.records = [one for one in self.records if one.offset < offset]
+        self.end = offset
+        self.elect()
+
+    def delete_to(self, begin: int) -> None:
+        """Let go of what lies below an offset."""
+        self.begin = max(self.begin, min(begin, self.stable_end()))
+        self.records = [one for one in self.records if one.offset >= self.begin]
+        last = max(place for place, (_, start) in enumerate(self.epochs) if start <= max(self.begin, 0))
+        self.epochs[: last + 1] = [(self.epochs[last][0], self.begin)]
 
     def stable_end(self) -> int:
         """The last stable offset: the first record of an open transaction, or the end."""
@@ -217,10 +248,14 @@ class Broker:
 
     def truncate(self, name: str, partition: int, begin: int) -> None:
         """Let retention take what lies below an offset."""
-        log = self.topics[name].logs[partition]
-        log.begin = max(log.begin, min(begin, log.stable_end()))
-        log.records = [one for one in log.records if one.offset >= log.begin]
+        self.topics[name].logs[partition].delete_to(begin)
         self.changed.give()
+
+    def elect(self) -> None:
+        """Other leaders of all partitions, which have all that the ones before them had."""
+        for topic in self.topics.values():
+            for log in topic.logs:
+                log.elect()
 
     def compact(self, name: str, *, tombstones_before_ms: int = 0) -> None:
         """Keep of each key what came last, of what lies below an offset: the newest is not looked at.

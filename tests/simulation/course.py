@@ -205,6 +205,7 @@ class Course:
 
     def _broker_away(self, seconds: float) -> None:
         self.made.network.down_until = self.made.kernel.now + seconds
+        self.made.broker.elect()
 
     def _cut_off(self, seconds: float, of: str = "all") -> None:
         """An instance with its tasks, or one of the tasks alone: an executor on a machine of its own."""

@@ -21,6 +21,7 @@ from tests.simulation.apart import (
     DENIED,
     DISKS,
     FOREIGN,
+    LOG_CUT,
     NO_CONDITIONS,
     RETENTION,
 )
@@ -65,7 +66,7 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     "restore": (*restore_generator.OPERATIONS, *BY_TIME),
     "sink": (
         *sink_generator.OPERATIONS,
-        *(NO_CONDITIONS, FOREIGN, RETENTION, *BY_TIME),
+        *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME),
         *(f"change {name}" for name in sink_generator.CHANGING),
     ),
     "source": (

@@ -26,6 +26,8 @@ class SimulatedConsumer(Client):
         self._tells_ends = bool(properties.get("enable.partition.eof"))
         self._group: str = properties.get("group.id", "")
         self._positions: dict[Place, int] = {}
+        self._epochs: dict[Place, int] = {}
+        """The leader epochs of what came before the positions."""
         self._lives: dict[Place, str] = {}
         self._ends_told: dict[Place, int] = {}
         self._stopped: set[Place] = set()
@@ -62,6 +64,8 @@ class SimulatedConsumer(Client):
         for place in places:
             where = (place.topic, place.partition)
             self._positions[where] = place.offset
+            epoch: int | None = place.leader_epoch
+            self._epochs[where] = -1 if epoch is None else epoch
             topic = self._broker.topics.get(place.topic)
             self._lives[where] = "" if topic is None else topic.id
             self._ends_told.pop(where, None)
@@ -130,19 +134,11 @@ class SimulatedConsumer(Client):
         return found
 
     def _fetch(self, place: Place, most: int, found: list[SimulatedMessage]) -> None:
-        if self._is_denied(place, found) or (log := self._log(place, found)) is None:
+        log = self._log(place, found)
+        if log is None or self._is_elsewhere(place, log, found):
             return
-        if self._positions[place] == OFFSET_END:
-            self._positions[place] = log.end
-        if self._positions[place] == OFFSET_BEGINNING:
-            self._positions[place] = log.begin
         position, end = self._positions[place], log.stable_end() if self._is_committed else log.end
         self._watermarks[place] = log.end
-        if position < log.begin or position > log.end:
-            self._stopped.add(place)
-            error = KafkaError(KafkaError._AUTO_OFFSET_RESET)  # the library's name
-            found.append(SimulatedMessage(place, None, error, position))
-            return
         for record in log.from_offset(position):
             if record.offset >= end or most == 0:
                 break
@@ -158,7 +154,29 @@ class SimulatedConsumer(Client):
             position = max(position, end)
             self._ends_told[place] = end
             found.append(SimulatedMessage(place, None, KafkaError(_EOF), end))
+        if position > self._positions[place]:
+            self._epochs[place] = log.epoch_before(position)
         self._positions[place] = position
+
+    def _is_elsewhere(self, place: Place, log: Log, found: list[SimulatedMessage]) -> bool:
+        """Whether the log has not the position, or not what came before it, as librdkafka says it."""
+        if self._positions[place] == OFFSET_END:
+            self._positions[place] = log.end
+        if self._positions[place] == OFFSET_BEGINNING:
+            self._positions[place] = log.begin
+        position, epoch = self._positions[place], self._epochs[place]
+        end = log.end_of(epoch) if epoch >= 0 else position
+        if end >= position and log.begin <= position <= log.end:
+            return False
+        self._stopped.add(place)
+        text = None
+        if end < position:
+            text = f"No epoch found less or equal to offset {position} (leader epoch {epoch})"
+        if 0 <= end < position:
+            text = f"Partition log truncation detected at offset {position}: broker end offset is {end}"
+        error = KafkaError(KafkaError._AUTO_OFFSET_RESET, text)  # the library's name
+        found.append(SimulatedMessage(place, None, error, position))
+        return True
 
     def _is_denied(self, place: Place, found: list[SimulatedMessage]) -> bool:
         """Whether the topic may not be read, which is told once; it is fetched again and again."""
@@ -183,6 +201,8 @@ class SimulatedConsumer(Client):
 
     def _log(self, place: Place, found: list[SimulatedMessage]) -> Log | None:
         """What it reads; None, and an error found, for a topic that is not the one that it was assigned."""
+        if self._is_denied(place, found):
+            return None
         topic, life = self._broker.topics.get(place[0]), self._lives[place]
         if topic is None and life == "":
             # Not there yet, which librdkafka does not report.

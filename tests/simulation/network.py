@@ -89,6 +89,10 @@ class SimulatedMessage:
         """See Message."""
         return None if self._record is None or not self._record.headers else list(self._record.headers)
 
+    def leader_epoch(self) -> int | None:
+        """See Message."""
+        return None if self._record is None else self._record.leader_epoch
+
     def timestamp(self) -> tuple[int, int]:
         """See Message."""
         return (1, 0 if self._record is None else self._record.timestamp_ms)

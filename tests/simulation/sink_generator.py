@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from tests.simulation.apart import around, store_steps, with_foreign_names
+from tests.simulation.apart import around, store_steps, with_cut_logs, with_foreign_names
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
@@ -132,6 +132,7 @@ def sink_scenario(seed: int) -> Scenario:
     options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, BESIDE)
     records = tuple(records_of(rng, topics, options, about))
     steps = with_foreign_names("sink", seed, sink_steps(rng, len(records), options, topics, about, TABLE))
+    steps = with_cut_logs("sink", seed, steps, list(topics))
     steps = around("sink", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
     return Scenario(
         seed=seed,

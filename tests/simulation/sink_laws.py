@@ -16,6 +16,7 @@ _OTHERWISE: Final = frozenset(
     {
         "change",
         "foreign name",
+        "log cut off",
         "pause connector",
         "reset",
         "retention",
@@ -116,9 +117,25 @@ def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
     is_whole = outcome.ending == "exit 0" or (is_set_aside and bool(outcome.set_aside))
     if is_whole and not is_again_by_hand(scenario):
         yield from _lost_with_topics(outcome, {*rows, *letters})
+    if is_whole and not is_again and has_values(scenario):
+        yield from _all_anew(scenario, outcome, {*letters})
     if is_whole and not outcome.ended_uploads:
         set_aside = outcome.set_aside if outcome.ending == "exit 5" else set()
         yield from _all_there(scenario, outcome, {*rows, *letters, *set_aside})
+
+
+def _all_anew(scenario: Scenario, outcome: Outcome, letters: set[Place]) -> Iterator[Finding]:
+    """What has come where other records were lost is archived, unless the sink has stopped there."""
+    values: dict[Place, list[Any]] = {}
+    for row in outcome.rows:
+        values.setdefault((row.topic, row.partition, row.offset), []).append(row.fields.get("value"))
+    for place in sorted(outcome.cut_off.keys() & values.keys() & outcome.expected.keys() - letters):
+        given = outcome.expected[place]
+        if given.value is None or given.value == outcome.cut_off[place].value:
+            continue
+        meant = meaning_of_value(given.value, scenario.options)
+        if all(difference(meant, one) is not None for one in values[place]):
+            yield Finding("once", f"{place} is archived as the record that brokers have lost, and no other")
 
 
 def _lost_with_topics(outcome: Outcome, found: set[Place]) -> Iterator[Finding]:
@@ -180,13 +197,18 @@ def _last_step_last(outcome: Outcome) -> Iterator[Finding]:
             yield Finding("last step last", f"{key} was deleted by {by}")
 
 
+def has_values(scenario: Scenario) -> bool:
+    """Whether rows have the values of their records, as these are."""
+    return (
+        scenario.options.get("value.converter") in (JSON, *FRAMED)
+        and scenario.options["output.format"] != "csv"
+        and {"i", "time"}.isdisjoint(scenario.options.get("transforms", "").split(","))
+    )
+
+
 def values_differ(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
     """A row says what its record said, digit by digit."""
-    if (
-        scenario.options.get("value.converter") not in (JSON, *FRAMED)
-        or scenario.options["output.format"] == "csv"
-        or not {"i", "time"}.isdisjoint(scenario.options.get("transforms", "").split(","))
-    ):
+    if not has_values(scenario):
         return
     for row in outcome.rows:
         given = outcome.expected.get((row.topic, row.partition, row.offset))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.simulation.apart import LOG_CUT
 from tests.simulation.archive_rows import Row, rows_in, rows_of
 from tests.simulation.broker import Record, is_visible
 from tests.simulation.course import Course, Ended, run_course
@@ -36,6 +37,8 @@ class Outcome(Ended):
     foreign_changed: list[str] = field(default_factory=list)
     deleted: dict[Place, bool] = field(default_factory=dict)
     """Records that retention took, and whether their partition had a checkpoint then."""
+    cut_off: dict[Place, Given] = field(default_factory=dict)
+    """Records that a new leader did not have."""
     deleted_with_topic: set[Place] = field(default_factory=set)
     """Records of partitions that had a checkpoint when their topic was deleted."""
     said_made_again: set[tuple[str, int]] = field(default_factory=set)
@@ -77,7 +80,37 @@ class _SinkCourse(Course):
     def acts(self) -> dict[str, Callable[..., None]]:
         """See Course."""
         operations = self._operations.acts()
-        return {**super().acts(), **operations, "produce": self._produce, "topic again": self._topic_again}
+        own: dict[str, Callable[..., None]] = {
+            "produce": self._produce,
+            "topic again": self._topic_again,
+            LOG_CUT: self._cut_log,
+        }
+        return {**super().acts(), **operations, **own}
+
+    def _cut_log(self, topic: str, share: float, again: float, seconds: float) -> None:
+        """A partition's new leader lacks the end of its log; what is lost is sent again in another order."""
+        broker, kernel = self.made.broker, self.made.kernel
+        if topic not in broker.topics:
+            return
+        partition = kernel.rng.randrange(len(broker.topics[topic].logs))
+        log = broker.log(topic, partition)
+        if log.stable_end() != log.end:
+            # Transactions end with their producers, which is not what is looked at here.
+            return
+        cut = log.end - round(share * (log.end - log.begin))
+        lost = [one for one in self._produced if one[:2] == (topic, partition) and one[2].offset >= cut]
+        self._produced = [one for one in self._produced if one not in lost]
+        places = [((topic, partition, record.offset), given) for *_, record, given in lost]
+        self._earlier += places
+        self._outcome.cut_off.update(places)
+        log.cut_off(cut)
+        broker.changed.give()
+        kernel.sleep(seconds)
+        for _, _, _, one in (lost[::-1] * 3)[: round(again * len(lost))]:
+            if topic in broker.topics:
+                record = Record(0, one.key, one.value, one.headers, one.timestamp_ms)
+                broker.produce(topic, partition, record)
+                self._produced.append((topic, partition, record, one))
 
     def _topic_again(self, topic: str) -> None:
         found = self._visible(topic)

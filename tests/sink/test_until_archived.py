@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from structlog.testing import capture_logs
 
 from ingest.service.idle import UntilArchived
@@ -17,6 +18,7 @@ class Archive:
     offset: int | None = None
     is_idle: bool = False
     gone: PartitionStatus | None = None
+    condition: PartitionCondition = PartitionCondition.GRANTED
     asked: list[str] = field(default_factory=list)
 
     def partitions(self) -> tuple[PartitionStatus, ...]:
@@ -24,7 +26,7 @@ class Archive:
         one = PartitionStatus(
             topic="t",
             partition=0,
-            condition=PartitionCondition.GRANTED,
+            condition=self.condition,
             slot=0,
             offset=self.offset,
             position=self.position,
@@ -114,6 +116,18 @@ def test_a_tail_that_is_to_stay_unwritten_is_not_waited_for() -> None:
     assert until.is_over
     assert [(line["event"], line["records"]) for line in lines] == [("tail_unwritten", 60)]
     assert "rotate.on.stop=false" in lines[0]["detail"]
+
+
+@pytest.mark.parametrize("condition", [PartitionCondition.STOPPED, PartitionCondition.REFUSED])
+def test_what_waits_for_an_operator_is_not_over(condition: PartitionCondition) -> None:
+    """Also where its log was cut off below what is archived: its end says nothing then."""
+    archive = Archive(position=None, offset=120, is_idle=True, condition=condition)
+    until = UntilArchived(archive, closes_on_stop=True)
+    until.surveyed(())
+    for now in (10.0, 11.0, 12.0):
+        until.advance(now)
+    assert not until.is_over
+    assert archive.asked == []
 
 
 def test_no_tail_is_no_line() -> None:

@@ -26,11 +26,11 @@ import numpy.typing as npt
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from headrace.kafka.consumer.message_columns import HeaderParser, Messages, has_private_words
+from headrace.kafka.consumer.message_columns import HeaderParser, Messages, epoch_runs, has_private_words
 from headrace.kafka.kafka_clients import OnError
 from headrace.kafka.librdkafka import handle_of, library
 from headrace.model.columns import Headers, KafkaRecords, Numbers, column_of
-from headrace.model.sink_entries import TopicPartition
+from headrace.model.sink_entries import NO_EPOCH, TopicPartition
 
 # -- What one fetch gave: records as columns, and what librdkafka says of partitions in between --------------
 
@@ -133,17 +133,24 @@ def _partition(message: Any) -> TopicPartition:
 
 def _records(partition: TopicPartition, messages: Sequence[Any]) -> KafkaRecords:
     timestamps = [message.timestamp() for message in messages]
+    offsets = np.array([message.offset() for message in messages], np.int64)
     headers = [_headers(message) for message in messages]
     return KafkaRecords(
         topic=partition.topic,
         partition=partition.partition,
-        offsets=np.array([message.offset() for message in messages], np.int64),
+        offsets=offsets,
         timestamps_ms=np.array([ms for _, ms in timestamps], np.int64),
         timestamp_types=np.array([kind for kind, _ in timestamps], np.int64),
         keys=column_of([message.key() for message in messages]),
         values=column_of([message.value() for message in messages]),
         headers=headers if any(headers) else None,
+        leader_epochs=epoch_runs(offsets, lambda place: _leader_epoch(messages[place])),
     )
+
+
+def _leader_epoch(message: Any) -> int:
+    epoch = message.leader_epoch()
+    return NO_EPOCH if epoch is None else epoch
 
 
 def _headers(message: Any) -> Headers:
@@ -338,6 +345,7 @@ def _gathered(messages: Messages) -> Fetched:
                 keys=keys,
                 values=values,
                 headers=_picked(headers, chosen),
+                leader_epochs=messages.leader_epochs(chosen),
             )
         )
     return Fetched(records, news)

@@ -7,6 +7,9 @@ reports next to records (lost offsets, faults) is here, too.
 
 import ctypes
 import itertools
+import re
+from bisect import bisect_right
+from collections.abc import Callable
 from ctypes import CDLL
 from dataclasses import dataclass
 from enum import StrEnum
@@ -172,6 +175,14 @@ class Messages:
         found = [self._timestamp(row) for row in range(len(self))]
         return np.array([at for at, _ in found], np.int64), np.array([kind for _, kind in found], np.int64)
 
+    def leader_epochs(self, rows: Numbers) -> tuple[tuple[int, int], ...]:
+        """The first offset and the leader epoch of each run of one epoch; the rows' offsets rise."""
+        return epoch_runs(self.offsets[rows], lambda place: self._leader_epoch(int(rows[place])))
+
+    def _leader_epoch(self, row: int) -> int:
+        found: int = self._library.rd_kafka_message_leader_epoch(int(self._addresses[row]))
+        return found
+
     def headers(self) -> list[Headers] | None:
         """The headers of all rows, None when no row has any."""
         if self._private is not None:
@@ -237,6 +248,21 @@ class Messages:
         return tuple(found)
 
 
+def epoch_runs(offsets: Numbers, epoch_of: Callable[[int], int]) -> tuple[tuple[int, int], ...]:
+    """The first offset and the leader epoch of each run of one epoch, asked for by place among the offsets.
+
+    Epochs never fall, so that few are asked for. Empty when brokers, or messages, name none.
+    """
+    count, begin = len(offsets), 0
+    found: list[tuple[int, int]] = []
+    last = epoch_of(count - 1)
+    while begin < count and last >= 0:
+        epoch = epoch_of(begin)
+        found.append((int(offsets[begin]), epoch))
+        begin = count if epoch == last else bisect_right(range(count), epoch, lo=begin, key=epoch_of)
+    return tuple(found)
+
+
 def _column(buffer: bytes, addresses: Numbers, lengths: Numbers, shift: Numbers) -> Column:
     """A column over the copy; a null has no address."""
     return Column(
@@ -250,6 +276,7 @@ class FaultReason(StrEnum):
     """Why a partition is not read on."""
 
     OFFSET_ABOVE_END = "offset_above_end"
+    LOG_TRUNCATED = "log_truncated"
     TOPIC_DELETED = "topic_deleted"
     BATCH_CORRUPT = "batch_corrupt"
     RECORD_TOO_LARGE = "record_too_large"
@@ -321,4 +348,23 @@ def above_end_message(what: str, offset: int, end: int) -> str:
     return (
         f"{what} ends at offset {end}, and reading is at {offset}: the topic was truncated, restored or "
         "is of another cluster. Find out which, then set the connector's offsets."
+    )
+
+
+# How librdkafka says where a log was cut off; one that knows no earlier epoch any more says something else.
+_CUT_OFF: Final = re.compile(r"truncation detected.*broker end offset is (\d+)", re.DOTALL)
+
+
+def cut_off_at(error: KafkaError) -> int | None:
+    """The offset from which on a log has other records than were read, as librdkafka found it (KIP-320)."""
+    found = _CUT_OFF.search(error.str() or "")
+    return None if found is None else int(found[1])
+
+
+def truncated_message(what: str, offset: int, cut: int) -> str:
+    """The sentence for a log that was cut off at `cut`, below what was read of it, and has grown again."""
+    return (
+        f"{what} is read up to offset {offset}, and has other records now from offset {cut} on: brokers have "
+        "lost those that were read (an unclean leader election, a disk). Set the connector's offset of the "
+        f"partition to {cut} to archive what has come since, or to {offset} to leave it out."
     )

@@ -17,13 +17,15 @@ from headrace.kafka.consumer.message_columns import (
     PartitionFault,
     ReaderEvent,
     above_end_message,
+    cut_off_at,
     fault_message,
     fault_of,
+    truncated_message,
 )
 from headrace.kafka.kafka_clients import Properties, new_consumer
 from headrace.kafka.kafka_errors import translate
 from headrace.model.columns import KafkaRecords
-from headrace.model.sink_entries import TopicPartition
+from headrace.model.sink_entries import NO_EPOCH, TopicPartition
 
 # -- librdkafka's properties of a reader, most of them for a bounded memory ----------------------------------
 
@@ -109,9 +111,19 @@ class PartitionReader:
         self._events: list[ReaderEvent] = []
         self._problems: dict[str, tuple[float, str]] = {}
 
-    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets, and no others. None is paused or faulty then."""
-        places = [confluent_kafka.TopicPartition(*at, offset) for at, offset in starts.items()]
+    def assign(
+        self, starts: Mapping[TopicPartition, int], leader_epochs: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """Read these partitions from these offsets, and no others. None is paused or faulty then.
+
+        With a leader epoch an offset is read from if the log still has what it had before it in that epoch;
+        else the partition has the fault LOG_TRUNCATED.
+        """
+        epochs = leader_epochs or {}
+        places = [
+            confluent_kafka.TopicPartition(*at, offset, leader_epoch=epochs.get(at, NO_EPOCH))
+            for at, offset in starts.items()
+        ]
         self._fetch.on_assign(starts)
         with _translated("assign"):
             self._consumer.assign(places)
@@ -250,10 +262,20 @@ class PartitionReader:
                 self._at_end[partition] = None
             self._forget_problems(partition)
         elif code in OFFSET_CODES:
-            self._out_of_range[partition] = 0.0
+            self._look_into(partition, position, news.error)
         else:
             sentence = str(translate(news.error, what=str(partition)))
             self._problems[str(partition)] = (time.monotonic(), sentence)
+
+    def _look_into(self, partition: TopicPartition, position: int, error: KafkaError) -> None:
+        """An offset that is not in its log: cut off below it, or else the log's ends are to tell."""
+        cut = cut_off_at(error)
+        if cut is not None and cut < position:
+            # The log's ends tell nothing: it may have grown beyond the position again.
+            message = truncated_message(str(partition), position, cut)
+            self._report(partition, FaultReason.LOG_TRUNCATED, message)
+        else:
+            self._out_of_range[partition] = 0.0
 
     def _stop(self, partition: TopicPartition, news: PartitionNews) -> None:
         """Report a fault, and read no further."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.columns import Numbers
-from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, Upload
+from headrace.model.sink_entries import NO_EPOCH, ObjectState, PartitionCheckpoint, SealedObject, Upload
 from headrace.model.sink_protocol import EarlierGroups, PartitionGrant
 from ingest.sink.starting import grant_of, removable
 from spark.sink.partition_offsets import Mask, PartitionCommit, PartitionOffsets
@@ -60,6 +60,41 @@ class TestWhatIsReadAgain:
         assert one.is_replaying
         one.advance(5)
         assert not one.is_replaying
+
+
+class TestLeaderEpochs:
+    """What tells a log that was cut off, and has grown again, from one that has not (KIP-320)."""
+
+    def test_what_is_covered_has_no_later_epoch_than_it_had(self) -> None:
+        """The first such record is another one; above the highest, and where no epoch was known, all may."""
+        one = offsets_of(2, highest=6, leader_epoch=3)
+        assert one.note_epochs([(0, 1), (4, 3), (7, 5)], 9) is None
+        assert one.note_epochs([(0, 1), (5, 4), (6, 5)], 9) == 5
+        # The run begins before what is read.
+        assert one.note_epochs([(0, 4)], 9) == 2
+        assert offsets_of(2, highest=6).note_epochs([(0, 4)], 9) is None
+
+    def test_a_checkpoint_has_the_latest_epoch_that_was_read(self) -> None:
+        """A later one than that of the records before it proves as much, and what is covered needs it."""
+        one = offsets_of(2, highest=6, leader_epoch=3)
+        one.note_epochs([(2, 1)], 4)
+        one.advance(4)
+        assert one.commit().checkpoint.leader_epoch == 3
+        one.note_epochs([(4, 3), (7, 5)], 9)
+        one.advance(9)
+        assert one.commit().checkpoint.leader_epoch == 5
+
+    def test_an_offset_after_markers_has_none(self) -> None:
+        """They may be of a later epoch, by which the records' own would end before the offset."""
+        one = offsets_of()
+        one.note_epochs([(0, 1)], 4)
+        one.advance(6)
+        assert one.commit().checkpoint.leader_epoch == NO_EPOCH
+        one.note_epochs([(6, 2)], 7)
+        one.advance(7)
+        assert one.commit().checkpoint.leader_epoch == 2
+        one.abandon()
+        assert one.epoch_of(one.position) == 2
 
 
 class TestCommit:

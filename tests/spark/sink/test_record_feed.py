@@ -1,7 +1,7 @@
 """Records that cannot be written at the moment, and records at which our own code fails."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -34,6 +34,13 @@ class _Reader:
     """Which partitions give no records."""
 
     paused: set[TopicPartition] = field(default_factory=set)
+    assigned: tuple[dict[TopicPartition, int], dict[TopicPartition, int]] = ({}, {})
+
+    def assign(
+        self, starts: Mapping[TopicPartition, int], leader_epochs: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        self.paused.clear()
+        self.assigned = dict(starts), dict(leader_epochs or {})
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         self.paused.update(partitions)

@@ -1,5 +1,6 @@
 """What a broker can do to a reader: a log that rots, and a user that may not read."""
 
+import struct
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -94,6 +95,80 @@ def test_nothing_behind_a_corrupt_batch_is_given_out(broker: Broker, way: str) -
         assert given == [*((rotten, offset) for offset in range(10)), (sound, 0)]
         assert len(events) == 1
         assert reader.positions() == {TopicPartition(rotten, 0): 10, TopicPartition(sound, 0): 1}
+
+
+def cut_off(log: Path, offset: int) -> None:
+    """Take from a log what comes from this offset on, while the broker is down."""
+    data, at = log.read_bytes(), 0
+    while struct.unpack_from(">q", data, at)[0] < offset:
+        at += 12 + struct.unpack_from(">i", data, at + 8)[0]
+    log.write_bytes(data[:at])
+    for beside in log.parent.iterdir():
+        # What is made again from the log.
+        if beside.suffix in {".index", ".timeindex", ".snapshot"}:
+            beside.unlink()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_log_that_was_cut_off_and_has_grown_again_is_not_read_on(tmp_path: Path, way: str) -> None:
+    """Its offsets are there, with other records before and after: by the epochs alone it is known (KIP-320).
+
+    Nor from the beginning by a reader of another process, which knows the epoch; one that knows none reads.
+    Mutation tried: asking for the log's ends in the place of `cut_off_at` reads on at offset 10.
+    """
+    broker = Broker(folder=tmp_path, jar_folder=JAR_FOLDER, port=free_port())
+    properties = {"bootstrap.servers": broker.bootstrap}
+    broker.start()
+    try:
+        topic = new_topic("cut", bootstrap=broker.bootstrap)
+        at = TopicPartition(topic, 0)
+        produced(broker, topic, *([b"lost %d" % number] for number in range(10)))
+        epochs: dict[TopicPartition, int] = {}
+        events: list[ReaderEvent] = []
+
+        def came(reader: PartitionReader) -> list[int]:
+            found = []
+            for records in reader.poll(1000, 0.1):
+                found += records.offsets.tolist()
+                epochs[at] = records.leader_epochs[-1][1]
+            events.extend(reader.drain_events())
+            return found
+
+        def new_reader() -> PartitionReader:
+            return PartitionReader(properties, group_id="g", budget_bytes=MIB, new_fetch=WAYS[way])
+
+        with closing(new_reader()) as reader:
+            reader.assign({at: 0})
+            until_sync(lambda: came(reader) and reader.positions()[at] == 10, seconds=30)
+            broker.stop()
+            (log,) = tmp_path.glob(f"**/{topic}-0/*.log")
+            cut_off(log, 6)
+            broker.start()
+            produced(broker, topic, *([b"new %d" % number] for number in range(10)))
+            until_sync(lambda: came(reader) or events, seconds=60)
+            assert reader.positions()[at] == 10
+            assert came(reader) == []
+        with closing(new_reader()) as reader:
+            reader.assign({at: 10}, {at: epochs[at]})
+            until_sync(lambda: came(reader) or len(events) == 2, seconds=60)
+        for event in events:
+            assert isinstance(event, PartitionFault)
+            assert (event.offset, event.reason) == (10, FaultReason.LOG_TRUNCATED)
+            assert "has other records now from offset 6 on" in event.message
+        with closing(new_reader()) as reader:
+            reader.assign({at: 6}, {at: epochs[at]})
+            until_sync(lambda: came(reader) and reader.positions()[at] == 16, seconds=60)
+            reader.assign({at: 0}, {at: epochs[at]})
+            runs: list[tuple[int, int]] = []
+            while reader.positions()[at] < 16:
+                runs += [run for records in reader.poll(1000, 0.1) for run in records.leader_epochs]
+            assert dict(reversed([(epoch, offset) for offset, epoch in runs])) == {
+                runs[0][1]: 0,
+                epochs[at]: 6,
+            }
+        assert len(events) == 2
+    finally:
+        broker.stop()
 
 
 @pytest.mark.parametrize("may_describe", [True, False])
