@@ -111,7 +111,8 @@ class PartitionCheckpoint:
     `dead_letters`, is written again. `highest` is the highest offset that anything covers, NONE_COVERED
     before. `topic_id` tells lives of one topic name apart. `leader_epoch` is that of the newest record that
     was read when this was written, or NO_EPOCH: by it a log is known that was cut off below `offset` or
-    `highest`, and has grown again (KIP-320).
+    `highest`, and has grown again (KIP-320). Between `epoch_end` and `offset` were no records, but markers of
+    transactions: these may be of a later epoch.
     """
 
     topic: str
@@ -124,6 +125,7 @@ class PartitionCheckpoint:
     is_made_again: bool = False
     """Records of an earlier topic of this name were archived: names of this one's objects are apart."""
     leader_epoch: int = NO_EPOCH
+    epoch_end: int = 0
 
     @property
     def partition_of(self) -> TopicPartition:

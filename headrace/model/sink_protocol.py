@@ -49,8 +49,8 @@ class PartitionGrant:
 
     `done` has the last archived offset of each group, `dead_letters` the offsets above `offset` that have a
     dead letter. `highest` is the highest offset that either covers. `earlier` has the groups of other options
-    than those in force: a record is archived if any of them covers it. `is_made_again` and `leader_epoch` as
-    in the checkpoint.
+    than those in force: a record is archived if any of them covers it. `is_made_again`,
+    `leader_epoch` and `epoch_end` as in the checkpoint.
     """
 
     topic: str
@@ -63,6 +63,7 @@ class PartitionGrant:
     earlier: tuple[EarlierGroups, ...] = ()
     is_made_again: bool = False
     leader_epoch: int = NO_EPOCH
+    epoch_end: int = 0
 
     @property
     def partition_of(self) -> TopicPartition:

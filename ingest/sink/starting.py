@@ -56,6 +56,7 @@ def grant_of(
         ),
         is_made_again=checkpoint.is_made_again,
         leader_epoch=checkpoint.leader_epoch,
+        epoch_end=checkpoint.epoch_end,
     )
 
 

@@ -68,8 +68,8 @@ class PartitionOffsets:
         self._committed = grant.offset
         self._highest = grant.highest
         self._epoch = grant.leader_epoch
-        # Where the records end that the epoch is of, or that came before it: what is above may be of any.
-        self._epoch_end = grant.offset
+        # Where the records end of which it is the latest; above that were none, but markers of transactions.
+        self._epoch_end = grant.offset if grant.leader_epoch == NO_EPOCH else grant.epoch_end
         self._dead_letters = set(grant.dead_letters)
         self._new_dead_letters: set[int] = set()
         self._open: dict[str, _Open] = {}
@@ -107,24 +107,26 @@ class PartitionOffsets:
     def note_epochs(self, runs: Iterable[tuple[int, int]], end: int) -> int | None:
         """Records up to `end` are read, `runs` are the first offsets and leader epochs of them.
 
-        The offset of the first that is not what was read before: covered by an object or a dead letter, and
-        of a later epoch than the log had when that was written. None: there is none.
+        The offset of the first that is not what was read before: of a later epoch than the log had then, and
+        covered by an object or a dead letter, or where no record was. None: there is none.
         """
         changed = None
+        read = max(self._highest, self._grant.offset - 1)
         for offset, epoch in runs:
-            if offset <= self._highest and NO_EPOCH != self._grant.leader_epoch < epoch and changed is None:
-                changed = max(offset, self.position)
+            if offset <= read and NO_EPOCH != self._grant.leader_epoch < epoch and changed is None:
+                changed = offset
             # A later epoch than a record's proves as much of it as its own does.
             self._epoch = max(self._epoch, epoch)
             self._epoch_end = max(self._epoch_end, end)
         return changed
 
-    def epoch_of(self, offset: int) -> int:
-        """The leader epoch by which it can be told whether the log still has what came before an offset.
+    @property
+    def start(self) -> tuple[int, int]:
+        """The offset to read from, and the leader epoch of the records before it, or NO_EPOCH.
 
-        NO_EPOCH where that is not known: markers of transactions, or deleted records, lie before it.
+        Before the position, where only markers of transactions lie between the two.
         """
-        return self._epoch if offset <= self._epoch_end else NO_EPOCH
+        return min(self.position, self._epoch_end), self._epoch
 
     def refuse_changed(self, faults: Iterable[int]) -> int | None:
         """The first of these records that fails now and did not when it was read before; None: there is none.
@@ -219,7 +221,8 @@ class PartitionOffsets:
                 dead_letters=tuple(sorted(one for one in dead_letters if one >= offset)),
                 options=self._options,
                 is_made_again=self._grant.is_made_again,
-                leader_epoch=self.epoch_of(offset),
+                leader_epoch=self._epoch,
+                epoch_end=min(offset, self._epoch_end),
             ),
         )
 

@@ -76,9 +76,9 @@ class PartitionWork:
         return self._offsets.position
 
     @property
-    def leader_epoch(self) -> int:
-        """What tells whether the log still has what came before the position; NO_EPOCH: nothing does."""
-        return self._offsets.epoch_of(self.position)
+    def start(self) -> tuple[int, int]:
+        """See `PartitionOffsets.start`."""
+        return self._offsets.start
 
     @property
     def committed_offset(self) -> int:
@@ -146,9 +146,9 @@ class PartitionWork:
         """Stop before records that are not those that are archived already."""
         changed = self._offsets.note_epochs(records.leader_epochs, records.last_offset + 1)
         if changed is not None and (self.stop is None or changed < self.stop.offset):
-            end = self._offsets.highest + 1
+            end = max(self._offsets.highest + 1, self.position)
             message = truncated_message(str(self.partition), end, changed)
-            self._stop_at(changed, FaultReason.LOG_TRUNCATED, message)
+            self._stop_at(max(changed, self.position), FaultReason.LOG_TRUNCATED, message)
 
     def _unread(self, records: KafkaRecords) -> KafkaRecords:
         mask = self._offsets.unread(records.offsets)

@@ -93,10 +93,10 @@ class RecordFeed:
         self._waiting.clear()
         self._why.clear()
         self._crowded.clear()
-        works = self._works.values()
+        starts = {work.partition: work.start for work in self._works.values()}
         self._reader.assign(
-            {work.partition: work.position for work in works},
-            {work.partition: work.leader_epoch for work in works},
+            {partition: offset for partition, (offset, _) in starts.items()},
+            {partition: epoch for partition, (_, epoch) in starts.items()},
         )
 
     def problems(self) -> dict[str, str]:

@@ -185,7 +185,10 @@ class SinkRun:
         self._report()
 
     def _fetch(self, seconds: float) -> None:
-        for records in self._reader.poll(self._fetch_records, self._patience(seconds)):
+        found = self._reader.poll(self._fetch_records, self._patience(seconds))
+        for event in self._reader.drain_events():
+            self._on_event(event)
+        for records in found:
             self._measure(records)
             self._feed.add(records, wall_ms())
             work = self._work[TopicPartition(records.topic, records.partition)]
@@ -194,8 +197,6 @@ class SinkRun:
         for partition, position in self._reader.positions().items():
             if partition in self._work and not self._feed.is_waiting(partition):
                 self._work[partition].read_to(position)
-        for event in self._reader.drain_events():
-            self._on_event(event)
 
     def _measure(self, records: KafkaRecords) -> None:
         """The next fetch is of as many records like these as fit."""
@@ -214,16 +215,18 @@ class SinkRun:
 
     def _on_event(self, event: LostOffsets | PartitionFault) -> None:
         partition = TopicPartition(event.topic, event.partition)
-        if isinstance(event, LostOffsets):
-            # Before an offset after them is committed: a slot that ends would take the news with it.
-            self._report((event.topic, event.partition, event.first, event.end))
+        if (work := self._work.get(partition)) is None:
             return
-        if event.reason is FaultReason.TOPIC_DELETED:
+        if isinstance(event, LostOffsets):  # below the position were only markers of transactions
+            if (first := max(event.first, work.position)) < event.end:
+                # Before a later offset is committed: a slot that ends would take the news with it.
+                self._report((event.topic, event.partition, first, event.end))
+        elif event.reason is FaultReason.TOPIC_DELETED:
             self._gone.add(partition)
-            return
-        work = self._work[partition]
-        work.stop = Stop(offset=event.offset, reason=event.reason, message=event.message)
-        self._note_stop(work)
+        else:
+            offset = max(event.offset, work.position)
+            work.stop = Stop(offset=offset, reason=event.reason, message=event.message)
+            self._note_stop(work)
 
     def _note_stop(self, work: PartitionWork) -> None:
         if work.stop is None or work.partition in self._reported_stops:

@@ -14,6 +14,7 @@ from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.model.errors import Fenced, HeadraceError, RecordRefused
 from headrace.model.ledger_entry import encode_key
 from headrace.model.sink_entries import (
+    NO_EPOCH,
     ObjectState,
     PartitionCheckpoint,
     SealedObject,
@@ -157,9 +158,9 @@ class SinkTransactions:
 
     def _offset(self, checkpoint: PartitionCheckpoint) -> TopicPartition:
         mark = offset_mark(self._ledger_topic, checkpoint.topic_id)
-        return TopicPartition(
-            checkpoint.topic, checkpoint.partition, checkpoint.offset, mark, checkpoint.leader_epoch
-        )
+        # Others who read on from it have it checked; after markers of transactions it cannot be.
+        epoch = checkpoint.leader_epoch if checkpoint.epoch_end == checkpoint.offset else NO_EPOCH
+        return TopicPartition(checkpoint.topic, checkpoint.partition, checkpoint.offset, mark, epoch)
 
     def _may_repeat(self, error: HeadraceError) -> bool:
         """True once the transaction is aborted for certain, and this producer is still the slot's newest."""

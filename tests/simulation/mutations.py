@@ -88,14 +88,14 @@ MUTATIONS: Final = {
         "sink",
         "a slot begins at an offset only if the log still has what was read before it",
         "spark/sink/record_feed.py",
-        "{work.partition: work.leader_epoch for work in works},",
+        "{partition: epoch for partition, (_, epoch) in starts.items()},",
         "{},",
     ),
     "a log that was cut off below an entry": Mutation(
         "sink",
         "what an entry covers is passed over only if it is of no later leader epoch",
         "spark/sink/partition_offsets.py",
-        "if offset <= self._highest and NO_EPOCH != self._grant.leader_epoch < epoch and changed is None:",
+        "if offset <= read and NO_EPOCH != self._grant.leader_epoch < epoch and changed is None:",
         "if False:",
     ),
     "an operator's partition is not over": Mutation(

@@ -67,16 +67,14 @@ class TestLeaderEpochs:
 
     def test_what_is_covered_has_no_later_epoch_than_it_had(self) -> None:
         """The first such record is another one; above the highest, and where no epoch was known, all may."""
-        one = offsets_of(2, highest=6, leader_epoch=3)
-        assert one.note_epochs([(0, 1), (4, 3), (7, 5)], 9) is None
-        assert one.note_epochs([(0, 1), (5, 4), (6, 5)], 9) == 5
-        # The run begins before what is read.
-        assert one.note_epochs([(0, 4)], 9) == 2
+        one = offsets_of(2, highest=6, leader_epoch=3, epoch_end=2)
+        assert one.note_epochs([(2, 1), (4, 3), (7, 5)], 9) is None
+        assert one.note_epochs([(2, 1), (5, 4), (6, 5)], 9) == 5
         assert offsets_of(2, highest=6).note_epochs([(0, 4)], 9) is None
 
     def test_a_checkpoint_has_the_latest_epoch_that_was_read(self) -> None:
         """A later one than that of the records before it proves as much, and what is covered needs it."""
-        one = offsets_of(2, highest=6, leader_epoch=3)
+        one = offsets_of(2, highest=6, leader_epoch=3, epoch_end=2)
         one.note_epochs([(2, 1)], 4)
         one.advance(4)
         assert one.commit().checkpoint.leader_epoch == 3
@@ -84,17 +82,25 @@ class TestLeaderEpochs:
         one.advance(9)
         assert one.commit().checkpoint.leader_epoch == 5
 
-    def test_an_offset_after_markers_has_none(self) -> None:
-        """They may be of a later epoch, by which the records' own would end before the offset."""
+    def test_markers_before_an_offset_are_read_again(self) -> None:
+        """They may be of a later epoch, by which the records' own would end before the offset.
+
+        A record where they were is of a log that was cut off there.
+        """
         one = offsets_of()
+        assert one.start == (0, NO_EPOCH)
         one.note_epochs([(0, 1)], 4)
         one.advance(6)
-        assert one.commit().checkpoint.leader_epoch == NO_EPOCH
-        one.note_epochs([(6, 2)], 7)
-        one.advance(7)
-        assert one.commit().checkpoint.leader_epoch == 2
-        one.abandon()
-        assert one.epoch_of(one.position) == 2
+        checkpoint = one.commit().checkpoint
+        assert (checkpoint.offset, checkpoint.leader_epoch, checkpoint.epoch_end) == (6, 1, 4)
+        again = offsets_of(6, highest=3, leader_epoch=1, epoch_end=4)
+        assert again.start == (4, 1)
+        assert again.note_epochs([(6, 2)], 7) is None
+        assert again.note_epochs([(4, 2)], 7) == 4
+        again.advance(7)
+        assert again.start == (7, 2)
+        again.abandon()
+        assert again.start == (6, 2)
 
 
 class TestCommit:
