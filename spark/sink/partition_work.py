@@ -24,7 +24,7 @@ from spark.sink.routed_tools import SlotTools
 _NOTHING: Final = Conversion(runs=(), faults=(), ignored=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The partition is at `offset`: nothing from there on is written until an operator has helped."""
 

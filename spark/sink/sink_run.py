@@ -224,8 +224,7 @@ class SinkRun:
         elif event.reason is FaultReason.TOPIC_DELETED:
             self._gone.add(partition)
         else:
-            offset = max(event.offset, work.position)
-            work.stop = Stop(offset=offset, reason=event.reason, message=event.message)
+            work.stop = Stop(max(event.offset, work.position), event.reason, event.message)
             self._note_stop(work)
 
     def _note_stop(self, work: PartitionWork) -> None:

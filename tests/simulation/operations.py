@@ -10,7 +10,12 @@ from headrace.kafka.control_records import TargetState
 from headrace.kafka.ledger_follower import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import ControlKey, decode_key
-from headrace.model.sink_entries import TopicPartition
+from headrace.model.sink_entries import (
+    PartitionCheckpoint,
+    TopicPartition,
+    decode_sink_entry,
+    is_sink_key,
+)
 from headrace.options import Settings
 from ingest.cli.object_command import (
     CommandRequest,
@@ -107,13 +112,17 @@ class Operations:
         name = str(self._made.settings(self._course.options).kafka.ledger_topic)
         return name if name in self._made.broker.topics else None
 
-    def checkpoints(self) -> set[tuple[str, int]]:
-        """The partitions of which a sink's ledger knows where it is."""
+    def checkpoints(self) -> dict[tuple[str, int], int]:
+        """Where a sink is in each partition, by its ledger."""
         name = self._ledger_topic
-        records = () if name is None else self._made.broker.visible(name, 0)
-        keys = (decode_key(one.key or b"") for one in records)
-        paths = (key.name.split("/") for key in keys if isinstance(key, ControlKey))
-        return {(path[2], int(path[3])) for path in paths if path[:2] == ["sink", "partition"]}
+        found: dict[tuple[str, int], int] = {}
+        for record in () if name is None else self._made.broker.visible(name, 0):
+            key = decode_key(record.key or b"")
+            if isinstance(key, ControlKey) and is_sink_key(key) and record.value is not None:
+                entry = decode_sink_entry(key, record.value)
+                if isinstance(entry, PartitionCheckpoint):
+                    found[entry.partition_of] = entry.offset
+        return found
 
     def _compact_ledger(self) -> None:
         if self._ledger_topic is not None:

@@ -27,6 +27,10 @@ _OTHERWISE: Final = frozenset(
 )
 
 
+_AGAIN: Final = ("reset", "rewind", "topic again")
+"""After these records are read from elsewhere than from where reading was."""
+
+
 def _is_changed(scenario: Scenario) -> bool:
     """Whether the format of objects, and so of their rows, is another one in the middle."""
     return any("output.format" in step.given.get("options", ()) for step in scenario.steps)
@@ -112,20 +116,35 @@ def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
         if is_exact and place in rows and most[place] == 1 and not outcome.repeats:
             yield Finding("once", f"{place} is archived and has a dead letter")
     # With 5 ends what has set objects aside: also those that meet names of an earlier life.
-    is_again = any(step.act in ("reset", "rewind", "topic again") for step in scenario.steps)
+    is_again = any(step.act in _AGAIN for step in scenario.steps)
     is_set_aside = outcome.ending == "exit 5" and not outcome.problems and not is_again
-    is_whole = outcome.ending == "exit 0" or (is_set_aside and bool(outcome.set_aside))
-    if is_whole and not is_again_by_hand(scenario):
+    if outcome.ending == "exit 0" or (is_set_aside and bool(outcome.set_aside)):
+        yield from _whole(scenario, outcome, {*rows}, {*letters})
+
+
+def _whole(scenario: Scenario, outcome: Outcome, rows: set[Place], letters: set[Place]) -> Iterator[Finding]:
+    """What a run must show that has ended well, or with nothing but names that others had taken."""
+    if not is_again_by_hand(scenario):
         yield from _lost_with_topics(outcome, {*rows, *letters})
-    if is_whole and not is_again and has_values(scenario):
-        yield from _all_anew(scenario, outcome, {*letters})
-    if is_whole and not outcome.ended_uploads:
+    if not any(step.act in _AGAIN for step in scenario.steps):
+        yield from _cut_off(scenario, outcome)
+        yield from _all_anew(scenario, outcome, letters)
+    if not outcome.ended_uploads:
         set_aside = outcome.set_aside if outcome.ending == "exit 5" else set()
         yield from _all_there(scenario, outcome, {*rows, *letters, *set_aside})
 
 
+def _cut_off(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
+    """A partition whose log was cut off below its checkpoint waits for an operator."""
+    if not any(step.act == "retention" for step in scenario.steps):
+        for name, partition in sorted(outcome.cut_below):
+            yield Finding("shown = true", f"{name}-{partition} was cut off, and the sink has ended well")
+
+
 def _all_anew(scenario: Scenario, outcome: Outcome, letters: set[Place]) -> Iterator[Finding]:
     """What has come where other records were lost is archived, unless the sink has stopped there."""
+    if not has_values(scenario):
+        return
     values: dict[Place, list[Any]] = {}
     for row in outcome.rows:
         values.setdefault((row.topic, row.partition, row.offset), []).append(row.fields.get("value"))
@@ -161,8 +180,7 @@ def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Itera
     drops_nulls = drops_nulls or scenario.options.get("behavior.on.null.values") == "ignore"
     # What is read again may have been archived, and is deleted since; of a log that was cut off nothing tells
     # any more once retention has passed that place.
-    moves = ("topic again", "reset", "rewind", "log cut off")
-    is_moved = any(step.act in moves for step in scenario.steps)
+    is_moved = any(step.act in (*_AGAIN, "log cut off") for step in scenario.steps)
     for place, given in outcome.expected.items():
         is_dropped = drops_nulls and given.value is None
         if place in found or is_dropped or _is_skipped(scenario, place):

@@ -39,6 +39,8 @@ class Outcome(Ended):
     """Records that retention took, and whether their partition had a checkpoint then."""
     cut_off: dict[Place, Given] = field(default_factory=dict)
     """Records that a new leader did not have."""
+    cut_below: set[tuple[str, int]] = field(default_factory=set)
+    """Partitions whose log was cut off below what was archived of them."""
     deleted_with_topic: set[Place] = field(default_factory=set)
     """Records of partitions that had a checkpoint when their topic was deleted."""
     said_made_again: set[tuple[str, int]] = field(default_factory=set)
@@ -94,8 +96,9 @@ class _SinkCourse(Course):
             return
         partition = kernel.rng.randrange(len(broker.topics[topic].logs))
         log = broker.log(topic, partition)
-        if log.stable_end() != log.end:
-            # Transactions end with their producers, which is not what is looked at here.
+        if log.stable_end() != log.end or not any(is_visible(one) for one in log.records):
+            # Transactions end with their producers, which is not looked at here; and a log in which no reader
+            # has found a record yet has nothing that it could be known by.
             return
         cut = log.end - round(share * (log.end - log.begin))
         lost = [one for one in self._produced if one[:2] == (topic, partition) and one[2].offset >= cut]
@@ -103,6 +106,9 @@ class _SinkCourse(Course):
         places = [((topic, partition, record.offset), given) for *_, record, given in lost]
         self._earlier += places
         self._outcome.cut_off.update(places)
+        offset = self._operations.checkpoints().get((topic, partition), 0)
+        if offset > cut and any(one.offset < offset and is_visible(one) for one in log.records):
+            self._outcome.cut_below.add((topic, partition))
         log.cut_off(cut)
         broker.changed.give()
         kernel.sleep(seconds)
