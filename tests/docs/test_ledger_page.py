@@ -227,6 +227,8 @@ EXAMPLES: Final[Mapping[str, tuple[bytes, bytes]]] = {
             highest=1349,
             dead_letters=(1217,),
             options=_GROUPING.hash,
+            leader_epoch=4,
+            epoch_end=1200,
         )
     ),
     "A sealed object": _sink(

@@ -197,8 +197,8 @@ MUTATIONS: Final = {
         "sink",
         "a slot says at once which records Kafka had deleted before it read them",
         "spark/sink/sink_run.py",
-        "            self._report((event.topic, event.partition, event.first, event.end))\n",
-        "",
+        "                self._report((event.topic, event.partition, first, event.end))\n",
+        "                pass\n",
     ),
     "deleted before a start": Mutation(
         "sink",
