@@ -4,6 +4,7 @@ Called only when there is no problem left. Traces follow OpenTelemetry's own env
 """
 
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 from headrace.options import settings
@@ -15,6 +16,9 @@ from headrace.options.secret import properties
 from headrace.options.settings import TraceSettings
 from headrace.options.token_logins import with_iam
 from headrace.options.value_types import HostPort
+
+_PROTOCOL: Final = "http/protobuf"
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
 def trace_settings(values: Values, environment: Mapping[str, str]) -> TraceSettings | None:
@@ -28,6 +32,20 @@ def trace_settings(values: Values, environment: Mapping[str, str]) -> TraceSetti
         request_spans=min(queue, _number(environment, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)),
         delay_seconds=_number(environment, "OTEL_BSP_SCHEDULE_DELAY", 5000) / 1000,
     )
+
+
+def trace_warnings(values: Values, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """What the environment asks of traces and does not get: the exporter speaks one protocol."""
+    if values[connection_options.TRACES_EXPORTER] is not TracesExporter.OTLP:
+        return ()
+    given = next((name for name in _PROTOCOLS if environment.get(name, "").strip()), None)
+    if given is None or environment[given].strip() == _PROTOCOL:
+        return ()
+    sentence = (
+        f"{given} is {environment[given].strip()}, and traces go by OTLP over HTTP ({_PROTOCOL}): give the "
+        "collector's port for it, mostly 4318, in traces.endpoint"
+    )
+    return (sentence,)
 
 
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -33,6 +33,7 @@ from headrace.options.configuration_text import (
     is_unreplaced,
     read_text,
 )
+from headrace.options.connection_build import trace_warnings
 from headrace.options.declarations import reading_options
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
@@ -280,6 +281,7 @@ def load(
             *(() if translated is None else translated.warnings),
             *_ignored(gathered, values),
             *warnings(values),
+            *trace_warnings(values, environment),
             *_unlikely(gathered),
             *read_warnings(given, reading),
             *transform_warnings(values, transforms),

@@ -311,6 +311,26 @@ def test_a_dead_letter_topic_that_gets_nothing_is_a_warning() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("variables", "warned"),
+    [
+        ({}, ()),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, ()),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ("OTEL_EXPORTER_OTLP_PROTOCOL is grpc",)),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, ()),
+        (
+            {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json"},
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is http/json",),
+        ),
+    ],
+)
+def test_traces_by_another_protocol_are_a_warning(variables: dict[str, str], warned: tuple[str, ...]) -> None:
+    """The port of that protocol's endpoint is mostly another one; without traces nothing is said."""
+    assert load_with({}, **variables).warnings == ()
+    found = load_with({"traces.exporter": "otlp"}, **variables).warnings
+    assert tuple(one.partition(",")[0] for one in found) == warned
+
+
 def test_queue_options_without_a_queue_are_a_warning() -> None:
     """Queue options without a queue are a warning."""
     settings = load_with({"sqs.region": "eu-west-1", "sqs.receivers": "4"})
