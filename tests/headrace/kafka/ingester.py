@@ -63,7 +63,7 @@ class Ingester:
     def lead(self, **options: Any) -> Leadership:
         """A process of this ingester that leads."""
         made = self.member(**options)
-        assert made.wait_for_lead(15, self.stop)
+        assert made.wait_for_lead(60, self.stop)
         return made
 
     def ledger(self, lead: Leadership, **options: Any) -> DriverLedger:
@@ -75,29 +75,46 @@ class Ingester:
             lead=lead,
             state_dir=options.pop("state_dir", self.state_dir),
             anchors=[self.output],
-            **options,
+            # A busy broker that shows nothing new for a while shall not be taken for an open transaction.
+            **{"boundary_seconds": 20.0, **options},
         )
         self.stack.callback(made.close)
         return made
 
     def slot(self, number: int) -> Producer:
         """A task's producer, initialised."""
-        producer = new_transactional_producer(self.clients.producer, slot_id(self.name, number))
-        producer.init_transactions(15)
+        return self._initialised(
+            new_transactional_producer(self.clients.producer, slot_id(self.name, number))
+        )
+
+    def patient_slot(self, number: int) -> Producer:
+        """The same, whose transactions time out after two minutes rather than 15 seconds."""
+        producer = Producer(
+            {
+                **self.clients.producer,
+                "transactional.id": slot_id(self.name, number),
+                "transaction.timeout.ms": 120_000,
+            }
+        )
+        return self._initialised(producer)
+
+    @staticmethod
+    def _initialised(producer: Producer) -> Producer:
+        producer.init_transactions(60)
         return producer
 
     def write(self, producer: Producer, metadata: bytes, *keys: LedgerKey, entry: LedgerEntry = DONE) -> None:
         """Begin a transaction as tasks do, with these records sent and not committed."""
         producer.begin_transaction()
-        producer.send_offsets_to_transaction(group_offsets(self.topic), metadata, 10)
+        producer.send_offsets_to_transaction(group_offsets(self.topic), metadata, 60)
         for key in keys:
             producer.produce(self.topic, key=encode_key(key), value=encode_entry(entry), partition=0)
-        producer.flush(10)
+        producer.flush(60)
 
     def checkpoint(self, producer: Producer, metadata: bytes, *keys: LedgerKey) -> None:
         """A whole transaction of a task."""
         self.write(producer, metadata, *keys)
-        producer.commit_transaction(10)
+        producer.commit_transaction(60)
 
 
 def refusal(call: Callable[[], object]) -> int:

@@ -32,8 +32,10 @@ def test_those_who_connect_alike_share_a_client() -> None:
 
 def test_a_client_ends_with_the_last_who_has_it() -> None:
     """At once; the next one is made anew."""
-    first, second = KafkaAdmin(HERE), KafkaAdmin(HERE, timeout=1.0)
-    shared = weakref.ref(shared_admin(HERE))
+    # Alone with these properties: another test may have left an admin of `HERE` to the collector.
+    properties = {**HERE, "client.id": "the last"}
+    first, second = KafkaAdmin(properties), KafkaAdmin(properties, timeout=1.0)
+    shared = weakref.ref(shared_admin(properties))
     del first
     assert shared() is not None
     del second

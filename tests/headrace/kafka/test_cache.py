@@ -309,7 +309,7 @@ def test_damage_met_while_reading_is_answered_by_reading_again(home: CacheDirect
         cache.apply(rows((thing("k"), entry())), 1)
         assert not asked.done()
         cache.finish()
-        assert asked.result(5) == entry()
+        assert asked.result(60) == entry()
     cache.close()
 
 
@@ -337,7 +337,7 @@ def test_the_end_of_reading_ends_the_wait_for_it() -> None:
         waiting = pool.submit(cache.counts)
         cache.end()
         with pytest.raises(Unavailable, match="could not be read again"):
-            waiting.result(10)
+            waiting.result(60)
     cache.close()
 
 

@@ -2,6 +2,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from types import MappingProxyType
 from typing import Any
 
@@ -62,23 +63,23 @@ def true_end(ingester: Ingester) -> int:
 
 def test_an_empty_ledger_is_at_its_end(ingester: Ingester, reading: Reading) -> None:
     """Nothing to read is read at once."""
-    reading.follower.wait_for_visible_end(10)
-    reading.follower.wait_for(true_end(ingester), 5)
+    reading.follower.wait_for_visible_end(60)
+    reading.follower.wait_for(true_end(ingester), 60)
     assert reading.follower.position == 0
     assert list(reading.cache.scan("bucket")) == []
 
 
 def test_the_end_is_known_before_a_patient_fetch_would_return(ingester: Ingester) -> None:
     """A takeover waits for up to three ends, and a broker answers a fetch of nothing after half a second."""
-    seconds = []
-    for _ in range(5):
-        reading = Reading(ingester)
-        began = time.monotonic()
-        reading.follower.wait_for_visible_end(30)
-        seconds.append(time.monotonic() - began)
-        reading.close()
 
-    assert min(seconds) < 0.4
+    def takes() -> float:
+        with closing(Reading(ingester)) as reading:
+            began = time.monotonic()
+            reading.follower.wait_for_visible_end(60)
+            return time.monotonic() - began
+
+    # On a busy machine one may well take longer; a patient fetch would take it each time.
+    assert any(takes() < 0.4 for _ in range(40))
 
 
 def test_a_live_follower_leaves_the_broker_in_peace(ingester: Ingester) -> None:
@@ -91,7 +92,7 @@ def test_a_live_follower_leaves_the_broker_in_peace(ingester: Ingester) -> None:
         seen.setdefault(said["client_id"] + said["name"], []).append((said["ts"] / 1e6, fetches))
 
     reading = Reading(ingester, {"statistics.interval.ms": 250, "stats_cb": note})
-    reading.follower.wait_for_visible_end(30)
+    reading.follower.wait_for_visible_end(60)
     reading.follower.go_live()
     until_sync(lambda: len(seen) == 2 and len(list(seen.values())[1]) >= 8, seconds=60)
     reading.close()
@@ -108,11 +109,11 @@ def test_the_end_lies_beyond_markers_and_aborted_records(ingester: Ingester, rea
     metadata, producer = ingester.lead().metadata(), ingester.slot(0)
     ingester.checkpoint(producer, metadata, object_id(1))
     ingester.write(producer, metadata, object_id(2))
-    producer.abort_transaction(10)
+    producer.abort_transaction(60)
     # The abort is answered before its marker is in the log.
-    until_sync(lambda: true_end(ingester) == 4, seconds=10, what="a record and a marker, twice")
+    until_sync(lambda: true_end(ingester) == 4, seconds=60, what="a record and a marker, twice")
     end = 4
-    reading.follower.wait_for(end, 5)
+    reading.follower.wait_for(end, 60)
     assert reading.follower.position == end
     assert [known.id for known in reading.cache.scan("bucket")] == [object_id(1)]
 
@@ -127,15 +128,15 @@ def test_an_open_transaction_hides_commits_that_have_happened(ingester: Ingester
     holding, committing = ingester.slot(0), ingester.slot(1)
     ingester.write(holding, metadata, object_id(0))
     ingester.checkpoint(committing, metadata, object_id(1))
-    reading.follower.wait_for_visible_end(10)
+    reading.follower.wait_for_visible_end(60)
     assert reading.cache.get(object_id(1)) is None, "this is the trap"
     # The commit is answered before its marker is in the log, which wait_for has to be told the end of.
     until_sync(lambda: true_end(ingester) == 3, what="two records and a marker")
     end = 3
     with pytest.raises(LedgerEndHidden, match="open transaction"):
         reading.follower.wait_for(end, 0.5)
-    holding.abort_transaction(10)
-    reading.follower.wait_for(end, 10)
+    holding.abort_transaction(60)
+    reading.follower.wait_for(end, 60)
     assert reading.cache.get(object_id(1)) == DONE
     assert reading.cache.get(object_id(0)) is None
 
@@ -144,14 +145,14 @@ def test_following_tells_what_is_committed(ingester: Ingester, reading: Reading)
     """After `go_live`, once it is in the cache, in order, controls and tombstones included; aborted never."""
     metadata, producer = ingester.lead().metadata(), ingester.slot(0)
     ingester.checkpoint(producer, metadata, object_id(0))
-    reading.follower.wait_for(true_end(ingester), 10)
+    reading.follower.wait_for(true_end(ingester), 60)
     reading.follower.go_live()
     ingester.checkpoint(producer, metadata, object_id(1), object_id(2))
     ingester.write(producer, metadata, object_id(3))
-    producer.abort_transaction(10)
+    producer.abort_transaction(60)
     producer.begin_transaction()
     producer.produce(ingester.topic, key=encode_key(object_id(1)), value=None, partition=0)
-    producer.commit_transaction(10)
+    producer.commit_transaction(60)
     until_sync(lambda: len(reading.applied) >= 3)
     assert reading.applied == [
         Applied(object_id(1), DONE),
@@ -166,9 +167,9 @@ def test_a_newer_ledger_ends_the_reading(ingester: Ingester, reading: Reading) -
     """An entry of a format that this version does not know: who waits is told which version is needed."""
     producer = Producer({"bootstrap.servers": ingester.bootstrap})
     producer.produce(ingester.topic, key=encode_key(object_id(1)), value=b'{"v":2,"state":"done"}')
-    producer.flush(10)
+    producer.flush(60)
     with pytest.raises(InvalidLedger, match="newer"):
-        reading.follower.wait_for(1, 10)
+        reading.follower.wait_for(1, 60)
     with pytest.raises(InvalidLedger, match="newer"):
         reading.follower.check()
 
@@ -177,7 +178,7 @@ def test_an_offset_that_is_gone_is_said_so(ingester: Ingester) -> None:
     """Beyond the end of a topic that was made again, the reader errs rather than jump."""
     reading = Reading(ingester, start=100)
     with pytest.raises(InvalidLedger, match="no offset 100"):
-        reading.follower.wait_for(101, 10)
+        reading.follower.wait_for(101, 60)
     reading.close()
 
 
@@ -195,13 +196,13 @@ def test_a_damaged_cache_is_read_again(ingester: Ingester, reading: Reading) -> 
     """Who asks meanwhile waits and gets what the ledger says, what came after the damage included."""
     metadata, producer = ingester.lead().metadata(), ingester.slot(0)
     ingester.checkpoint(producer, metadata, object_id(1), object_id(2))
-    reading.follower.wait_for(true_end(ingester), 10)
+    reading.follower.wait_for(true_end(ingester), 60)
     with reading.cache._lock:
         reading.cache._database.execute("DROP TABLE entries")
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(reading.cache.get, object_id(1)).result(10) == DONE
+        assert pool.submit(reading.cache.get, object_id(1)).result(60) == DONE
     ingester.checkpoint(producer, metadata, object_id(3))
-    reading.follower.wait_for(true_end(ingester), 10)
+    reading.follower.wait_for(true_end(ingester), 60)
     assert [known.id for known in reading.cache.scan("bucket")] == [object_id(n) for n in (1, 2, 3)]
 
 
@@ -211,7 +212,7 @@ def test_damage_while_brokers_are_away(
     """The ledger is read again once they are back."""
     metadata, producer = ingester.lead().metadata(), ingester.slot(0)
     ingester.checkpoint(producer, metadata, object_id(1))
-    reading.follower.wait_for(true_end(ingester), 10)
+    reading.follower.wait_for(true_end(ingester), 60)
     asked: list[float] = []
 
     class Away:
@@ -233,7 +234,7 @@ def test_damage_while_brokers_are_away(
     with reading.cache._lock:
         reading.cache._database.execute("DROP TABLE entries")
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(reading.cache.get, object_id(1)).result(20) == DONE
+        assert pool.submit(reading.cache.get, object_id(1)).result(60) == DONE
     assert len(asked) == 3
 
 
@@ -241,11 +242,11 @@ def test_damage_met_while_writing_is_read_again(ingester: Ingester, reading: Rea
     """The same when the follower finds it first."""
     metadata, producer = ingester.lead().metadata(), ingester.slot(0)
     ingester.checkpoint(producer, metadata, object_id(1))
-    reading.follower.wait_for(true_end(ingester), 10)
+    reading.follower.wait_for(true_end(ingester), 60)
     with reading.cache._lock:
         reading.cache._database.close()
     ingester.checkpoint(producer, metadata, object_id(2))
-    reading.follower.wait_for(true_end(ingester), 10)
+    reading.follower.wait_for(true_end(ingester), 60)
     assert [known.id for known in reading.cache.scan("bucket")] == [object_id(1), object_id(2)]
 
 
@@ -259,8 +260,8 @@ def test_an_uncommitted_read_sees_what_is_open(ingester: Ingester) -> None:
         group=f"headrace-{ingester.name}",
         start=0,
         end=true_end(ingester),
-        timeout=10,
+        timeout=60,
     )
     assert [key for key, _ in found] == [encode_key(object_id(1))]
-    producer.abort_transaction(10)
+    producer.abort_transaction(60)
     assert read_committed(ingester.topic) == []

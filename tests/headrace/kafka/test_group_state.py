@@ -10,10 +10,12 @@ from typing import Final
 import pytest
 
 from headrace.kafka.fencing import parse_group_metadata
+from headrace.kafka.leadership import Role
 from tests.faults.fault_environment import open_site
 from tests.headrace.kafka.ingester import Ingester
 from tests.support.kafka import new_topic
 from tests.support.proxy import Refuse, Silent
+from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
 
@@ -44,7 +46,9 @@ print(asked, answered)
 def test_members_are_told_by_what_they_hold(ingester: Ingester) -> None:
     """The leader holds the ledger, a standby nothing; a group that nobody is in has no members."""
     lead, group = ingester.lead(), f"headrace-{ingester.name}"
-    ingester.member().wait_for_lead(1, ingester.stop)
+    before, standby = lead.metadata(), ingester.member()
+    # While it joins nobody holds anything: the group is asked once all have heard of each other.
+    until_sync(lambda: standby.role is Role.STANDBY and lead.metadata() != before, what="a group of two")
     assert ingester.admin.holders(group, ingester.topic) == {parse_group_metadata(lead.metadata()).member}
     assert ingester.admin.group_topics(group) == {ingester.topic}
     assert ingester.admin.holders(group, "another") == set()

@@ -21,6 +21,8 @@ from tests.support.until import until_sync
 pytestmark = pytest.mark.parts
 
 ROOT = Path(__file__).parents[3]
+# What does not wait for a session (two minutes here) to be over; on a busy machine it takes its time.
+_AT_ONCE_SECONDS = 40
 
 
 def is_refused(ingester: Ingester, metadata: bytes) -> int | None:
@@ -35,17 +37,17 @@ def is_refused(ingester: Ingester, metadata: bytes) -> int | None:
 
 
 def test_the_second_waits_and_takes_over(ingester: Ingester) -> None:
-    """A standby waits; after a clean stop of the leader it leads within five seconds."""
-    first = ingester.lead()
-    second = ingester.member()
+    """A standby waits; after a clean stop of the leader it leads at once, not when a session is over."""
+    first = ingester.lead(session_timeout_ms=120_000)
+    second = ingester.member(session_timeout_ms=120_000)
     until_sync(lambda: second.role is Role.STANDBY, what="the second is a standby")
     assert not second.wait_for_lead(0.2, ingester.stop)
     with pytest.raises(LeadershipLost):
         second.metadata()
     left = time.monotonic()
     first.close()
-    assert second.wait_for_lead(10, ingester.stop)
-    assert time.monotonic() - left < 5
+    assert second.wait_for_lead(60, ingester.stop)
+    assert time.monotonic() - left < _AT_ONCE_SECONDS
     assert first.role is Role.CLOSED
     with pytest.raises(LeadershipLost):
         first.metadata()
@@ -75,7 +77,7 @@ def test_stopping_ends_the_wait(ingester: Ingester) -> None:
     threading.Timer(0.2, stop.set).start()
     began = time.monotonic()
     assert not standby.wait_for_lead(None, stop)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < _AT_ONCE_SECONDS
 
 
 def test_the_same_instance_id_twice_ends_the_first(ingester: Ingester) -> None:
@@ -83,7 +85,9 @@ def test_the_same_instance_id_twice_ends_the_first(ingester: Ingester) -> None:
     lost: list[str] = []
     first = ingester.lead(instance_id="one", on_lost=lost.append)
     second = ingester.lead(instance_id="one")
-    until_sync(lambda: first.role is Role.LOST)
+    # It is told last: whoever asks for the role may see the loss before.
+    until_sync(lambda: lost, what="it is told")
+    assert first.role is Role.LOST
     assert len(lost) == 1
     # Both would take the lead from each other for ever: what ends it has to be in the log.
     assert "instance.id 'one'" in lost[0]
@@ -100,43 +104,43 @@ def test_a_static_member_is_back_at_once(ingester: Ingester) -> None:
 
     The generation may be the same: what the one before still sends is refused by its member id.
     """
-    first = ingester.lead(instance_id="one", session_timeout_ms=30_000)
+    first = ingester.lead(instance_id="one", session_timeout_ms=120_000)
     old = first.metadata()
     assert is_refused(ingester, old) is None
     began = time.monotonic()
-    second = ingester.lead(instance_id="one", session_timeout_ms=30_000)
-    assert time.monotonic() - began < 5
+    second = ingester.lead(instance_id="one", session_timeout_ms=120_000)
+    assert time.monotonic() - began < _AT_ONCE_SECONDS
     assert is_refused(ingester, old) == KafkaError.FENCED_INSTANCE_ID
     assert is_refused(ingester, second.metadata()) is None
 
 
 def test_a_static_member_that_stops_is_not_missed(ingester: Ingester) -> None:
     """A clean stop leaves the group, as a member without an id does: nobody waits for its session."""
-    first = ingester.lead(instance_id="one", session_timeout_ms=30_000)
-    standby = ingester.member(session_timeout_ms=30_000)
+    first = ingester.lead(instance_id="one", session_timeout_ms=120_000)
+    standby = ingester.member(session_timeout_ms=120_000)
     until_sync(lambda: standby.role is Role.STANDBY)
     began = time.monotonic()
     first.close()
-    assert standby.wait_for_lead(10, ingester.stop)
-    assert time.monotonic() - began < 5
+    assert standby.wait_for_lead(60, ingester.stop)
+    assert time.monotonic() - began < _AT_ONCE_SECONDS
 
 
 def test_a_process_that_was_killed_is_not_waited_for(ingester: Ingester, tmp_path: Path) -> None:
     """Who gets the lock of `state.dir` next takes its place in the group, and waits for no session."""
-    with zombie(ingester, 30_000, tmp_path) as process:
+    with zombie(ingester, 120_000, tmp_path) as process:
         assert process.stdout is not None
         said = process.stdout.readline().split()
         assert said[0] == "leads"
         assert claim_cache_directory(tmp_path, ingester.name) is None
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
         began = time.monotonic()
         home = claim_cache_directory(tmp_path, ingester.name)
         assert home is not None
         with closing(home):
-            after = ingester.lead(instance_id=home.instance_id(), session_timeout_ms=30_000)
-            assert time.monotonic() - began < 10
+            after = ingester.lead(instance_id=home.instance_id(), session_timeout_ms=120_000)
+            assert time.monotonic() - began < _AT_ONCE_SECONDS
             assert is_refused(ingester, bytes.fromhex(said[1])) == KafkaError.FENCED_INSTANCE_ID
             assert is_refused(ingester, after.metadata()) is None
 
@@ -180,7 +184,7 @@ def zombie(
             finally:
                 process.kill()
     finally:
-        process.wait(10)
+        process.wait(60)
 
 
 def test_a_killed_leader_with_a_standby_is_followed_by_one(ingester: Ingester, tmp_path: Path) -> None:
@@ -191,7 +195,7 @@ def test_a_killed_leader_with_a_standby_is_followed_by_one(ingester: Ingester, t
         standby = ingester.member(session_timeout_ms=30_000)
         until_sync(lambda: standby.role is Role.STANDBY)
         process.kill()
-        process.wait(10)
+        process.wait(60)
         home = claim_cache_directory(tmp_path, ingester.name)
         assert home is not None
         with closing(home):
@@ -241,8 +245,9 @@ def test_a_paused_leader_comes_back_to_nothing(
         paused = time.monotonic()
         if has_place:
             assert claim_cache_directory(tmp_path, ingester.name) is None
-        assert standby.wait_for_lead(20, ingester.stop)
-        assert time.monotonic() - paused < 6 + 5, "session timeout and five seconds"
+        assert standby.wait_for_lead(60, ingester.stop)
+        # Otherwise it would wait until the paused one should have asked again: five minutes.
+        assert time.monotonic() - paused < 6 + _AT_ONCE_SECONDS, "session timeout and what is at once"
         assert is_refused(ingester, old) in {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION}
         process.send_signal(signal.SIGCONT)
         process.stdin.write("write\n")
@@ -251,7 +256,7 @@ def test_a_paused_leader_comes_back_to_nothing(
         assert lines == {"lost", "LeadershipLost"}
         assert standby.role is Role.LEADER
         ledger = ingester.ledger(standby)
-        assert ledger.take_over(timeout=30).counts()[State.DONE] == 0
+        assert ledger.take_over(timeout=60).counts()[State.DONE] == 0
 
 
 def test_the_group_is_named_after_the_ingester() -> None:

@@ -63,7 +63,7 @@ def _topic(
     producer = Producer({"bootstrap.servers": kafka.address()})
     for key, value in records:
         producer.produce(topic, key=key, value=value, partition=0)
-    assert not producer.flush(30)
+    assert not producer.flush(60)
     return topic
 
 
@@ -83,7 +83,7 @@ def test_a_pattern_takes_no_ledger_and_nothing_that_may_become_one() -> None:
     assert (set(found.left_out), found.empty, found.missing) == (ledgers, (empty,), ())
     producer = Producer({"bootstrap.servers": kafka.address()})
     producer.produce(empty, b"a value")
-    assert not producer.flush(30)
+    assert not producer.flush(60)
     assert {one.topic for one in survey.ask().partitions} == {data, wide, empty}
 
 

@@ -35,11 +35,11 @@ def test_a_stop_while_the_broker_is_away_announces_nothing(
         )
         ingester.prepare()
         ledger = ingester.ledger(ingester.lead(session_timeout_ms=300_000))
-        ledger.take_over(timeout=30)
+        ledger.take_over(timeout=60)
         writes = LedgerWrites(ledger, posted.append)
         written = LedgerWrite(key=object_id(1), entry=DONE)
         writes.submit((written,))
-        until_sync(lambda: posted, seconds=30, what="the first write announced")
+        until_sync(lambda: posted, seconds=60, what="the first write announced")
 
         broker.kill()
         writes.submit((LedgerWrite(key=object_id(2), entry=DONE),))
@@ -50,7 +50,7 @@ def test_a_stop_while_the_broker_is_away_announces_nothing(
             what="an attempt failed",
         )
         writes.close(0.1)
-        assert writes.join(30)
+        assert writes.join(60)
         assert [event for event in posted if isinstance(event, Written)] == [Written((written,))]
 
         broker.start()

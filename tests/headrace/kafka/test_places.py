@@ -77,9 +77,8 @@ def test_the_next_process_has_the_place_of_the_killed_one(tmp_path: Path) -> Non
         assert killed == first
         assert claim_cache_directory(tmp_path, "name") is None
         process.kill()
-        process.wait(10)
+        process.wait(60)
         assert place(tmp_path) == killed
-    assert str(os.getpid()) not in first.removeprefix(cache_files.INSTANCE_PREFIX)
 
 
 def test_a_frozen_process_keeps_its_place(tmp_path: Path) -> None:
@@ -107,7 +106,7 @@ def test_a_fork_that_is_left_keeps_the_place(tmp_path: Path) -> None:
         assert claim_cache_directory(tmp_path, "name") is None
     finally:
         fork.kill()
-        fork.wait(10)
+        fork.wait(60)
     assert place(tmp_path) is not None
 
 

@@ -67,7 +67,7 @@ def test_a_second_writer_fences_the_first_for_good(ingester: Ingester) -> None:
         with pytest.raises(LeadershipLost, match=driver_id(ingester.name)):
             first.commit([(object_id(3), DONE)])
     with pytest.raises(LeadershipLost):
-        first.initialise(10)
+        first.initialise(60)
     second.commit([(object_id(4), DONE)])
     keys = [record.key for record in read_committed(ingester.topic)]
     assert keys == [encode_key(object_id(number)) for number in (1, 2, 4)]
@@ -81,7 +81,7 @@ def test_a_fence_of_the_past_is_outlived(ingester: Ingester, is_open: bool) -> N
     """
     lead = ingester.lead()
     ledger = ingester.ledger(lead)
-    ledger.take_over(timeout=30)
+    ledger.take_over(timeout=60)
     ledger.commit([(object_id(1), DONE)])
     late = new_transactional_producer(ingester.clients.producer, driver_id(ingester.name))
     if is_open:
@@ -89,13 +89,13 @@ def test_a_fence_of_the_past_is_outlived(ingester: Ingester, is_open: bool) -> N
         assert producer is not None
         producer.begin_transaction()
         producer.produce(ingester.topic, key=encode_key(object_id(9)), value=encode_entry(DONE))
-        producer.flush(10)
-        late.init_transactions(15)
+        producer.flush(60)
+        late.init_transactions(60)
         assert refusal(producer.commit_transaction) == KafkaError._FENCED
     else:
-        late.init_transactions(15)
+        late.init_transactions(60)
     ledger.commit([(object_id(2), DONE)])
-    ledger.recover(timeout=30)
+    ledger.recover(timeout=60)
     ledger.commit([(object_id(3), DONE)])
     assert lead.role is Role.LEADER
     keys = [record.key for record in read_committed(ingester.topic)]
@@ -106,12 +106,12 @@ def test_a_leader_that_was_replaced_without_hearing_of_it_is_told_by_the_group(i
     """Its own client still says that it leads: the group knows better, and it initialises nothing."""
     lead = ingester.lead(session_timeout_ms=6000)
     ledger = ingester.ledger(lead)
-    ledger.take_over(timeout=30)
+    ledger.take_over(timeout=60)
     metadata = lead.metadata()
     lead.close()
     successor = ingester.lead()
     its_ledger = ingester.ledger(successor, state_dir=None)
-    its_ledger.take_over(timeout=30)
+    its_ledger.take_over(timeout=60)
     ledger._writer._metadata = lambda: metadata
     ledger._lead = Unaware(metadata)
     with pytest.raises(LeadershipLost, match=driver_id(ingester.name)):
@@ -225,7 +225,7 @@ def test_a_broker_that_stops_or_dies_is_outlasted(own_broker: BrokerFactory) -> 
     prepare_ledger(clients, name="a", topic="a-offsets")
     lead = Leadership(properties, name="a", ledger_topic="a-offsets", session_timeout_ms=30_000)
     lead.join()
-    assert lead.wait_for_lead(20, threading.Event())
+    assert lead.wait_for_lead(60, threading.Event())
     writer = LedgerWriter(
         properties,
         name="a",
@@ -238,7 +238,7 @@ def test_a_broker_that_stops_or_dies_is_outlasted(own_broker: BrokerFactory) -> 
     assert producer is not None
     producer.begin_transaction()
     producer.produce("a-offsets", key=encode_key(object_id(1)), value=encode_entry(DONE))
-    producer.flush(10)
+    producer.flush(60)
     broker.daemon.pause()
     try:
         assert not writer._is_committed(producer, time.monotonic() + 60)
@@ -281,7 +281,7 @@ def test_a_call_that_never_returns_is_left_behind(ingester: Ingester) -> None:
     stuck = NeverReturns(
         {"bootstrap.servers": ingester.bootstrap, "transactional.id": driver_id(ingester.name)}
     )
-    stuck.init_transactions(15)
+    stuck.init_transactions(60)
     writer._producer = stuck
     writer.commit([(object_id(1), DONE)], timeout=60)
     assert [record.key for record in read_committed(ingester.topic)] == [encode_key(object_id(1))]

@@ -30,13 +30,13 @@ def main(bootstrap: str, name: str, topic: str, session_timeout_ms: str, state_d
         on_lost=lambda reason: print(f"lost {reason}", flush=True),  # noqa: T201 - how it is heard
     )
     lead.join()
-    assert lead.wait_for_lead(20, threading.Event())
+    assert lead.wait_for_lead(60, threading.Event())
     metadata = lead.metadata()
     # What it captured when it led, as a batch carries it: the process does not look again.
     writer = LedgerWriter(
         properties, name=name, ledger_topic=topic, metadata=lambda: metadata, still_leads=lambda: False
     )
-    writer.initialise(15)
+    writer.initialise(60)
     print("leads", metadata.hex(), flush=True)  # noqa: T201 - as above
     sys.stdin.readline()
     try:

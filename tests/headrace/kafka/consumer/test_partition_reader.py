@@ -69,7 +69,7 @@ def reader(bootstrap: str, way: NewFetch) -> Iterator[PartitionReader]:
 def read(made: PartitionReader, count: int, *, at_once: int = 300) -> dict[TopicPartition, list[Record]]:
     """So many records, by partition in the order in which they came."""
     found: dict[TopicPartition, list[Record]] = defaultdict(list)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while sum(map(len, found.values())) < count:
         assert time.monotonic() < deadline, f"{sum(map(len, found.values()))} of {count} records came"
         for records in made.poll(at_once, 0.2):
@@ -105,7 +105,7 @@ def produce(topic: str, count: int, *, partitions: int = 1, **properties: str) -
             timestamp=began_ms + number,
         )
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def test_the_records_are_what_an_ordinary_consumer_gets(
@@ -202,7 +202,7 @@ def test_offsets_that_are_deleted_are_reported_and_passed(
     produce(name, 100)
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     for answer in admin.delete_records([kafka.TopicPartition(name, 0, 40)]).values():
-        answer.result(30)
+        answer.result(60)
     at = TopicPartition(name, 0)
     with reader(kafka_bootstrap, way) as made:
         # Also with the epoch of the record before: that one is gone, too.
@@ -251,13 +251,13 @@ def test_aborted_records_are_not_there_and_markers_are_behind(
     """Read committed; the position at the end is the end, so that no lag remains."""
     name = topic("in")
     producer = Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": unique("tx")})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for number, is_committed in enumerate((True, False, True, False)):
         producer.begin_transaction()
         for row in range(5):
             producer.produce(name, f"{number}-{row}")
-        producer.flush(30)
-        (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
+        producer.flush(60)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(60)
     at = TopicPartition(name, 0)
     with reader(kafka_bootstrap, way) as made:
         made.assign({at: 0})
@@ -276,10 +276,10 @@ def test_what_an_open_transaction_holds_back_is_a_problem_until_it_ends(
     quiet = topic()
     produce(quiet, 1)
     writer = Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": unique("t")})
-    writer.init_transactions(30)
+    writer.init_transactions(60)
     writer.begin_transaction()
     writer.produce(name, b"open", partition=0)
-    assert not writer.flush(30)
+    assert not writer.flush(60)
     properties = {"bootstrap.servers": kafka_bootstrap}
     made = PartitionReader(
         properties, group_id=unique("g"), budget_bytes=8 * MIB, new_fetch=way, held_seconds=0.5
@@ -296,8 +296,8 @@ def test_what_an_open_transaction_holds_back_is_a_problem_until_it_ends(
         (sentence,) = problems().values()
         assert sentence.startswith(f"{name}-0 is read up to offset 3 of 4: an open transaction")
         writer.abort_transaction()
-        until_sync(lambda: not problems(), what="its end")
-        assert made.positions() == {TopicPartition(name, 0): 5, TopicPartition(quiet, 0): 1}
+        ends = {TopicPartition(name, 0): 5, TopicPartition(quiet, 0): 1}
+        until_sync(lambda: not problems() and made.positions() == ends, what="its end")
 
 
 def test_a_broker_that_is_away_is_a_problem(way: NewFetch) -> None:

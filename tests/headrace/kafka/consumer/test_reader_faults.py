@@ -85,13 +85,13 @@ def test_nothing_behind_a_corrupt_batch_is_given_out(broker: Broker, way: str) -
         reader.assign({TopicPartition(rotten, 0): 0, TopicPartition(sound, 0): 0})
         # All of the log waits in one queue then: what is behind the batch comes with what is before it.
         until_sync(lambda: len(reader.high_watermarks()) == 2)
-        until_sync(lambda: came(10), seconds=30)
+        until_sync(lambda: came(10), seconds=60)
         (event,) = events
         assert isinstance(event, PartitionFault)
         assert (event.topic, event.offset, event.reason) == (rotten, 10, FaultReason.BATCH_CORRUPT)
         assert "at offset 10 has a batch that cannot be decoded" in event.message
         produced(broker, sound, [b"a row of another topic"])
-        until_sync(lambda: came(11), seconds=30)
+        until_sync(lambda: came(11), seconds=60)
         assert given == [*((rotten, offset) for offset in range(10)), (sound, 0)]
         assert len(events) == 1
         assert reader.positions() == {TopicPartition(rotten, 0): 10, TopicPartition(sound, 0): 1}
@@ -196,13 +196,13 @@ def test_a_user_who_may_not_read_is_told_and_goes_on_when_he_may(
         )
     ]
     for answer in admin.create_acls(acls).values():
-        answer.result(10)
+        answer.result(60)
     at = TopicPartition(topic, 0)
     properties = {"bootstrap.servers": broker.bootstrap}
     reader = PartitionReader(properties, group_id="g", budget_bytes=MIB, new_fetch=WAYS[way])
     with closing(reader):
         reader.assign({at: 0})
-        until_sync(lambda: reader.poll(10, 0.1) == [] and reader.problems(), seconds=30)
+        until_sync(lambda: reader.poll(10, 0.1) == [] and reader.problems(), seconds=60)
         (part,) = reader.problems()
         assert "TOPIC_AUTHORIZATION_FAILED" in reader.problems()[part]
         assert "docs/security.md" in reader.problems()[part]
@@ -217,7 +217,7 @@ def test_a_user_who_may_not_read_is_told_and_goes_on_when_he_may(
             AclPermissionType.ANY,
         )
         for removed in admin.delete_acls([everything]).values():
-            removed.result(10)
+            removed.result(60)
         until_sync(lambda: reader.poll(10, 0.1), seconds=60, what="the record")
         assert reader.problems() == {}
         assert reader.positions() == {at: 1}
