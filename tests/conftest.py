@@ -9,6 +9,7 @@ import http.client
 import json
 import logging
 import signal
+import socket
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -67,9 +68,13 @@ def own_logging() -> Iterator[None]:
 @cache
 def _kafka_problem() -> str | None:
     """Why no test can use the broker, found once; None when it answers."""
+    host, _, port = kafka.address().partition(",")[0].rpartition(":")
     try:
-        AdminClient({"bootstrap.servers": kafka.address(), "log_level": 0}).list_topics(timeout=5)
-    except KafkaException:
+        # Where nobody listens it is known at once; a busy broker takes its time.
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+        admin = AdminClient({"bootstrap.servers": kafka.address(), "log_level": 0})
+        admin.list_topics(timeout=_ANSWER_SECONDS)
+    except (OSError, KafkaException):
         return f"no Kafka broker answers at {kafka.address()}; run `make up`, or set HEADRACE_TEST_KAFKA"
     return None
 
@@ -78,7 +83,7 @@ def _kafka_problem() -> str | None:
 def _localstack_problem() -> str | None:
     """Why no test can use LocalStack, found once; None when it answers."""
     address = urllib.parse.urlsplit(aws.address()).netloc
-    connection = http.client.HTTPConnection(address, timeout=5)
+    connection = http.client.HTTPConnection(address, timeout=_ANSWER_SECONDS)
     try:
         connection.request("GET", "/_localstack/health")
         json.loads(connection.getresponse().read())
@@ -95,6 +100,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # A run that is ended tears its fixtures down, as after Ctrl-C: brokers and services would go on without it.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
+# What is found is kept for all tests of a worker: one slow answer must not be taken for a part that is away.
+_ANSWER_SECONDS: Final = 120.0
 # What is wrong in these tables; the test fails for it, as xdist swallows what a worker's collection raises.
 _PROBLEM: Final = pytest.StashKey[str]()
 # What closes what a group shares.

@@ -64,4 +64,4 @@ def connect_server(
             yield ConnectServer(f"sc://{HOST}:{port}", port, process)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)

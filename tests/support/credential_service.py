@@ -40,7 +40,7 @@ class CredentialService:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)
 
     @property
     def url(self) -> str:

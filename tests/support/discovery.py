@@ -100,7 +100,7 @@ def await_full_listing(service: Service, *, seconds: float = 60) -> None:
 
 def metric(service: Service | Hosted, name: str, **labels: str) -> float:
     """A sample of `/metrics`; 0 when there is none yet with these labels."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

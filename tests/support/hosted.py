@@ -50,7 +50,7 @@ class Hosted:
     def status(self) -> Any:
         """What `/connectors/NAME/status` says, which is `/status` of a process of its own."""
         url = f"http://127.0.0.1:{self.port}/connectors/{self.name}/status"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return json.load(answer)
 
     def stop(self) -> None:

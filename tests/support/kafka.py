@@ -107,17 +107,17 @@ def new_topic(
     name = name or unique(stem)
     admin = _admin(bootstrap)
     wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-    admin.create_topics([wanted])[name].result(30)
+    admin.create_topics([wanted])[name].result(60)
     # A busy broker answers before it shows the topic to those who ask for all.
     until_sync(
-        lambda: _partitions(admin, name) == partitions, seconds=30, what=f"{name} as the broker shows it"
+        lambda: _partitions(admin, name) == partitions, seconds=60, what=f"{name} as the broker shows it"
     )
     return name
 
 
 def _partitions(admin: AdminClient, topic: str) -> int:
     """How many partitions of the topic the broker shows, 0 before it has any, each with its leader."""
-    found = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+    found = admin.list_topics(topic, timeout=60).topics[topic].partitions.values()
     return sum(one.leader >= 0 for one in found)
 
 
@@ -125,13 +125,13 @@ def delete_topic(name: str, *, bootstrap: str | None = None) -> None:
     """Remove a topic with its records."""
     # Held by a name: a client that is collected takes its unanswered questions with it.
     admin = _admin(bootstrap)
-    admin.delete_topics([name])[name].result(30)
+    admin.delete_topics([name])[name].result(60)
 
 
 def add_partitions(topic: str, count: int, *, bootstrap: str | None = None) -> None:
     """Let the topic have so many partitions from now on, and wait until the broker says so."""
     admin = _admin(bootstrap)
-    admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(60)
     until_sync(
         lambda: _partitions(admin, topic) == count,
         what=f"{count} partitions of {topic}",
@@ -144,7 +144,17 @@ def limit_record_bytes(topic: str, size: int, *, bootstrap: str | None = None) -
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = _admin(bootstrap)
     for answer in admin.incremental_alter_configs([resource]).values():
-        answer.result(30)
+        answer.result(60)
+    # A busy broker answers before it knows.
+    until_sync(
+        lambda: _configured(admin, topic)["max.message.bytes"] == str(size), what=f"the limit of {topic}"
+    )
+
+
+def _configured(admin: AdminClient, topic: str) -> dict[str, str | None]:
+    """What the broker says of a topic's configuration."""
+    (answer,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    return {name: entry.value for name, entry in answer.result(60).items()}
 
 
 def committed(topic: str, *, seconds: float = 30.0, bootstrap: str | None = None) -> Iterator[Record]:
@@ -196,18 +206,18 @@ def _ends(topic: str, bootstrap: str) -> dict[int, int]:
             return False
         return True
 
-    until_sync(is_led, seconds=30, what=f"the partitions of {topic} are led")
+    until_sync(is_led, seconds=60, what=f"the partitions of {topic} are led")
     return ends
 
 
 def _ends_now(topic: str, bootstrap: str) -> dict[int, int]:
     admin = _admin(bootstrap)
-    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    partitions = admin.list_topics(topic, timeout=60).topics[topic].partitions
     assert partitions, f"there is no topic {topic}"
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call] # the library types no static methods
     asked = {TopicPartition(topic, partition): latest for partition in partitions}
     answers = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-    return {place.partition: answer.result(10).offset for place, answer in answers.items()}
+    return {place.partition: answer.result(60).offset for place, answer in answers.items()}
 
 
 def _until(consumer: Consumer, topic: str, partition: int, end: int, deadline: float) -> Iterator[Record]:

@@ -62,14 +62,14 @@ def kafka_connect(folder: Path) -> Iterator[int]:
     finally:
         process.terminate()
         try:
-            process.wait(30)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
 
 
 def _is_healthy(port: int) -> bool:
     try:
-        with urlopen(f"http://{HOST}:{port}/health", timeout=10) as answer:
+        with urlopen(f"http://{HOST}:{port}/health", timeout=60) as answer:
             return bool(answer.status == 200)
     except (URLError, OSError):
         return False

@@ -84,7 +84,7 @@ class KafkaGate:
         self._loop.close()
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     async def _set(self, event: asyncio.Event, *, is_open: bool) -> None:
         if is_open:

@@ -21,7 +21,7 @@ def second_broker(first: Broker, folder: Path) -> Iterator[Broker]:
     What is to stay available while it is away (groups, transactions) has to have been used before.
     """
     admin = AdminClient({"bootstrap.servers": first.bootstrap})
-    cluster_id = admin.list_topics(timeout=10).cluster_id
+    cluster_id = admin.list_topics(timeout=60).cluster_id
     port = free_port()
     controller_port = int(first.bootstrap.rpartition(":")[2]) + 1
     broker = Broker(
@@ -39,7 +39,7 @@ def second_broker(first: Broker, folder: Path) -> Iterator[Broker]:
     )
     try:
         broker.start()
-        until_sync(lambda: len(admin.list_topics(timeout=10).brokers) == 2, seconds=30, what="two brokers")
+        until_sync(lambda: len(admin.list_topics(timeout=60).brokers) == 2, seconds=60, what="two brokers")
         yield broker
     finally:
         broker.stop()
@@ -53,7 +53,7 @@ def topic_of_two(stem: str, bootstrap: str) -> str:
     )
     # Held by a name: a client that is collected takes its unanswered questions with it.
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([wanted])[name].result(30)
+    admin.create_topics([wanted])[name].result(60)
     await_in_sync(name, {1, 2}, bootstrap)
     return name
 
@@ -65,8 +65,8 @@ def await_in_sync(topic: str, brokers: set[int], bootstrap: str) -> None:
     def in_sync() -> set[int]:
         return {
             broker
-            for partition in admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+            for partition in admin.list_topics(topic, timeout=60).topics[topic].partitions.values()
             for broker in partition.isrs
         }
 
-    until_sync(lambda: in_sync() == brokers, seconds=30, what=f"{topic} in sync on {brokers}")
+    until_sync(lambda: in_sync() == brokers, seconds=60, what=f"{topic} in sync on {brokers}")

@@ -80,7 +80,7 @@ class WorkerProcess:
 
     def metrics(self) -> str:
         """Its exposition."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/metrics", timeout=60) as answer:
             return str(answer.read().decode())
 
     def status(self) -> Any:
@@ -89,7 +89,7 @@ class WorkerProcess:
 
     def await_log(self, event: str) -> None:
         """Return when it has logged this event."""
-        until_sync(lambda: event in self.log.read_text(), seconds=30, what=f"{event} in {self.log}")
+        until_sync(lambda: event in self.log.read_text(), seconds=60, what=f"{event} in {self.log}")
 
     def kill(self) -> None:
         """As the kernel does it."""
