@@ -100,7 +100,7 @@ def test_without_a_rule_everything_passes(proxy: Proxy, path: str) -> None:
 
 def test_a_client_that_waits_to_be_told_to_go_on(proxy: Proxy) -> None:
     """`Expect: 100-continue`, as the AWS clients send with every PUT."""
-    with socket.create_connection(("127.0.0.1", int(proxy.address.split(":")[1])), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", int(proxy.address.split(":")[1])), timeout=60) as client:
         client.sendall(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
         assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         client.sendall(b"body")
@@ -193,19 +193,19 @@ def test_bytes_that_are_no_http() -> None:
         thread.start()
         with Proxy(f"127.0.0.1:{server.getsockname()[1]}", is_http=False) as proxy:
             address = ("127.0.0.1", int(proxy.address.split(":")[1]))
-            with socket.create_connection(address, timeout=5) as client:
+            with socket.create_connection(address, timeout=60) as client:
                 client.sendall(b"\x00\x01binary")
                 assert client.recv(100) == b"\x00\x01binary"
             proxy.on(Cut(3), times=1)
-            with socket.create_connection(address, timeout=5) as client:
+            with socket.create_connection(address, timeout=60) as client:
                 client.sendall(b"123456")
                 with pytest.raises(ConnectionResetError):
                     _drain(client)
             proxy.on(Refuse())
             with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(address, timeout=5)
+                socket.create_connection(address, timeout=60)
             proxy.off()
-            with socket.create_connection(address, timeout=5) as client:
+            with socket.create_connection(address, timeout=60) as client:
                 client.sendall(b"again")
                 assert client.recv(100) == b"again"
 

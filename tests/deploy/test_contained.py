@@ -33,7 +33,7 @@ def healthy(port: int) -> bool:
 def ready(port: int) -> bool:
     """What an orchestrator asks."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=60) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

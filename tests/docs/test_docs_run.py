@@ -105,7 +105,7 @@ def test_moving_from_aiven(walk: Walk) -> None:
     aws.s3().put_object(Bucket=walk.bucket, Key="orders/2026/01/31/part-0001.jsonl", Body=GOOD)
     walk.write("connector.json", AIVEN)
     admin = AdminClient({"bootstrap.servers": walk.bootstrap})
-    admin.create_topics([NewTopic(walk.topic, 1, 1)])[walk.topic].result(30)
+    admin.create_topics([NewTopic(walk.topic, 1, 1)])[walk.topic].result(60)
     walk.expect = {
         "headrace explain connector.json orders/2026/01/31/part-0001.jsonl": f"topic {walk.topic}",
         "headrace mark connector.json --until 2026-01-31T08:30:00Z --dry-run": "1 object",

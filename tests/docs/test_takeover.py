@@ -116,7 +116,7 @@ def test_a_copied_ledger_is_as_good_on_another_cluster(house: House, own_broker:
     admin = AdminClient({"bootstrap.servers": other})
     made = [NewTopic(ledger, 1, 1, config={"cleanup.policy": "compact"}), NewTopic(house.topic, 1, 1)]
     for future in admin.create_topics(made).values():
-        future.result(30)
+        future.result(60)
     _copy(ledger, other)
     house.put("2026-02-01.jsonl", NEW)
 

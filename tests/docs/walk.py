@@ -177,7 +177,7 @@ class Walk:
         assert self._service is not None, "it was started"
         assert self._service.poll() is None, (self.folder / "service.log").read_text()
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health/ready", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health/ready", timeout=60) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
@@ -192,7 +192,7 @@ class Walk:
             assert watching.stdout is not None
             assert self.name in watching.stdout.readline().decode()
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(20) == 0
+            assert watching.wait(60) == 0
 
 
 def _path() -> str:

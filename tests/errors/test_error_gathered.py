@@ -73,7 +73,7 @@ def test_objects_that_are_deleted_and_overwritten_after_they_were_dealt_out(one:
     new = gzip.compress(json_lines(*counted(_ROWS, "new")), mtime=0)
     one.proxy.on(Slow(3), when=lambda request: one.is_get(request, first), times=1)
     put_together(one, topic, objects)
-    until_sync(lambda: one.gets(first), seconds=20, what="the first of them")
+    until_sync(lambda: one.gets(first), seconds=60, what="the first of them")
     aws.s3().delete_object(Bucket=one.route.bucket, Key=deleted)
     one.put(overwritten, new)
     gone = one.await_end(deleted)

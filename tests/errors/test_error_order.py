@@ -36,7 +36,7 @@ def test_a_failed_object_holds_its_topic_partition_and_nobody_else(tmp_path: Pat
         until_sync(lambda: len(one.failures(keys[0])) > 2, seconds=60, what="failed attempts")
         for number, key in enumerate(keys[1:], 1):
             one.put(key, json_lines({"id": f"row-{number}"}))
-        until_sync(lambda: one.service.status()["pending_objects"] == HELD, seconds=30, what="all of them")
+        until_sync(lambda: one.service.status()["pending_objects"] == HELD, seconds=60, what="all of them")
 
         beside = f"{other}/p0/7"
         one.put(beside, json_lines({"id": "beside"}))

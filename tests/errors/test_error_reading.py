@@ -110,7 +110,7 @@ class TestDamage:
         one.put(key, gzip.compress(LINES))
         until_sync(
             lambda: (end := one.end(key)) is not None and end["outcome"] == "done",
-            seconds=30,
+            seconds=60,
             what="the whole content",
         )
         end = one.end(key)

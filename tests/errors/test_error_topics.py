@@ -27,7 +27,7 @@ LINES: Final = json_lines(*counted(100))
 def make(topic: str) -> None:
     """A topic of this very name."""
     admin = AdminClient({"bootstrap.servers": kafka.address()})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
 
 
 def incompressible(size: int, row_id: str = "large") -> bytes:

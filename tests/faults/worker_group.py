@@ -253,7 +253,7 @@ def keys_of(bucket: str) -> list[str]:
 def shown_status(worker: WorkerProcess) -> dict[str, Any]:
     """The connectors that a worker runs, as it shows them itself; empty while it does not answer."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}/status", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}/status", timeout=60) as answer:
             found: dict[str, Any] = json.loads(answer.read())["connectors"]
             return found
     except OSError:

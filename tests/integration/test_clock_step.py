@@ -46,7 +46,7 @@ def test_a_wall_clock_that_is_stepped_back_does_not_stop_planning(tmp_path: Path
         kafka.new_topic(name=topic)
         route.upload(f"{topic}/after", rows("after", 3))
 
-        until_sync(lambda: run.events().count("object") == 2, seconds=40, what="both objects' ends")
+        until_sync(lambda: run.events().count("object") == 2, seconds=60, what="both objects' ends")
     finally:
         run.end()
     last = [line for line in run.lines if line["event"] == "object"][-1]

@@ -43,9 +43,9 @@ def test_an_object_can_be_followed_from_its_message_to_its_commit(tmp_path: Path
             return "object" in named(about(run, "a.jsonl")) and "object_ignored" in named(about(run, "b.tmp"))
 
         until_sync(is_over, seconds=60, what="both explained")
-        until_sync(lambda: "message_ignored" in run.events(), seconds=30, what="the test event")
+        until_sync(lambda: "message_ignored" in run.events(), seconds=60, what="the test event")
         route.upload("a.jsonl", rows("a", 3), counts=False)
-        until_sync(lambda: "object_ignored" in named(about(run, "a.jsonl")), seconds=30, what="what is known")
+        until_sync(lambda: "object_ignored" in named(about(run, "a.jsonl")), seconds=60, what="what is known")
     finally:
         run.end()
 

@@ -107,7 +107,7 @@ def test_ten_messages_of_which_one_takes_three_visibility_timeouts(route: Route,
     announce_all(route, uploaded)
     until_sync(
         lambda: metric(service, "headrace_sqs_messages_total", outcome="received") == received + 10,
-        seconds=30,
+        seconds=60,
         what="ten messages",
     )
 
@@ -174,10 +174,10 @@ def test_an_overwrite_between_listing_and_reading(route: Route, service: Service
     await_settled(service, route, seconds=90)
     blockers = {f"between/a{number}.jsonl": slow_rows(f"blocker-{number}", 8) for number in range(2)}
     announce_all(route, upload_all(route, blockers))
-    until_sync(lambda: service.status()["slots"]["busy"] == 2, seconds=30, what="two busy slots")
+    until_sync(lambda: service.status()["slots"]["busy"] == 2, seconds=60, what="two busy slots")
     route.upload("between/late.jsonl", rows("overwritten", 5), counts=False)
     until_sync(
-        lambda: service.status()["objects"]["pending"] >= 1, seconds=30, what="a listing that shows it"
+        lambda: service.status()["objects"]["pending"] >= 1, seconds=60, what="a listing that shows it"
     )
     route.upload("between/late.jsonl", rows("current", 5))
     await_settled(service, route, seconds=90)

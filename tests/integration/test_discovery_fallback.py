@@ -114,7 +114,7 @@ def test_a_queue_that_was_never_there_is_an_error_and_listing_instead(route: Rou
     await_all(service, route)
 
     make_queue(route)
-    await_mode(service, "events", seconds=30)
+    await_mode(service, "events", seconds=60)
     route.upload("announced.jsonl", rows("announced", 10))
     await_settled(service, route)
     assert route.account() == (0, 0)
@@ -131,7 +131,7 @@ def test_the_queue_deleted_under_load_and_made_again(route: Route, service: Serv
         reached = load.count
         until_sync(lambda: load.count >= reached + 20, what="load without a queue")
         make_queue(route)
-        await_mode(service, "events", seconds=30)
+        await_mode(service, "events", seconds=60)
         reached = load.count
         until_sync(lambda: load.count >= reached + 20, what="load on the new queue")
     await_settled(service, route)
@@ -156,12 +156,12 @@ def test_a_queue_that_fails_under_load(route: Route, service: Service, proxy: Pr
     with Load(route, f"fault-{told}") as load:
         until_sync(lambda: load.count >= 10, what="some load")
         proxy.on(fault)
-        await_mode(service, "fallback", seconds=40)
+        await_mode(service, "fallback", seconds=60)
         reached = load.count
         until_sync(lambda: load.count >= reached + 10, what="load in fallback")
         proxy.off()
         proxy.cut()  # what is silent stays so
-        await_mode(service, "events", seconds=40)
+        await_mode(service, "events", seconds=60)
     await_settled(service, route)
 
     assert modes(service)[told:] == ["fallback", "events"]

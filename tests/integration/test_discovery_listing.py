@@ -91,7 +91,7 @@ def test_five_thousand_random_keys(route: Route, service: Service) -> None:
 def arrive(route: Route, service: Service, count: int) -> None:
     """Upload so many objects in ten parts, with listings between them, and account for every row."""
     await_all(service, route, seconds=90)
-    until_sync(lambda: service.status()["pending_objects"] == 0, seconds=10, what="all before it shown")
+    until_sync(lambda: service.status()["pending_objects"] == 0, seconds=60, what="all before it shown")
     done = service.status()["objects"]["done"]
     part = count // 10
     for begin in range(0, count, part):
@@ -100,15 +100,15 @@ def arrive(route: Route, service: Service, count: int) -> None:
         upload_all(route, {f"in/{uuid.uuid4()}.jsonl": rows(f"{count}-{number}", 2) for number in numbers})
         until_sync(
             lambda listed=listed: metric(service, "headrace_list_requests_total") > listed,  # type: ignore[misc] # the default binds the loop's variable
-            seconds=30,
+            seconds=60,
             what="a listing meanwhile",
         )
-    await_all(service, route, seconds=30 + count / 50)
+    await_all(service, route, seconds=60 + count / 50)
 
     assert route.account() == (0, 0)
     # What is shown follows what is in Kafka by moments.
     until_sync(
-        lambda: service.status()["objects"]["done"] - done >= count, seconds=10, what="all of them shown"
+        lambda: service.status()["objects"]["done"] - done >= count, seconds=60, what="all of them shown"
     )
     assert service.status()["objects"]["done"] - done == count
 

@@ -37,7 +37,7 @@ def exact(route: Route, service: Hosted) -> Iterator[None]:  # noqa: ARG001 - it
     """After the test: every row of the route is there, none twice, and the queue is empty."""
     yield
     route.await_rows()
-    until_sync(lambda: queue_depth(route.queue_url) == 0, seconds=30, what="an empty queue")
+    until_sync(lambda: queue_depth(route.queue_url) == 0, seconds=60, what="an empty queue")
     assert route.account() == (0, 0)
 
 

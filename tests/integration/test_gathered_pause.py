@@ -29,11 +29,11 @@ def test_a_pause_while_objects_are_received_together(tmp_path: Path, shared_work
         proxy.on(Slow(3), when=is_first)
         source.start()
         try:
-            until_sync(lambda: any(map(is_first, proxy.requests)), seconds=30, what="the first of them")
+            until_sync(lambda: any(map(is_first, proxy.requests)), seconds=60, what="the first of them")
             assert shared_worker.ask("PUT", f"/connectors/{name}/pause")[0] == 202
-            until_sync(lambda: shared_worker.state(name) == "PAUSED", seconds=15, what="a pause")
+            until_sync(lambda: shared_worker.state(name) == "PAUSED", seconds=60, what="a pause")
             route.upload("late.jsonl", rows("late", 20))
-            until_sync(lambda: source.status()["slots"]["free"] == 1, seconds=30, what="a slot given back")
+            until_sync(lambda: source.status()["slots"]["free"] == 1, seconds=60, what="a slot given back")
             status = source.status()
             assert (status["pending_objects"], status["objects"]["active"]) == (
                 51 - status["objects"]["done"],
@@ -43,7 +43,7 @@ def test_a_pause_while_objects_are_received_together(tmp_path: Path, shared_work
             proxy.off()
             assert shared_worker.ask("PUT", f"/connectors/{name}/resume")[0] == 202
             route.await_rows()
-            until_sync(lambda: source.status()["objects"]["done"] == 51, seconds=30, what="all done")
+            until_sync(lambda: source.status()["objects"]["done"] == 51, seconds=60, what="all done")
             assert route.account() == (0, 0)
         finally:
             source.stop()

@@ -102,7 +102,7 @@ def test_a_broker_that_is_silent_for_longer_than_the_session(
             assert "lead" in service.status()["problems"]
         until_sync(lambda: role(service) == "leader", seconds=90, what="the leader again")
         await_done(service, 30 * round_)
-        until_sync(service.is_ready, seconds=30, what="a service that is ready")
+        until_sync(service.is_ready, seconds=60, what="a service that is ready")
     assert len(log_lines(service, "leadership_taken")) == 3
     assert service.pid == pid
     assert service.stop() == 0
@@ -118,8 +118,8 @@ def test_a_paused_leader_stands_by_and_commits_nothing(route: Route, stack: Exit
     until_sync(lambda: done(first) >= 1, seconds=60, what="some objects done")
     with paused(first):
         until_sync(lambda: role(second) == "leader", seconds=60, what="the second leading")
-    until_sync(lambda: role(first) == "standby", seconds=40, what="the first standing by")
-    until_sync(first.is_ready, seconds=40, what="a standby that is ready")
+    until_sync(lambda: role(first) == "standby", seconds=60, what="the first standing by")
+    until_sync(first.is_ready, seconds=60, what="a standby that is ready")
     assert role(second) == "leader"
     route.await_rows(seconds=120)
     assert route.account() == (0, 0)

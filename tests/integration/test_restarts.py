@@ -101,7 +101,7 @@ def test_a_second_instance_waits_and_takes_over(route: Route, services: list[Ser
 
     first.kill()
     route.upload("second.jsonl", rows("second", 100))
-    route.await_rows(seconds=30)
+    route.await_rows(seconds=60)
 
     assert second.status()["role"] == "leader"
     assert route.account() == (0, 0)

@@ -33,7 +33,7 @@ def test_a_bucket_joins_another_one_and_a_third_is_missing(tmp_path: Path) -> No
     for route, stem in ((first, "one"), (second, "two")):
         route.upload("while/running.jsonl", rows(stem, 20))
     first.await_rows()
-    until_sync(lambda: queue_depth(first.queue_url) == 0, seconds=30, what="an empty queue")
+    until_sync(lambda: queue_depth(first.queue_url) == 0, seconds=60, what="an empty queue")
     shown = both.status()
 
     assert first.account() == (0, 0)

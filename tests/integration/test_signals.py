@@ -91,7 +91,7 @@ def test_a_stop_of_all_processes_in_the_middle_of_the_load(
 def test_a_stop_while_spark_starts(start: Callable[..., Run], number: signal.Signals) -> None:
     """It is acknowledged at once, and over soon; what was started is gone."""
     run = start()
-    until_sync(lambda: len(descendants(run.process.pid)) > 0, seconds=30, what="the JVM")
+    until_sync(lambda: len(descendants(run.process.pid)) > 0, seconds=60, what="the JVM")
     began = time.monotonic()
 
     run.to_the_group(number)
@@ -109,7 +109,7 @@ def test_a_stop_while_the_broker_is_silent(start: Callable[..., Run]) -> None:
     """A client that waits in a library holds neither the answer nor the end up."""
     with silent_server() as address:
         run = start(bootstrap__servers=address)
-        until_sync(lambda: "service_started" in run.events(), seconds=30, what="the start")
+        until_sync(lambda: "service_started" in run.events(), seconds=60, what="the start")
         began = time.monotonic()
 
         run.to_the_group(signal.SIGINT)

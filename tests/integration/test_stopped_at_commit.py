@@ -92,7 +92,7 @@ def test_a_source(tmp_path: Path, stack: ExitStack, gate: KafkaGate, request_kin
     gate.hold(request_kind)
     for number in range(20):
         route.upload(f"during-{number}.jsonl", rows(f"during-{number}", 100))
-    until_sync(lambda: gate.held, seconds=30, what="the request on its way")
+    until_sync(lambda: gate.held, seconds=60, what="the request on its way")
     with frozen(first):
         until_sync(lambda: role(second) == "leader", seconds=60, what="the second leading")
         until_sync(lambda: read() == route.uploaded, seconds=90, what="each row once")
@@ -145,14 +145,14 @@ def test_a_sink(tmp_path: Path, stack: ExitStack, gate: KafkaGate, support: str,
     produce(0, 10)
     until_sync(lambda: archived() == set(range(10)), seconds=60, what="the first object")
     assert role(first) == "leader"
-    until_sync(lambda: first.status()["sink"]["partitions"][0]["offset"] == 10, seconds=30, what="its commit")
+    until_sync(lambda: first.status()["sink"]["partitions"][0]["offset"] == 10, seconds=60, what="its commit")
     taken = f"{archive.topic}/0/{10:020}.headrace.jsonl.gz"
     if support == "disabled":
         # So that the slot has to prove that it may replace what has the name.
         aws.s3().put_object(Bucket=archive.bucket, Key=taken, Body=b"")
     gate.hold(request_kind)
     produce(10, 10)
-    until_sync(lambda: gate.held, seconds=30, what="the request on its way")
+    until_sync(lambda: gate.held, seconds=60, what="the request on its way")
     with frozen(first):
         produce(20, 30)
         until_sync(lambda: role(second) == "leader", seconds=60, what="the second leading")

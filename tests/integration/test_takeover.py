@@ -259,7 +259,7 @@ def kafka_has(topic: str) -> bool:
     """Whether the shared broker has this topic."""
     from confluent_kafka.admin import AdminClient
 
-    return topic in AdminClient({"bootstrap.servers": kafka.address()}).list_topics(timeout=10).topics
+    return topic in AdminClient({"bootstrap.servers": kafka.address()}).list_topics(timeout=60).topics
 
 
 def entries(ledger: str) -> dict[ObjectId, State]:
@@ -289,4 +289,4 @@ def test_a_paused_standby_takes_nothing(route: Route, stack: ExitStack) -> None:
     second.signal(signal.SIGCONT)
     assert seconds_to_a_new_row(watch, time.monotonic(), at_most=10) < 5
     assert first.status()["role"] == "leader"
-    until_sync(lambda: second.status()["role"] == "standby", seconds=30, what="the standby back")
+    until_sync(lambda: second.status()["role"] == "standby", seconds=60, what="the standby back")

@@ -80,7 +80,7 @@ def test_uploads_arrive(connect: Callable[[str, str], None]) -> None:
             key: client.put_object(Bucket=bucket, Key=key, Body=key.encode())["ETag"].strip('"')
             for key in KEYS
         }
-        until_sync(lambda: len(_events(service)) >= len(KEYS), seconds=20)
+        until_sync(lambda: len(_events(service)) >= len(KEYS), seconds=60)
         # LocalStack quotes keys in EventBridge's events as S3 does not: then the other reading is the key.
         found = {event.alternate_key or event.key: event.etag for event in _events(service)}
         assert {event.bucket for event in _events(service)} == {bucket}
@@ -108,7 +108,7 @@ def test_multipart_and_copy_arrive() -> None:
             MultipartUpload={"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]},
         )
         client.copy_object(Bucket=bucket, Key="in/copy", CopySource={"Bucket": bucket, "Key": "in/parts"})
-        until_sync(lambda: len(_events(service)) >= 2, seconds=20)
+        until_sync(lambda: len(_events(service)) >= 2, seconds=60)
         service.listeners.request_listing()
         until_sync(lambda: {"in/parts", "in/copy"} <= set(service.listed))
     assert {event.key for event in _events(service)} == {"in/parts", "in/copy"}

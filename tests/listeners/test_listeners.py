@@ -122,7 +122,7 @@ def test_a_queue_that_does_not_exist_is_listing_instead() -> None:
         _put(bucket, "found by listing")
         until_sync(lambda: "found by listing" in service.listed)
         aws.sqs().create_queue(QueueName=queue.rsplit("/", 1)[1])
-        until_sync(lambda: service.modes == [EVENTS, FALLBACK, EVENTS], seconds=20)
+        until_sync(lambda: service.modes == [EVENTS, FALLBACK, EVENTS], seconds=60)
 
 
 def test_a_queue_deleted_under_way_and_made_again() -> None:
@@ -138,7 +138,7 @@ def test_a_queue_deleted_under_way_and_made_again() -> None:
         service.listeners.settle([service.deliveries[0].id])
         aws.sqs().create_queue(QueueName=queue.rsplit("/", 1)[1])
         aws.sqs().send_message(QueueUrl=queue, MessageBody="again")
-        until_sync(lambda: len(service.deliveries) == 2, seconds=20)
+        until_sync(lambda: len(service.deliveries) == 2, seconds=60)
         until_sync(lambda: service.modes == [EVENTS, FALLBACK, EVENTS])
         service.listeners.settle([service.deliveries[1].id])
         until_sync(lambda: service.count("settled") >= 1)
@@ -170,13 +170,13 @@ def test_a_failing_endpoint_and_back(fault: Refuse | Answer | Cut | Silent) -> N
         proxy.on(fault)
         if not isinstance(fault, Silent):  # silence is noticed by the time-out alone
             proxy.cut()
-        until_sync(lambda: service.modes == [EVENTS, FALLBACK], seconds=30)
+        until_sync(lambda: service.modes == [EVENTS, FALLBACK], seconds=60)
         _put(bucket, "unannounced")
         until_sync(lambda: "unannounced" in service.listed)
         proxy.off()
         proxy.cut()
         aws.sqs().send_message(QueueUrl=queue, MessageBody="after")
-        until_sync(lambda: len(service.deliveries) == 2, seconds=30)
+        until_sync(lambda: len(service.deliveries) == 2, seconds=60)
         until_sync(lambda: service.modes == [EVENTS, FALLBACK, EVENTS])
         service.listeners.settle(delivery.id for delivery in service.deliveries)
         until_sync(lambda: service.count("settled") == 2)
@@ -247,14 +247,14 @@ def test_a_role_that_is_refused_for_a_while() -> None:
         with ListenerHost(settings_for(bucket=bucket, queue_url=queue, options=options)) as service:
             until_sync(lambda: "a" in service.listed)
             sts.refuse("AccessDenied", 403, "not authorized to perform: sts:AssumeRole")
-            until_sync(lambda: service.modes[-1] is FALLBACK and service.of(ListingFailed), seconds=30)
+            until_sync(lambda: service.modes[-1] is FALLBACK and service.of(ListingFailed), seconds=60)
             sentence = str(service.of(ListingFailed)[-1].error)
             assert "aws.sts.role.arn" in sentence
             assert "not authorized to perform: sts:AssumeRole" in sentence
             assert "aws.sts.role.arn" in service.of(ModeChanged)[-1].why
             _put(bucket, "b")
             sts.grant()
-            until_sync(lambda: service.modes[-1] is EVENTS and "b" in service.listed, seconds=30)
+            until_sync(lambda: service.modes[-1] is EVENTS and "b" in service.listed, seconds=60)
 
 
 def test_a_role_is_assumed() -> None:

@@ -83,10 +83,10 @@ def test_events_late_missing_and_too_late(tmp_path: Path) -> None:
         until_sync(lambda: _objects(service)["done"] == 1, seconds=60, what="the first object")
         # Another partition waits for its keys, which come in time.
         _put(route, _key(topic, 1, 0, ".json"), _values(range(10, 13)))
-        until_sync(lambda: _objects(service)["pending"] == 1, seconds=30, what="the object that waits")
+        until_sync(lambda: _objects(service)["pending"] == 1, seconds=60, what="the object that waits")
         assert _objects(service)["done"] == 1
         _put(route, _key(topic, 1, 0, ".keys.avro"), _keys(range(10, 13)))
-        until_sync(lambda: _objects(service)["done"] == 2, seconds=30, what="the joined object")
+        until_sync(lambda: _objects(service)["done"] == 2, seconds=60, what="the joined object")
         # And for some that never come.
         _put(route, _key(topic, 0, 3, ".json"), _values(range(20, 23)))
         until_sync(lambda: _objects(service)["done"] == 3, seconds=60, what="the object without keys")

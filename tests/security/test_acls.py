@@ -93,15 +93,15 @@ class Trial:
     def make_topics(self, *names: str) -> None:
         """Topics made by a super user."""
         for made in self.guarded.admin.create_topics([NewTopic(one, 1, 1) for one in names]).values():
-            made.result(10)
+            made.result(60)
 
     def drop_topics(self) -> None:
         """Away with all topics of these names."""
-        there = self.guarded.admin.list_topics(timeout=10).topics.keys()
+        there = self.guarded.admin.list_topics(timeout=60).topics.keys()
         gone = sorted({NAMES["TOPIC"], NAMES["DEAD-LETTERS"], f"{NAMES['NAME']}-offsets"} & there)
         if gone:
             for dropped in self.guarded.admin.delete_topics(gone).values():
-                dropped.result(10)
+                dropped.result(60)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def ready(trial: Trial) -> Trial:
     """The trial with topics and a ledger, so that nothing has to be made."""
     trial.make_topics(NAMES["TOPIC"], NAMES["DEAD-LETTERS"])
     ledger = NewTopic(f"{NAMES['NAME']}-offsets", 1, 1, config={"cleanup.policy": "compact"})
-    trial.guarded.admin.create_topics([ledger])[ledger.topic].result(10)
+    trial.guarded.admin.create_topics([ledger])[ledger.topic].result(60)
     return trial
 
 

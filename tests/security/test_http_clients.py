@@ -36,7 +36,7 @@ def _probe(server: StatusEndpoints) -> bytes:
 
 def _said(server: StatusEndpoints, sent: bytes) -> bytes:
     """All that comes back for these bytes, to the end of the connection."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
         one.sendall(sent)
         one.shutdown(socket.SHUT_WR)
         found = b""
@@ -67,7 +67,7 @@ def test_more_hanging_clients_than_places_do_not_hide_readiness(
     """Whoever has dawdled longest gives its place up, so that a probe never waits for a time-out."""
     with ExitStack() as hanging:
         for _ in range(3 * MAX_CONNECTIONS):
-            one = hanging.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=5))
+            one = hanging.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
             one.sendall(begin)
 
         for _ in range(5):
@@ -118,7 +118,7 @@ def test_what_is_no_request_of_ours_is_answered_in_a_line(
 def test_an_answer_that_nobody_takes_is_given_up(server: StatusEndpoints) -> None:
     """Clients that ask and go without reading leave no thread behind that would keep a place."""
     for _ in range(3 * MAX_CONNECTIONS):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
             one.sendall(b"GET /health/ready HTTP/1.1\r\n\r\n")
 
     assert _probe(server) == READY

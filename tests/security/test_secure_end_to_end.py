@@ -84,7 +84,7 @@ class House:
 
     def page(self, path: str) -> str:
         """What an endpoint says."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.service.port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.service.port}{path}", timeout=60) as answer:
             return str(answer.read().decode())
 
 
@@ -105,7 +105,7 @@ def house(guarded: Guarded, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("house")
     name, topic, dead = aws.unique("secure"), aws.unique("rows"), aws.unique("dead")
     for made in guarded.admin.create_topics([NewTopic(one, 2, 1) for one in (topic, dead)]).values():
-        made.result(10)
+        made.result(60)
     acls = listed("ACLs", {"NAME": name, "TOPIC": topic, "DEAD-LETTERS": dead})
     creates = listed("ACLs for what is missing", {"NAME": name, "TOPIC": topic, "DEAD-LETTERS": dead})
     for user in guarded.users:

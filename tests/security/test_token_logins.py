@@ -55,7 +55,7 @@ def topic(tokens: TokenBroker) -> str:
     """A topic of a test's own."""
     name = aws.unique("rows")
     admin = new_admin({"bootstrap.servers": tokens.broker.bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
     return name
 
 
@@ -80,7 +80,7 @@ def _exchange(settings: Settings, topic: str) -> None:
         found.extend(one.value() for one in consumer.consume(10, 0.2) if one.error() is None)
         return len(found) >= 2
 
-    until_sync(read, seconds=30, what="two records")
+    until_sync(read, seconds=60, what="two records")
     consumer.close()
     assert found == [b"one", b"two"]
 
@@ -282,7 +282,7 @@ def test_a_renewal_that_fails_is_a_problem_until_one_works(tokens: TokenBroker, 
     admin = KafkaAdmin(settings.kafka.client("admin"), timeout=2)
     cluster = admin.cluster_id()
 
-    until_sync(lambda: login_problem(settings.kafka), seconds=20, what="a renewal that fails")
+    until_sync(lambda: login_problem(settings.kafka), seconds=60, what="a renewal that fails")
     assert "whose token has ended" in login_problem(settings.kafka)["log-in"]
     with pytest.raises(AccessDenied, match="whose token has ended"):
         new_idempotent_producer(settings.kafka.client("producer"))
@@ -294,8 +294,8 @@ def test_a_renewal_that_fails_is_a_problem_until_one_works(tokens: TokenBroker, 
             return admin.cluster_id() == cluster
         return False
 
-    until_sync(lambda: not login_problem(settings.kafka), seconds=20, what="the problem is over")
-    until_sync(is_answered, seconds=20, what="an answer to the same client")
+    until_sync(lambda: not login_problem(settings.kafka), seconds=60, what="the problem is over")
+    until_sync(is_answered, seconds=60, what="an answer to the same client")
 
 
 def _run_through_refusal(
@@ -309,7 +309,7 @@ def _run_through_refusal(
     """Ingest by a real service before, while and after log-ins fail: each row once, a problem between."""
     name, topic, bucket = aws.unique("tokens"), aws.unique("rows"), aws.new_bucket()
     admin = new_admin({"bootstrap.servers": tokens.broker.bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     rest = {
         "aws.s3.endpoint": aws.address(),
         "aws.access.key.id": "test",

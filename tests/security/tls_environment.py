@@ -68,7 +68,7 @@ class Guarded:
         """Give a user these rights, and wait until the broker has written them down."""
         bindings = [acl.binding(user) for acl in acls]
         for answer in self.admin.create_acls(bindings).values():
-            answer.result(10)
+            answer.result(60)
 
     def forbid_all(self, user: str) -> None:
         """Take every right of a user away."""
@@ -82,7 +82,7 @@ class Guarded:
             AclPermissionType.ANY,
         )
         for answer in self.admin.delete_acls([everything]).values():
-            answer.result(10)
+            answer.result(60)
 
 
 @contextmanager

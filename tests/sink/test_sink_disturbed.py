@@ -295,9 +295,9 @@ def test_a_topic_that_is_deleted_holds_back_no_other_and_what_was_read_of_it_is_
         until_sync(lambda: (gone, 80) in positions(), seconds=120, what="all of it to be read")
         until_sync(lambda: len(archive.keys()) == 1, seconds=60, what="the object that is full")
         kafka.delete_topic(gone)
-        until_sync(lambda: len(archive.keys()) == 2, seconds=40, what="its open object")
+        until_sync(lambda: len(archive.keys()) == 2, seconds=60, what="its open object")
         produced(archive, 100, first=20)
-        until_sync(lambda: len(archive.keys()) == 4, seconds=20, what="objects of the other topic")
+        until_sync(lambda: len(archive.keys()) == 4, seconds=60, what="objects of the other topic")
         until_sync(lambda: sink.status()["problems"] == {}, seconds=60, what="no problem that stays")
     finally:
         code = sink.stop()
@@ -319,7 +319,7 @@ def test_records_that_kafka_deleted_first_are_counted_and_passed(archive: Archiv
     admin = AdminClient({"bootstrap.servers": kafka.address()})
     admin.delete_records([TopicPartition(archive.topic, 0, 250)])[
         TopicPartition(archive.topic, 0, 250)
-    ].result(30)
+    ].result(60)
 
     archive.run(sink, seconds=_READY_SECONDS)
     assert set(archive.archived()) == {(0, n) for n in (*range(100), *range(250, 300))}

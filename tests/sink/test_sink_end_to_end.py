@@ -31,7 +31,7 @@ def group_offsets(group: str, topic: str, partitions: int) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": kafka.address(), "group.id": group})
     try:
         places = [TopicPartition(topic, number) for number in range(partitions)]
-        return {place.partition: place.offset for place in consumer.committed(places, timeout=20)}
+        return {place.partition: place.offset for place in consumer.committed(places, timeout=60)}
     finally:
         consumer.close()
 
@@ -215,7 +215,7 @@ def test_a_record_that_is_refused_stops_its_partition_and_no_other(archive: Arch
     try:
         sink.start()
         until_sync(lambda: set(archive.archived()) == stopped, seconds=90, what="all but the refused record")
-        until_sync(lambda: not sink.is_ready(), seconds=30, what="readiness that says no")
+        until_sync(lambda: not sink.is_ready(), seconds=60, what="readiness that says no")
         problems = " ".join(sink.status()["problems"].values())
         assert f"{archive.topic}-0 is at offset 10" in problems
         told = [line["problem"] for line in log_lines(sink, "problem_found")]

@@ -52,7 +52,7 @@ def test_a_sink_is_paused_stopped_rewound_and_resumed(tmp_path: Path) -> None:
 
         assert ask("PUT", "/resume") == (202, None)
         until_sync(lambda: offset() == 21, seconds=60, what="everything archived again")
-        until_sync(lambda: len(archive.archived()) == 21, seconds=30, what="visible objects")
+        until_sync(lambda: len(archive.archived()) == 21, seconds=60, what="visible objects")
         twice = {place: count for place, count in archive.archived().items() if count > 1}
         assert twice == {(0, number): 2 for number in range(4, 10)}
     finally:

@@ -145,7 +145,7 @@ def test_objects_that_are_here_are_handed_over_together() -> None:
 
     def decode(source: Source, _split: Split) -> Iterator[Any]:
         if source is sources[-1]:
-            assert arrives.wait(10)
+            assert arrives.wait(60)
         return iter(())
 
     pipeline = Pipeline(
@@ -156,7 +156,7 @@ def test_objects_that_are_here_are_handed_over_together() -> None:
         can_resume=lambda _: True,
     )
     try:
-        assert asked.wait(10)
+        assert asked.wait(60)
         first = [pipeline.next_step(10) for _ in range(5)]
         assert [step.index for step in first if isinstance(step, SplitEnded)] == [0, 1, 2, 3, 4]
         assert pipeline._steps.qsize() == 0
@@ -209,7 +209,7 @@ def test_a_stop_is_after_rows(*, is_anywhere: bool, last: int) -> None:
     is_stopped = threading.Event()
 
     def decode(*_: Any) -> Iterator[RowBatch]:
-        assert is_stopped.wait(10)
+        assert is_stopped.wait(60)
         yield rows(0, 1)
         yield rows(0, 2)
         yield rows(1, 3)

@@ -213,7 +213,7 @@ def test_a_worker_loads_no_pandas() -> None:
 
 def _end(jvm: socket.socket, is_noticed: threading.Event) -> None:
     jvm.close()
-    assert is_noticed.wait(10)
+    assert is_noticed.wait(60)
 
 
 def test_the_server_of_accumulators_is_not_waited_for(
@@ -337,7 +337,7 @@ sys.stdin.read()
 
         driver.send_signal(signal.SIGKILL)
 
-        until_sync(lambda: not any(is_alive(pid) for pid in pids), seconds=30, what="JVM and worker ended")
+        until_sync(lambda: not any(is_alive(pid) for pid in pids), seconds=60, what="JVM and worker ended")
     assert [line for line in errors.read_text().splitlines() if not line.startswith("{")] == []
 
 

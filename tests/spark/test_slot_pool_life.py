@@ -24,7 +24,7 @@ def test_a_task_that_finds_no_work_lingers_and_ends(driver: Drivers) -> None:
     one = driver(linger_seconds=0.3)
     one.ready()
 
-    assert one.expect(SlotEnded, seconds=10).clean
+    assert one.expect(SlotEnded, seconds=60).clean
 
     assert not one.slot_pool.grant(0, one.batch())
 
@@ -36,7 +36,7 @@ def test_without_lingering_a_job_is_one_batch(driver: Drivers) -> None:
         one.ready()
         found = one.put(f"object-{number}", b'{"n":1}\n')
         assert one.run(one.split(found)).outcome is BatchOutcome.CLEAN
-        assert one.expect(SlotEnded, seconds=10).clean
+        assert one.expect(SlotEnded, seconds=60).clean
 
     assert len(one.records()) == 2
 

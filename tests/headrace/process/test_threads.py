@@ -67,14 +67,14 @@ def test_what_ends_a_thread_is_collected() -> None:
     release = threading.Event()
 
     def body() -> None:
-        release.wait(10)
+        release.wait(60)
         raise SystemError("a bug")
 
     with collecting(failures):
         thread = start_thread(body, name="fails")
         release.set()
         until_sync(lambda: failures.first is not None)
-        thread.join(10)
+        thread.join(60)
     assert thread.daemon
     with pytest.raises(SystemError, match="a bug"):
         failures.raise_first()
@@ -84,7 +84,7 @@ def test_a_thread_that_ends_well_is_no_failure() -> None:
     """Nor one that failed before anybody collected, which `threading.excepthook` shows."""
     failures = ThreadFailures()
     with collecting(failures):
-        start_thread(lambda: None, name="ends").join(10)
+        start_thread(lambda: None, name="ends").join(60)
     failures.raise_first()
 
 

@@ -73,7 +73,7 @@ class ScriptedS3:
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
     @property
     def port(self) -> int:

@@ -301,7 +301,7 @@ class TestSlowAnswers:
 
         def attempted(call: Callable[[], Any]) -> Any:
             repeating.append(threading.current_thread().name)
-            ends.wait(30)
+            ends.wait(60)
             return call()
 
         monkeypatch.setattr(calls, "attempted", attempted)

@@ -92,7 +92,7 @@ def leading(scene: Scene) -> Iterator[Leading]:
     lead.join()
     try:
         assert lead.wait_for_lead(30, threading.Event())
-        ledger.take_over(timeout=30)
+        ledger.take_over(timeout=60)
         yield Leading(settings, ledger, applied)
     finally:
         ledger.close()

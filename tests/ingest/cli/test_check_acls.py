@@ -46,7 +46,7 @@ def test_transactions_and_writes_that_the_broker_forbids(
                 continue
             binding = AclBinding(kind, name, pattern, "User:ANONYMOUS", "*", operation, permission)
             for future in admin.create_acls([binding]).values():
-                future.result(10)
+                future.result(60)
 
     lines = scene.run("check", "--json", code=3).splitlines()
 

@@ -169,7 +169,7 @@ def test_a_leader_that_goes_before_it_applied_leaves_the_command_to_us(scene: Sc
         cache = leader.ledger.cache
         until_sync(
             lambda: any(key.name.startswith("command:") for key in cache.controls()),
-            seconds=30,
+            seconds=60,
             what="the order in the ledger",
         )
     command.join()

@@ -137,7 +137,7 @@ def test_a_watch_on_a_terminal_stays_in_its_place_and_ends_with_ctrl_c(configura
         watching.process.send_signal(signal.SIGINT)
         watching.read(None)
 
-        assert watching.process.wait(10) == 0
+        assert watching.process.wait(60) == 0
     assert "uploads: leader" in text
     assert r"in/\x1b[2Jevil.jsonl (not_json)  7 records, 900 B" in text
     assert COLOUR.search(text)
@@ -311,7 +311,7 @@ def test_the_log_on_a_terminal_is_for_people(configuration: Path, arguments: tup
     with terminal(*argv, *arguments) as running:
         text = running.read(None)
 
-        assert running.process.wait(30) == 3
+        assert running.process.wait(60) == 3
     assert "service_started" in text
     assert ('"event": "service_started"' in text) is bool(arguments)
     assert ("service_started " in text and COLOUR.search(text) is not None) is not bool(arguments)

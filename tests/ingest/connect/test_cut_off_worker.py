@@ -38,7 +38,7 @@ def test_what_a_worker_has_that_does_not_reach_kafka(
 
         gate.close()
         way.upload("meanwhile")
-        until_sync(lambda: running(well) == {source, sink}, seconds=40, what="both connectors on one")
+        until_sync(lambda: running(well) == {source, sink}, seconds=60, what="both connectors on one")
         until_sync(lambda: well.state(source) == well.state(sink) == "RUNNING", seconds=60, what="leads")
         way.await_archived(60)
         assert (well.is_ready(), cut.is_ready()) == (True, False)

@@ -48,7 +48,7 @@ def test_foreign_records_and_a_leader_that_is_killed(workers: list[WorkerProcess
     own = encode_key(connector_key(replaced))
     write(topic, (b"foreign-1", b"{}"), (b'{"foreign":2}', b"\x00"), (own, b"not a configuration"))
     for worker in workers:
-        until_sync(partial(shows, worker, "foreign-1"), seconds=30, what="the foreign key")
+        until_sync(partial(shows, worker, "foreign-1"), seconds=60, what="the foreign key")
     leader.kill()
     way.upload("after")
     write(topic, (b"foreign-3", b"{}"))
@@ -65,5 +65,5 @@ def test_foreign_records_and_a_leader_that_is_killed(workers: list[WorkerProcess
 
     assert follower.ask("DELETE", f"/connectors/{replaced}")[0] == 204
     write(topic, (b"foreign-1", None), (b'{"foreign":2}', None), (b"foreign-3", None))
-    until_sync(lambda: follower.status()["problems"] == [], seconds=30, what="nothing foreign")
+    until_sync(lambda: follower.status()["problems"] == [], seconds=60, what="nothing foreign")
     assert follower.stop() == 0

@@ -67,7 +67,7 @@ def other() -> Iterator[Other]:
     port = free_port()
     process = subprocess.Popen([sys.executable, "-c", _OTHER, str(port)], stderr=subprocess.DEVNULL)
     found = Other(f"http://127.0.0.1:{port}", process)
-    until_sync(found.is_up, seconds=30, what="another process that answers")
+    until_sync(found.is_up, seconds=60, what="another process that answers")
     yield found
     process.kill()
     process.wait()

@@ -24,10 +24,10 @@ def test_a_connector_that_another_process_leads_says_so(
     other = Leadership(properties, name=name, ledger_topic=f"{name}-offsets", session_timeout_ms=6000)
     other.join()
     try:
-        until_sync(lambda: other.role is Role.LEADER, seconds=30, what="a leader outside")
+        until_sync(lambda: other.role is Role.LEADER, seconds=60, what="a leader outside")
         config = source_config(bucket, topic("out"), lead__session__timeout__ms="6000")
         assert shared_worker.ask("PUT", f"/connectors/{name}/config", config)[0] == 201
-        until_sync(lambda: shared_worker.state(name) == "UNASSIGNED", seconds=30, what="UNASSIGNED")
+        until_sync(lambda: shared_worker.state(name) == "UNASSIGNED", seconds=60, what="UNASSIGNED")
         until_sync(lambda: shared_worker.state(name) == "FAILED", seconds=90, what="FAILED")
         trace = shared_worker.ask("GET", f"/connectors/{name}/status")[1]["connector"]["trace"]
         assert f"Another process leads connector {name!r}" in trace

@@ -24,7 +24,7 @@ def test_a_bad_record_says_of_which_connector(shared_worker: WorkerProcess) -> N
         source.start()
         until_sync(partial(_is_done, source), seconds=60, what="a done object")
         source.stop()
-    until_sync(lambda: _connectors(shared_worker) >= set(names), seconds=20, what=f"lines of {names}")
+    until_sync(lambda: _connectors(shared_worker) >= set(names), seconds=60, what=f"lines of {names}")
 
 
 def _is_done(source: Hosted) -> bool:

@@ -39,14 +39,14 @@ def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
     assert first.ask("POST", "/connectors", {"name": broken, "config": missing})[0] == 201
     way.upload("a")
     way.await_archived()
-    until_sync(lambda: first.state(broken) == "FAILED", seconds=30, what="a FAILED connector")
+    until_sync(lambda: first.state(broken) == "FAILED", seconds=60, what="a FAILED connector")
     assert "no-such-bucket-here" in first.ask("GET", f"/connectors/{broken}/status")[1]["connector"]["trace"]
     assert f'headrace_connector_failed{{connector="{broken}"}} 1.0' in first.metrics()
     assert f'headrace_leader{{connector="{source}"}} 1.0' in first.metrics()
 
     second.start()
     second.await_ready()
-    until_sync(lambda: len(_running_on(first)) < 3, seconds=30, what="connectors that are spread")
+    until_sync(lambda: len(_running_on(first)) < 3, seconds=60, what="connectors that are spread")
     assert set(second.ask("GET", "/connectors")[1]) == {source, sink, broken}
     expanded = second.ask("GET", "/connectors?expand=status")[1]
     assert {name: found["status"]["type"] for name, found in expanded.items()}[sink] == "sink"
@@ -75,7 +75,7 @@ def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
 
 def _running_on(worker: WorkerProcess) -> list[str]:
     """The connectors that a worker runs, as it shows them itself."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}/status", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}/status", timeout=60) as answer:
         return list(json.loads(answer.read())["connectors"])
 
 
@@ -98,7 +98,7 @@ def _outlive_a_missing_file_and_a_changed_password(workers: list[WorkerProcess],
     """Nobody ends, nobody drops out, and a request is passed on by one that has the new file already."""
     leader, follower = workers
     group = {f"http://127.0.0.1:{worker.port}" for worker in workers}
-    until_sync(lambda: _members(leader) == group, seconds=30, what="a group of two")
+    until_sync(lambda: _members(leader) == group, seconds=60, what="a group of two")
 
     away = files[1].rename(files[1].with_name("away"))
     follower.await_log("auth_file_not_read")
@@ -117,13 +117,13 @@ def _outlive_a_missing_file_and_a_changed_password(workers: list[WorkerProcess],
     assert follower.status()["problems"] == []
     files[0].write_text("ann:a fourth\n")
     until_sync(
-        lambda: follower.status()["problems"] != [], seconds=30, what="a worker that says it is refused"
+        lambda: follower.status()["problems"] != [], seconds=60, what="a worker that says it is refused"
     )
     assert "rest.auth.file has to be the same" in follower.status()["problems"][0]
 
     files[1].write_text("ann:a fourth\n")
-    until_sync(lambda: follower.status()["problems"] == [], seconds=30, what="a follower without a problem")
-    until_sync(lambda: _members(leader) == group, seconds=30, what="a group of two again")
+    until_sync(lambda: follower.status()["problems"] == [], seconds=60, what="a follower without a problem")
+    until_sync(lambda: _members(leader) == group, seconds=60, what="a group of two again")
     assert [worker.process.poll() for worker in workers if worker.process is not None] == [None, None]
     for worker in workers:
         worker.user = "ann:a fourth"

@@ -27,7 +27,7 @@ def server() -> Iterator[StatusEndpoints]:
 
 def ask(server: HttpServer, method: str, path: str) -> tuple[int, bytes]:
     """Status and body of one request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request(method, path)
         response = connection.getresponse()
@@ -75,7 +75,7 @@ def test_slow_and_malformed_clients_do_not_stop_the_others(server: StatusEndpoin
 def test_a_client_that_drips_is_cut(server: StatusEndpoints, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for the whole request, so a byte now and then does not hold a place for ever."""
     monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 0.2)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as slow:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as slow:
         slow.sendall(b"GET /status HTTP/1.1\r\nX: ")
 
         assert slow.recv(100) == b""
@@ -100,12 +100,12 @@ class Slow:
         """The request's path, after a while; what is vital at once."""
         if request.path.startswith("/slow"):
             self.begun.append(request.path)
-            self.allowed.wait(30)
+            self.allowed.wait(60)
         return Response.of_text(request.path)
 
     def await_begun(self, count: int) -> None:
         """Return when so many wait."""
-        until_sync(lambda: len(self.begun) == count, seconds=30, what=f"{count} requests at once")
+        until_sync(lambda: len(self.begun) == count, seconds=60, what=f"{count} requests at once")
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_request_beyond_the_limit_says_that_it_was_not_carried_out(
     with ThreadPoolExecutor(3) as pool:
         asked = ask_all(pool, server, 3)
         answers.await_begun(3)
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         connection.request("POST", "/slow/late")
         refused = connection.getresponse()
         said = refused.read()
@@ -170,7 +170,7 @@ def test_connections_that_ask_for_nothing_make_room_and_say_so(
     with ThreadPoolExecutor(2) as pool:
         asked = ask_all(pool, server, 2)
         answers.await_begun(2)
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as idle:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as idle:
             idle.sendall(b"POST /slow/half HT")
             assert ask(server, "GET", "/health") == (200, b"/health")
             assert b" 503 Service Unavailable" in idle.recv(1000)
@@ -188,7 +188,7 @@ def test_what_is_being_answered_is_not_cut_for_others(monkeypatch: pytest.Monkey
     def long() -> Iterator[bytes]:
         begun.set()
         for number in range(3):
-            go_on.wait(30)
+            go_on.wait(60)
             yield b"%d;" % number
 
     def answer(request: Request) -> Response:
@@ -200,8 +200,8 @@ def test_what_is_being_answered_is_not_cut_for_others(monkeypatch: pytest.Monkey
     try:
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(ask, server, "GET", "/long")
-            assert begun.wait(30)
-            idle = [socket.create_connection(("127.0.0.1", server.port), timeout=5) for _ in range(4)]
+            assert begun.wait(60)
+            idle = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(4)]
             assert ask(server, "GET", "/") == (200, b"begin;")
             go_on.set()
             assert asked.result() == (200, b"begin;0;1;2;")

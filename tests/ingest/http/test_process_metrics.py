@@ -121,7 +121,7 @@ def test_a_real_child_is_among_them() -> None:
 
     before = pythons()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        until_sync(lambda: pythons() == before + 1, seconds=10, what="the child being counted")
+        until_sync(lambda: pythons() == before + 1, seconds=60, what="the child being counted")
         assert child.stdin is not None
         child.stdin.write(b"\n")
     assert pythons() == before

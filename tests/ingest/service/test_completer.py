@@ -85,7 +85,7 @@ def test_an_answer_that_decides_nothing_is_a_problem(state: CompletionState, say
     completer = Completer(calls, told.put, expiry_ms=None, entry_of=lambda _id: None, first_pause=0.001)
     try:
         completer.submit(_sealed(7))
-        problem, over, ended = told.get(timeout=10), told.get(timeout=10), told.get(timeout=10)
+        problem, over, ended = told.get(timeout=60), told.get(timeout=60), told.get(timeout=60)
     finally:
         completer.close()
 
@@ -104,7 +104,7 @@ def test_an_upload_that_somebody_ended_is_not_complete_without_a_word() -> None:
     completer = Completer(calls, told.put, expiry_ms=None, entry_of=lambda _id: None, first_pause=0.001)
     try:
         completer.submit(_sealed(7))
-        ended = told.get(timeout=10)
+        ended = told.get(timeout=60)
     finally:
         completer.close()
 

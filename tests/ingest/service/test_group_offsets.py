@@ -32,7 +32,7 @@ def _written(ledger: Any, *topics: str) -> object:
     try:
         other = GroupOffsets(b"group", tuple(TopicPartition(each, 0, 5) for each in topics))
         writes.submit_records([(ControlKey("k"), b"v")], "written", other=other)
-        return posted.get(timeout=10)
+        return posted.get(timeout=60)
     finally:
         writes.close(10)
 

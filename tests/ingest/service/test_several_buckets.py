@@ -260,7 +260,7 @@ def test_an_action_is_carried_out_in_the_objects_own_bucket(monkeypatch: pytest.
     )
     for bucket in (B, A, B):
         actions.request(OwedAction(ObjectId(bucket, "k", "1"), (("k", "1", None),)))
-        assert told.get(timeout=10) == ActionsDone((ObjectId(bucket, "k", "1"),))
+        assert told.get(timeout=60) == ActionsDone((ObjectId(bucket, "k", "1"),))
     actions.close()
     assert deleted == [(B, "k"), (A, "k"), (B, "k")]
 

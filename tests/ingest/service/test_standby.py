@@ -187,7 +187,7 @@ def test_nobody_asks_and_nothing_is_followed(ledger: Ledger, monkeypatch: pytest
     monkeypatch.setattr(standby, "_IDLE_SECONDS", 0.2)
     it = instance(ledger)
     it.condition()
-    until_sync(lambda: ledger.opened[0].closed, seconds=10, what="the end of following")
+    until_sync(lambda: ledger.opened[0].closed, seconds=60, what="the end of following")
 
     assert it.condition().target is TargetState.PAUSED
     assert len(ledger.opened) == 2

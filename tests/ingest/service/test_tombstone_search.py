@@ -52,7 +52,7 @@ def test_a_search_that_fails_again_is_a_problem_until_it_succeeds(bucket: tuple[
     search = TombstoneSearch(load_with({**bare, **given}), posted.put, cache=cache, again_seconds=0.01)
     try:
         search.request("topics/t/")
-        problem = posted.get(timeout=30)
+        problem = posted.get(timeout=60)
         assert isinstance(problem, ComponentProblem)
         assert problem.component == PROBLEM
         assert "/topics/t/ wait" in str(problem.sentence)
@@ -60,9 +60,9 @@ def test_a_search_that_fails_again_is_a_problem_until_it_succeeds(bucket: tuple[
         assert "restore.tombstones" in str(problem.sentence)
 
         s3.is_allowed.set()
-        while isinstance(found := posted.get(timeout=30), ComponentProblem):
+        while isinstance(found := posted.get(timeout=60), ComponentProblem):
             assert found.sentence is not None
         assert found == FolderPlaces(folder="topics/t/")
-        assert posted.get(timeout=30) == ComponentProblem(PROBLEM, None)
+        assert posted.get(timeout=60) == ComponentProblem(PROBLEM, None)
     finally:
         search.close()

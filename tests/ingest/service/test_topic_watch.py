@@ -28,7 +28,7 @@ def test_what_is_missing_comes_with_what_is_there() -> None:
     watch = TopicWatch(survey, inbox.put, nobody)
     try:
         watch.request(7)
-        event = inbox.get(timeout=10)
+        event = inbox.get(timeout=60)
     finally:
         watch.close()
 
@@ -36,4 +36,4 @@ def test_what_is_missing_comes_with_what_is_there() -> None:
     assert event.topics.request == 7
     assert [one.topic for one in event.topics.partitions] == ["there"]
     assert event.missing == ("gone",)
-    assert watch.join(10)
+    assert watch.join(60)

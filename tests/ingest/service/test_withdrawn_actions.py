@@ -23,13 +23,13 @@ def test_a_withdrawn_action_is_not_tried_again_and_is_no_problem_any_more() -> N
     told: queue.SimpleQueue[OwnEvent] = queue.SimpleQueue()
     actions = PostActions(settings.s3, PostAction(PostActionKind.DELETE), told.put, count=lambda _: None)
     actions.request(OwedAction(_ID, (("k", "1", None),)))
-    failed = told.get(timeout=30)
+    failed = told.get(timeout=60)
     assert isinstance(failed, ComponentProblem)
     assert (failed.component, failed.sentence is None) == (PROBLEM, False)
     assert not actions.is_idle
 
     actions.withdraw(_ID)
 
-    assert told.get(timeout=5) == ComponentProblem(PROBLEM, None)
+    assert told.get(timeout=60) == ComponentProblem(PROBLEM, None)
     assert actions.is_idle
     actions.close()

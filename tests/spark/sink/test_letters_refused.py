@@ -89,7 +89,7 @@ def test_letters_above_the_topics_own_limit_come_without_their_content(
     assert _commit(transactions, _letters(dead, 700_000, *[900] * 40)) == 41
     # The way was found once.
     assert _commit(transactions, _letters(dead, 30_000, 10)) == 2
-    found = list(kafka.committed(dead, seconds=30))
+    found = list(kafka.committed(dead, seconds=60))
     assert [len(one.value or b"") for one in found] == [0, *[900] * 40, 0, 10]
     assert dict(found[0].headers) == {"__connect.errors.offset": b"0", "headrace.size": b"700001"}
     assert ("own", b"header") in found[1].headers
@@ -100,6 +100,6 @@ def test_a_topic_that_takes_nothing_is_an_error_and_not_a_loop(transactions: Sin
     dead = kafka.new_topic("dead", config={"cleanup.policy": "compact"})
     with pytest.raises(DeadLettersRefused, match=r"cleanup\.policy"):
         _commit(transactions, _letters(dead, 10, key=None))
-    assert list(kafka.committed(dead, seconds=30)) == []
+    assert list(kafka.committed(dead, seconds=60)) == []
     # The slot continues with what has none.
     assert _commit(transactions, []) == 0

@@ -57,4 +57,4 @@ def test_a_slot_that_is_refused_lets_nobody_go_on() -> None:
         assert not waiting.done()
         proof.close()
         with pytest.raises(UploadEnded):
-            waiting.result(10)
+            waiting.result(60)

@@ -60,14 +60,14 @@ def test_round_trip(tmp_path: Path, *, is_late: bool, max_bytes: int) -> None:
             uploads.balance()
     assert (uploads.spilled_bytes > 0) == (max_bytes == 1)
     sealed = {name: one.seal(key=name if is_late else None) for name, one in opened.items()}
-    found = {name: future.result(30) for name, future in sealed.items()}
+    found = {name: future.result(60) for name, future in sealed.items()}
     assert {name: len(upload.parts) for name, upload in found.items()} == {"large": 3, "small": 1}
     # By S3's clock and ours an upload that is gone is told from one that cannot have expired.
     assert all(0 <= wall_ms() - upload.started_ms < 60_000 for upload in found.values())
     assert uploads.buffered_bytes == uploads.spilled_bytes == 0
     assert aws.s3().list_objects_v2(Bucket=bucket)["KeyCount"] == 0
     for name, upload in found.items():
-        completion = uploads.complete(sealed_object(bucket, f"id-{name}", upload)).result(30)
+        completion = uploads.complete(sealed_object(bucket, f"id-{name}", upload)).result(60)
         assert completion.state is CompletionState.COMPLETED
         answer = aws.s3().get_object(Bucket=bucket, Key=name)
         assert answer["Body"].read() == content[name]
@@ -117,7 +117,7 @@ def test_a_slow_s3_bounds_what_waits_for_it(tmp_path: Path, proxy: Proxy) -> Non
     assert any(sentence.startswith("S3 takes parts slowly: 5 MiB are on their way") for sentence in sentences)
     uploads.balance()
     assert uploads.problems() == {}
-    assert uploads.complete(sealed_object(bucket, "id", upload)).result(30).state is CompletionState.COMPLETED
+    assert uploads.complete(sealed_object(bucket, "id", upload)).result(60).state is CompletionState.COMPLETED
     assert aws.s3().get_object(Bucket=bucket, Key="slow")["Body"].read() == content
     uploads.close()
 
@@ -137,13 +137,13 @@ def test_an_s3_that_is_away_is_waited_for_visibly(tmp_path: Path, proxy: Proxy) 
     until_sync(lambda: "could not be written for now" in uploads.problems().get("s3", ""))
     assert not any(future.done() for future in sealed.values())
     proxy.off()
-    found = {number: future.result(30) for number, future in sealed.items()}
+    found = {number: future.result(60) for number, future in sealed.items()}
     until_sync(lambda: uploads.problems() == {})
     proxy.on(Answer(status=503))
     completed = [uploads.complete(sealed_object(bucket, f"{n}", upload)) for n, upload in found.items()]
     until_sync(uploads.problems)
     proxy.off()
-    assert {future.result(30).state for future in completed} == {CompletionState.COMPLETED}
+    assert {future.result(60).state for future in completed} == {CompletionState.COMPLETED}
     listed = aws.s3().list_objects_v2(Bucket=bucket)["Contents"]
     assert {one["Key"]: one["Size"] for one in listed} == {str(number): 4 * number for number in range(12)}
     uploads.close()
@@ -161,7 +161,7 @@ def test_an_upload_that_was_ended_cannot_be_sealed(tmp_path: Path) -> None:
     aws.s3().abort_multipart_upload(Bucket=bucket, Key="ended", UploadId=upload["UploadId"])
     opened.add(as_records(b"rest"))
     with pytest.raises(UploadEnded):
-        opened.seal().result(30)
+        opened.seal().result(60)
     assert isinstance(opened.failure, UploadEnded)
     uploads.close()
 
@@ -182,7 +182,7 @@ def test_what_is_abandoned_leaves_nothing(tmp_path: Path) -> None:
     for one in opened:
         one.abandon()
     until_sync(lambda: uploads.buffered_bytes == 4 and uploads.spilled_bytes == 0)
-    upload = kept.seal().result(30)
+    upload = kept.seal().result(60)
     until_sync(
         lambda: (
             [one["Key"] for one in aws.s3().list_multipart_uploads(Bucket=bucket).get("Uploads", [])]

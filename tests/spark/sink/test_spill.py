@@ -92,12 +92,12 @@ def test_what_the_dead_have_left_is_removed(tmp_path: Path) -> None:
     ready = context.Event()
     process = context.Process(target=_spill_and_wait, args=(tmp_path, ready))
     process.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     remove_stale(tmp_path)
     (folder,) = tmp_path.iterdir()
     assert (folder / "1.part").read_bytes() == b"content"
     process.kill()
-    process.join(10)
+    process.join(60)
     (tmp_path / "of somebody else").mkdir()
     SpillDirectory(tmp_path)
     assert [one.name for one in tmp_path.iterdir()] == ["of somebody else"]

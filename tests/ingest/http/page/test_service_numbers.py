@@ -60,7 +60,7 @@ def service(route: Route, proxy: Proxy) -> Iterator[Service]:
     )
     try:
         made.start(ready_seconds=200)
-        until_sync(lambda: made.status()["mode"] == "events", seconds=30, what="events")
+        until_sync(lambda: made.status()["mode"] == "events", seconds=60, what="events")
         route.upload("announced.jsonl", rows("announced", 70))
         aws.s3().put_object(Bucket=route.bucket, Key="empty.jsonl", Body=b"")
         aws.s3().put_object(Bucket=route.bucket, Key="bad.jsonl", Body=BAD)
@@ -72,7 +72,7 @@ def service(route: Route, proxy: Proxy) -> Iterator[Service]:
             return all(counts[state] == count for state, count in ends.items())
 
         until_sync(is_over, seconds=60, what="the end of four objects")
-        until_sync(lambda: queue_depth(route.queue_url) == 1, seconds=30, what="only what is not ours")
+        until_sync(lambda: queue_depth(route.queue_url) == 1, seconds=60, what="only what is not ours")
         yield made
     finally:
         code = made.stop()
@@ -81,7 +81,7 @@ def service(route: Route, proxy: Proxy) -> Iterator[Service]:
 
 def numbers(service: Service) -> dict[tuple[str, ...], float]:
     """The samples of `/metrics`: name and label values to value."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     return {
         (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
@@ -140,8 +140,8 @@ def test_what_waits_is_counted_while_it_waits(route: Route, proxy: Proxy, servic
     with held(proxy, "waits.jsonl"):
         route.upload("waits.jsonl", rows("waits", 10))
         size = next(found["Size"] for found in listed(route) if found["Key"] == "waits.jsonl")
-        until_sync(lambda: waiting() == (1, size, True), seconds=30, what="one object in the backlog")
-    until_sync(lambda: numbers(service)["headrace_pending_objects",] == 0, seconds=30, what="an empty one")
+        until_sync(lambda: waiting() == (1, size, True), seconds=60, what="one object in the backlog")
+    until_sync(lambda: numbers(service)["headrace_pending_objects",] == 0, seconds=60, what="an empty one")
 
 
 def test_status_says_the_same(service: Service) -> None:

@@ -282,7 +282,7 @@ def test_it_says_when_nobody_answers_and_comes_back(chromium: Chromium, shown: S
 def test_a_leader_that_hangs_is_told_from_one_that_is_idle(chromium: Chromium, shown: Shown) -> None:
     """The endpoints answer from a thread of their own, also when the deciding one does not move."""
     with chromium.page(shown.url) as page:
-        page.await_text("#silent", lambda text: "have not moved" in text, seconds=25)
+        page.await_text("#silent", lambda text: "have not moved" in text, seconds=60)
         shown.change()
         page.await_text("#silent", lambda text: text == "")
 

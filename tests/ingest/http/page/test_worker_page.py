@@ -134,7 +134,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 def _asked(url: str) -> tuple[int, str]:
     """Status and body."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.netloc, timeout=10)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=60)
     try:
         connection.request("GET", parts.path)
         answer = connection.getresponse()
@@ -249,7 +249,7 @@ def test_a_connector_that_hangs_is_dimmed(chromium: Chromium, worker: _Worker) -
     """The worker answers from another thread."""
     worker.moves = False
     with chromium.page(worker.url) as page:
-        page.await_text("#rows", lambda text: "Its figures do not move." in text, seconds=25)
+        page.await_text("#rows", lambda text: "Its figures do not move." in text, seconds=60)
         assert "bad" in _look(page, "calm")
         dimmed = "[...document.querySelectorAll('tr.stale')].map((row) => getComputedStyle(row).opacity)"
         assert set(page.value(dimmed)) == {"0.55"}

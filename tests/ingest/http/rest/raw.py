@@ -27,7 +27,7 @@ class Connection:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
 
     def ask(self, method: str, path: str, *headers: str, body: bytes = b"", version: str = "1.1") -> Answer:
         """The answer to one request; without a `Host` among the headers a local one is sent."""

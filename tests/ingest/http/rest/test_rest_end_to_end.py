@@ -164,7 +164,7 @@ def test_a_standby_says_so_and_stays_paused_when_it_takes_the_lead(tmp_path: Pat
         assert second.ask("GET", "/health")[0] == 200
         route.upload("read.jsonl", rows("read", 20))
         route.await_rows()
-        until_sync(lambda: list(second.etags()) == ["read.jsonl"], seconds=30, what="the ledger on a standby")
+        until_sync(lambda: list(second.etags()) == ["read.jsonl"], seconds=60, what="the ledger on a standby")
         for path in ("offsets", "topics"):
             assert second.ask("GET", path) == first.ask("GET", path), path
         assert len(second.ask("GET", "tasks")[1]) == len(second.ask("GET", "")[1]["tasks"]) == 2
@@ -176,7 +176,7 @@ def test_a_standby_says_so_and_stays_paused_when_it_takes_the_lead(tmp_path: Pat
         assert "standby" in refused[1]["message"]
 
         assert first.ask("PUT", "pause") == (202, None)
-        until_sync(lambda: second.state() == "PAUSED", seconds=30, what="the pause on a standby")
+        until_sync(lambda: second.state() == "PAUSED", seconds=60, what="the pause on a standby")
         route.upload("a.jsonl", rows("a", 50))
         first.service.kill()
         until_sync(lambda: second.service.status()["role"] == "leader", seconds=PATIENCE, what="a takeover")

@@ -65,7 +65,7 @@ def ask(
     server: HttpServer, method: str, path: str, body: bytes | None = None, **headers: str
 ) -> tuple[int, Any]:
     """Status and JSON (None without a body) of one request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         of_body = {} if body is None else {"Content-Type": "application/json"}
         connection.request(method, path, body=body, headers=of_body | headers)
@@ -169,7 +169,7 @@ def test_with_accounts_nothing_is_told_or_done_without_them(tmp_path: Path) -> N
 )
 def test_what_is_no_request_is_refused_in_connects_shape(server: HttpServer, raw: bytes, status: int) -> None:
     """Before anything of it is taken in."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
         client.sendall(raw)
         response = http.client.HTTPResponse(client)
         response.begin()
@@ -181,7 +181,7 @@ def test_what_is_no_request_is_refused_in_connects_shape(server: HttpServer, raw
 def test_half_a_body_holds_nobody_up(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that promises a body and does not send it is cut; others are answered meanwhile."""
     monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 0.5)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as slow:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as slow:
         slow.sendall(b"PATCH /connectors/uploads/offsets HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
 
         assert ask(server, "GET", "/connectors") == (200, ["uploads"])

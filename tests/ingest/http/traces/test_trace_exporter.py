@@ -40,7 +40,7 @@ def test_spans_arrive_as_they_were_made() -> None:
         with exporting(settings, name="orders", count=counting(counted)) as send:
             assert send is not None
             send(TRACE)
-            until_sync(lambda: receiver.traces, seconds=10, what="the first trace")
+            until_sync(lambda: receiver.traces, seconds=60, what="the first trace")
             send(TRACE)
         first, second = receiver.by_name()
 
@@ -91,7 +91,7 @@ def test_a_collector_that_is_silent_blocks_nobody() -> None:
     assert closed - sent < 4.0
     # Its last word, when the socket is gone, is not for the log of the next test.
     until_sync(
-        lambda: all(each.name != "traces" for each in threading.enumerate()), seconds=10, what="its end"
+        lambda: all(each.name != "traces" for each in threading.enumerate()), seconds=60, what="its end"
     )
     # The queue, and what was taken out of it into the request under way.
     assert 2000 - 50 - 20 <= counted["dropped"] <= 2000 - 50
@@ -106,12 +106,12 @@ def test_failures_are_said_once_until_it_works_again() -> None:
         with exporting(settings, name="orders", count=counting(counted)) as send:
             assert send is not None
             send(TRACE)
-            until_sync(lambda: counted["failed"] == 2, seconds=10, what="a failure")
+            until_sync(lambda: counted["failed"] == 2, seconds=60, what="a failure")
             send(TRACE)
-            until_sync(lambda: counted["failed"] == 4, seconds=10, what="another")
+            until_sync(lambda: counted["failed"] == 4, seconds=60, what="another")
             receiver.status = 200
             send(TRACE)
-            until_sync(lambda: counted["exported"] == 2, seconds=10, what="a success")
+            until_sync(lambda: counted["exported"] == 2, seconds=60, what="a success")
 
     assert [line["event"] for line in lines] == ["traces_not_exported", "traces_exported_again"]
     assert "400" in lines[0]["error"]
