@@ -224,7 +224,7 @@ def _one_datum(kind: str, codec: str) -> MemorySource:
 @pytest.mark.parametrize("kind", SCHEMAS)
 def test_a_datum_that_would_take_gigabytes_is_refused(kind: str) -> None:
     """A few kB that are within the limit as a block and far beyond it once they are decoded."""
-    found = measure(partial(_one_datum, kind, "zstandard"), AVRO)
+    found = measure(partial(_one_datum, kind, "zstandard"), AVRO, enough_mib=300)
 
     assert (found.rows, found.bad, found.error) == (0, {}, "unit_too_large")
     assert found.grown_mib < 300
@@ -238,7 +238,7 @@ def _gigabytes(codec: str) -> MemorySource:
 @pytest.mark.parametrize("codec", ["zstandard", pytest.param("bzip2", marks=pytest.mark.long)])
 def test_a_block_of_gigabytes_is_refused(codec: str) -> None:
     """A few kB of stored bytes; no more than the limit of them is ever decompressed."""
-    found = measure(partial(_gigabytes, codec), AVRO)
+    found = measure(partial(_gigabytes, codec), AVRO, enough_mib=200)
 
     assert (found.rows, found.error) == (0, "unit_too_large")
     assert found.grown_mib < 200
@@ -263,7 +263,7 @@ def _many_labels(field: int) -> MemorySource:
 @pytest.mark.parametrize("fields", [0, 1], ids=["columns", "data"])
 def test_batches_are_bounded_by_what_rows_become(fields: int) -> None:
     """A byte a row in the block, and 20 kB of JSON."""
-    found = measure(partial(_many_labels, fields), AVRO)
+    found = measure(partial(_many_labels, fields), AVRO, enough_mib=250)
 
     assert (found.rows, found.bad, found.error) == (30_000, {}, None)
     assert found.grown_mib < 250
@@ -276,7 +276,7 @@ def _scale() -> MemorySource:
 
 def test_a_decimal_with_digits_without_end_is_refused() -> None:
     """Its two thousand million zeros would stand in its JSON."""
-    found = measure(_scale, AVRO)
+    found = measure(_scale, AVRO, enough_mib=100)
 
     assert found.error == "unit_too_large"
     assert found.grown_mib < 100

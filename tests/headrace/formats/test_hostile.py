@@ -137,7 +137,9 @@ def test_a_row_that_just_passes_the_check_is_no_fault_of_what_looks_into_it(opti
 @pytest.mark.timeout(600)
 def test_content_without_end_stays_out_of_memory(packer: str, part: str, mebibytes: int) -> None:
     """A few kB that become gibibytes: as lines all are rows, and without a newline it is one bad row."""
-    found = measure(partial(endless, part, packer, mebibytes), decode_options(InputFormat.JSONL))
+    found = measure(
+        partial(endless, part, packer, mebibytes), decode_options(InputFormat.JSONL), enough_mib=60
+    )
 
     rows = (mebibytes << 17) if part == "short lines" else 0
     assert (found.rows, found.bad) == (rows, {} if rows else {"too_large": 1})
