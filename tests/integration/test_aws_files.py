@@ -12,7 +12,7 @@ from tests.support.run import start_run
 from tests.support.service import new_route
 
 # What each format makes of its bytes is in tests/headrace/formats, in milliseconds.
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 _EVENTS: Final = [{"eventID": f"{number}", "userIdentity": {"type": "Root"}} for number in range(2_000)]
 _FLOWS: Final = [{"srcaddr": "10.0.0.1", "bytes": number, "action": "ACCEPT"} for number in range(2_000)]

@@ -9,7 +9,7 @@ from tests.support.run import start_run
 from tests.support.service import new_route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 # Python reads the wall clock here; loaded by every interpreter that finds it on its path.
 _STEPPING = """

@@ -10,7 +10,7 @@ from tests.support.run import Run, start_run
 from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def about(run: Run, key: str) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from tests.support.proxy import Answer, Proxy, Request, Slow
 from tests.support.service import Route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 VISIBILITY_SECONDS: Final = 1
 SLOTS: Final = 2
@@ -133,7 +133,8 @@ def test_an_object_replaced_while_it_is_read_is_never_mixed(
 ) -> None:
     """Of the first content a beginning, in order; then all of the second; no row of both."""
     before = service.status()["records_total"]
-    first = slow_rows("first", 5)
+    # Long, so that its middle is met also on a machine that does much else.
+    first = slow_rows("first", 20)
     second = slow_rows("other", 5)
 
     def is_it(request: Request) -> bool:

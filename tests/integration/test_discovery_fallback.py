@@ -21,7 +21,7 @@ from tests.support.proxy import Answer, Fault, Proxy, Refuse, Silent, Slow
 from tests.support.service import Route, announce, new_route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 FALLBACK_MS: Final = 1_500
 FORBIDDEN: Final = Answer(

@@ -18,7 +18,7 @@ from tests.support.discovery import await_all, await_full_listing, metric, runni
 from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 PREFIX: Final = "in/"
 # One page of a listing has 1,000 keys.

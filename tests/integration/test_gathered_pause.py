@@ -11,7 +11,7 @@ from tests.support.service import new_route, rows
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def test_a_pause_while_objects_are_received_together(tmp_path: Path, shared_worker: WorkerProcess) -> None:

@@ -14,7 +14,7 @@ from tests.support.discovery import log_lines
 from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def _row(route: Route, key: str) -> InventoryRow:

@@ -11,7 +11,7 @@ from tests.support.run import start_run
 from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 # The large object is read in splits, whose end the driver writes.
 OPTIONS: Final[dict[str, Any]] = {

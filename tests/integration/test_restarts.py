@@ -14,7 +14,7 @@ from tests.support import aws, kafka
 from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _BIG_ROWS = 2_000_000
 
@@ -38,7 +38,7 @@ def services() -> Iterator[list[Service]]:
 
 @pytest.mark.parametrize(
     "linger_ms",
-    [pytest.param(0, id="linger 0", marks=pytest.mark.long), pytest.param(30_000, id="linger on")],
+    [pytest.param(0, id="linger 0", marks=pytest.mark.long), pytest.param(120_000, id="linger on")],
 )
 def test_a_stop_in_the_middle_of_the_load_and_a_restart(
     route: Route, services: list[Service], linger_ms: int
@@ -47,13 +47,14 @@ def test_a_stop_in_the_middle_of_the_load_and_a_restart(
     for number in range(60):
         route.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
     name = aws.unique("stop")
-    service = route.service(name, job__linger__ms=linger_ms, max__bytes__per__second=500_000)
+    service = route.service(name, job__linger__ms=linger_ms, max__bytes__per__second=150_000)
     services.append(service)
     service.start()
     until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=60, what="some objects done")
     began = time.monotonic()
     assert service.stop() == 0
-    assert time.monotonic() - began < 30
+    # Well before a slot's wait for its next batch is over.
+    assert time.monotonic() - began < 60
     assert route.account()[0] > 0, "it was over before it was stopped"
 
     again = route.service(name, job__linger__ms=linger_ms)

@@ -10,7 +10,7 @@ from tests.support.discovery import log_lines
 from tests.support.service import announce, new_route, queue_depth, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from tests.support.kafka_gate import END_TXN, TXN_OFFSET_COMMIT, KafkaGate, gate
 from tests.support.service import new_route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 _SESSION: dict[str, object] = {"lead__session__timeout__ms": 6000, "tasks__max": 1}
 

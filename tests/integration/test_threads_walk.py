@@ -26,7 +26,7 @@ from tests.support import aws
 from tests.support.service import Route, new_route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 # By the beginning of their names; the walk fails when a running service has others.
 _THREADS: Final = (

@@ -8,7 +8,7 @@ from tests.support.otlp_receiver import otlp_receiver
 from tests.support.run import start_run
 from tests.support.service import new_route, rows
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def test_each_object_of_a_source_is_one_trace(tmp_path: Path) -> None:

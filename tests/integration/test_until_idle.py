@@ -10,7 +10,7 @@ from tests.support.proxy import Answer, Proxy
 from tests.support.run import start_run
 from tests.support.service import Route, new_route, rows
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

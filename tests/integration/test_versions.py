@@ -19,7 +19,7 @@ from tests.support.discovery import (
 from tests.support.service import Route, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
