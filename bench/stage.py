@@ -245,7 +245,7 @@ class Service:
 
     def status(self) -> Any:
         """What `/status` says."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/status", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/status", timeout=60) as answer:
             return json.load(answer)
 
     def wait(self, seconds: float) -> int:
@@ -264,16 +264,16 @@ class Service:
     def kill(self) -> None:
         """Kill with -9, and wait until it is gone."""
         self.signal(signal.SIGKILL)
-        self.wait(10)
+        self.wait(60)
         self._forget()
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code; kill after 40 s. Does nothing when it is not running."""
+        """SIGTERM, and the exit code; kill after two minutes. Does nothing when it is not running."""
         if self._process is None:
             return 0
         self._process.send_signal(signal.SIGTERM)
         try:
-            code = self._process.wait(40)
+            code = self._process.wait(120)
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()

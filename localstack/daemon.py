@@ -86,7 +86,7 @@ class Daemon:
     def kill(self) -> None:
         """End the process with SIGKILL, as a crash would. Blocks until it is gone."""
         self._signal(signal.SIGKILL)
-        if not self._is_gone(10):
+        if not self._is_gone(60):
             raise PartError(f"{self.name} (pid {self.pid}) survives SIGKILL; look at its state with ps")
         self._forget()
 

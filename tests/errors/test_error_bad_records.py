@@ -21,7 +21,7 @@ from tests.support.discovery import log_lines, metric
 from tests.support.kafka import Record
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 BEFORE: Final = [{"id": "a"}, {"id": "b"}]
 BEHIND: Final = [{"id": "c"}, {"id": "d"}]

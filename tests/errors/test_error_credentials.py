@@ -10,7 +10,7 @@ from tests.support import aws
 from tests.support.credential_service import CredentialService
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def test_a_role_that_is_refused_for_a_while_costs_no_object(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.support import aws
 from tests.support.proxy import Answer, Request, Slow
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _EXPIRED = Answer(
     status=400, body=b"<Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>"

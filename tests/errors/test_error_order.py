@@ -10,7 +10,7 @@ from tests.errors.harness import counted, json_lines, stand
 from tests.support.service import queue_depth
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 HELD = 5
 

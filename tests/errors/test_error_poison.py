@@ -16,7 +16,7 @@ from tests.errors.harness import Stand, counted, json_lines, stand
 from tests.support.proxy import Silent
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 LINES: Final = json_lines(*counted(100))
 BESIDE: Final = 20

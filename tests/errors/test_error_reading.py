@@ -14,7 +14,7 @@ from tests.support.discovery import log_lines
 from tests.support.proxy import Answer, Cut, Fault, Request, Silent, Truncate
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def xml(code: str, status: int) -> Answer:
@@ -189,7 +189,7 @@ class TestSource:
         assert one.values(topic) == body.splitlines()
 
     @pytest.mark.long
-    @pytest.mark.timeout(240)
+    @pytest.mark.timeout(600)
     def test_a_silent_source_is_given_up_in_time(self, one: Stand) -> None:
         """A request that is never answered ends by its own timeout, and is made again."""
         topic = one.topic()

@@ -19,7 +19,7 @@ from tests.support.discovery import log_lines
 from tests.support.service import new_route
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 LINES: Final = json_lines(*counted(100))
 
@@ -71,7 +71,7 @@ class TestMissing:
         )
 
     @pytest.mark.long
-    @pytest.mark.timeout(400)
+    @pytest.mark.timeout(600)
     def test_deleted_while_running(self, one: Stand) -> None:
         """The same, also for a producer that knew it; made again, what comes then is in it."""
         topic = one.topic()

@@ -10,7 +10,7 @@ from tests.faults.fault_environment import open_site
 from tests.faults.faults import Harm
 from tests.faults.load import Shape
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def test_worker_broker_and_driver_killed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.sink.archive_account import Archive, new_archive
 from tests.sink.test_sink_end_to_end import group_offsets
 from tests.support import aws, kafka
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 

@@ -26,7 +26,7 @@ from tests.support.service import Route, send_event
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _INDEXES: Final = 10_000
 _MESSAGE: Final = 500

@@ -18,7 +18,7 @@ from tests.support.service import Route
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _ONE_A_LAYOUT: Final = (
     "aiven-jsonl_all",

@@ -18,7 +18,7 @@ from tests.support.hosted import Hosted
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 _FOLDER: Final = Path(__file__).parents[1] / "cases" / "public"
 _ROW: Final = {"f": "v"}

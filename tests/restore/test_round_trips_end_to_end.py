@@ -28,7 +28,7 @@ from tests.support.hosted import Hosted
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _ONE_A_LAYOUT: Final = ("aiven-jsonl_all", "confluent-kvh_json", "lenses-envelope_json", "quix-new_jsonl")
 # Their records were more, or others, than a producer can write again: see `round_trip_changes`.

@@ -17,7 +17,7 @@ from tests.support.discovery import metric
 from tests.support.service import Route, new_route, queue_depth
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(560)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _OPTIONS: Final[dict[str, object]] = {
     "topic": None,

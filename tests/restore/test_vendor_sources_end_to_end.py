@@ -17,7 +17,7 @@ from tests.support.hosted import Hosted
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _STRING: Final = "org.apache.kafka.connect.storage.StringConverter"

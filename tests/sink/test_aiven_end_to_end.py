@@ -14,7 +14,7 @@ from tests.support.hosted import Hosted
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 # As its page has it, but for addresses, secrets, and the names of topics and bucket.
 _PUBLISHED: Final[dict[str, Any]] = {

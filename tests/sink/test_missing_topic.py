@@ -11,7 +11,7 @@ from tests.support import aws, kafka
 from tests.support.discovery import log_lines
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def test_a_topic_that_is_not_there_is_said_until_it_is_read(tmp_path: Path) -> None:

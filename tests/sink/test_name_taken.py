@@ -12,7 +12,7 @@ from tests.sink.rest_calls import RestCalls
 from tests.support import aws
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def quarantined(sink: Service) -> int:

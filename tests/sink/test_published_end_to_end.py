@@ -18,7 +18,7 @@ from tests.support import aws, kafka
 from tests.support.published_configurations import CONFLUENT, LENSES, LENSES_KCQL
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 _FLUSH: Final = 50_000
 _SCHEMA: Final = {"type": "record", "name": "Event", "fields": [{"name": "n", "type": "long"}]}

@@ -17,7 +17,7 @@ from tests.support.discovery import log_lines
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

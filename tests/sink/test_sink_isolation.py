@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from tests.sink.archive_account import Archive, new_archive
 from tests.support import aws, kafka
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def _write(archive: Archive) -> tuple[int, int]:

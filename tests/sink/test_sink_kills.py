@@ -18,7 +18,7 @@ from tests.sink.test_sink_end_to_end import group_offsets
 from tests.support import aws, kafka
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 class Load:

@@ -11,7 +11,7 @@ from tests.sink.archive_account import new_archive
 from tests.support import aws, rest_request
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def test_a_sink_is_paused_stopped_rewound_and_resumed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.support import aws, kafka
 from tests.support.sink_archives import written_objects
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _AIVEN: Final[dict[str, Any]] = {
     "connector.class": "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",

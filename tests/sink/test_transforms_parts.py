@@ -8,7 +8,7 @@ import pytest
 from tests.sink.archive_account import Archive, new_archive
 from tests.support import aws, kafka
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 KAFKA = "org.apache.kafka.connect.transforms."
 JSON = "org.apache.kafka.connect.json.JsonConverter"

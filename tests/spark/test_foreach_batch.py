@@ -12,7 +12,7 @@ from headrace.quix import FileSink, S3Destination
 from tests.sink.archive_account import new_archive
 from tests.support import aws, kafka
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _SHAPE: Final = (
     "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "

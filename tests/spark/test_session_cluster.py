@@ -18,7 +18,7 @@ from spark.slots import BatchFinished, ContextJobs, SlotEnded, SlotReady
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.kafka import TopicFactory
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 

@@ -56,7 +56,7 @@ def test_members_are_told_by_what_they_hold(ingester: Ingester) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_questions_outlive_a_broker_that_comes_and_goes(tmp_path: Path) -> None:
     """The watch over the ledger asks every minute, whatever the broker does.
 

@@ -212,7 +212,7 @@ def test_a_writer_is_bounded(ingester: Ingester) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_broker_that_stops_or_dies_is_outlasted(own_broker: BrokerFactory) -> None:
     """A commit that is not answered is repeated until it is, or said to be in doubt; every write gets there.
 

@@ -13,7 +13,7 @@ from headrace.s3.s3_calls import S3Calls
 from tests.support import aws
 from tests.support.proxy import Answer, Proxy
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def _calls(

@@ -11,7 +11,7 @@ from tests.support.kafka_gate import gated_broker
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("who", ["leader", "follower"])

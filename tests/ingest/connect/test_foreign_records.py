@@ -14,7 +14,7 @@ from tests.support import aws, kafka
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def write(topic: str, *records: tuple[bytes, bytes | None]) -> None:

@@ -15,7 +15,7 @@ from tests.support import aws, kafka
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess, source_config
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 # Ten without an answer, two for the question whether it answers at all, and a busy machine.
 _IN_TIME_SECONDS = 30.0

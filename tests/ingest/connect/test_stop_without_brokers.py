@@ -8,7 +8,7 @@ from tests.support import kafka
 from tests.support.kafka_gate import gated_broker
 from tests.support.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.parts, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_a_worker_that_leads_stops_without_its_brokers(

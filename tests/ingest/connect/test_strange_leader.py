@@ -12,7 +12,7 @@ from tests.support.worker_process import WorkerProcess, source_config
 
 
 @pytest.mark.parts
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_connector_that_another_process_leads_says_so(
     shared_worker: WorkerProcess, kafka_bootstrap: str, bucket: str, topic: TopicFactory
 ) -> None:

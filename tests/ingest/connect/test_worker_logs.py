@@ -10,7 +10,7 @@ from tests.support.hosted import Hosted
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess, source_config
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def test_a_bad_record_says_of_which_connector(shared_worker: WorkerProcess) -> None:

@@ -16,7 +16,7 @@ from tests.support import aws, kafka
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess, source_config
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(

@@ -17,7 +17,7 @@ from tests.support.service import rows
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess, sink_config, source_config
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _BY_REGION = "region={{value:region}}/{{topic}}/{{partition}}/{{start_offset}}{{extension}}"
 _REGIONS = ("eu", "us", "ap")

@@ -31,7 +31,7 @@ from tests.support.published_configurations import CONFLUENT, LENSES, LENSES_KCQ
 from tests.support.published_policies import NEEDED
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _SCHEMA: Final = {"type": "record", "name": "Event", "fields": [{"name": "n", "type": "long"}]}
 

@@ -235,7 +235,7 @@ def test_a_bad_record_has_a_fix_that_a_query_takes() -> None:
     assert "leave such rows out of the query" in str(refused.value)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_a_task_ends_where_s3_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waited for ever, with a line in the log of its executor."""
     monkeypatch.setattr(frame_writer, "PATIENCE_SECONDS", 0.2)

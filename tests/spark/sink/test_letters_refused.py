@@ -16,7 +16,7 @@ from spark.sink.sink_work import sink_task_settings
 from tests.support import aws, kafka
 from tests.support.sink_archives import sink_settings
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 
 class _Link:

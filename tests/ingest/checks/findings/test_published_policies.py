@@ -25,7 +25,7 @@ from tests.support.proxy import Proxy
 from tests.support.published_policies import PUBLISHED
 from tests.support.sink_archives import sink_settings
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 # What `check` has to say of each, by the action that would help.
 _NAMED: Final = {

@@ -16,7 +16,7 @@ from tests.support.proxy import Proxy, Silent
 from tests.support.service import Route, new_route, queue_depth, rows
 from tests.support.until import until_sync
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 BAD = b"\n".join([*rows("quarantined", 3), b"{broken", *rows("after", 3)]) + b"\n"
 

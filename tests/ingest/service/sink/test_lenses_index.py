@@ -17,7 +17,7 @@ from tests.support.iam_proxy import Guard
 from tests.support.proxy import Proxy
 from tests.support.published_policies import PUBLISHED
 
-pytestmark = [pytest.mark.parts, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 _PLACE: Final = IndexPlace(root=".indexes", connector="c", topic="t", partition=0)
 _LOCK: Final = ".indexes/c/.locks/Topic(t)/0.lock"
