@@ -63,7 +63,7 @@ def proxy() -> Iterator[Proxy]:
     server.server_close()
 
 
-def _connection(proxy: Proxy, *, timeout: float = 5) -> http.client.HTTPConnection:
+def _connection(proxy: Proxy, *, timeout: float = 60) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(proxy.address, timeout=timeout)
 
 
@@ -77,7 +77,7 @@ def _drain(client: socket.socket) -> None:
         pass
 
 
-def _get(proxy: Proxy, path: str = "/", *, timeout: float = 5) -> tuple[int, bytes]:
+def _get(proxy: Proxy, path: str = "/", *, timeout: float = 60) -> tuple[int, bytes]:
     with closing(_connection(proxy, timeout=timeout)) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -123,12 +123,14 @@ def test_held_messages_stay_hidden_over_three_time_outs(name: str) -> None:
                 place.send(str(number))
             async with listening(place.client, inbox, url=place.url, options=_options()) as listener:
                 await until(lambda: len(inbox.deliveries) == 10)
+                # Until then the queue's own time-out counts, a second, which a busy machine may miss.
+                await until(lambda: inbox.counts["heartbeats"] >= 10)
+                before = inbox.counts["redelivered"]
                 async with listening(place.client, other, url=place.url, options=_options()):
                     began = other.answers
                     await until(lambda: other.answers >= began + 8, seconds=60, what="three time-outs pass")
                 assert other.deliveries == []
-                assert inbox.counts["redelivered"] == 0
-                assert inbox.counts["heartbeats"] >= 10
+                assert inbox.counts["redelivered"] == before
                 listener.settle(delivery.id for delivery in inbox.deliveries)
                 await until(lambda: inbox.counts["settled"] == 10)
             assert place.left() == 0
@@ -149,7 +151,7 @@ def test_stopping_releases_what_is_held(name: str) -> None:
                 await until(lambda: inbox.counts["heartbeats"] >= 12)
             assert inbox.counts["released"] == 12
             async with listening(place.client, other, url=place.url, options=_options()):
-                await until(lambda: sorted(other.bodies) == sorted(inbox.bodies), seconds=3)
+                await until(lambda: sorted(other.bodies) == sorted(inbox.bodies))
 
     asyncio.run(scenario())
 
@@ -166,7 +168,7 @@ def test_a_message_left_comes_back_in_its_time(name: str) -> None:
                 await until(lambda: len(inbox.deliveries) == 1)
                 listener.abandon(inbox.deliveries[0].id)
                 assert listener.held == 0
-                await until(lambda: len(inbox.deliveries) == 2, seconds=5)
+                await until(lambda: len(inbox.deliveries) == 2)
             assert place.left() == 1
 
     asyncio.run(scenario())

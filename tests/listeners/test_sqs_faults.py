@@ -69,7 +69,7 @@ def test_a_redelivery_renews_the_handle_and_is_not_posted() -> None:
         queue = FakeQueue(visibility=1, refuses=lambda call, _handle: call == "hide")
         queue.send("twice")
         async with listening(queue, inbox, options=OPTIONS) as listener:
-            await until(lambda: inbox.counts["redelivered"] >= 2, seconds=5)
+            await until(lambda: inbox.counts["redelivered"] >= 2)
             assert inbox.bodies == ["twice"]
             listener.settle([inbox.deliveries[0].id])
             await until(lambda: inbox.counts["settled"] == 1)
@@ -159,7 +159,7 @@ def test_an_error_that_is_no_outside_failure_ends_the_listener() -> None:
         queue = FakeQueue(fails=lambda _call: ValueError("a bug"))
         with pytest.raises(ExceptionGroup) as caught:
             async with listening(queue, inbox, options=OPTIONS):
-                await asyncio.sleep(0.05)
+                await until(lambda: queue.calls, what="the first call")
         assert caught.group_contains(ValueError, match="a bug")
 
     asyncio.run(scenario())

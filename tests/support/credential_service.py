@@ -2,7 +2,7 @@
 
 with CredentialService() as service:
 service.grant()                         # for an hour
-service.grant(seconds=2)                # so that they are renewed with each request
+service.grant(seconds=60)               # so that they are renewed with each request
 service.refuse("InvalidIdentityToken")  # from now on
 """
 

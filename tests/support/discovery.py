@@ -136,7 +136,7 @@ def is_in_mode(service: Service, mode: str) -> bool:
     )
 
 
-def await_mode(service: Service, mode: str, *, seconds: float = 30) -> None:
+def await_mode(service: Service, mode: str, *, seconds: float = 60) -> None:
     """Wait until a mode is on, for `/status` and for the metric."""
     until_sync(lambda: is_in_mode(service, mode), seconds=seconds, what=f"mode {mode}")
 

@@ -157,7 +157,7 @@ def _configured(admin: AdminClient, topic: str) -> dict[str, str | None]:
     return {name: entry.value for name, entry in answer.result(60).items()}
 
 
-def committed(topic: str, *, seconds: float = 30.0, bootstrap: str | None = None) -> Iterator[Record]:
+def committed(topic: str, *, seconds: float = 60, bootstrap: str | None = None) -> Iterator[Record]:
     """Every record of the topic that a read-committed consumer sees, partition by partition in offset order.
 
     The end is where the log ended at the call, so a transaction that is open then is waited for;
@@ -185,7 +185,7 @@ def committed(topic: str, *, seconds: float = 30.0, bootstrap: str | None = None
         consumer.close()
 
 
-def read_committed(topic: str, *, seconds: float = 30.0, bootstrap: str | None = None) -> list[Record]:
+def read_committed(topic: str, *, seconds: float = 60, bootstrap: str | None = None) -> list[Record]:
     """The records of `committed` as a list."""
     return list(committed(topic, seconds=seconds, bootstrap=bootstrap))
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
+from localstack.ports import free_port
 from tests.support.http_wire import Head, read_body, read_head
 
 _CHUNK: Final = 65536
@@ -115,7 +116,8 @@ class Proxy:
         # The loop holds no task that waits for nothing (Silent): it would be collected, sockets and all.
         self._serving: set[asyncio.Task[Any] | None] = set()
         self._server: asyncio.Server | None = None
-        self._port = 0
+        # Not one that a client could get while connections are refused.
+        self._port = free_port()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
 
@@ -184,7 +186,6 @@ class Proxy:
         if self._server is None:
             serve = self._serve_http if self._is_http else self._serve_bytes
             self._server = await asyncio.start_server(serve, "127.0.0.1", self._port, limit=1 << 20)
-            self._port = self._server.sockets[0].getsockname()[1]
 
     async def _close(self) -> None:
         if self._server is not None:
