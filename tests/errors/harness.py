@@ -29,6 +29,7 @@ CALLS: Final = 3
 """GETs of one call, `aws.s3.backoff.max.retries` being one less."""
 RECORD_MAX: Final = 20_000
 """`record.max.bytes`."""
+_ABORTED: Final = "TransactionAborted"
 SECRET: Final = b"the-content-of-a-row-which-no-log-may-show"
 
 _OPTIONS: Final[Mapping[str, object]] = MappingProxyType(
@@ -82,7 +83,7 @@ class Stand:
         found = self._lines("object", key)
         return found[-1] if found else None
 
-    def await_end(self, key: str, *, seconds: float = 30) -> dict[str, Any]:
+    def await_end(self, key: str, *, seconds: float = 60) -> dict[str, Any]:
         """The canonical log line of this key, once there is one."""
         until_sync(lambda: self.end(key) is not None, seconds=seconds, what=f"the end of {key}")
         found = self.end(key)
@@ -96,8 +97,12 @@ class Stand:
         assert self.await_end(key)["outcome"] == "done"
 
     def failures(self, key: str) -> list[dict[str, Any]]:
-        """The log's lines of failed attempts at this key."""
-        return self._lines("object_failed", key)
+        """The log's lines of failed attempts at this key, without transactions that the broker aborted."""
+        return [line for line in self._lines("object_failed", key) if line["kind"] != _ABORTED]
+
+    def again(self, key: str) -> int:
+        """How often it was read again because a busy broker aborted a transaction: not the object's fault."""
+        return len(self._lines("object_failed", key)) - len(self.failures(key))
 
     def _lines(self, event: str, key: str) -> list[dict[str, Any]]:
         """The log's lines of one event and one key; all others are not even parsed."""
@@ -143,19 +148,26 @@ class Stand:
         """What `/health/ready` answers: whether it is ready, and its words."""
         try:
             with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.service.port}/health/ready", timeout=5
+                f"http://127.0.0.1:{self.service.port}/health/ready", timeout=60
             ) as answer:
                 return True, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
                 return False, error.read().decode()
 
-    def await_ready(self, *, ready: bool, seconds: float = 30) -> str:
+    def await_ready(self, *, ready: bool, seconds: float = 60) -> str:
         """The words of `/health/ready`, once it answers so."""
-        until_sync(lambda: self.readiness()[0] is ready, seconds=seconds, what=f"ready being {ready}")
-        return self.readiness()[1]
+        said = (not ready, "")
 
-    def await_quiet(self, *, seconds: float = 30) -> None:
+        def is_said() -> bool:
+            nonlocal said
+            said = self.readiness()
+            return said[0] is ready
+
+        until_sync(is_said, seconds=seconds, what=f"ready being {ready}")
+        return said[1]
+
+    def await_quiet(self, *, seconds: float = 60) -> None:
         """Wait until nothing is pending and the queue is empty."""
         until_sync(
             lambda: self.service.status()["pending_objects"] == 0, seconds=seconds, what="nothing pending"

@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -246,7 +247,7 @@ def test_the_gauge_and_the_counter_tell_of_it(strict: Stand) -> None:
 def test_bad_records_are_logged_now_and_then_and_never_shown(tolerant: Stand) -> None:
     """Two thousand of them in twenty objects, some lines: a worker says one in ten seconds."""
     topic = tolerant.topic()
-    before = len(log_lines(tolerant.service, "bad_record"))
+    before, began = len(log_lines(tolerant.service, "bad_record")), time.monotonic()
     keys = [f"{topic}/many-{number}" for number in range(20)]
     bad = b'{"id":"%s", broken\n' % SECRET
     for number, key in enumerate(keys):
@@ -254,7 +255,8 @@ def test_bad_records_are_logged_now_and_then_and_never_shown(tolerant: Stand) ->
     for key in keys:
         assert tolerant.await_end(key)["bad"] == 100
     said = log_lines(tolerant.service, "bad_record")[before:]
-    assert len(said) <= 6
+    # Two workers, and as many again where they were started anew.
+    assert len(said) <= 4 + 2 * (time.monotonic() - began) / 10
     assert all(line["level"] == "warning" and "position" in line for line in said)
     assert SECRET not in tolerant.service.log.read_bytes()
 

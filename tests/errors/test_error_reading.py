@@ -64,7 +64,7 @@ class TestUnsupported:
 
         assert (end["outcome"], end["reason"], end["records"]) == ("quarantined", "unsupported", 0)
         assert words in end["error"]
-        assert len(one.gets(key)) == 1
+        assert len(one.gets(key)) == 1 + one.again(key)
         one.goes_on(topic)
         assert [value for value in one.values(topic) if value != b'{"id":"beside"}'] == []
 
@@ -95,10 +95,9 @@ class TestDamage:
         assert kept == LINES.splitlines()[: len(kept)]
         assert len(kept) in rows
         assert end["records"] == len(kept)
-        # A busy broker may abort a transaction, whose object is read again: no attempt at a damaged object.
         kinds = [line["kind"] for line in one.failures(key)]
-        assert len(one.answered(key)) == len(kinds)
-        assert [kind for kind in kinds if kind != "TransactionAborted"] == ["ObjectCorrupt"] * ATTEMPTS
+        assert kinds == ["ObjectCorrupt"] * ATTEMPTS
+        assert len(one.answered(key)) == ATTEMPTS + one.again(key)
         assert one.readiness()[0]
 
     def test_an_upload_that_is_repeated_whole_is_another_object(self, one: Stand) -> None:
@@ -151,7 +150,7 @@ class TestSource:
         one.put(key, LINES)
 
         assert one.await_end(key)["records"] == 2000
-        assert len(one.gets(key)) == CALLS
+        assert len(one.gets(key)) == CALLS + one.again(key)
         assert one.failures(key) == []
         assert sorted(one.values(topic)) == sorted(LINES.splitlines())
 
@@ -163,13 +162,14 @@ class TestSource:
         one.put(key, LINES)
         until_sync(lambda: len(one.failures(key)) > ATTEMPTS + 1, seconds=60, what="more than all attempts")
         one.goes_on(topic)
-        attempts, gets = len(one.failures(key)), len(one.gets(key))
         one.proxy.off()
 
-        assert attempts * CALLS <= gets <= (attempts + 1) * CALLS
         assert {line["kind"] for line in one.failures(key)} == {"SourceUnavailable"}
         end = one.await_end(key)
         assert (end["outcome"], end["attempts"]) == ("done", 0)
+        # Counted in the end: while it is tried the log comes after what the proxy has seen.
+        attempts, gets = len(one.failures(key)), len(one.gets(key)) - one.again(key)
+        assert attempts * CALLS < gets <= (attempts + 1) * CALLS
         assert len([value for value in one.values(topic) if b"row-" in value]) == 2000
 
     def test_a_read_that_is_cut_goes_on_by_range(self, one: Stand) -> None:
@@ -181,7 +181,7 @@ class TestSource:
         one.proxy.on(Truncate(1_500_000), when=lambda request: one.is_get(request, key), times=1)
         one.put(key, body)
         assert one.await_end(key)["records"] == 3000
-        first, second = one.gets(key)
+        first, second = one.gets(key)[:2]
         assert "range" not in first.headers
         begin = int(second.headers["range"].removeprefix("bytes=").removesuffix("-"))
         assert 0 < begin <= 1_500_000
@@ -215,7 +215,7 @@ class TestOneForbidden:
         assert (end["outcome"], end["reason"], end["attempts"]) == ("quarantined", "forbidden", ATTEMPTS)
         assert "s3:GetObject" in end["error"]
         # One more where the first came before anything else was read.
-        assert ATTEMPTS <= len(one.gets(key)) <= ATTEMPTS + 2
+        assert ATTEMPTS <= len(one.gets(key)) - one.again(key) <= ATTEMPTS + 2
         assert one.readiness()[0]
 
     def test_it_is_granted_in_time(self, one: Stand) -> None:
@@ -326,7 +326,7 @@ class TestGone:
         one.put(key, LINES)
         end = one.await_end(key)
         assert (end["outcome"], end["reason"], end["records"]) == ("skipped", "missing", 0)
-        assert len(one.gets(key)) == 1
+        assert len(one.gets(key)) == 1 + one.again(key)
         one.goes_on(topic)
 
     def test_superseded_after_rows(self, one: Stand) -> None:
@@ -371,7 +371,7 @@ class TestVersions:
         versioning(VersioningConfiguration={"Status": "Suspended"})
         for key in keys:
             assert one.await_end(key)["outcome"] == "done"
-            by_version, by_etag = one.gets(key)
+            by_version, by_etag = one.gets(key)[:2]
             assert f"versionId={versions[key]}" in by_version.path
             assert "versionId" not in by_etag.path
             assert by_etag.headers["if-match"] == by_version.headers["if-match"]

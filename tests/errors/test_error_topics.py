@@ -45,7 +45,7 @@ class TestMissing:
         file = tmp_path / "missing.json"
         file.write_text(json.dumps({"name": name, **route.options(topic="nobody-made-it", http__listen="")}))
         argv = [str(Path(sys.executable).with_name("headrace")), "run", str(file)]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False)
         assert done.returncode == 2
         assert "Topic 'nobody-made-it' does not exist" in done.stderr
         assert "topic.creation.default.partitions" in done.stderr

@@ -66,7 +66,7 @@ def kill(pids: Collection[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def await_gone(pids: Collection[int], *, seconds: float = 10.0) -> bool:
+def await_gone(pids: Collection[int], *, seconds: float = 60) -> bool:
     """Wait until none of these runs; False when one still does after so many seconds."""
     deadline = time.monotonic() + seconds
     while any(_runs(pid) for pid in pids):

@@ -141,7 +141,7 @@ class Page:
         found = self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
         return " ".join(str(found).split())
 
-    def await_text(self, selector: str, expected: Callable[[str], object], *, seconds: float = 10.0) -> str:
+    def await_text(self, selector: str, expected: Callable[[str], object], *, seconds: float = 60) -> str:
         """The text once it is as expected; AssertionError with the last one when it is not in time."""
         deadline = time.monotonic() + seconds
         while True:
