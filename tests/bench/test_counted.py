@@ -21,7 +21,7 @@ def topic(kafka_bootstrap: str) -> Iterator[str]:
         for number in (1, 2, 3, 3):
             producer.produce(name, f"value {number}".encode(), partition=number % 2)
         # What is not sent yet, an abort throws away.
-        producer.flush(30)
+        producer.flush(60)
         end()
     yield name
     delete_topic(name)

@@ -131,4 +131,4 @@ def _copy(topic: str, bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for record in kafka.committed(topic):
         producer.produce(topic, key=record.key, value=record.value)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0

@@ -19,6 +19,7 @@ from bench.stage import Service
 from headrace.model.ledger_entry import LedgerEntry, decode_entry, decode_key
 from headrace.model.objects import ObjectId
 from tests.support import aws, kafka
+from tests.support.log_lines import written_lines
 from tests.support.proxy import Proxy, Request
 from tests.support.service import Route, announce, queue_depth
 from tests.support.until import until_sync
@@ -106,8 +107,7 @@ class Stand:
 
     def _lines(self, event: str, key: str) -> list[dict[str, Any]]:
         """The log's lines of one event and one key; all others are not even parsed."""
-        text = self.service.log.read_text(errors="replace")
-        likely = (line for line in text.splitlines() if key in line and event in line)
+        likely = (line for line in written_lines(self.service.log) if key in line and event in line)
         lines = [json.loads(line) for line in likely if line.startswith("{")]
         return [line for line in lines if (line["event"], line.get("key")) == (event, key)]
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parts
 
 def _transactional(bootstrap: str, name: str) -> Producer:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     return producer
 
 
@@ -29,7 +29,7 @@ def test_committed_records_survive_a_kill_and_a_restart(own_broker: BrokerFactor
     producer = _transactional(broker.bootstrap, "writer")
     producer.begin_transaction()
     producer.produce(topic, b"value", b"key", headers=[("kind", b"test")])
-    producer.commit_transaction(30)
+    producer.commit_transaction(60)
 
     broker.kill()
     assert not is_listening(int(broker.bootstrap.rpartition(":")[2]))
@@ -67,7 +67,7 @@ def test_properties_reach_the_broker(own_broker: BrokerFactory) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
 
     producer.produce(topic, b"x" * 3000, on_delivery=lambda error, _: failures.append(error))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
     assert [error.code() for error in failures if error] == [KafkaError.MSG_SIZE_TOO_LARGE]
 
@@ -92,7 +92,7 @@ def test_the_reader_sees_committed_records_only_and_reaches_the_end(
         producer.begin_transaction()
         for partition in (0, 1):
             producer.produce(name, value, partition=partition)
-        producer.flush(30)
+        producer.flush(60)
         (producer.commit_transaction if is_kept else producer.abort_transaction)(30)
 
     records = read_committed(name)
@@ -111,11 +111,11 @@ def test_the_reader_waits_for_an_open_transaction(kafka_bootstrap: str, topic: T
     producer = _transactional(kafka_bootstrap, name)
     producer.begin_transaction()
     producer.produce(name, b"open")
-    producer.flush(30)
+    producer.flush(60)
 
     with pytest.raises(AssertionError, match="was read to 0, not to its end 1; is a transaction still open"):
         read_committed(name, seconds=1)
-    producer.commit_transaction(30)
+    producer.commit_transaction(60)
 
     assert [record.value for record in read_committed(name)] == [b"open"]
 

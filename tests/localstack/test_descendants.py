@@ -75,7 +75,9 @@ def test_nothing_of_a_command_is_left(
                 parent.send_signal(sent)
             assert parent.wait(60) == code
             assert (tmp_path / "told").exists() == (kind == "listens")
-            assert [_is_running(pid) for pid in started] == [True, False]
+            assert _is_running(started[0])
+            # SIGKILL was sent; a busy machine carries it out a moment later.
+            until_sync(lambda: not _is_running(started[1]), what="the end of the orphan")
         finally:
             parent.kill()
             for pid in started:

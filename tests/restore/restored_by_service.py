@@ -37,7 +37,7 @@ def restored_into_kafka(
     restore = Hosted(worker=worker, name=aws.unique("restore"), options=options)
     restore.start()
     try:
-        until_sync(lambda: _ended(restore.status()["objects"]) >= wanted, seconds=90, what="all objects")
+        until_sync(lambda: _ended(restore.status()["objects"]) >= wanted, seconds=150, what="all objects")
         assert metric(restore, "headrace_objects_total", connector=restore.name, state="failed") == 0
     finally:
         restore.stop()

@@ -159,7 +159,7 @@ def _produced(records: Iterable[Record], topics: Mapping[str, str]) -> tuple[Rec
             timestamp=each.timestamp,
             headers=list(each.headers),
         )
-    assert not producer.flush(30)
+    assert not producer.flush(60)
     return tuple(
         Record(
             topic, each.partition, each.offset, each.timestamp_ms, each.key, each.value, tuple(each.headers)

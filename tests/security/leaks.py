@@ -3,6 +3,7 @@
 import base64
 import unicodedata
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 # Control, format (bidirectional marks), lone surrogates, line and paragraph separators.
@@ -42,18 +43,22 @@ def family(pid: int) -> list[int]:
 
 def listening(pids: list[int]) -> set[str]:
     """The addresses, as /proc/net writes them, at which these processes accept connections."""
-    inodes = {
-        link.readlink().name
-        for pid in pids
-        for link in Path(f"/proc/{pid}/fd").iterdir()
-        if str(link.readlink()).startswith("socket:")
-    }
-    return {address for address, inode in _accepting() if f"socket:[{inode}]" in inodes}
+    opened = {target for pid in pids for target in _opened(pid)}
+    return {address for address, inode in _accepting() if f"socket:[{inode}]" in opened}
+
+
+def _opened(pid: int) -> Iterator[str]:
+    """What the descriptors of a process are, of those that are open long enough to be looked at."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                yield str(descriptor.readlink())
 
 
 def _accepting() -> Iterator[tuple[str, str]]:
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
+        # There is none where the machine has no IPv6.
+        for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else ():
             fields = line.split()
             if fields[3] == "0A":  # LISTEN
                 yield fields[1].partition(":")[0], fields[9]

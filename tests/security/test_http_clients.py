@@ -26,7 +26,7 @@ def server() -> Iterator[StatusEndpoints]:
 
 def _probe(server: StatusEndpoints) -> bytes:
     """The readiness page, as a probe gets it that waits for no time-out of other clients."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=REQUEST_SECONDS / 2)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=REQUEST_SECONDS - 1)
     try:
         connection.request("GET", "/health/ready")
         return connection.getresponse().read()

@@ -62,13 +62,13 @@ def topic(tokens: TokenBroker) -> str:
 def _exchange(settings: Settings, topic: str) -> None:
     """Write a record with a producer of each kind, find the topic, and read the records."""
     transactional = new_transactional_producer(settings.kafka.client("producer"), aws.unique("writer"))
-    transactional.init_transactions(20)
+    transactional.init_transactions(60)
     transactional.begin_transaction()
     transactional.produce(topic, b"one")
-    transactional.commit_transaction(20)
+    transactional.commit_transaction(60)
     idempotent = new_idempotent_producer(settings.kafka.client("producer"))
     idempotent.produce(topic, b"two")
-    assert idempotent.flush(20) == 0
+    assert idempotent.flush(60) == 0
     assert KafkaAdmin(settings.kafka.client("admin")).has_topic(topic)
     consumer = new_consumer(
         settings.kafka.client("consumer"), {"group.id": "g", "auto.offset.reset": "earliest"}
@@ -133,7 +133,7 @@ def test_a_role_is_assumed_and_its_keys_are_renewed(tokens: TokenBroker, topic: 
             new_admin(settings.kafka.client("admin"))
         assert "the role cannot be assumed" in login_problem(settings.kafka)["log-in"]
 
-        service.grant(seconds=2)
+        service.grant(seconds=60)
 
         def has_it() -> bool:
             try:
@@ -202,20 +202,20 @@ class _Writing:
     def __init__(self, producer: Producer, topic: str) -> None:
         self._producer, self._topic = producer, topic
         self.committed = 0
-        self.longest = 0.0
+        self.seconds: list[float] = []
         self.failed: list[str] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        self._producer.init_transactions(20)
+        self._producer.init_transactions(60)
         while not self._over.is_set():
             begun = time.monotonic()
             self._producer.begin_transaction()
             self._producer.produce(self._topic, str(self.committed).encode())
             self._repeat(self._producer.commit_transaction)
             self.committed += 1
-            self.longest = max(self.longest, time.monotonic() - begun)
+            self.seconds.append(time.monotonic() - begun)
 
     def _repeat(self, call: Callable[[float], None]) -> None:
         while True:
@@ -265,11 +265,13 @@ def test_producing_does_not_pause_while_tokens_end(tokens: TokenBroker, topic: s
         until_sync(lambda: time.monotonic() - begun > 18, seconds=30, what="two tokens' life")
         # Not polled since it was made: its first token is long over.
         resting.produce(topic, b"rested")
-        assert resting.flush(2) == 0
+        # Less than the ten seconds after which librdkafka asks again for a token.
+        assert resting.flush(8) == 0
 
     assert writing.failed == []
-    # Waiting for a token lasts until connections log in again, which is each three seconds.
-    assert writing.longest < 3.0, "no transaction waited for a token"
+    # Waiting for a token lasts until connections log in again, which is each three seconds, and would come
+    # with each token; a busy machine may hold one transaction up.
+    assert sorted(writing.seconds)[-2] < 3.0, "no transaction waited for a token"
     rows = [row.value for row in kafka.read_committed(topic, bootstrap=tokens.broker.bootstrap)]
     rows.remove(b"rested")
     assert rows == [str(number).encode() for number in range(writing.committed)]
@@ -279,7 +281,7 @@ def test_a_renewal_that_fails_is_a_problem_until_one_works(tokens: TokenBroker, 
     """A client asks again by itself; meanwhile nobody believes it, and a new one says why."""
     token = _Renewing(tokens, tmp_path / "token", seconds=8)
     settings = load_with(_file_options(tokens, token.file))
-    admin = KafkaAdmin(settings.kafka.client("admin"), timeout=2)
+    admin = KafkaAdmin(settings.kafka.client("admin"), timeout=6)
     cluster = admin.cluster_id()
 
     until_sync(lambda: login_problem(settings.kafka), seconds=60, what="a renewal that fails")

@@ -68,7 +68,7 @@ class Archive:
         for record in records:
             producer.produce(self.topic, **record)
             producer.poll(0)
-        assert not producer.flush(30)
+        assert not producer.flush(60)
 
     def keys(self) -> list[str]:
         """The keys of all visible objects."""

@@ -284,7 +284,7 @@ def test_a_topic_that_is_deleted_holds_back_no_other_and_what_was_read_of_it_is_
     producer = Producer({"bootstrap.servers": kafka.address()})
     for number in range(80):
         producer.produce(gone, value=b'{"n":%d}' % number, partition=0)
-    assert not producer.flush(30)
+    assert not producer.flush(60)
     produced(archive, 20)
 
     def positions() -> list[tuple[str, int | None]]:

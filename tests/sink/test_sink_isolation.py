@@ -14,14 +14,14 @@ pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 def _write(archive: Archive) -> tuple[int, int]:
     """Write transactions of ten records, each other one aborted, the last too: how many were of each."""
     producer = Producer({"bootstrap.servers": kafka.address(), "transactional.id": aws.unique("writer")})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     ended = {True: 0, False: 0}
     for number in range(6):
         is_committed = number % 2 == 0
         producer.begin_transaction()
         for row in range(10):
             producer.produce(archive.topic, b'{"tx":%d,"n":%d}' % (number, row), partition=0)
-        producer.flush(30)
+        producer.flush(60)
         (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
         ended[is_committed] += 10
     return ended[True], ended[False]

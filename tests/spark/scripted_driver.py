@@ -64,7 +64,7 @@ class ScriptedDriver:
         self._batch_numbers = itertools.count(1)
         self.leadership = Leadership({"bootstrap.servers": bootstrap}, name=self.name, ledger_topic=ledger)
         self.leadership.join()
-        assert self.leadership.wait_for_lead(30, threading.Event())
+        assert self.leadership.wait_for_lead(60, threading.Event())
         self.slot_pool = SlotPool(
             jobs,
             SourceWork(task_settings(self.settings, slots=2)),

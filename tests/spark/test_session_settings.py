@@ -220,8 +220,10 @@ def test_the_server_of_accumulators_is_not_waited_for(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """PySpark's looks once a second whether it is to end: a second of every stop of a service."""
-    seconds = []
-    for number in range(3):
+    seconds: list[float] = []
+    # Where others have the cores one may take long; with PySpark's look each does.
+    while len(seconds) < 20 and min(seconds, default=1.0) >= 0.2:
+        number = len(seconds)
         place = str(tmp_path / str(number))
         server: Any = _start_update_server("", is_unix_domain_sock=True, socket_path=place)
         with closing(socket.socket(socket.AF_UNIX)) as jvm:
@@ -236,8 +238,7 @@ def test_the_server_of_accumulators_is_not_waited_for(
             end_accumulators(server, partial(_end, jvm, is_over))
         seconds.append(time.monotonic() - began)
 
-    # The quicker ones, as others may have the cores.
-    assert sorted(seconds)[1] < 0.2
+    assert min(seconds) < 0.2
     assert capfd.readouterr() == ("", "")
 
 
@@ -345,9 +346,9 @@ def is_alive(pid: int) -> bool:
     """Whether the process runs."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 _REFUSED = """

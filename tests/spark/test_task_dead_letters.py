@@ -67,7 +67,7 @@ def test_a_topic_that_has_become_a_ledger_gets_no_dead_letter(
     key, value = MARKS["owner"]
     producer = Producer({"bootstrap.servers": kafka.address()})
     producer.produce(letters, key=key, value=value, partition=0)
-    assert not producer.flush(30)
+    assert not producer.flush(60)
 
     finished = one.run(one.split(bad), one.split(good))
 

@@ -10,10 +10,11 @@ from spark.slots import SlotEnded
 from spark.source.source_work import SourceWork, task_settings
 from tests.spark.scripted_driver import ScriptedDriver
 from tests.support.proxy import Proxy, Request, Silent, Slow
+from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
 
-_STUCK_SECONDS = 3.0
+_STUCK_SECONDS = 5.0
 _ROWS = b"".join(b'{"row":%d,"text":"%s"}\n' % (number, b"x" * 80) for number in range(60_000))
 
 
@@ -26,7 +27,7 @@ def proxy(s3_endpoint: str) -> Iterator[Proxy]:
 
 @pytest.fixture
 def impatient(driver: Callable[..., ScriptedDriver], proxy: Proxy) -> ScriptedDriver:
-    """A driver whose tasks read through the proxy and give up after three seconds without progress."""
+    """A driver whose tasks read through the proxy and give up after five seconds without progress."""
     made = driver(aws_s3_endpoint=proxy.url)
     settings = replace(task_settings(made.settings, slots=2), stuck_seconds=_STUCK_SECONDS)
     made.slot_pool._work = SourceWork(settings)
@@ -48,9 +49,11 @@ def test_a_task_without_progress_ends_and_its_batch_is_in_doubt(
     before = time.monotonic()
     assert impatient.slot_pool.grant(0, impatient.batch(impatient.split(found)))
     ended = impatient.expect(SlotEnded)
-    assert _STUCK_SECONDS <= time.monotonic() - before < 25
+    assert time.monotonic() - before >= _STUCK_SECONDS
     assert not ended.clean
-    assert "decoding_stalled" in "".join(capfd.readouterr())
+    # The worker's words come by way of the JVM.
+    said: list[str] = []
+    until_sync(lambda: said.extend(capfd.readouterr()) or "decoding_stalled" in "".join(said))
 
     proxy.off()
     impatient.slot_pool.void(0)
@@ -63,7 +66,7 @@ def test_a_slow_object_is_no_hanging_one(impatient: ScriptedDriver, proxy: Proxy
     """Bytes that keep coming are progress, though no batch of rows is full for longer than the limit."""
     found = impatient.put("object", _ROWS)
     impatient.ready()
-    proxy.on(Slow(bytes_per_second=600_000), when=reads)
+    proxy.on(Slow(bytes_per_second=450_000), when=reads)
     before = time.monotonic()
     impatient.run(impatient.split(found))
     assert time.monotonic() - before > 2 * _STUCK_SECONDS

@@ -91,6 +91,12 @@ def new_bucket(stem: str = "bucket") -> str:
     return name
 
 
+def keys(bucket: str) -> list[str]:
+    """The keys of a bucket."""
+    pages = s3().get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    return [found["Key"] for page in pages for found in page.get("Contents", ())]
+
+
 def queue_arn(url: str) -> str:
     """The ARN of a queue."""
     return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{url.rsplit('/', 1)[1]}"

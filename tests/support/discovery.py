@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.stage import Service
 from tests.support import aws, kafka
 from tests.support.hosted import Hosted
+from tests.support.log_lines import written_lines
 from tests.support.service import Route, queue_depth
 from tests.support.until import until_sync
 
@@ -111,7 +112,7 @@ def metric(service: Service | Hosted, name: str, **labels: str) -> float:
 
 def log_lines(service: Service, event: str) -> list[dict[str, Any]]:
     """The log's lines of one event, in order."""
-    lines = (line for line in service.log.read_text(errors="replace").splitlines() if line.startswith("{"))
+    lines = (line for line in written_lines(service.log) if line.startswith("{"))
     found = (json.loads(line) for line in lines)
     return [line for line in found if line["event"] == event]
 

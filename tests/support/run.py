@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.support import aws
+from tests.support.log_lines import written_lines
 from tests.support.service import Route
 
 
@@ -25,7 +27,7 @@ class Run:
     @property
     def lines(self) -> list[dict[str, Any]]:
         """Its log so far."""
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        return [json.loads(line) for line in written_lines(self.log) if line.startswith("{")]
 
     def events(self) -> list[str]:
         """What its log says, without the rest."""
@@ -44,14 +46,20 @@ class Run:
     def to_every_process(self, number: signal.Signals) -> None:
         """As systemd, whose default is all processes of the control group, at once."""
         for pid in [self.process.pid, *descendants(self.process.pid)]:
-            os.kill(pid, number)
+            # Some last for moments only.
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
 def descendants(pid: int) -> list[int]:
     """The processes that this one started, and those that they did."""
     found: list[int] = []
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
+        try:
+            started = children.read_text().split()
+        except OSError:
+            continue  # that thread, or all of it, has just ended
+        for child in started:
             found += [int(child), *descendants(int(child))]
     return found
 

@@ -171,7 +171,7 @@ def test_many_small_documents_take_no_more_than_their_bytes() -> None:
     decoded = decode_all(MemorySource(content), RECORDS)
 
     assert len(decoded.rows) == 50_000
-    assert time.process_time() - before < 10
+    assert time.process_time() - before < 25
 
 
 def _long() -> Endless:

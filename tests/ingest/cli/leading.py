@@ -88,10 +88,12 @@ def leading(scene: Scene) -> Iterator[Leading]:
         state_dir=None,
         anchors=[scene.topic],
         on_applied=applied.put,
+        # A busy broker that shows nothing new for a while shall not be taken for an open transaction.
+        boundary_seconds=20.0,
     )
     lead.join()
     try:
-        assert lead.wait_for_lead(30, threading.Event())
+        assert lead.wait_for_lead(60, threading.Event())
         ledger.take_over(timeout=60)
         yield Leading(settings, ledger, applied)
     finally:

@@ -112,7 +112,7 @@ def _run(folder: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
     assert found.exists(), done.stderr
     answer: dict[str, Any] = json.loads(found.read_text())
@@ -139,7 +139,7 @@ def _cpu_seconds(*arguments: str, folder: Path) -> float:
     seconds = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, check=True, timeout=120)
+        subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, check=True, timeout=280)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return min(seconds)

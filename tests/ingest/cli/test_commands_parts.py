@@ -51,11 +51,11 @@ def _filled(scene: Scene) -> None:
     clients = _clients(scene)
     prepare_ledger(clients, name=scene.name, topic=scene.ledger)
     producer = new_transactional_producer(clients.producer, driver_id(scene.name))
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     producer.begin_transaction()
     for key, entry in _entries(scene).items():
         producer.produce(scene.ledger, key=encode_key(key), value=encode_entry(entry), partition=0)
-    producer.commit_transaction(10)
+    producer.commit_transaction(60)
 
 
 def _clients(scene: Scene) -> ClientProperties:
@@ -68,7 +68,7 @@ def _states(scene: Scene) -> dict[str, str]:
 
 
 def _reading(scene: Scene) -> LedgerReader:
-    return LedgerReader(_clients(scene), name=scene.name, topic=scene.ledger, timeout=30)
+    return LedgerReader(_clients(scene), name=scene.name, topic=scene.ledger, timeout=60)
 
 
 def test_status_of_a_ledger_that_nobody_leads(scene: Scene) -> None:
@@ -185,15 +185,15 @@ def test_what_a_sender_that_died_left_open_is_ended_by_the_next(scene: Scene) ->
     [(key, order)] = new_commands("replay", [lost], states=[State.DONE], from_start=True, at_ms=1)
     with leading(scene) as leader, leader.applying():
         dead = new_transactional_producer(_clients(scene).producer, command_id(scene.name))
-        dead.init_transactions(10)
+        dead.init_transactions(60)
         dead.begin_transaction()
         dead.produce(scene.ledger, key=encode_key(key), value=encode_control(order), partition=0)
-        dead.flush(10)
+        dead.flush(60)
 
         shape = scene.asked("replay", "--key", "in/bad", "--yes")
 
         with pytest.raises(KafkaException):
-            dead.commit_transaction(10)
+            dead.commit_transaction(60)
     assert shape["outcome"] == SubmitOutcome.APPLIED_BY_LEADER
     assert leader.written == [ObjectId(scene.bucket, "in/bad", "e1")]
 
@@ -210,10 +210,10 @@ def test_orders_are_sent_all_or_none_and_seen_by_a_live_reading(scene: Scene) ->
     with _reading(scene) as reading:
         _, before = KafkaAdmin(clients.admin).ends(scene.ledger)
 
-        write_commands(clients, reading, letters, name=scene.name, topic=scene.ledger, timeout=30)
+        write_commands(clients, reading, letters, name=scene.name, topic=scene.ledger, timeout=60)
 
         # Seen means that the marker is written: the broker answers a commit before it has.
-        assert reading.wait_for(lambda: all(reading.has_seen(key) for key, _ in letters), 10)
+        assert reading.wait_for(lambda: all(reading.has_seen(key) for key, _ in letters), 60)
         _, after = KafkaAdmin(clients.admin).ends(scene.ledger)
         assert after - before == 3
 

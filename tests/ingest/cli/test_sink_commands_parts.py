@@ -52,7 +52,7 @@ def _topic(records: int) -> str:
     producer = Producer({"bootstrap.servers": kafka.address()})
     for number in range(records):
         producer.produce(topic, key=b"k", value=b'{"n":%d}' % number, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return topic
 
 
@@ -136,7 +136,7 @@ def test_plan_shows_what_is_behind(tmp_path: Path) -> None:
     entry = PartitionCheckpoint(topic=topic, partition=0, topic_id=admin.topic_id(topic), offset=3)
     producer = Producer({"bootstrap.servers": kafka.address()})
     producer.produce(ledger, key=encode_key(key_of(entry)), value=encode_sink_entry(entry))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
     (behind,) = _run(plan, file)
     assert (behind["ledger"], behind["lag"]) == (ledger, 2)

@@ -1,3 +1,4 @@
+import codecs
 import fcntl
 import json
 import os
@@ -79,6 +80,8 @@ class Terminal:
         )
         os.close(theirs)
         self.text = ""
+        # What is read at once may end within a character.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def read(self, until: str | None, seconds: float = 60) -> str:
         """All that was written so far, once `until` is among it, or, for None, once the process has ended."""
@@ -86,7 +89,7 @@ class Terminal:
         while until is None or until not in self.text:
             assert time.monotonic() < deadline, self.text[-2000:]
             try:
-                self.text += os.read(self._ours, 65_536).decode()
+                self.text += self._decoder.decode(os.read(self._ours, 65_536))
             except OSError:  # EIO: the other side is closed
                 assert until is None, self.text[-2000:]
                 break

@@ -117,16 +117,16 @@ def test_a_transaction_that_is_never_ended_keeps_no_one_from_the_end(
         record, raw = record_of(1)
         configurations.write([(connector_key(record.name), raw)])
         producer = Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": unique("killed")})
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         producer.begin_transaction()
         producer.produce(name, raw, key=encode_key(connector_key("y")))
-        producer.flush(30)
+        producer.flush(60)
         try:
             configurations.read_to_end()
             assert set(configurations.controls()) >= {connector_key(record.name)}
             assert connector_key("y") not in configurations.controls()
         finally:
-            producer.abort_transaction(30)
+            producer.abort_transaction(60)
 
 
 OTHERS = (b"connector-x", b"\xff", b'{"control": "connector:x"}', b'{"control":5}', b'{"bucket":"b"}')
@@ -173,4 +173,4 @@ def produce(bootstrap: str, topic: str, records: Mapping[bytes, bytes | None]) -
     producer = Producer({"bootstrap.servers": bootstrap})
     for key, value in records.items():
         producer.produce(topic, value, key=key)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0

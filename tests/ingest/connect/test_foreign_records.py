@@ -22,7 +22,7 @@ def write(topic: str, *records: tuple[bytes, bytes | None]) -> None:
     producer = Producer({"bootstrap.servers": kafka.address()})
     for key, value in records:
         producer.produce(topic, key=key, value=value, partition=0)
-    assert not producer.flush(30)
+    assert not producer.flush(60)
 
 
 def shows(worker: WorkerProcess, key: str) -> bool:

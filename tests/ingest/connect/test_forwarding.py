@@ -34,7 +34,7 @@ ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 # Of this long the other one may say nothing; the question whether it answers takes two more seconds.
 _SILENT_SECONDS = 0.5
-_IN_TIME_SECONDS = 8.0
+_IN_TIME_SECONDS = 40.0
 
 
 @dataclass(frozen=True, slots=True)

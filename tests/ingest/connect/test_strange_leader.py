@@ -32,9 +32,14 @@ def test_a_connector_that_another_process_leads_says_so(
         trace = shared_worker.ask("GET", f"/connectors/{name}/status")[1]["connector"]["trace"]
         assert f"Another process leads connector {name!r}" in trace
         assert "on 127.0.0.1" in trace
-        shown = shared_worker.status()["connectors"][name]
-        assert (shown["ready"], shown["problems"]) == (False, {"lead": trace})
-        assert f'headrace_ready{{connector="{name}"}} 0.0' in shared_worker.metrics()
+
+        def is_shown() -> bool:
+            shown = shared_worker.status()["connectors"][name]
+            return (shown["ready"], shown["problems"]) == (False, {"lead": trace})
+
+        # The page and the metrics have moments of their own.
+        until_sync(is_shown, what="the same in /status")
+        until_sync(lambda: f'headrace_ready{{connector="{name}"}} 0.0' in shared_worker.metrics())
         status, answer = shared_worker.ask("PUT", f"/connectors/{name}/pause")
         assert (status, "Another process leads" in answer["message"]) == (409, True)
     finally:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import aws, kafka
 from tests.support.hosted import Hosted
+from tests.support.log_lines import written_lines
 from tests.support.until import until_sync
 from tests.support.worker_process import WorkerProcess, source_config
 
@@ -32,6 +33,6 @@ def _is_done(source: Hosted) -> bool:
 
 
 def _connectors(worker: WorkerProcess) -> set[str | None]:
-    lines = worker.log.read_text(errors="replace").splitlines()
+    lines = written_lines(worker.log)
     found = [json.loads(line) for line in lines if line.startswith("{") and '"bad_record"' in line]
     return {line.get("connector") for line in found}

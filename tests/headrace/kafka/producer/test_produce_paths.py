@@ -103,7 +103,7 @@ def sent(
     path = path_of(producer)
     for rows in batches:
         path.send(target, rows, 0, len(rows))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     path.close()
     return read_committed(target.topic)
 
@@ -149,7 +149,7 @@ def test_a_constant_key_goes_where_librdkafka_would_send_it(
     for number, key in enumerate([*keys, b"", None]):
         path.send(RecordTarget(topic=name, key=key), batch([b"buffer %d" % number]), 0, 1)
         ordinary_path.send(RecordTarget(topic=name, key=key), batch([b"ordinary %d" % number]), 0, 1)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     path.close()
 
     records = read_committed(name)
@@ -222,7 +222,7 @@ def test_only_the_rows_asked_for_are_sent(
 
     path.send(target, batch([b"%d" % n for n in range(10)]), 3, 7)
     path.send(target, batch([b"x"]), 1, 1)
-    producer.flush(30)
+    producer.flush(60)
 
     assert [record.value for record in read_committed(target.topic)] == [b"3", b"4", b"5", b"6"]
     path.close()
@@ -287,7 +287,7 @@ def test_a_record_above_the_producers_limit_is_refused(
         path.send(RecordTarget(topic=name), batch([b"1", b"x" * 3000, b"2"]), 0, 3)
 
     producer.purge()
-    producer.flush(10)
+    producer.flush(60)
     path.close()
 
 

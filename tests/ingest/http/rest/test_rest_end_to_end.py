@@ -44,6 +44,10 @@ class Steered:
             item["partition"]["key"]: (item["partition"]["etag"], item["offset"]["state"]) for item in items
         }
 
+    def states(self, prefix: str) -> dict[str, str]:
+        """The state of each object with this prefix that has an offset, by key."""
+        return {key: state for key, (_, state) in self.etags().items() if key.startswith(prefix)}
+
     def put_back(self, key: str, offset: Any) -> tuple[int, Any]:
         """Ask for another offset of an object that is in the bucket."""
         etag = aws.s3().head_object(Bucket=self.route.bucket, Key=key)["ETag"].strip('"')
@@ -60,7 +64,7 @@ def steered(route: Route, name: str = "", **changes: object) -> Steered:
 
 @pytest.fixture(scope="module")
 def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steered]:
-    """A running one, which the tests of this module use in their order."""
+    """A running one, which the tests of this module share."""
     made = steered(new_route(tmp_path_factory.mktemp("rest")))
     try:
         made.service.start(ready_seconds=PATIENCE)
@@ -83,9 +87,9 @@ def test_a_paused_service_reads_nothing_until_it_is_resumed_and_a_restart_change
     it.service.start(ready_seconds=PATIENCE)
     until_sync(lambda: it.service.status()["role"] == "leader", seconds=PATIENCE, what="the lead")
 
-    assert it.state() == "PAUSED"
-    assert it.service.is_ready()
-    until_sync(lambda: it.service.status()["target"] == "paused", seconds=5, what="a published look")
+    until_sync(lambda: it.state() == "PAUSED", what="the pause of before")
+    until_sync(it.service.is_ready, what="readiness")
+    until_sync(lambda: it.service.status()["target"] == "paused", what="a published look")
     assert it.route.account() == (50, 0)
 
     assert it.ask("PUT", "resume") == (202, None)
@@ -96,23 +100,27 @@ def test_a_paused_service_reads_nothing_until_it_is_resumed_and_a_restart_change
 
 def test_a_stopped_service_gives_its_slots_back_and_lets_offsets_be_changed(it: Steered) -> None:
     """One object is read again, another never; nothing else changes."""
-    refused = it.put_back("a.jsonl", None)
+    again, kept, never = (f"stopped/{stem}.jsonl" for stem in ("again", "kept", "never"))
+    for key in (again, kept):
+        it.route.upload(key, rows(key, 50))
+    it.route.await_rows()
+    refused = it.put_back(again, None)
     assert (refused[0], refused[1]["error_code"]) == (400, 400)
     assert "must be in the STOPPED state" in refused[1]["message"]
 
     assert it.ask("PUT", "stop") == (204, None)
     shown = it.ask("GET", "status")[1]
     assert (shown["connector"]["state"], shown["tasks"]) == ("STOPPED", [])
-    assert {key: state for key, (_, state) in it.etags().items()} == {"a.jsonl": "done", "b.jsonl": "done"}
+    assert it.states("stopped/") == {again: "done", kept: "done"}
 
-    it.route.upload("c.jsonl", rows("c", 50), counts=False)
+    it.route.upload(never, rows(never, 50), counts=False)
     altered = {"message": "The offsets for this connector have been altered successfully"}
-    assert it.put_back("a.jsonl", None) == (200, altered)
-    size = sum(len(row) + 1 for row in rows("c", 50))
-    assert it.put_back("c.jsonl", {"state": "done", "size": size}) == (200, altered)
-    assert sorted(it.etags()) == ["b.jsonl", "c.jsonl"]
+    assert it.put_back(again, None) == (200, altered)
+    size = sum(len(row) + 1 for row in rows(never, 50))
+    assert it.put_back(never, {"state": "done", "size": size}) == (200, altered)
+    assert sorted(it.states("stopped/")) == [kept, never]
 
-    it.route.uploaded.update(rows("a", 50))
+    it.route.uploaded.update(rows(again, 50))
     assert it.ask("PUT", "resume") == (202, None)
     it.route.await_rows()
     until_sync(lambda: queue_depth(it.route.queue_url) == 0, seconds=90, what="an empty queue")
@@ -121,13 +129,17 @@ def test_a_stopped_service_gives_its_slots_back_and_lets_offsets_be_changed(it: 
 
 def test_a_reset_has_everything_read_again(it: Steered) -> None:
     """As if nothing had ever been read; nothing twice beyond that."""
+    it.route.upload("reset.jsonl", rows("reset", 50))
+    it.route.await_rows()
     assert it.ask("PUT", "stop") == (204, None)
     reset = {"message": "The offsets for this connector have been reset successfully"}
     assert it.ask("DELETE", "offsets") == (200, reset)
     assert it.ask("GET", "offsets") == (200, {"offsets": []})
 
-    for stem in ("a", "b", "c"):
-        it.route.uploaded.update(rows(stem, 50))
+    # Also what other tests have put into the bucket.
+    for key in aws.keys(it.route.bucket):
+        body = aws.s3().get_object(Bucket=it.route.bucket, Key=key)["Body"].read()
+        it.route.uploaded.update(body.splitlines())
     assert it.ask("PUT", "resume") == (202, None)
     it.route.await_rows()
     assert it.route.account() == (0, 0)

@@ -87,8 +87,9 @@ def test_a_collector_that_is_silent_blocks_nobody() -> None:
         exporter.close()
         closed = time.monotonic()
 
-    assert sent - begun < 1.0
-    assert closed - sent < 4.0
+    # A request that is not answered is given up after ten seconds.
+    assert sent - begun < 5.0
+    assert closed - sent < 9.0
     # Its last word, when the socket is gone, is not for the log of the next test.
     until_sync(
         lambda: all(each.name != "traces" for each in threading.enumerate()), seconds=60, what="its end"
