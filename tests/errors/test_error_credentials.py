@@ -20,7 +20,7 @@ def test_a_role_that_is_refused_for_a_while_costs_no_object(tmp_path: Path) -> N
     """
     arn = f"arn:aws:iam::{aws.ACCOUNT}:role/reader"
     with CredentialService() as sts:
-        sts.grant(seconds=2)
+        sts.grant(seconds=60)
         options: dict[str, Any] = {"aws__sts__role__arn": arn, "aws__sts__config__endpoint": sts.url}
         with stand(tmp_path, "roles", **options) as on:
             topic = on.topic()
@@ -66,7 +66,7 @@ def test_a_service_that_starts_without_credentials_gets_them(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     with CredentialService() as metadata:
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url)
-        metadata.grant(seconds=2)
+        metadata.grant(seconds=60)
         nothing: dict[str, Any] = {"aws__access__key__id": None, "aws__secret__access__key": None}
         with stand(tmp_path, "metadata", **nothing) as on:
             topic = on.topic()

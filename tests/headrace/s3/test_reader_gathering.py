@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -76,28 +76,28 @@ def read(source: S3Source) -> bytes:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for it, ten seconds at most."""
-    deadline = time.monotonic() + 10
+    """Wait for it, a minute at most."""
+    deadline = time.monotonic() + 60
     ticks = threading.Event()
     while not holds():
         assert time.monotonic() < deadline
         ticks.wait(0.002)
 
 
-def fetchers() -> Sequence[threading.Thread]:
-    """Threads that fetch."""
-    return [each for each in threading.enumerate() if each.name.startswith("prefetch")]
+def fetchers() -> set[threading.Thread]:
+    """Threads that fetch; those of a test before may go on ending."""
+    return {each for each in threading.enumerate() if each.name.startswith("prefetch")}
 
 
 def test_small_objects_come_in_order_without_a_thread_for_each(server: ScriptedS3, calls: S3Calls) -> None:
     """Over connections that are kept, so many at a time, each asked for once, and counted."""
-    before = len(fetchers())
+    before = fetchers()
     works = splits(*(f"key-{number:03}" for number in range(150)))
     prefetch = Prefetch(calls, works, RateLimiter(None), streams=True)
 
     first = prefetch.next()
     eventually(lambda: len(server.asked) == 1 + _UNDER_WAY)
-    assert len(fetchers()) == before
+    assert fetchers() <= before
     found = [read(first)]
     counted = first.fetched_bytes
     found += [read(prefetch.next()) for _ in works[1:]]
@@ -105,7 +105,7 @@ def test_small_objects_come_in_order_without_a_thread_for_each(server: ScriptedS
 
     assert found == [f"/bucket/{work.object.id.key}".encode() for work in works]
     assert counted == len(found[0])
-    assert len(fetchers()) == before
+    assert fetchers() <= before
     assert sorted(one.path for one in server.asked) == sorted(["/bucket/first", *map(bytes.decode, found)])
     # None was given back in a state that is no good for the next.
     assert len(connections(calls)._kept) == 32
@@ -248,13 +248,13 @@ class TestOddAnswers:
         prefetch = Prefetch(calls, splits("key", size=len(_BODY)), RateLimiter(None), streams=True)
         source = prefetch.next()
         eventually(lambda: len(server.asked) == 2)
-        before = len(fetchers())
+        before = fetchers()
 
         assert not source.comes_within(0.01)
         for rest in (raw[20:-3], raw[-3:]):
             server._open[server.asked[-1].connection].sendall(rest)
             source.comes_within(0.05)
-        assert len(fetchers()) == before
+        assert fetchers() <= before
         assert read(source) == _BODY
         prefetch.close()
         assert len(server.asked) == 2
@@ -273,7 +273,7 @@ class TestSlowAnswers:
         assert read(prefetch.next()) == b"/bucket/a"
         began = time.monotonic()
         assert not prefetch.next().comes_within(0.1)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         # As for one that was broken off in the driver's name.
         assert read(prefetch.next()) == b"/bucket/b"
         prefetch.close()

@@ -122,7 +122,7 @@ def test_a_role_that_is_refused_later_stops_reading_and_comes_back(
     route: str, server: ScriptedS3, service: CredentialService
 ) -> None:
     """As when somebody takes the trust away for a while: the next renewal tells."""
-    service.grant(seconds=2)
+    service.grant(seconds=60)
     asked = calls(route, server, replace(ROLE, endpoint=service.url))
     assert read(asked) == b"content"
 

@@ -258,7 +258,7 @@ def _kept(calls: S3Calls) -> Any:
 def _await_end(calls: S3Calls) -> None:
     """Until the other side's end, or bytes, can be read on the connection that is kept."""
     (kept,) = _kept(calls)
-    assert wait_for_read(kept.sock, timeout=10)
+    assert wait_for_read(kept.sock, timeout=60)
 
 
 class TestCredentials:

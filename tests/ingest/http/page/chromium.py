@@ -23,7 +23,7 @@ _FLAGS: Final = (
     "--disable-dev-shm-usage", "--disable-extensions", "--hide-scrollbars", "--mute-audio",
     "--remote-debugging-pipe",
 )  # fmt: skip
-_SECONDS: Final = 20.0
+_SECONDS: Final = 60.0
 
 Message = dict[str, Any]
 

@@ -100,7 +100,8 @@ def test_a_great_replay_is_read_in_pages() -> None:
     assert works[0].object.id.key > key_of(room)
     print(f"{seconds:.2f} s, {peak / 2**20:.1f} MiB for 20 refills from {count} entries")  # noqa: T201 - the figure is the point
     assert peak < 10 * 2**20
-    assert seconds < 4
+    # Without pages each refill would go through all entries.
+    assert seconds < 20
 
 
 @pytest.mark.long
