@@ -10,7 +10,7 @@ def test_a_paused_listener_takes_nothing_and_keeps_what_it_holds() -> None:
     """What comes is for others, or for later; what is held stays hidden and can be settled."""
 
     async def scenario() -> None:
-        inbox, other, queue = Inbox(), Inbox(), FakeQueue(visibility=1)
+        inbox, other, queue = Inbox(), Inbox(), FakeQueue(visibility=3)
         for number in range(3):
             queue.send(str(number))
         async with listening(queue, inbox) as listener:
