@@ -128,7 +128,9 @@ def test_held_messages_stay_hidden_over_a_time_out(name: str) -> None:
                 before = inbox.counts["redelivered"]
                 async with listening(place.client, other, url=place.url, options=_options()):
                     began = other.answers
-                    await until(lambda: other.answers >= began + 8, seconds=60, what="more than a time-out passes")
+                    await until(
+                        lambda: other.answers >= began + 8, seconds=60, what="more than a time-out passes"
+                    )
                 assert other.deliveries == []
                 assert inbox.counts["redelivered"] == before
                 listener.settle(delivery.id for delivery in inbox.deliveries)

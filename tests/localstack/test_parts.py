@@ -57,8 +57,9 @@ def test_run_gives_the_command_both_parts_and_stops_them(tmp_path: Path) -> None
     assert s3.startswith("http://127.0.0.1:")
     assert "everybody" not in done.stdout
     (left,) = [line for line in done.stdout.splitlines() if line.startswith("left: ")]
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(left.removeprefix("left: ")), 0)
+    # Or all that is left of it is an entry that the machine's first process does not look at.
+    stat = Path(f"/proc/{left.removeprefix('left: ')}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
     assert not any(is_listening(int(address.rpartition(":")[2])) for address in (kafka, s3))
     assert _parts(tmp_path, "status").returncode == 1
 
@@ -83,7 +84,7 @@ def test_a_part_that_cannot_start_takes_the_started_one_with_it(tmp_path: Path) 
 
 def test_both_are_started_side_by_side(tmp_path: Path) -> None:
     """Each waits until the other has begun, which one after the other never would."""
-    meeting = threading.Barrier(2, timeout=20)
+    meeting = threading.Barrier(2, timeout=60)
 
     class Part:
         daemon = Daemon("part", tmp_path)

@@ -11,6 +11,7 @@ import pytest
 
 from ingest.http.http_server import Response
 from ingest.service.endpoints import StatusEndpoints
+from localstack.ports import free_port
 from tests.ingest.cli.cli_environment import Scene
 
 pytestmark = pytest.mark.parts
@@ -69,8 +70,10 @@ def test_the_java_of_this_machine_is_named(scene: Scene) -> None:
 @pytest.mark.parametrize("option", ["http.listen", "rest.listen"])
 def test_a_taken_address_is_found_before_the_start(scene: Scene, option: str) -> None:
     """`run` would end with 2."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        scene.options[option] = f"127.0.0.1:{taken.getsockname()[1]}"
+    # Of those that no client gets: it has to be free again afterwards.
+    port = free_port()
+    scene.options[option] = f"127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", port)):
         found = _findings(scene, code=2)[option]
     free = _findings(scene, code=0)[option]
 
