@@ -72,6 +72,8 @@ _ASK_AGAIN_SECONDS: Final = 2.0
 _SILENT_SECONDS: Final = 15.0
 # librdkafka repeats what goes on failing; what it has not repeated for so long is over.
 _PROBLEM_SECONDS: Final = 60.0
+# A right that was taken away it says once, however long it is away: such a partition is tried again.
+_AGAIN_SECONDS: Final = 20.0
 # Transactions are shorter; one that is not may be hanging.
 _HELD_SECONDS: Final = 60.0
 
@@ -105,6 +107,9 @@ class PartitionReader:
         self._topics_due: float | None = None
         # Since when nothing has come of partitions, not even that they are at their end.
         self._silent: dict[TopicPartition, float] = {}
+        # When partitions that fail are assigned again.
+        self._failing: dict[TopicPartition, float] = {}
+        self._paused: set[TopicPartition] = set()
         # Partitions that are read to where the broker gives no more; since when there is more all the same.
         self._at_end: dict[TopicPartition, float | None] = {}
         self._held_seconds = held_seconds
@@ -132,12 +137,15 @@ class PartitionReader:
         self._faulty.clear()
         self._out_of_range.clear()
         self._at_end.clear()
+        self._failing.clear()
+        self._paused.clear()
         self._problems.clear()
 
     def poll(self, max_records: int, seconds: float) -> list[KafkaRecords]:
         """Records of the partitions, one entry for each that has any, waited for up to `seconds`."""
         self._ask_ends()
         self._ask_topics()
+        self._try_failing()
         with _translated("fetch"):
             fetched = self._fetch.fetch(max_records, seconds)
         faults = self._faults(fetched.news)
@@ -168,6 +176,7 @@ class PartitionReader:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Give no records of these until they are resumed; what is fetched of them is fetched again then."""
         partitions = tuple(partitions)
+        self._paused.update(partitions)
         for partition in partitions:
             self._at_end.pop(partition, None)
         with _translated("pause"):
@@ -175,6 +184,8 @@ class PartitionReader:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Continue with these at their positions; a partition with a fault stays where it is."""
+        partitions = tuple(partitions)
+        self._paused.difference_update(partitions)
         with _translated("resume"):
             self._consumer.resume(self._places(partitions))
 
@@ -265,7 +276,9 @@ class PartitionReader:
             self._look_into(partition, position, news.error)
         else:
             sentence = str(translate(news.error, what=str(partition)))
-            self._problems[str(partition)] = (time.monotonic(), sentence)
+            now = time.monotonic()
+            self._problems[str(partition)] = (now, sentence)
+            self._failing[partition] = now + _AGAIN_SECONDS
 
     def _look_into(self, partition: TopicPartition, position: int, error: KafkaError) -> None:
         """An offset that is not in its log: cut off below it, or else the log's ends are to tell."""
@@ -358,6 +371,20 @@ class PartitionReader:
             lost = LostOffsets(topic=partition.topic, partition=partition.partition, first=position, end=low)
             self._events.append(lost)
             self._positions[partition] = low
+        self._assign_again(partition)
+
+    def _try_failing(self) -> None:
+        """Have what failed fail again, or be over: at its end a partition says nothing of its own accord."""
+        now = time.monotonic()
+        for partition, due in list(self._failing.items()):
+            if partition not in self._positions or partition in self._faulty:
+                del self._failing[partition]
+            elif due <= now and partition not in self._paused:
+                self._failing[partition] = now + _AGAIN_SECONDS
+                self._assign_again(partition)
+
+    def _assign_again(self, partition: TopicPartition) -> None:
+        """Begin again at the position."""
         place = confluent_kafka.TopicPartition(*partition, self._positions[partition])
         # librdkafka has stopped with the partition, so that it cannot be sought in.
         with _translated(f"assign {partition}"):
@@ -367,6 +394,7 @@ class PartitionReader:
 
     def _forget_problems(self, partition: TopicPartition) -> None:
         if self._problems:
+            self._failing.pop(partition, None)
             self._problems.pop(str(partition), None)
             self._problems.pop(_KAFKA, None)
 

@@ -1,6 +1,7 @@
 """What a broker can do to a reader: a log that rots, and a user that may not read."""
 
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
     ResourceType,
 )
 
+from headrace.kafka.consumer import partition_reader
 from headrace.kafka.consumer.batch_fetch import NewFetch, RecordFetch, best_fetch
 from headrace.kafka.consumer.message_columns import FaultReason, PartitionFault, ReaderEvent
 from headrace.kafka.consumer.partition_reader import PartitionReader
@@ -221,3 +223,47 @@ def test_a_user_who_may_not_read_is_told_and_goes_on_when_he_may(
         until_sync(lambda: reader.poll(10, 0.1), seconds=60, what="the record")
         assert reader.problems() == {}
         assert reader.positions() == {at: 1}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_right_that_is_taken_away_is_a_problem_until_it_is_back(
+    broker: Broker, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said once by librdkafka: it stays said, and ends without a new record, too."""
+    monkeypatch.setattr(partition_reader, "_AGAIN_SECONDS", 2.0)
+    monkeypatch.setattr(partition_reader, "_PROBLEM_SECONDS", 3.0)
+    topic = new_topic("revoked", bootstrap=broker.bootstrap)
+    produced(broker, topic, [b"row"])
+    at, paused = TopicPartition(topic, 0), TopicPartition(new_topic("p", bootstrap=broker.bootstrap), 0)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    reader = PartitionReader(
+        {"bootstrap.servers": broker.bootstrap}, group_id="g", budget_bytes=MIB, new_fetch=WAYS[way]
+    )
+    kind, literal, user = ResourceType.TOPIC, ResourcePatternType.LITERAL, "User:ANONYMOUS"
+    acls = [
+        AclBinding(kind, topic, literal, user, "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW),
+        AclBinding(kind, topic, literal, user, "*", AclOperation.READ, AclPermissionType.DENY),
+    ]
+    with closing(reader):
+        reader.assign({at: 0, paused: 0})
+        reader.pause([paused])
+        until_sync(lambda: reader.poll(10, 0.1), seconds=30, what="the record")
+        for answer in admin.create_acls(acls).values():
+            answer.result(10)
+        until_sync(lambda: reader.poll(10, 0.1) == [] and reader.problems(), seconds=30)
+        until = time.monotonic() + 6.0
+        while time.monotonic() < until:
+            assert reader.poll(10, 0.1) == []
+            assert "TOPIC_AUTHORIZATION_FAILED" in reader.problems()[str(at)]
+        produced(broker, paused.topic, [b"of a paused partition"])
+        everything = AclBindingFilter(
+            kind, topic, literal, user, "*", AclOperation.ANY, AclPermissionType.ANY
+        )
+        for removed in admin.delete_acls([everything]).values():
+            removed.result(10)
+        until_sync(
+            lambda: reader.poll(10, 0.1) == [] and not reader.problems(), seconds=30, what="the end of it"
+        )
+        produced(broker, topic, [b"another"])
+        until_sync(lambda: reader.poll(10, 0.1), seconds=30, what="the next record")
+        assert reader.positions() == {at: 2, paused: 0}
