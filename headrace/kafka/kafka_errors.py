@@ -100,6 +100,21 @@ def kind_of(error: KafkaException | KafkaError) -> type[HeadraceError]:
     return Unavailable
 
 
+# What a broker may have against a record that fits, and what helps.
+_REFUSALS: Final[dict[int, str]] = {
+    KafkaError.INVALID_RECORD: (
+        "a compacted topic takes no record without a key. Give records one (key.source), or set "
+        "cleanup.policy=delete on the topic"
+    ),
+    KafkaError.INVALID_TIMESTAMP: (
+        "its time is further from the brokers' clock than message.timestamp.before.max.ms and "
+        "message.timestamp.after.max.ms of the topic allow. Raise them on the topic, or leave the time to "
+        "the producer (record.timestamp=produce; of an archive restore.timestamp=produce)"
+    ),
+    KafkaError.POLICY_VIOLATION: "a policy of the brokers forbids it. Ask those who run them",
+}
+
+
 def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError:
     """Our error for Kafka's. `what` names topic, transactional id or step, and begins the sentence.
 
@@ -109,7 +124,20 @@ def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError
     kind = kind_of(inner)
     sentence = f"{what}: {inner.str()} ({inner.name()})."
     remedy = _LOG_IN_REMEDY if inner.code() in _LOG_IN else _REMEDY.get(kind)
+    if inner.code() in _REFUSALS:
+        why = _REFUSALS[inner.code()]
+        remedy = f"{why[0].upper()}{why[1:]}."
     return kind(sentence if remedy is None else f"{sentence} {remedy}")
+
+
+def why_refused(error: RecordRefused) -> str:
+    """What to append to `the broker refuses this record`: its code, and what it stands for with the fix."""
+    cause = error.__cause__
+    if not isinstance(cause, KafkaException):
+        return ""
+    inner = kafka_error(cause)
+    why = _REFUSALS.get(inner.code(), "compare max.message.bytes of the topic, and of the brokers")
+    return f" ({inner.name()}): {why}"
 
 
 def is_log_in(error: KafkaException | KafkaError) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from headrace.kafka.kafka_errors import CommitUnknown
+from headrace.kafka.kafka_errors import CommitUnknown, why_refused
 from headrace.kafka.producer import SlotProducer, SlotRevoked
 from headrace.kafka.producer.topic_limits import topic_limits
 from headrace.model.columns import BadRow, RecordTarget, RowBatch
@@ -254,8 +254,9 @@ class BatchRun:
         """Send rows [begin, end), as many transactions as it takes; `then` is the position after them."""
         transaction = self._transaction
         while begin < end:
-            if self._refused.holds_row(index, partial(rows.positions, begin)):
-                self._bad(progress, refused_row(rows, begin, then if begin + 1 == end else None))
+            why = self._refused.why_row(index, partial(rows.positions, begin))
+            if why is not None:
+                self._bad(progress, refused_row(rows, begin, then if begin + 1 == end else None, why))
                 if progress.is_finished:
                     return
                 begin += 1
@@ -365,7 +366,7 @@ class BatchRun:
             transaction.limit = sent // 2
             return
         transaction.limit = self._settings.kafka.transaction_records
-        for progress in self._refused.narrow(sent=sent, touched=touched):
+        for progress in self._refused.narrow(sent=sent, touched=touched, why=why_refused(error)):
             progress.fail(error)
 
     def _abort_and_go_on(self, error: HeadraceError) -> None:

@@ -89,15 +89,15 @@ def dead_letter(
     return None, b"", [*headers, ("headrace.size", b"%d" % bad.size)]
 
 
-def refused_row(rows: RowBatch, row: int, after: Position | None) -> BadRow:
-    """A row of a batch as a bad one, since the broker refuses it."""
+def refused_row(rows: RowBatch, row: int, after: Position | None, why: str) -> BadRow:
+    """A row of a batch as a bad one, since the broker refuses it: `why` is a clause."""
     raw = rows.values.get(row)
     return BadRow(
         index=row,
         position=rows.positions(row),
         after=rows.positions(row + 1) if after is None else after,
         reason="refused",
-        message="the broker refuses this record",
+        message=f"the broker refuses this record{why}",
         raw=raw,
         raw_key=None if rows.keys is None else rows.keys.get(row),
         size=len(raw or b""),

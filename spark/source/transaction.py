@@ -144,7 +144,8 @@ class RefusedRecords:
         # At most one of these two: the record last sent, or whose copy the dead letter last sent is.
         self._last_row: tuple[int, Callable[[], Position]] | None = None
         self._last_dead_letter: DeadLetterOf | None = None
-        self._rows: set[tuple[int, Position]] = set()
+        # Why, by the row.
+        self._rows: dict[tuple[int, Position], str] = {}
         self._dead_letters: set[DeadLetterOf] = set()
 
     def sends_row(self, index: int, position: Callable[[], Position]) -> None:
@@ -155,23 +156,23 @@ class RefusedRecords:
         """The dead letter of the row at `position` is about to be sent."""
         self._last_row, self._last_dead_letter = None, (progress, position)
 
-    def holds_row(self, index: int, position: Callable[[], Position]) -> bool:
-        """True for a row that was refused alone: a bad one. `position` is asked only where any was."""
-        return bool(self._rows) and (index, position()) in self._rows
+    def why_row(self, index: int, position: Callable[[], Position]) -> str | None:
+        """Why a row was refused alone; None for any other. `position` is asked only where one was."""
+        return self._rows.get((index, position())) if self._rows else None
 
     def holds_dead_letter(self, progress: SplitProgress, position: Position) -> bool:
         """True for a dead letter that was refused alone: it goes once more, without its value."""
         return (progress, position) in self._dead_letters
 
-    def narrow(self, *, sent: int, touched: Collection[SplitProgress]) -> Collection[SplitProgress]:
-        """Remember what was refused alone, the transaction having held `sent` <= 1 records.
+    def narrow(self, *, sent: int, touched: Collection[SplitProgress], why: str) -> Collection[SplitProgress]:
+        """Remember what was refused alone, and why, the transaction having held `sent` <= 1 records.
 
         Returns the splits that fail: nothing of theirs is left to try.
         """
         if self._last_row is not None:
             row = self._last_row[0], self._last_row[1]()
             if row not in self._rows:
-                self._rows.add(row)
+                self._rows[row] = why
                 return ()
         copy = self._last_dead_letter
         if not sent or copy is None or copy[0] not in touched:

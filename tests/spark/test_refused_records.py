@@ -9,6 +9,7 @@ from spark.source.transaction import RefusedRecords, SplitProgress
 
 AT = BytePosition(40)
 """Where the row begins that is refused."""
+WHY = " (INVALID_RECORD)"
 
 
 def under_way(key: str) -> SplitProgress:
@@ -28,10 +29,10 @@ def test_a_row_refused_alone_is_a_bad_one_from_then_on(progress: SplitProgress) 
     refused = RefusedRecords()
     refused.sends_row(0, lambda: AT)
 
-    assert not refused.holds_row(0, lambda: AT)
-    assert refused.narrow(sent=1, touched={progress}) == ()
-    assert refused.holds_row(0, lambda: AT)
-    assert not refused.holds_row(1, lambda: AT)
+    assert refused.why_row(0, lambda: AT) is None
+    assert refused.narrow(sent=1, touched={progress}, why=WHY) == ()
+    assert refused.why_row(0, lambda: AT) == WHY
+    assert refused.why_row(1, lambda: AT) is None
 
 
 def test_a_dead_letter_goes_once_more_without_its_value_then_its_object_fails(
@@ -40,19 +41,19 @@ def test_a_dead_letter_goes_once_more_without_its_value_then_its_object_fails(
     """Two refusals of the same dead letter are the end of the object's attempt."""
     refused = RefusedRecords()
     refused.sends_row(0, lambda: AT)
-    refused.narrow(sent=1, touched={progress})
+    refused.narrow(sent=1, touched={progress}, why=WHY)
 
     refused.sends_dead_letter(progress, AT)
-    assert refused.narrow(sent=1, touched={progress}) == ()
+    assert refused.narrow(sent=1, touched={progress}, why=WHY) == ()
     assert refused.holds_dead_letter(progress, AT)
 
     refused.sends_dead_letter(progress, AT)
-    assert list(refused.narrow(sent=1, touched={progress})) == [progress]
+    assert list(refused.narrow(sent=1, touched={progress}, why=WHY)) == [progress]
 
 
 def test_checkpoints_that_are_refused_have_no_smaller_step(progress: SplitProgress) -> None:
     """All that the transaction touched fails."""
-    assert list(RefusedRecords().narrow(sent=0, touched={progress})) == [progress]
+    assert list(RefusedRecords().narrow(sent=0, touched={progress}, why=WHY)) == [progress]
 
 
 def test_a_dead_letter_of_an_earlier_transaction_is_not_blamed(progress: SplitProgress) -> None:
@@ -61,5 +62,5 @@ def test_a_dead_letter_of_an_earlier_transaction_is_not_blamed(progress: SplitPr
     refused = RefusedRecords()
     refused.sends_dead_letter(other, AT)
 
-    assert list(refused.narrow(sent=1, touched={progress})) == [progress]
+    assert list(refused.narrow(sent=1, touched={progress}, why=WHY)) == [progress]
     assert not refused.holds_dead_letter(other, AT)

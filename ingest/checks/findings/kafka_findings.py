@@ -6,20 +6,28 @@ from typing import Final
 
 from headrace.model.text_formatting import counted
 from headrace.options import Settings
-from headrace.options.choices import RestorePartition
+from headrace.options.choices import Envelope, RestorePartition
+from headrace.options.record_sources import NoSource, ProduceTime, TimestampFrom
 from ingest.checks.findings.bucket_findings import TopicSample
 from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic as the brokers describe it; `may_*` None when they do not say."""
+    """A topic as the brokers describe it; `may_*` None when they do not say.
+
+    Of the last two None stands for no bound, and for a topic whose brokers set the times of its records.
+    """
 
     partitions: int
     max_message_bytes: int
     cleanup_policy: str
     may_read: bool | None
     may_write: bool | None
+    retention_ms: int | None = None
+    """How old a record may be."""
+    refused_before_ms: int | None = None
+    """How old a record may be when it is produced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +140,68 @@ def record_size(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
     )
 
 
+def keys_taken(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
+    """Whether the topic takes records without a key, where all of them are."""
+    found = facts.topics[topic]
+    if isinstance(found, Refused) or "compact" not in found.cleanup_policy:
+        return None
+    if _is_for_dead_letters(settings, topic):
+        return warn(
+            "keys",
+            f"the dead letter topic {topic!r} has cleanup.policy={found.cleanup_policy}: it refuses dead "
+            "letters without a key, and forgets all but the last of each key.",
+            "Set cleanup.policy=delete on it, or name another errors.deadletterqueue.topic.name.",
+        )
+    records = settings.format
+    if settings.sink is not None or records.restore is not None or records.envelope is not Envelope.NONE:
+        return None
+    if not isinstance(records.key_source, NoSource):
+        return None
+    return misconfigured(
+        "keys",
+        f"topic {topic!r} has cleanup.policy={found.cleanup_policy}, and takes no record without a key; "
+        "key.source is none: every row would be refused.",
+        "Set key.source, or cleanup.policy=delete on the topic.",
+    )
+
+
+def times_kept(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
+    """Whether records that have times of their own would be refused, or deleted soon."""
+    found, records = facts.topics[topic], settings.format
+    if isinstance(found, Refused) or settings.sink is not None or _is_for_dead_letters(settings, topic):
+        return None
+    if records.restore is not None:
+        option, is_own = "restore.timestamp", records.restore.rows.timestamp is not TimestampFrom.PRODUCE
+    else:
+        option, is_own = "record.timestamp", not isinstance(records.timestamp, ProduceTime)
+    if not is_own:
+        return None
+    if found.refused_before_ms is not None:
+        return warn(
+            "record times",
+            f"topic {topic!r} refuses records with times of more than {_ago(found.refused_before_ms)} "
+            f"(message.timestamp.before.max.ms): such rows are bad records, as {option} keeps their times.",
+            f"Raise message.timestamp.before.max.ms of the topic, or set {option}=produce.",
+        )
+    if found.retention_ms is None:
+        return None
+    return warn(
+        "record times",
+        f"topic {topic!r} deletes records with times of more than {_ago(found.retention_ms)} (retention.ms), "
+        f"and {option} gives records their own: older ones are gone soon after they were produced.",
+        f"Set retention.ms=-1 on the topic, at least until they are consumed, or {option}=produce.",
+    )
+
+
+def _is_for_dead_letters(settings: Settings, topic: str) -> bool:
+    return settings.errors.dead_letter is not None and settings.errors.dead_letter.topic == topic
+
+
+def _ago(span_ms: int) -> str:
+    days = span_ms / 86_400_000
+    return f"{days:.0f} days ago" if days > 1 else f"{span_ms / 3_600_000:.1f} hours ago"
+
+
 def may_write(_settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
     """Whether this user may write to the topic."""
     found = facts.topics[topic]
@@ -239,4 +309,12 @@ def transactions_allowed(settings: Settings, facts: KafkaFacts) -> Finding | Non
 
 
 KAFKA_CHECKS: Final = (may_lead, ledger_fit, ledger_remembered, transactions_allowed)
-TOPIC_CHECKS: Final = (topic_there, enough_partitions, record_size, may_write, may_remember)
+TOPIC_CHECKS: Final = (
+    topic_there,
+    enough_partitions,
+    record_size,
+    keys_taken,
+    times_kept,
+    may_write,
+    may_remember,
+)

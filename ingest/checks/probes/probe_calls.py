@@ -279,6 +279,10 @@ def _kafka_refused(error: HeadraceError) -> Refused:
     return Refused(cause, str(error))
 
 
+# What Kafka takes for "no bound" is as many milliseconds as it can count.
+_LONGEST_MS: Final = 2**63 - 1
+
+
 def _topic(admin: KafkaAdmin, clients: ClientProperties, topic: str) -> TopicFacts | Refused:
     try:
         configuration = admin.topic_configuration(topic)
@@ -286,13 +290,29 @@ def _topic(admin: KafkaAdmin, clients: ClientProperties, topic: str) -> TopicFac
         allowed = _allowed(clients, topic)
     except HeadraceError as error:
         return _kafka_refused(error)
+    is_of_record = configuration.get("message.timestamp.type") == "CreateTime"
+    is_deleted = "delete" in configuration["cleanup.policy"]
     return TopicFacts(
         partitions=partitions,
         max_message_bytes=int(configuration["max.message.bytes"]),
         cleanup_policy=configuration["cleanup.policy"],
         may_read=None if allowed is None else AclOperation.READ in allowed,
         may_write=None if allowed is None else AclOperation.WRITE in allowed,
+        retention_ms=_bound(configuration.get("retention.ms")) if is_of_record and is_deleted else None,
+        refused_before_ms=_bound(
+            # The latter is that of brokers before Kafka 3.6.
+            configuration.get("message.timestamp.before.max.ms")
+            or configuration.get("message.timestamp.difference.max.ms")
+        )
+        if is_of_record
+        else None,
     )
+
+
+def _bound(given: str | None) -> int | None:
+    """A number of milliseconds; None where it bounds nothing."""
+    bound = -1 if given is None else int(given)
+    return bound if 0 <= bound < _LONGEST_MS else None
 
 
 def _allowed(clients: ClientProperties, topic: str) -> set[AclOperation] | None:

@@ -1,7 +1,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.kafka.kafka_errors import is_unanswered, translate
+from headrace.kafka.kafka_errors import is_unanswered, translate, why_refused
 from headrace.model.errors import (
     AccessDenied,
     Fenced,
@@ -76,3 +76,22 @@ def test_a_translated_error_names_the_thing_and_the_remedy() -> None:
 def test_only_an_unanswered_call_is_made_again(error: KafkaError, expected: bool) -> None:
     """An error that decides something is never mistaken for silence."""
     assert is_unanswered(error) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (KafkaError.INVALID_RECORD, "cleanup.policy=delete"),
+        (KafkaError.INVALID_TIMESTAMP, "message.timestamp.before.max.ms"),
+        (KafkaError.POLICY_VIOLATION, "a policy of the brokers"),
+        (KafkaError.MSG_SIZE_TOO_LARGE, "max.message.bytes"),
+    ],
+)
+def test_a_refused_record_comes_with_what_its_topic_wants(code: int, says: str) -> None:
+    """By its code, in the sentence of its bad record."""
+    cause = KafkaException(KafkaError(code, txn_requires_abort=True))
+    refused = translate(cause, what="orders-0")
+    assert isinstance(refused, RecordRefused)
+    refused.__cause__ = cause
+    assert says in why_refused(refused)
+    assert KafkaError(code).name() in why_refused(refused)

@@ -118,6 +118,45 @@ def test_all_is_well() -> None:
             id="the broker's limit below record.max.bytes",
         ),
         pytest.param(
+            {"topics": {"events": replace(TOPIC, cleanup_policy="compact")}},
+            {"key.source": "none"},
+            "keys",
+            Verdict.FAIL,
+            Exit.CONFIGURATION,
+            "key.source",
+            id="a compacted topic and no keys",
+        ),
+        pytest.param(
+            {
+                "topics": {"events": TOPIC, "dead": replace(TOPIC, cleanup_policy="compact,delete")},
+                "wanted": {"events": None, "dead": None},
+            },
+            {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"},
+            "keys",
+            Verdict.WARN,
+            Exit.DONE,
+            "cleanup.policy=delete on it",
+            id="a compacted topic of dead letters",
+        ),
+        pytest.param(
+            {"topics": {"events": replace(TOPIC, refused_before_ms=3_600_000)}},
+            {"record.timestamp": "object"},
+            "record times",
+            Verdict.WARN,
+            Exit.DONE,
+            "message.timestamp.before.max.ms",
+            id="times that the topic refuses",
+        ),
+        pytest.param(
+            {"topics": {"events": replace(TOPIC, retention_ms=604_800_000)}},
+            {"file.name.template": None, "topic": None, "input.layout": "auto"},
+            "record times",
+            Verdict.WARN,
+            Exit.DONE,
+            "retention.ms=-1",
+            id="times that the topic deletes, of a restore",
+        ),
+        pytest.param(
             {"topics": {"events": replace(TOPIC, may_write=False)}},
             {},
             "write",
@@ -273,3 +312,25 @@ def test_a_wrong_configuration_counts_for_more_than_what_is_not_usable() -> None
     found = _found(_facts(topics={"events": MISSING}, transactions=Refused(Cause.DENIED, "no")))
 
     assert exit_of(found.values()) is Exit.CONFIGURATION
+
+
+@pytest.mark.parametrize(
+    ("topic", "options"),
+    [
+        pytest.param(replace(TOPIC, cleanup_policy="compact"), {}, id="keys of objects"),
+        pytest.param(replace(TOPIC, retention_ms=1, refused_before_ms=1), {}, id="times of producing"),
+        pytest.param(
+            replace(TOPIC, cleanup_policy="compact", retention_ms=1),
+            {
+                "file.name.template": None,
+                "topic": None,
+                "input.layout": "auto",
+                "restore.timestamp": "produce",
+            },
+            id="a restore with its keys and without its times",
+        ),
+    ],
+)
+def test_what_a_topic_takes_is_nothing_to_look_at(topic: TopicFacts, options: dict[str, str]) -> None:
+    """Neither keys nor times are a finding where they fit."""
+    assert not {"keys", "record times"} & set(_found(_facts(topics={"events": topic}), options))
