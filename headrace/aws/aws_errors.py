@@ -240,6 +240,12 @@ _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
         ),
     },
 }
+# What S3 answers to a GET without the key that an object's writer encrypted it with.
+_WANTS_KEY: Final = "InvalidRequest"
+_KEY_REMEDY: Final = (
+    "S3 answers so where an object is encrypted with a key of its writer's (SSE-C), which is not read here: "
+    "copy it within S3, with its key and to S3's own encryption."
+)
 _NOT_WRITTEN: Final = "could not be written for now"
 
 
@@ -279,6 +285,8 @@ def refusal(code: str, status: int, operation: str, *, what: str, message: str =
     sentence = f"{sentence}: {message.rstrip('.')}." if message else f"{sentence}."
     remedies = _REMEDIES.get(kind, {})
     remedy = remedies.get(_Scope.BUCKET if scope is _Scope.OBJECT else scope)
+    if kind is _R.UNREADABLE and code == _WANTS_KEY:
+        remedy = _KEY_REMEDY
     return _CLASSES[kind](sentence if remedy is None else f"{sentence} {remedy}")
 
 

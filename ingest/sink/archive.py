@@ -100,6 +100,8 @@ class Archive:
             state.reset = state.reset or self._starts.reset_of(partition)
         for state in self._states:
             if topics.request > state.found_request:
+                if state.committed_ms is None and state.found is None:
+                    self._starts.compare(effects, state, found.get(state.partition))
                 state.on_found(found.get(state.partition), topics.request)
         self._starts.topics_found()
         self._answer_groups(topics.request, effects)

@@ -139,6 +139,22 @@ def start_of(
     return _within(found, checkpoint, is_new=False, whose=f"the ledger {ledger!r}")
 
 
+def set_elsewhere(
+    found: FoundPartition | None, checkpoint: PartitionCheckpoint | None, *, ledger: str, group: str
+) -> str | None:
+    """What to say where another program has committed another offset than the ledger has; None: none has."""
+    if found is None or checkpoint is None or found.topic_id != checkpoint.topic_id:
+        return None
+    offset = found.group_offset
+    if offset in (None, checkpoint.offset) or found.group_mark.split(" ")[0] == _MARK:
+        return None
+    return (
+        f"Another program has committed offset {offset} of {found.partition_of} in the group {group!r}. The "
+        f"ledger {ledger!r} has {checkpoint.offset}, which holds: reading continues there. To begin "
+        "elsewhere, stop the sink (PUT /connectors/NAME/stop) and set its offsets (PATCH /connectors/NAME/offsets)."
+    )
+
+
 def _foreign(found: FoundPartition, ledger: str, group: str) -> Refused | None:
     """Another Headrace archives under this group."""
     mark = found.group_mark.split(" ")

@@ -21,8 +21,8 @@ from headrace.model.sink_entries import (
 from headrace.options.choices import OffsetReset
 from ingest.sink.entries import LedgerEntries
 from ingest.sink.partitions import PartitionState
-from ingest.sink.sink_effects import GroupOffset, SinkEffectsBuilder
-from ingest.sink.starting import Refused, Start, start_of
+from ingest.sink.sink_effects import FoundPartition, GroupOffset, SinkEffectsBuilder
+from ingest.sink.starting import Refused, Start, set_elsewhere, start_of
 
 _Names = frozenset[tuple[str, str]]
 
@@ -126,6 +126,16 @@ class PartitionStarts:
                 self._start(effects, state)
         self._entries.remove_unused_options(effects, self._options.grouping.hash)
         effects.completions += self._completions.release()
+
+    def compare(
+        self, effects: SinkEffectsBuilder, state: PartitionState, found: FoundPartition | None
+    ) -> None:
+        """Say, when the lead is new, that the group has another offset: it is about to be replaced."""
+        warning = set_elsewhere(
+            found, state.checkpoint, ledger=self._options.ledger, group=self._options.group
+        )
+        if warning is not None:
+            effects.warnings.append(warning)
 
     def commit_offset(self, effects: SinkEffectsBuilder, checkpoint: PartitionCheckpoint) -> None:
         """Have the checkpoint's offset shown in the connector's own group."""

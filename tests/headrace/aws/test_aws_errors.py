@@ -116,6 +116,7 @@ def test_every_kind_has_its_class_and_words(kind: AwsRefusal) -> None:
         ("RequestTimeTooSkewed", "GetObject", "clock"),
         ("AccessDenied", "ReceiveMessage", "docs/security.md"),
         ("AccessDenied", "GetObject", "kms:Decrypt"),
+        ("InvalidRequest", "GetObject", "(SSE-C)"),
     ],
 )
 def test_a_sentence_names_the_remedy(code: str, operation: str, remedy: str) -> None:

@@ -509,6 +509,41 @@ def test_offsets_are_committed_for_the_group_once_a_day() -> None:
     assert len(one.archive.tick(day + 1).offsets) == 1
 
 
+def test_an_offset_that_another_program_has_set_is_told_of_once() -> None:
+    """The ledger holds: who set the group's offset has to know that it does nothing."""
+    one = leader(checkpoint(4))
+    (warning,) = one.topics(*found({0: 20}, group_offset=1)).warnings
+    assert "offset 1 of t-0" in warning
+    assert "has 4, which holds" in warning
+    assert "PATCH /connectors/NAME/offsets" in warning
+    assert one.topics(*found({0: 20}, group_offset=1)).warnings == ()
+    assert granted(one, 0) == {0: 4}
+
+
+@pytest.mark.parametrize(
+    ("offset", "mark", "topic_id"),
+    [
+        pytest.param(4, "", "id1", id="the same one"),
+        pytest.param(None, "", "id1", id="none"),
+        pytest.param(3, offset_mark("ledger", "id1"), "id1", id="an older one of ours"),
+    ],
+)
+def test_an_offset_that_says_nothing_else_is_not_told_of(
+    offset: int | None, mark: str, topic_id: str
+) -> None:
+    """Commits that came late are replaced without a word."""
+    one = leader(checkpoint(4))
+    assert one.topics(*found({0: 20}, group_offset=offset, mark=mark, topic_id=topic_id)).warnings == ()
+
+
+def test_the_offset_that_a_first_start_begins_at_is_not_told_of() -> None:
+    """It is that of the connector from which it was taken over."""
+    one = leader()
+    assert one.topics(*found({0: 20}, group_offset=7)).warnings == ()
+    assert one.topics(*found({0: 20}, group_offset=7)).warnings == ()
+    assert granted(one, 0) == {0: 7}
+
+
 def _committed(batch: int, *checkpoints: PartitionCheckpoint) -> SinkCommitted:
     return SinkCommitted(
         batch=batch, objects=(), checkpoints=checkpoints, records_by_topic={}, bad_by_reason={}, seconds=0.1
