@@ -151,7 +151,8 @@ def set_elsewhere(
     return (
         f"Another program has committed offset {offset} of {found.partition_of} in the group {group!r}. The "
         f"ledger {ledger!r} has {checkpoint.offset}, which holds: reading continues there. To begin "
-        "elsewhere, stop the sink (PUT /connectors/NAME/stop) and set its offsets (PATCH /connectors/NAME/offsets)."
+        "elsewhere, stop the sink (PUT /connectors/NAME/stop) and set its offsets (PATCH "
+        "/connectors/NAME/offsets)."
     )
 
 
