@@ -25,6 +25,7 @@ from headrace.aws.aws_credentials import (
     share_service_models,
     usable_configuration,
 )
+from headrace.aws.aws_errors import refuse_strangers
 from headrace.options.aws_forms import proxy_config
 from headrace.options.settings import Credentials, S3Settings, SqsSettings
 
@@ -170,6 +171,7 @@ async def _aiobotocores_s3(settings: S3Settings) -> AsyncIterator[Any]:
     )
     async with _client("s3", settings, settings.region, settings.endpoint, config) as client:
         use_fast_list_parser(client)
+        client.meta.events.register("after-call.s3", refuse_strangers)
         yield client
 
 

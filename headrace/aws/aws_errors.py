@@ -4,8 +4,9 @@ One table for listings, tasks and commands. `classify` gives one of a few kinds,
 `headrace.model.errors` with the sentence for it. Pure: the caller of AWS hands over what the answer said.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from headrace.model.errors import (
     AccessDenied,
@@ -288,6 +289,46 @@ def refusal(code: str, status: int, operation: str, *, what: str, message: str =
     if kind is _R.UNREADABLE and code == _WANTS_KEY:
         remedy = _KEY_REMEDY
     return _CLASSES[kind](sentence if remedy is None else f"{sentence} {remedy}")
+
+
+# What every answer of S3 to these has, whatever was asked for: one of these at least.
+_PROOFS: Final[dict[str, tuple[str, ...]]] = {
+    "CompleteMultipartUpload": ("ETag",),
+    "CopyObject": ("CopyObjectResult",),
+    "CreateMultipartUpload": ("UploadId",),
+    "GetObject": ("ETag",),
+    "GetObjectTagging": ("TagSet",),
+    "HeadObject": ("ETag",),
+    "ListMultipartUploads": ("IsTruncated", "Bucket"),
+    "ListObjectsV2": ("IsTruncated", "Name"),
+    "ListParts": ("IsTruncated", "UploadId"),
+    "PutObject": ("ETag",),
+    "UploadPart": ("ETag",),
+    "UploadPartCopy": ("CopyPartResult",),
+}
+_OK: Final = range(200, 300)
+_PAGE: Final = "text/html"
+
+
+def refuse_strangers(model: Any, parsed: Mapping[str, Any], **_: object) -> None:
+    """A handler of botocore's `after-call.s3`: SourceUnavailable for an OK that is not S3's.
+
+    A proxy or a login page may say 200 to everything, and a connection may end before the document that it
+    promised: then nothing was listed, copied or completed, though botocore finds nothing wrong.
+    """
+    answer = parsed.get("ResponseMetadata", {})
+    if answer.get("HTTPStatusCode") not in _OK:
+        return
+    proofs = _PROOFS.get(model.name)
+    if proofs is None:
+        is_strange = answer.get("HTTPHeaders", {}).get("content-type", "").startswith(_PAGE)
+    else:
+        is_strange = not any(parsed.get(name) is not None for name in proofs)
+    if is_strange:
+        raise SourceUnavailable(
+            f"{model.name} was answered by {answer['HTTPStatusCode']}, and not by S3: a proxy or login page "
+            "may be in its place, or the answer broke off. Check aws.s3.endpoint and the proxy's settings."
+        )
 
 
 def _scope(operation: str) -> _Scope:

@@ -33,7 +33,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.aws_errors import AwsRefusal, classify, refusal
+from headrace.aws.aws_errors import AwsRefusal, classify, refusal, refuse_strangers
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
 from headrace.model.text_formatting import printable
 from headrace.options.aws_forms import proxy_config
@@ -95,6 +95,7 @@ def _botocore_client(settings: S3Settings, uploads: bool) -> S3Client:  # noqa: 
             verify=settings.ca_bundle,
         )
     client.meta.events.register("after-call.s3", credentials.on_answer)
+    client.meta.events.register("after-call.s3", refuse_strangers)
     return S3Client(client, credentials)
 
 

@@ -14,6 +14,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
+from headrace.aws.aws_errors import refuse_strangers
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import HeadraceError, SourceUnavailable, first_refusal
 from headrace.model.objects import S3Object
@@ -156,14 +157,16 @@ def aws_clients(settings: Settings) -> AwsClients:
         credentials.get_frozen_credentials()
     with usable_configuration():
         session = session_with(credentials, region=s3.region)
+        of_s3 = session.create_client(
+            "s3",
+            region_name=s3.region,
+            endpoint_url=s3.endpoint,
+            config=config.merge(Config(proxies=proxy_config(s3.proxy))),
+            verify=s3.ca_bundle,
+        )
+        of_s3.meta.events.register("after-call.s3", refuse_strangers)
         return AwsClients(
-            s3=session.create_client(
-                "s3",
-                region_name=s3.region,
-                endpoint_url=s3.endpoint,
-                config=config.merge(Config(proxies=proxy_config(s3.proxy))),
-                verify=s3.ca_bundle,
-            ),
+            s3=of_s3,
             sqs=None
             if sqs is None
             else session.create_client(

@@ -1,0 +1,155 @@
+"""OKs that are not S3's: of a login page, of a proxy, of a connection that ended before its document."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+import pytest
+
+from headrace.model.errors import SourceUnavailable
+from headrace.model.sink_entries import Upload
+from headrace.options.sink_settings import UploadSettings
+from headrace.s3 import new_s3_calls
+from headrace.s3.client import new_s3_client
+from headrace.s3.post_action_calls import new_post_action_calls
+from headrace.s3.upload_calls import new_upload_calls
+from ingest.checks.probes.bucket_keys import aws_clients, list_pages
+from listeners.async_clients import s3_client
+from tests.headrace.s3.scripted_s3 import BUCKET, ETAG, settings
+from tests.ingest.checks.findings.configured import configured
+
+UPLOADS: Final = UploadSettings(
+    part_bytes=1 << 24,
+    connections=2,
+    offset_tags=False,
+    tags=(),
+    storage_class=None,
+    acl=None,
+    encryption=None,
+    kms_key_id=None,
+    customer_key=None,
+)
+UPLOAD: Final = Upload(key="key", upload_id="an-upload", parts=(f'"{ETAG}"',))
+KEYS: Final = {"aws.access.key.id": "test", "aws.secret.access.key": "test"}
+PAGE: Final = b"<html><body>Please log in</body></html>"
+
+
+class Stranger:
+    """What says 200 to everything; HEADs are of an object where it has one."""
+
+    def __init__(self) -> None:
+        self.body, self.content_type, self.has_object = PAGE, "text/html", False
+        handler = type("Handler", (_Handler,), {"stranger": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        self.settings = settings(f"http://127.0.0.1:{self._server.server_port}")
+        # Making a client is slow.
+        self.uploads = new_upload_calls(self.settings, UPLOADS)
+        self.calls = new_s3_calls(self.settings)
+        self.actions = new_post_action_calls(self.settings, is_unconditional=False)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    stranger: Stranger
+
+    def answer(self) -> None:
+        """200, to whatever it is."""
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(200)
+        if self.stranger.content_type:
+            self.send_header("Content-Type", self.stranger.content_type)
+        if self.stranger.has_object and self.command == "HEAD":
+            self.send_header("ETag", f'"{ETAG}"')
+            self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+        self.send_header("Content-Length", str(len(self.stranger.body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(self.stranger.body)
+
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = answer  # noqa: N815 - http.server's names
+
+    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as above
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def one_stranger() -> Iterator[Stranger]:
+    """It, for all tests."""
+    made = Stranger()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def stranger(one_stranger: Stranger) -> Stranger:
+    """It, with a login page."""
+    one_stranger.body, one_stranger.content_type, one_stranger.has_object = PAGE, "text/html", False
+    return one_stranger
+
+
+CALLS: Final[dict[str, Callable[[Stranger], object]]] = {
+    "begin": lambda s3: s3.uploads.begin(BUCKET, "key", object_id="one"),
+    "part": lambda s3: s3.uploads.part(BUCKET, "key", "an-upload", 1, b"content"),
+    "complete": lambda s3: s3.uploads.complete(BUCKET, UPLOAD, object_id="one"),
+    "complete over": lambda s3: s3.uploads.complete(BUCKET, UPLOAD, object_id="one", overwrites=True),
+    "put": lambda s3: s3.uploads.put(BUCKET, "key", b"content", object_id="one"),
+    "parts": lambda s3: s3.uploads.list_parts(BUCKET, "key", "an-upload"),
+    "head": lambda s3: s3.calls.head(BUCKET, "key"),
+    "list": lambda s3: list(s3.calls.listed(BUCKET, "")),
+    "uploads": lambda s3: s3.calls.uploads_under_way(BUCKET, ""),
+    "move": lambda s3: s3.actions.move("key", ETAG, "moved/key"),
+    "tag": lambda s3: s3.actions.tag("key", ETAG, "done", "yes"),
+    "delete": lambda s3: s3.actions.delete("key", ETAG),
+}
+
+
+@pytest.mark.parametrize("content_type", ["text/html", ""])
+@pytest.mark.parametrize("body", [PAGE, b""], ids=["page", "nothing"])
+@pytest.mark.parametrize("call", CALLS)
+def test_nothing_was_done(stranger: Stranger, call: str, body: bytes, content_type: str) -> None:
+    """It passes, as anything that keeps S3 from answering: nothing is completed, listed or gone."""
+    stranger.body, stranger.content_type = body, content_type
+    with pytest.raises(SourceUnavailable, match="and not by S3"):
+        CALLS[call](stranger)
+
+
+@pytest.mark.parametrize("call", ["move", "tag", "delete"])
+def test_an_action_on_an_object_that_is_there_was_not_done(stranger: Stranger, call: str) -> None:
+    """The page comes between the look at the object and what is done with it."""
+    stranger.has_object = True
+    with pytest.raises(SourceUnavailable, match="and not by S3"):
+        CALLS[call](stranger)
+
+
+@pytest.mark.parametrize("body", [PAGE, b""], ids=["page", "nothing"])
+def test_a_bucket_is_not_taken_for_empty(stranger: Stranger, body: bytes) -> None:
+    """By a listing of the service, and by one of a command."""
+    stranger.body, stranger.content_type = body, ""
+
+    async def listed() -> object:
+        async with s3_client(stranger.settings) as client:
+            return await client.list_objects_v2(Bucket=BUCKET)
+
+    with pytest.raises(SourceUnavailable, match="and not by S3"):
+        asyncio.run(listed())
+    client = aws_clients(configured({"aws.s3.endpoint": stranger.settings.endpoint, **KEYS})).s3
+    with pytest.raises(SourceUnavailable, match="and not by S3"):
+        list(list_pages(client, stranger.settings, prefix=""))
+
+
+def test_the_settings_of_a_bucket_are_not_taken_for_none(stranger: Stranger) -> None:
+    """They are merged into, and written back."""
+    stranger.content_type = "text/html; charset=utf-8"
+    with pytest.raises(SourceUnavailable, match="and not by S3"):
+        new_s3_client(stranger.settings).client.get_bucket_notification_configuration(Bucket=BUCKET)
