@@ -14,7 +14,17 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from headrace.model.columns import Column
-from spark.frames.column_types import RESERVED, Unfit, finished, fitted, type_of_json, unrounded
+from spark.frames.column_types import (
+    RESERVED,
+    Unfit,
+    finished,
+    fitted,
+    has_more,
+    loses,
+    may_be,
+    type_of_json,
+    unrounded,
+)
 from spark.frames.frame_options import Evolution
 
 _BRACE: Final = ord("{")
@@ -220,7 +230,8 @@ class ColumnReader:
                 found.append(None)
                 continue
             try:
-                found.append(fitted(bytes(raw), field.type, is_text=self._is_text))
+                value = fitted(bytes(raw), field.type, is_text=self._is_text, is_pruned=not self._sees_new)
+                found.append(value)
             except Unfit:
                 found.append(None)
                 misfits[field.name] = bytes(raw)
@@ -244,6 +255,10 @@ class ColumnReader:
                 continue
             array = batch.column(index)
             cast = _cast(array, field.type)
+            if self._has_rescue and has_more(array.type, field.type):
+                array, lost = _without_lost(array, field.type)
+                cast = _cast(array, field.type)
+                rescues.append((field.name, lost))
             if cast is None:
                 cast, misfits = _cast_each(array, field.type)
                 rescues.append((field.name, misfits))
@@ -329,9 +344,14 @@ def _cast(array: Any, kind: Any) -> Any | None:
     """The array in this type, None where a value is not one of it."""
     if array.type.equals(kind):
         return array
+    if not may_be(array.type, kind):
+        return None if array.null_count < len(array) else pa.nulls(len(array), kind)
     try:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
+        if pa.types.is_decimal(kind) and not pa.types.is_decimal(array.type):
+            # By its digits: Arrow goes by those that an integer's type may have, and rounds doubles.
+            array = array.cast(pa.string())
         return array.cast(kind)
     except pa.ArrowException:
         return None
@@ -349,9 +369,17 @@ def _cast_each(array: Any, kind: Any) -> tuple[Any, Any]:
     return pa.concat_arrays(values) if values else pa.nulls(0, kind), left
 
 
+def _without_lost(array: Any, kind: Any) -> tuple[Any, Any]:
+    """The array with null for structs with more members than the column has, and these."""
+    mask = pa.array([loses(value, kind) for value in array.to_pylist()], pa.bool_())
+    nothing = pa.scalar(None, array.type)
+    return pc.if_else(mask, nothing, array), pc.if_else(mask, array, nothing)
+
+
 def _read_as(kind: Any) -> Any | None:
     """The type as which Arrow reads a column of JSON before it is cast; None where there is none."""
-    if pa.types.is_date(kind):
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
+        # Its parser takes texts with a zone for times without one.
         return pa.string()
     if pa.types.is_struct(kind):
         fields = [(field.name, _read_as(field.type)) for field in kind]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -123,6 +124,76 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
+def may_be(given: Any, kind: Any) -> bool:  # noqa: C901, PLR0911  # one case a kind of type
+    """Whether values of one type of Arrow's may be those of a column, as those of JSON are.
+
+    A text takes every value, and a time may be a text; no number is a time, a boolean or a text's.
+    """
+    types = pa.types
+    if given.equals(kind) or types.is_null(given):
+        return True
+    if types.is_dictionary(given):
+        return may_be(given.value_type, kind)
+    is_text = types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
+    if types.is_struct(kind):
+        known = {field.name: field.type for field in given} if types.is_struct(given) else None
+        return known is not None and all(
+            may_be(known[field.name], field.type) for field in kind if field.name in known
+        )
+    if types.is_list(kind):
+        return _is_list(given) and may_be(given.value_type, kind.value_type)
+    if types.is_map(kind):
+        return (
+            types.is_map(given)
+            and may_be(given.key_type, kind.key_type)
+            and may_be(given.item_type, kind.item_type)
+        )
+    if types.is_boolean(kind):
+        return False
+    if types.is_decimal(kind):
+        return bool(is_text) or _is_number(given)
+    if _is_number(kind):
+        return _is_number(given)
+    if types.is_timestamp(kind):
+        is_time = types.is_timestamp(given) and (kind.tz is not None or given.tz is None)
+        return bool(is_time or is_text or types.is_date(given))
+    if types.is_date(kind):
+        return bool(is_text or types.is_date(given))
+    if types.is_time(kind):
+        return bool(types.is_time(given))
+    return not types.is_duration(kind) or bool(types.is_duration(given))
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def has_more(given: Any, kind: Any) -> bool:
+    """Whether structs of one type of Arrow's have members that those of a column do not have."""
+    if pa.types.is_struct(kind) and pa.types.is_struct(given):
+        known = {field.name: field.type for field in kind}
+        return any(field.name not in known or has_more(field.type, known[field.name]) for field in given)
+    if pa.types.is_list(kind) and _is_list(given):
+        return has_more(given.value_type, kind.value_type)
+    if pa.types.is_map(kind) and pa.types.is_map(given):
+        return has_more(given.item_type, kind.item_type)
+    return False
+
+
+def loses(value: Any, kind: Any) -> bool:
+    """Whether a value of Python's, as Arrow gives it, has members with values that a column does not have."""
+    if value is None:
+        return False
+    if pa.types.is_struct(kind):
+        known = {field.name: field.type for field in kind}
+        return any(
+            loses(each, known[name]) if name in known else each is not None for name, each in value.items()
+        )
+    if pa.types.is_list(kind):
+        return any(loses(each, kind.value_type) for each in value)
+    return bool(pa.types.is_map(kind)) and any(loses(each, kind.item_type) for _, each in value)
+
+
 def _merged_numbers(one: Any, other: Any) -> Any:
     if pa.types.is_floating(one) and pa.types.is_floating(other):
         return one if one.bit_width > other.bit_width else other
@@ -213,10 +284,11 @@ _DECODER: Final = msgspec.json.Decoder()
 _LOW: Final = {bits: -(2 ** (bits - 1)) for bits in (8, 16, 32, 64)}
 
 
-def fitted(raw: bytes, kind: Any, *, is_text: bool = False) -> Any:
+def fitted(raw: bytes, kind: Any, *, is_text: bool = False, is_pruned: bool = False) -> Any:
     """The Python value of a JSON value for a column of this type; Unfit where it is not one.
 
-    `is_text`: numbers and booleans may be JSON texts, as CSV has them.
+    `is_text`: numbers and booleans may be JSON texts, as CSV has them. `is_pruned`: members that a struct
+    does not have are left out.
     """
     if raw == b"null":
         return None
@@ -229,10 +301,11 @@ def fitted(raw: bytes, kind: Any, *, is_text: bool = False) -> Any:
     except msgspec.ValidationError as error:
         # A number that no double holds.
         raise Unfit from error
-    return _fitted_value(value, kind, is_text=is_text)
+    return _fitted_value(value, kind, is_text=is_text, is_pruned=is_pruned)
 
 
-def _fitted_value(value: Any, kind: Any, *, is_text: bool) -> Any:  # noqa: C901, PLR0911  # one case a type
+def _fitted_value(value: Any, kind: Any, *, is_text: bool, is_pruned: bool) -> Any:  # noqa: C901, PLR0911  # one case a type
+    within = partial(_fitted_value, is_text=is_text, is_pruned=is_pruned)
     if value is None:
         return None
     if is_text and isinstance(value, str) and (_is_number(kind) or pa.types.is_boolean(kind)):
@@ -253,26 +326,29 @@ def _fitted_value(value: Any, kind: Any, *, is_text: bool) -> Any:  # noqa: C901
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
     if pa.types.is_struct(kind):
         names = {field.name for field in kind}
-        _if(isinstance(value, dict) and names >= value.keys(), value)
-        return {
-            field.name: _fitted_value(value.get(field.name), field.type, is_text=is_text) for field in kind
-        }
+        _if(isinstance(value, dict) and (is_pruned or names >= value.keys()), value)
+        return {field.name: within(value.get(field.name), field.type) for field in kind}
     if pa.types.is_list(kind):
         _if(isinstance(value, list), value)
-        return [_fitted_value(each, kind.value_type, is_text=is_text) for each in value]
+        return [within(each, kind.value_type) for each in value]
     if pa.types.is_map(kind):
         # Members of JSON have texts for names.
         _if(isinstance(value, dict) and pa.types.is_string(kind.key_type), value)
-        return [(name, _fitted_value(each, kind.item_type, is_text=is_text)) for name, each in value.items()]
+        return [(name, within(each, kind.item_type)) for name, each in value.items()]
     if not isinstance(value, str):
         raise Unfit
     return _of_text(value, kind)
+
+
+_IS_FINER: Final = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
 
 
 def _of_text(value: str, kind: Any) -> Any:
     """A time, date or bytes of a JSON text."""
     try:
         if pa.types.is_timestamp(kind):
+            # Python would cut what is finer than a microsecond.
+            _if(_IS_FINER.search(value) is None, value)
             found = datetime.fromisoformat(value)
             if kind.tz is None:
                 return _if(found.tzinfo is None, found)
@@ -359,8 +435,9 @@ def _decimal(text: bytes, kind: Any) -> Decimal:
     if not value.is_finite():
         raise Unfit
     _, digits, exponent = value.as_tuple()
-    scale = max(0, -int(exponent))
     whole = max(0, len(digits) + int(exponent))
+    # Zeros at the end are no digits that the column would lack.
+    scale = max(0, -int(exponent) - (len(digits) - len("".join(map(str, digits)).rstrip("0"))))
     if scale > kind.scale or whole > kind.precision - kind.scale:
         raise Unfit
     return value

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.formats import json_batches, jsonl
@@ -31,6 +32,7 @@ _SCHEMA = [
     pa.field("at", pa.timestamp("us", "UTC")),
     pa.field("tags", pa.list_(pa.string())),
     pa.field("place", pa.struct([("x", pa.int64())])),
+    pa.field("local", pa.timestamp("us")),
 ]
 
 
@@ -62,11 +64,14 @@ _VALUES = st.fixed_dictionaries(
         | st.text("1a")
         | st.floats(allow_nan=False, allow_infinity=False),
         "name": st.none() | st.text() | st.integers() | st.booleans(),
-        "price": st.none() | st.integers(-(10**9), 10**9) | st.sampled_from([1.5, 2.25, 0.125]),
+        "price": st.none() | st.integers(-(10**9), 10**9) | st.sampled_from([1.5, 2.25, 0.125, "2.500"]),
         "day": st.none() | st.dates().map(str) | st.integers(0, 5),
         "at": st.none() | st.datetimes().map(lambda at: at.isoformat() + "Z"),
         "tags": st.none() | st.lists(st.none() | st.text("ab"), max_size=2),
-        "place": st.none() | st.fixed_dictionaries({"x": st.integers(0, 9)}),
+        "place": st.none() | st.fixed_dictionaries({"x": st.integers(0, 9)}, optional={"y": st.just(1)}),
+        "local": st.none()
+        | st.datetimes().map(lambda at: at.isoformat())
+        | st.sampled_from(["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.0000001"]),
         "other": st.integers(0, 3),
     },
 )
@@ -84,6 +89,38 @@ def test_many_rows_are_as_each_alone(rows: list[dict[str, Any]]) -> None:
         rescued = json.loads(found["rescued"] or "{}")
         for name, value in row.items():
             assert value is None or (name in rescued) != (found.get(name) is not None)
+
+
+@given(st.lists(_VALUES.filter(lambda row: "\\ud" not in json.dumps(row)), min_size=1, max_size=5))
+@example([{"place": {"x": 1, "y": 1}}])
+def test_many_rows_of_a_given_schema_are_as_each_alone(rows: list[dict[str, Any]]) -> None:
+    """The same where what the schema does not have is left out, members of structs among it."""
+    found = []
+    for is_at_once in (True, False):
+        made = reader(has_rescue=False, is_inferred=False, evolution=Evolution.FAIL)
+        made._parse = made._parse if is_at_once else None
+        columns = made.of_json(lines(*rows))
+        found.append((rows_of(columns, _SCHEMA), [bad.row for bad in columns.bad]))
+
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (pa.timestamp("us"), "2026-01-02T03:04:05Z"),
+        (pa.timestamp("us", "UTC"), "2026-01-02T03:04:05.123456789Z"),
+        (pa.timestamp("us"), "2026-01-02T03:04:05,1234567"),
+    ],
+    ids=["a zone", "nanoseconds", "a comma"],
+)
+@pytest.mark.parametrize("other", [{"at": None}, {"other": 1}], ids=["at once", "by row"])
+def test_a_time_is_neither_cut_nor_moved(kind: Any, text: str, other: dict[str, Any]) -> None:
+    """Whatever rows are next to it: a zone that the column does not have, and what is finer than it."""
+    fields = [pa.field("at", kind)]
+    found = rows_of(reader(fields=fields).of_json(lines({"at": text}, other)), fields)
+
+    assert found[0] == {"at": None, "rescued": json.dumps({"at": text}, separators=(",", ":"))}
 
 
 def test_a_value_that_does_not_fit_is_rescued_as_it_was() -> None:
@@ -282,6 +319,80 @@ def test_batches_of_arrow() -> None:
     strict = reader(has_rescue=False, is_inferred=False).of_arrow(batch)
     assert [bad.row for bad in strict.bad] == [1]
     assert strict.arrays[0].to_pylist() == [1, None]
+
+
+_TIME = datetime(2026, 1, 2, 3, tzinfo=UTC).replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    ("array", "kind"),
+    [
+        (pa.array([1700000000000]), pa.timestamp("us", "UTC")),
+        (pa.array([1], pa.int32()), pa.date32()),
+        (pa.array([2]), pa.bool_()),
+        (pa.array([1.5]), pa.bool_()),
+        (pa.array([True]), pa.int64()),
+        (pa.array(["12"]), pa.int64()),
+        (pa.array(["12"]), pa.float64()),
+        (pa.array([b"12"]), pa.int32()),
+        (pa.array([_TIME.date()]), pa.int32()),
+        (pa.array([_TIME]), pa.int64()),
+        (pa.array([_TIME]), pa.date32()),
+        (pa.array([_TIME], pa.timestamp("us", "UTC")), pa.timestamp("us")),
+        (pa.array([_TIME.time()]), pa.int64()),
+        (pa.array([1.25]), pa.decimal128(10, 1)),
+        (pa.array([[1]]), pa.list_(pa.timestamp("us"))),
+        (pa.array([{"x": "1"}]), pa.struct([("x", pa.int64())])),
+        (pa.array(["1"]).dictionary_encode(), pa.int64()),
+    ],
+    ids=lambda each: str(each.type if isinstance(each, pa.Array) else each),
+)
+def test_values_of_parquet_are_not_guessed(array: Any, kind: Any) -> None:
+    """A schema of another type gets no other values, as of JSON: what Arrow would make of them is none."""
+    fields = [pa.field("at", kind)]
+    batch = pa.RecordBatch.from_arrays([array], ["at"])
+    found = rows_of(reader(fields=fields).of_arrow(batch), fields)
+    strict = reader(fields=fields, has_rescue=False, is_inferred=False).of_arrow(batch)
+
+    assert found[0]["at"] is None
+    assert json.loads(found[0]["rescued"]).keys() == {"at"}
+    assert [bad.row for bad in strict.bad] == [0]
+
+
+@pytest.mark.parametrize(
+    ("array", "kind", "value"),
+    [
+        (pa.array([7], pa.int64()), pa.decimal128(10, 1), Decimal("7.0")),
+        (pa.array([1.05]), pa.decimal128(30, 20), Decimal("1.05")),
+        (pa.array([_TIME]), pa.timestamp("us", "UTC"), _TIME.replace(tzinfo=UTC)),
+        (pa.array([_TIME.date()]), pa.timestamp("us"), _TIME.replace(hour=0)),
+        (pa.array(["2026-01-02"]), pa.date32(), _TIME.date()),
+        (pa.array([None, None]), pa.struct([("x", pa.int64())]), None),
+        (pa.array([None], pa.int64()), pa.date32(), None),
+    ],
+    ids=str,
+)
+def test_values_of_parquet_that_fit(array: Any, kind: Any, value: Any) -> None:
+    """By what they are, not by what their type might hold."""
+    found = reader(fields=[pa.field("at", kind)]).of_arrow(pa.RecordBatch.from_arrays([array], ["at"]))
+
+    assert found.arrays[0].to_pylist()[0] == value
+    assert found.rescued is None
+
+
+def test_members_that_a_struct_of_parquet_has_and_the_column_not() -> None:
+    """As of JSON: the value is rescued whole; a schema that has no place for it leaves the member out."""
+    given = pa.array([[{"x": 1, "y": 2}], [{"x": 3, "y": None}], None])
+    fields = [pa.field("places", pa.list_(pa.struct([("x", pa.int64())])))]
+    batch = pa.RecordBatch.from_arrays([given], ["places"])
+
+    found = rows_of(reader(fields=fields).of_arrow(batch), fields)
+    left = reader(fields=fields, has_rescue=False, is_inferred=False).of_arrow(batch)
+
+    assert [row["places"] for row in found] == [None, [{"x": 3}], None]
+    assert [row["rescued"] for row in found] == ['{"places":[{"x":1,"y":2}]}', None, None]
+    assert left.arrays[0].to_pylist() == [[{"x": 1}], [{"x": 3}], None]
+    assert left.bad == ()
 
 
 # -- lines of JSON that Arrow has read before anything else checks them --------------------------------------
