@@ -51,9 +51,11 @@ class BadColumnRow:
 class Columns:
     """The data columns of some rows, `rescued` the JSON of what did not fit; `bad` rows are left out.
 
-    `kept` are the rows that are there, in the order they came; None: all.
+    `count` rows are there, whether the data has columns or not. `kept` are these, in the order they came;
+    None: all.
     """
 
+    count: int
     arrays: list[Any]
     rescued: Any | None
     bad: tuple[BadColumnRow, ...] = ()
@@ -104,7 +106,7 @@ class ColumnReader:
         if len(values):
             arrays = self._of_taken(values) or self._at_once(values, self._parse)
             if arrays is not None:
-                return self._filled(Columns(arrays, None))
+                return self._filled(Columns(len(values), arrays, None))
         return self._filled(self._row_by_row(values))
 
     def fit(self, lines: Column) -> bool:
@@ -214,6 +216,7 @@ class ColumnReader:
             raise NewColumns([(name, type_of_json(raw)) for name, raw in new.items()])
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
         return Columns(
+            len(kept),
             arrays,
             pa.array(rescued, pa.string()) if any(rescued) else None,
             tuple(bad),
@@ -268,11 +271,11 @@ class ColumnReader:
             if bad:
                 kept = np.delete(np.arange(batch.num_rows), [each.row for each in bad])
                 return self._filled(
-                    Columns([array.take(pa.array(kept)) for array in arrays], None, bad, kept)
+                    Columns(len(kept), [array.take(pa.array(kept)) for array in arrays], None, bad, kept)
                 )
-            return self._filled(Columns(arrays, None))
+            return self._filled(Columns(batch.num_rows, arrays, None))
         rescues += [(name, batch.column(batch.schema.get_field_index(name))) for name in unknown]
-        return self._filled(Columns(arrays, _rescue_texts(rescues, batch.num_rows)))
+        return self._filled(Columns(batch.num_rows, arrays, _rescue_texts(rescues, batch.num_rows)))
 
     def _filled(self, columns: Columns) -> Columns:
         """The same without rows that have null where the schema has NOT NULL: Spark takes none there."""
@@ -284,12 +287,12 @@ class ColumnReader:
                 lacking = dict.fromkeys(rows, message) | lacking
         if not lacking:
             return columns
-        count = len(columns.arrays[0])
-        rows_before = np.arange(count) if columns.kept is None else columns.kept
-        left = np.delete(np.arange(count), sorted(lacking))
+        rows_before = np.arange(columns.count) if columns.kept is None else columns.kept
+        left = np.delete(np.arange(columns.count), sorted(lacking))
         bad = [BadColumnRow(int(rows_before[row]), message) for row, message in lacking.items()]
         taken = pa.array(left)
         return Columns(
+            len(left),
             [array.take(taken) for array in columns.arrays],
             None if columns.rescued is None else columns.rescued.take(taken),
             tuple(sorted((*columns.bad, *bad), key=lambda each: each.row)),

@@ -1,14 +1,14 @@
 """The options of the data source: its own, and those of `headrace run` that have a meaning here."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -28,8 +28,8 @@ NO_TOPIC: Final = "headrace.no.topic"
 """In the place of a topic that neither the key nor the options name; the column is null."""
 
 
-S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
-"""What addresses of S3 begin with, in Hadoop's words as well."""
+# What addresses of S3 begin with, in Hadoop's words as well.
+_S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 
 
 class Rows(StrEnum):
@@ -163,6 +163,10 @@ OWN: Final[tuple[Option[Any], ...]] = (
 )
 # What Spark hands over beside the options of a source or sink.
 _OF_SPARK: Final = frozenset({"path", "checkpointlocation", "queryname"})
+# What it hands over of a table of a catalog, whose options it spells `option.NAME`.
+_OF_A_TABLE: Final = "provider"
+_ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z0-9]+)://(?P<bucket>[^/]*)(?P<prefix>.*)", re.DOTALL)
+_GLOB: Final = re.compile(r"[*?\[{]")
 _SHARED_GROUPS: Final = frozenset(
     {Group.S3, Group.SQS, Group.DISCOVERY, Group.RECORDS, Group.RESTORE, Group.ROUTING}
 )
@@ -229,12 +233,8 @@ class FramesSettings:
 
     def is_state(self, key: str) -> bool:
         """Whether an object is a file of the query's own `state.path`, which may lie in what is read."""
-        address = urlsplit(self.state_path or "")
-        return (
-            address.scheme in S3_SCHEMES
-            and address.netloc == self.shared.s3.bucket
-            and key.startswith(f"{address.path.strip('/')}/")
-        )
+        bucket, folder = s3_address(self.state_path or "") or ("", "")
+        return bucket == self.shared.s3.bucket and key.startswith(f"{folder.strip('/')}/")
 
     @property
     def url(self) -> str:
@@ -250,6 +250,7 @@ def reading_settings(options: Mapping[str, str]) -> FramesSettings:
 @lru_cache(maxsize=4)
 def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
     own, shared, problems = split_options(dict(items), SHARED)
+    problems += _globs_in(dict(items))
     values = parsed(own, problems)
     rows = values.get(ROWS.name, Rows.RECORDS)
     if ("topic" not in shared and "{{" not in shared.get("file.name.template", "")) or (
@@ -301,9 +302,21 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
     )
 
 
+def _globs_in(options: Mapping[str, str]) -> Iterator[str]:
+    """The problem of a path that Spark's own sources would match with keys, where it is a prefix here."""
+    for name, path in options.items():
+        prefix = (s3_address(path) or ("", ""))[1] if name.lower() == "path" else ""
+        if glob := _GLOB.search(prefix):
+            yield (
+                f"path = {path!r}: is the beginning of keys, without globs: end it before {glob[0]} and set "
+                f"object.include = {prefix!r}, whose globs are on the whole key (a comma between several). A "
+                "prefix with such signs of its own is given by aws.s3.bucket.name and aws.s3.prefix"
+            )
+
+
 def _check_state_path(path: str | None) -> None:
-    address = urlsplit(path or "")
-    if address.scheme in S3_SCHEMES and not (address.netloc and address.path.strip("/")):
+    address = s3_address(path or "")
+    if address is not None and not (address[0] and address[1].strip("/")):
         raise FrameRefused(
             f"{STATE_PATH.name} = {path!r}: expected s3://bucket/prefix, with a prefix of its own."
         )
@@ -312,7 +325,16 @@ def _check_state_path(path: str | None) -> None:
 def split_options(
     options: Mapping[str, str], shared: tuple[Option[Any], ...]
 ) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """The source's own options, those of `headrace run`, and problems. Spark gives names in small letters."""
+    """The source's own options, those of `headrace run`, and problems. Spark gives names in small letters.
+
+    FrameRefused where Spark has handed none over.
+    """
+    if not options or any(name.lower() == _OF_A_TABLE for name in options):
+        raise FrameRefused(
+            "There are no options: give .load('s3://bucket/prefix/'), or .option('path', ..). Of a table of "
+            "a catalog Spark hands none to a Python data source: use CREATE TEMPORARY VIEW .. USING headrace "
+            "OPTIONS (..), or spark.read.options(..).table(..)."
+        )
     own_names = {one.name.lower(): one.name for one in OWN}
     shared_names = {name.lower(): one.name for one in shared for name in (one.name, *one.aliases)}
     own: dict[str, str] = {}
@@ -324,6 +346,12 @@ def split_options(
             own[own_names[lower]] = value
         elif lower in shared_names:
             others[shared_names[lower]] = value
+        elif lower == "paths":
+            problems.append(
+                "paths: a query reads one path: give the beginning that all have, with object.include, or "
+                "union queries"
+            )
+            others.setdefault("aws.s3.bucket.name", "of-the-path")
         elif lower not in _OF_SPARK:
             known = {**own_names, **shared_names}
             meant = known.get(suggested(lower, known) or "")
@@ -335,15 +363,23 @@ def split_options(
     return own, others, problems
 
 
+def s3_address(path: str) -> tuple[str, str] | None:
+    """Bucket and prefix of an address, None for one that is not of S3; any sign may be in a key."""
+    found = _ADDRESS.fullmatch(path)
+    if found is None or found["scheme"].lower() not in _S3_SCHEMES:
+        return None
+    return found["bucket"], found["prefix"].lstrip("/")
+
+
 def _take_path(path: str, shared: dict[str, str], problems: list[str]) -> None:
     """What `.load(path)` names: bucket and prefix."""
-    address = urlsplit(path)
-    if address.scheme not in S3_SCHEMES or not address.netloc:
+    address = s3_address(path)
+    if address is None or not address[0]:
         problems.append(f"path = {path!r}: expected s3://bucket/prefix")
         # It is not missing as well.
         shared.setdefault("aws.s3.bucket.name", "of-the-path")
         return
-    for name, value in (("aws.s3.bucket.name", address.netloc), ("aws.s3.prefix", address.path.lstrip("/"))):
+    for name, value in zip(("aws.s3.bucket.name", "aws.s3.prefix"), address, strict=True):
         if shared.setdefault(name, value) != value:
             problems.append(
                 f"path = {path!r}: {name} = {shared[name]!r} says something else; remove one of both"

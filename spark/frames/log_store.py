@@ -2,26 +2,30 @@
 
 import errno
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 from botocore.exceptions import ClientError
 
 from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
 from headrace.options.settings import S3Settings
 from headrace.s3.client import BOTOCORES, WriteConflict, answer_of, attempted, new_s3_client, translate_s3
-from spark.frames.frame_options import S3_SCHEMES
+from spark.frames.frame_options import s3_address
 
 _TAKEN: Final = 412
 _CONFLICT: Final = 409
 _UNSUPPORTED: Final = 501
 _DELETED_AT_ONCE: Final = 1000
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+# Of the forms of a file's address those without a host's name.
+_DIRECTORY: Final = re.compile(
+    r"(?:file:(?://(?:localhost)?(?=/))?)?(?P<path>(?![A-Za-z][A-Za-z0-9+.-]*:).+)", re.DOTALL
+)
 _ANOTHER_PLACE: Final = (
     "name a directory that the user of Spark's driver may write to, on a file system with hard links"
 )
@@ -51,11 +55,12 @@ class LogStore(Protocol):
 
 def log_store(path: str, s3: S3Settings) -> LogStore:
     """The store at `state.path`; S3 is reached as the bucket of the objects is."""
-    address = urlsplit(path)
-    if address.scheme in S3_SCHEMES:
-        return S3Store(s3, bucket=address.netloc, prefix=address.path.strip("/"))
-    if address.scheme in {"", "file"}:
-        return DirectoryStore(Path(address.path if address.scheme else path))
+    address = s3_address(path)
+    if address is not None:
+        return S3Store(s3, bucket=address[0], prefix=address[1].strip("/"))
+    directory = _DIRECTORY.fullmatch(path)
+    if directory is not None:
+        return DirectoryStore(Path(directory["path"]))
     raise FrameRefused(
         f"state.path = {path!r}: expected a directory that all drivers of the query see, or "
         "s3://bucket/prefix."

@@ -242,9 +242,7 @@ class _Reading:
     def _made(self, columns: Columns, split: Split, positions: Any | None) -> Any:
         """The batch in the frame's schema."""
         data = iter(columns.arrays)
-        count = (
-            len(columns.arrays[0]) if columns.arrays else (0 if columns.kept is None else len(columns.kept))
-        )
+        count = columns.count
         of_key = object_values(split.object, split.route) if self._from_key else {}
         arrays = []
         for field in self._schema:
@@ -253,7 +251,7 @@ class _Reading:
             elif field.name == RESCUED:
                 arrays.append(pa.nulls(count, field.type) if columns.rescued is None else columns.rescued)
             elif field.name in self._from_key:
-                arrays.append(constant(of_key[field.name], field.type, count))
+                arrays.append(_of_key(of_key[field.name], field, count, split))
             else:
                 arrays.append(next(data))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -351,6 +349,17 @@ class _Reading:
                 "errors.tolerance=all and schema.evolution=add need a state.path for what they write."
             )
         return log_store(path, self._settings.shared.s3)
+
+
+def _of_key(value: Any, field: Any, count: int, split: Split) -> Any:
+    """The column of a variable of the key."""
+    try:
+        return constant(value, field.type, count)
+    except (pa.ArrowException, OverflowError) as error:
+        raise FrameRefused(
+            f"The key of {split.object.id.url} has the {field.name} {value}, which the column {field.name} "
+            "of the schema does not hold: give it a wider type."
+        ) from error
 
 
 def _row_positions(at: RowPosition, rows: Any) -> Any:

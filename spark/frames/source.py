@@ -21,7 +21,17 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxFiles,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, HeadraceError
@@ -62,6 +72,13 @@ if TYPE_CHECKING:
 
 Offset = dict[str, Any]
 _ANY_NUMBER: Final = 2**31 - 1
+# What the variables of the key may be read as.
+_KINDS_OF_KEY: Final[dict[str, tuple[type[DataType], ...]]] = {
+    "topic": (StringType,),
+    "partition": (IntegralType,),
+    "start_offset": (IntegralType,),
+    "timestamp": (TimestampType, TimestampNTZType),
+}
 _Given = ParamSpec("_Given")
 _Found = TypeVar("_Found")
 
@@ -167,6 +184,7 @@ def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) ->
                     f"out, or give columns of {RECORDS.simpleString()}; rows=columns reads other columns."
                 )
     elif not is_inferred:
+        _refuse_odd_columns(schema, template_names(settings))
         refuse_unread(schema, settings.shared.format)
         if METADATA in names and schema[METADATA].dataType != METADATA_FIELD.dataType:
             raise FrameRefused(
@@ -181,6 +199,20 @@ def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) ->
     if settings.evolution is Evolution.ADD and settings.state_path is None:
         raise FrameRefused(f"schema.evolution=add needs a {STATE_PATH.name}, where the schema is kept.")
     return ReadTask(settings, arrow_schema_of(schema), template_names(settings), is_inferred)
+
+
+def _refuse_odd_columns(schema: StructType, from_key: frozenset[str]) -> None:
+    """FrameRefused for a schema without columns, and for a variable of the key of another kind."""
+    if not schema.fields:
+        raise FrameRefused("The schema that is given has no columns: name one at least, or leave it out.")
+    for field in schema.fields:
+        kinds = _KINDS_OF_KEY[field.name] if field.name in from_key & _KINDS_OF_KEY.keys() else None
+        if kinds is not None and not isinstance(field.dataType, kinds):
+            raise FrameRefused(
+                f"The column {field.name} of the schema is {field.dataType.simpleString()}, and the key's "
+                f"{field.name} is {PARTITION_COLUMNS[field.name].simpleString()}: give it that type, and "
+                "cast it in the query."
+            )
 
 
 def _refuse_filled(schema: StructType, ours: frozenset[str]) -> None:

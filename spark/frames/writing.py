@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,7 +39,7 @@ from spark.frames.written_batches import (
     last_of_each_name,
     merged,
 )
-from spark.sink.frame_writer import FrameWriter, record_columns, records_of
+from spark.sink.frame_writer import FrameWriter, record_columns, records_of, refuse_another_type
 from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
 _LOG = structlog.get_logger(__name__)
@@ -84,6 +85,10 @@ _COLUMNS: Final = frozenset({*_NEEDED, "key", "headers", "timestamp", "timestamp
 _SORTED_ROWS: Final = 10_000
 _COMPLETERS: Final = 8
 _QUERY: Final = "sql.streaming.queryId"
+_OUT_OF_ORDER: Final = (
+    "Rows of {}-{} do not come in the order of offsets, or come twice: write "
+    'df.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset").'
+)
 _ENDED: Final = (
     "its upload is gone, and is old enough for the bucket's lifecycle rule to have ended it: see whether the "
     "object was there once; if not, remove the objects of its batch that are there, and then {file}, and the "
@@ -130,14 +135,6 @@ class WriteSettings(Shipped):
     overwrites: bool
 
 
-# What Arrow makes bytes, and pairs, of.
-_WRITTEN_AS: Final = {
-    "key": ("binary", "string", "varchar", "char", "void"),
-    "value": ("binary", "string", "varchar", "char", "void"),
-    "headers": ("array<struct<key:", "void"),
-}
-
-
 def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrites: bool) -> WriteSettings:
     """The settings of a write; FrameRefused with every problem, or for columns that are missing."""
     missing = [name for name in _NEEDED if name not in schema.fieldNames()]
@@ -147,13 +144,7 @@ def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrit
             "partition, offset, value, and key, timestamp and headers where they have them."
         )
     for field in schema.fields:
-        expected = _WRITTEN_AS.get(field.name)
-        kind = field.dataType.simpleString()
-        if expected is not None and not kind.startswith(expected):
-            raise FrameRefused(
-                f"The column {field.name} of the frame is {kind}: it has to be {' or '.join(expected)}; cast "
-                "it, or make a text of it with to_json."
-            )
+        refuse_another_type(field)
     others = [name for name in schema.fieldNames() if name not in _COLUMNS]
     if others:
         _LOG.warning("columns_left_out", columns=others, detail="they are none of a record in Kafka")
@@ -186,7 +177,8 @@ class HeadraceWriter(DataSourceArrowWriter):
         return _sent(self._settings, self._id, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Have all objects visible."""
+        """Have all objects visible; FrameRefused where rows of a partition came to tasks in turn."""
+        _refuse_overlaps(messages)
         found, replaced = last_of_each_name(objects_of(messages))
         _give_up(self._settings, replaced)
         _complete(_Completer(self._settings, found), found)
@@ -261,6 +253,13 @@ def rows_of(messages: Iterable[WriterCommitMessage | None]) -> tuple[RowsOf, ...
     return tuple(each[place] for place in sorted(each))
 
 
+def _refuse_overlaps(messages: Iterable[WriterCommitMessage | None]) -> None:
+    each = sorted(one for message in messages if isinstance(message, Sent) for one in message.rows)
+    for before, after in pairwise(each):
+        if before.place == after.place and after.first <= before.last:
+            raise FrameRefused(_OUT_OF_ORDER.format(*before.place))
+
+
 def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str | None:
     return next((message.query for message in messages if isinstance(message, Sent)), None)
 
@@ -280,11 +279,7 @@ def _sent(settings: WriteSettings, query: str, batches: Iterable[Any]) -> Sent:
                 if bool((records.offsets[1:] <= records.offsets[:-1]).any()) or (
                     before is not None and records.first_offset <= before.last
                 ):
-                    raise FrameRefused(
-                        f"Rows of {place[0]}-{place[1]} do not come in the order of offsets, or come twice: "
-                        'write df.repartition("topic", "partition").sortWithinPartitions('
-                        '"topic", "partition", "offset").'
-                    )
+                    raise FrameRefused(_OUT_OF_ORDER.format(*place))
                 own = RowsOf(*place, records.first_offset, records.last_offset, len(records))
                 places[place] = own if before is None else before.with_more(own)
                 writer.add(records)

@@ -20,7 +20,7 @@ KEPT: Final = 100
 _SHOWN: Final = 3
 
 
-class RowsOf(msgspec.Struct, frozen=True, array_like=True):
+class RowsOf(msgspec.Struct, frozen=True, array_like=True, order=True):
     """What a batch has of a topic-partition: its first and last offset, and how many rows."""
 
     topic: str

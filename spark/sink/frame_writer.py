@@ -6,7 +6,7 @@ batch that Spark repeats puts the same objects again.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any, Final
@@ -14,6 +14,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from headrace.kafka.producer import IdempotentProducer
 from headrace.model.clock import wall_ms
@@ -224,8 +234,43 @@ class FrameWriter:
         self._producer.commit(())
 
 
+# What Arrow makes bytes of, and a time: without a zone, or as a number, it might be another one.
+_WRITTEN_AS: Final[Mapping[str, tuple[type[DataType], ...]]] = {
+    "key": (BinaryType, StringType, NullType),
+    "value": (BinaryType, StringType, NullType),
+    "timestamp": (TimestampType, NullType),
+}
+_HEADER: Final = {"key": StringType(), "value": BinaryType()}
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+
+
+def refuse_another_type(field: StructField) -> None:
+    """FrameRefused for a column of a record that has a type of which it cannot be made."""
+    expected = _WRITTEN_AS.get(field.name)
+    wanted = None
+    if expected is not None and not isinstance(field.dataType, expected):
+        wanted = "timestamp" if field.name == "timestamp" else "binary or string"
+    if field.name == "headers" and not _has_headers(field.dataType):
+        wanted = _HEADERS
+    if wanted is not None:
+        fix = ", or make a text of it with to_json" if field.name in {"key", "value"} else ""
+        raise FrameRefused(
+            f"The column {field.name} of the frame is {field.dataType.simpleString()}: it has to be "
+            f"{wanted}; cast it{fix}."
+        )
+
+
+def _has_headers(kind: DataType) -> bool:
+    if isinstance(kind, NullType):
+        return True
+    if not (isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType)):
+        return False
+    types = {field.name: field.dataType for field in kind.elementType.fields}
+    return all(isinstance(types.get(name), type(wanted)) for name, wanted in _HEADER.items())
+
+
 def record_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch of any frame of records with the columns that the writer takes; FrameRefused for odd times."""
+    """A batch of any frame of records with the columns that the writer takes; FrameRefused for odd values."""
     count = batch.num_rows
 
     def column(name: str, kind: Any, default: Any = None) -> Any:
@@ -233,7 +278,10 @@ def record_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
         if index < 0:
             return pa.nulls(count, kind) if default is None else pa.repeat(pa.scalar(default, kind), count)
         array = batch.column(index)
-        return array if array.type.equals(kind) else array.cast(kind)
+        try:
+            return array if array.type.equals(kind) else array.cast(kind)
+        except pa.ArrowException as error:
+            raise FrameRefused(f"A row of the frame has a {name} that is not {kind}: {error}.") from error
 
     kinds = pc.fill_null(column("timestampType", pa.int64(), 0), 0)
     index = batch.schema.get_field_index("headers")
@@ -320,8 +368,12 @@ def _column(array: Any) -> Column:
 
 
 def _headers(array: Any) -> list[Headers] | None:
+    """The headers of each row; FrameRefused for one without a name, which Kafka does not have."""
     if array.null_count == len(array):
         return None
+    flat = array.flatten()
+    if flat.null_count or flat.field("key").null_count:
+        raise FrameRefused("A row of the frame has a header without a key: leave it out, or give it one.")
     return [tuple((one["key"], one["value"]) for one in row or ()) for row in array.to_pylist()]
 
 

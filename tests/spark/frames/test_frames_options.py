@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     ArrayType,
     CalendarIntervalType,
     DataType,
+    DateType,
     DayTimeIntervalType,
     IntegerType,
     LongType,
@@ -26,6 +27,7 @@ from pyspark.sql.types import (
     NullType,
     StringType,
     StructType,
+    TimestampNTZType,
     TimeType,
     VariantType,
     YearMonthIntervalType,
@@ -44,7 +46,7 @@ from spark.frames.discovery_log import DiscoveryLog, log_plan, settings_of
 from spark.frames.frame_options import NO_TOPIC, OWN, SHARED, OnSuperseded, Rows, reading_settings
 from spark.frames.inference import RECORDS
 from spark.frames.log_entries import LoggedObject
-from spark.frames.log_store import DirectoryStore
+from spark.frames.log_store import DirectoryStore, log_store
 from spark.frames.reading import ReadTask
 from spark.frames.source import HeadraceSource
 from spark.frames.writing import writing_settings
@@ -82,7 +84,12 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({}, "aws.s3.bucket.name: is missing"),
+        ({}, "There are no options: give .load('s3://bucket/prefix/')"),
+        ({"option.rows": "columns", "rows": "columns", "Provider": "headrace"}, "CREATE TEMPORARY VIEW"),
+        ({"rows": "columns"}, "aws.s3.bucket.name: is missing"),
+        ({"path": "s3a://b12/in/2026-*/"}, "globs: end it before * and set object.include = 'in/2026-*/'"),
+        ({"path": "s3a://b12/{in,out}/"}, "end it before { and set object.include"),
+        ({"path": "s3a://b12/in/a?[0-9]"}, "end it before ? and set object.include"),
         ({"path": "/data"}, "path = '/data': expected s3://bucket/prefix"),
         ({"path": "s3://b12/in", "aws.s3.bucket.name": "b13"}, "says something else; remove one of both"),
         ({"path": "s3://b12/", "maxFilePerTrigger": "5"}, "did you mean maxFilesPerTrigger?"),
@@ -112,6 +119,89 @@ def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
         reading_settings(options)
 
     assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix"),
+    [
+        ("s3://b12/in#1/", "in#1/"),
+        ("S3N://b12//in/a b%20c/", "in/a b%20c/"),
+        ("s3a://b12", ""),
+        ("s3://b12/a:b@c//d", "a:b@c//d"),
+    ],
+)
+def test_a_prefix_may_have_any_sign(path: str, prefix: str) -> None:
+    """What is a fragment in another address is of the key here, for writers as for readers."""
+    read = reading_settings({"path": path, "state.path": path + "/s#1"}).shared.s3
+    written = writing_settings({"path": path}, _RECORDS, overwrites=False).sink
+
+    assert (read.bucket, read.prefix) == ("b12", prefix)
+    assert (written.s3.bucket, written.s3.prefix) == ("b12", prefix)
+
+
+def test_a_path_of_globs_may_be_meant() -> None:
+    """A writer makes such keys, and a reader gets them by the options of `headrace run`."""
+    writing_settings({"path": "s3://b12/a*/"}, _RECORDS, overwrites=False)
+    given = {"aws.s3.bucket.name": "b12", "aws.s3.prefix": "a*/"}
+
+    assert reading_settings(given).shared.s3.prefix == "a*/"
+
+
+def test_several_paths_are_one_problem() -> None:
+    """As Spark hands over a list of them."""
+    with pytest.raises(FrameRefused) as raised:
+        reading_settings({"paths": '["s3://b12/a","s3://b12/b"]'})
+
+    assert str(raised.value).startswith("paths: a query reads one path: ")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/logs/a#b?c", "/logs/a#b?c"),
+        ("file:///logs/x#1", "/logs/x#1"),
+        ("file:/logs/x", "/logs/x"),
+        ("file://localhost/logs/x", "/logs/x"),
+        ("in/here", "in/here"),
+        ("s3://b12/s#1/", "s3://b12/s#1"),
+        ("S3A://b12/s?x", "s3://b12/s?x"),
+        ("dbfs:/x", None),
+        ("hdfs://n/x", None),
+    ],
+)
+def test_places_of_a_log(path: str, place: str | None) -> None:
+    """Two places are never one, whatever signs they have."""
+    s3 = reading_settings({"path": "s3://b12/"}).shared.s3
+    if place is None:
+        with pytest.raises(FrameRefused, match="expected a directory that all drivers"):
+            log_store(path, s3)
+    else:
+        assert log_store(path, s3).where.rstrip("/") == place
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (StructType(), "has no columns"),
+        (
+            StructType().add("topic", "integer"),
+            "The column topic of the schema is int, and the key's",
+        ),
+        (StructType().add("partition", "string"), "give it that type, and cast it in the query"),
+        (StructType().add("timestamp", "date"), "the key's timestamp is timestamp: give it that type"),
+    ],
+)
+def test_columns_that_no_key_gives(columns: StructType, sentence: str) -> None:
+    """Before a task begins: Arrow's words there would name neither key nor column."""
+    options = {"path": "s3://b12/", "rows": "columns"}
+    options["file.name.template"] = "{{topic}}-{{partition}}-{{timestamp}}"
+    with pytest.raises(FrameRefused, match=re.escape(sentence)):
+        HeadraceSource(CaseInsensitiveDict(options)).reader(columns)
+    reader = HeadraceSource(CaseInsensitiveDict(options)).reader(
+        StructType().add("partition", "short").add("timestamp", "timestamp_ntz")
+    )
+    assert reader is not None
 
 
 def test_a_path_that_is_none_is_one_problem() -> None:
@@ -284,6 +374,12 @@ def test_a_frame_that_holds_no_records() -> None:
         ("value", IntegerType()),
         ("key", StructType().add("a", "integer")),
         ("headers", MapType(StringType(), StringType())),
+        ("headers", ArrayType(StructType().add("key", "string").add("value", "string"))),
+        ("headers", ArrayType(StringType())),
+        ("timestamp", LongType()),
+        ("timestamp", StringType()),
+        ("timestamp", TimestampNTZType()),
+        ("timestamp", DateType()),
     ],
 )
 def test_a_column_of_another_type_is_named(column: str, kind: Any) -> None:
@@ -292,6 +388,42 @@ def test_a_column_of_another_type_is_named(column: str, kind: Any) -> None:
     said = re.escape(f"The column {column} of the frame is {kind.simpleString()}: ")
     with pytest.raises(FrameRefused, match=said):
         writing_settings({"path": "s3://b12/"}, schema, overwrites=False)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        StructType().add("value", "binary").add("key", "string"),
+        StructType().add("key", "string").add("value", "binary").add("more", "integer"),
+    ],
+)
+def test_members_of_headers_are_known_by_their_names(header: StructType) -> None:
+    """In any order, as they are read by them."""
+    schema = StructType([*_RECORDS.fields]).add("headers", ArrayType(header))
+    assert writing_settings({"path": "s3://b12/"}, schema, overwrites=False).sink is not None
+
+
+_HEADER: Any = pa.struct([("key", pa.string()), ("value", pa.binary())])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"partition": pa.array([3_000_000_000])},
+        {"partition": pa.array([1.5])},
+        {"offset": pa.array(["x"])},
+        {"timestampType": pa.array(["create"])},
+        {"headers": pa.array([[{"key": None, "value": b"x"}]], pa.list_(_HEADER))},
+        {"headers": pa.array([[None]], pa.list_(_HEADER))},
+    ],
+    ids=["large", "fraction", "text", "type", "no name", "no header"],
+)
+def test_a_value_that_no_record_has_is_refused(changed: dict[str, Any]) -> None:
+    """In a sentence that names the column, and before an object has it that no restore would read."""
+    columns: dict[str, Any] = {"topic": ["a"], "partition": [0], "offset": [0], "value": [b"v"], **changed}
+    named = next(iter(changed)).removesuffix("s")
+    with pytest.raises(FrameRefused, match=rf"A row of the frame has a {named} (that is not|without a key)"):
+        list(records_of(record_columns(pa.RecordBatch.from_pydict(columns))))
 
 
 @pytest.mark.parametrize(("column", "place"), [("partition", (-1, 4)), ("offset", (0, -4))])

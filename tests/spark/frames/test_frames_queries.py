@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -359,6 +360,24 @@ def test_bad_rows(queries: Queries) -> None:
     assert [(row["key"], row["position"], row["reason"]) for row in map(json.loads, noted)] == [
         ("in/0.jsonl", {"byte": 9}, "not_json")
     ]
+
+
+@pytest.mark.parametrize("is_parquet", [False, True])
+def test_columns_of_the_key_alone(queries: Queries, is_parquet: bool) -> None:
+    """There are as many rows as the objects have, with or without columns of theirs."""
+    table, written = pa.table({"n": [1, 2]}), pa.BufferOutputStream()
+    parquet.write_table(table, written)
+    queries.put("orders-300", written.getvalue().to_pybytes() if is_parquet else b'{"n":1}\n{"n":2}')
+    named = {"file_name_template": "{{topic}}-{{partition}}", "file_name_match": "search"}
+
+    queries.run(StructType().add("topic", "string").add("partition", "integer"), **named)
+
+    assert queries.sink[0] == [{"topic": "orders", "partition": 300}] * 2
+    narrow = StructType().add("partition", "byte")
+    queries.checkpoint, queries.options["state.path"] = Checkpoint(), str(queries.folder / "narrow")
+    assert "has the partition 300, which the column partition of the schema does not hold" in queries.problem(
+        narrow, **named
+    )
 
 
 def test_objects_in_which_no_schema_is_found(queries: Queries) -> None:

@@ -219,6 +219,20 @@ class TestWhatABatchHas:
         assert last_of_each_name([late, other, early]) == ((late, other), (early,))
 
 
+def test_rows_of_a_frame_that_come_to_several_tasks_in_turn() -> None:
+    """Each task has them in order, and no order of their objects is that of the rows."""
+    writer = HeadraceWriter(writing_settings({"path": "s3://b12/"}, _RECORDS, overwrites=False))
+
+    def sent(*rows: RowsOf) -> Sent:
+        return Sent("q", (), rows)
+
+    after = sent(RowsOf("t", 0, 5, 9, 2), RowsOf("u", 0, 0, 9, 9))
+    writer.commit([after, None, sent(RowsOf("t", 0, 0, 4, 5), RowsOf("t", 1, 3, 6, 2))])
+    for first, last in ((4, 4), (9, 9), (6, 12), (0, 20)):
+        with pytest.raises(FrameRefused, match=r"Rows of t-0 do not come in the order of offsets"):
+            writer.commit([after, sent(RowsOf("t", 0, first, last, 1)), sent(RowsOf("t", 0, 1, 4, 2))])
+
+
 def test_a_bad_record_has_a_fix_that_a_query_takes() -> None:
     """What it named, errors.tolerance, is not an option of the writer."""
     options = {
