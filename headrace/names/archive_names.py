@@ -165,6 +165,8 @@ def without_prefix(key: str, prefix: str) -> str | None:
 
 # A record's key in a template, which may make directories of its own.
 KEY_VARIABLE: Final = re.compile(r"\{\{\s*key\s*\}\}")
+# Aiven's other way to write the year.
+_WEEK_YEAR: Final = re.compile(r"(\{\{\s*timestamp\s*:\s*unit\s*=\s*)YYYY(?=\s*\}\})")
 
 
 def archive_template(source: str, key_slashes: int = 0) -> KeyTemplate:
@@ -173,4 +175,5 @@ def archive_template(source: str, key_slashes: int = 0) -> KeyTemplate:
     Raises TemplateError for one that does not parse.
     """
     anything = "/".join(["{{any}}"] * (key_slashes + 1))
-    return KeyTemplate.compile(KEY_VARIABLE.sub(anything, source), match="exact")
+    ours = _WEEK_YEAR.sub(r"\1yyyy", source)
+    return KeyTemplate.compile(KEY_VARIABLE.sub(anything, ours), match="exact")

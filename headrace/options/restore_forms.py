@@ -48,6 +48,12 @@ _OF_QUOTED_CSV: Final = (
     format_options.CSV_TYPES,
 )
 
+# The sinks' own options that say what rows are, and of whose archive.
+_SINKS_ENVELOPES: Final = {
+    restore_options.STORE_ENVELOPE: (InputLayout.LENSES, "Lenses'"),
+    restore_options.FORMAT_ENVELOPE: (InputLayout.AIVEN, "Aiven's"),
+}
+
 
 def is_restore(values: Values) -> bool:
     """Return whether the objects are an archive with names and rows of its own."""
@@ -80,6 +86,7 @@ def check_restore(values: Values) -> None:
         values.refuse(headers, "must be none or source with input.layout, which brings the headers of rows")
     _check_quoted_csv(values)
     _check_envelope(values)
+    _check_prefix(values)
     _check_columns(values)
     _check_tombstones(values)
 
@@ -129,6 +136,7 @@ def _check_columns(values: Values) -> None:
     columns = (
         restore_options.ENVELOPED,
         restore_options.STORE_ENVELOPE,
+        restore_options.FORMAT_ENVELOPE,
         restore_options.CSV_FIELDS,
         restore_options.CSV_ENCODING,
     )
@@ -219,22 +227,34 @@ def joining_settings(values: Values) -> JoiningSettings:
 
 
 def _enveloped(values: Values) -> Enveloped:
-    """Return what `store.envelope`, or else `restore.envelope`, says of rows."""
-    stored = values[restore_options.STORE_ENVELOPE]
-    if stored is None:
-        told: Enveloped = values[restore_options.ENVELOPED]
-        return told
-    return Enveloped.YES if stored else Enveloped.NO
+    """Return what the sink's own option, or else `restore.envelope`, says of rows."""
+    for option in _SINKS_ENVELOPES:
+        if values[option] is not None:
+            return Enveloped.YES if values[option] else Enveloped.NO
+    told: Enveloped = values[restore_options.ENVELOPED]
+    return told
 
 
 def _check_envelope(values: Values) -> None:
-    stored, told = restore_options.STORE_ENVELOPE, restore_options.ENVELOPED
-    if not values.are_good(stored, told) or not values.is_given(stored):
-        return
-    if values[restore_options.LAYOUT] not in {InputLayout.LENSES, InputLayout.AUTO}:
-        values.refuse(stored, "means nothing here: it is an option of Lenses' sink; use restore.envelope")
-    elif values.is_given(told) and values[told] is not _enveloped(values):
-        values.refuse(told, f"says otherwise than {stored.name}; keep one of them")
+    told = restore_options.ENVELOPED
+    for stored, (layout, sink) in _SINKS_ENVELOPES.items():
+        if not values.are_good(*_SINKS_ENVELOPES, told) or not values.is_given(stored):
+            continue
+        if values[restore_options.LAYOUT] not in {layout, InputLayout.AUTO}:
+            values.refuse(stored, f"means nothing here: it is an option of {sink} sink; use restore.envelope")
+        elif values.is_given(told) and values[told] is not _enveloped(values):
+            values.refuse(told, f"says otherwise than {stored.name}; keep one of them")
+
+
+def _check_prefix(values: Values) -> None:
+    """Aiven's sink has variables there, which name as many places as they have values."""
+    option = reading_options.PREFIX
+    if values.are_good(option) and "{{" in (values[option] or ""):
+        values.refuse(
+            option,
+            "has variables of a sink, and is the beginning of keys here: give what is before the first of "
+            "them, a slash at its end",
+        )
 
 
 def _row_options(values: Values) -> RestoreOptions:

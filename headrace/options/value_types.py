@@ -304,12 +304,18 @@ MANIFESTS: Final = Form(
 )
 
 
+# As keys have them: Quix's have blanks too.
+_ARCHIVED_TOPIC: Final = re.compile(r"[A-Za-z0-9._ -]{1,249}")
+
+
 def _topic_map(text: str) -> tuple[tuple[str, str], ...]:
     pairs: dict[str, str] = {}
     for item in filter(None, (item.strip() for item in text.split(","))):
         before, colon, after = item.rpartition(":")
         if not colon or not before.strip() or before.strip() in pairs:
             raise FormError
+        if not _ARCHIVED_TOPIC.fullmatch(before.strip()):
+            raise FormError(f"{before.strip()!r} is no topic: a topic is named as it is, not by a pattern")
         pairs[before.strip()] = _topic(after)
     return tuple(pairs.items())
 

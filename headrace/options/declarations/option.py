@@ -160,6 +160,8 @@ MEANT: Final[dict[str, str]] = {
     "store.url": "aws.s3.endpoint",
     "flush.size": "rotate.records",
     "format.class": "output.format",
+    "format.output.type": "input.format",
+    "connect.s3.indexes.name": "layout.indexes",
     # Of Quix's file sink.
     "directory": "aws.s3.prefix",
     "commit.interval": "rotate.age.ms",

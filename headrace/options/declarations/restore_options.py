@@ -111,6 +111,15 @@ STORE_ENVELOPE = optional(
     "and value alone looks like a value.",
     default_says="`restore.envelope` decides",
 )
+FORMAT_ENVELOPE = optional(
+    "format.output.envelope",
+    BOOLEAN,
+    Group.RESTORE,
+    "Whether rows of Aiven are envelopes, as the sink's own option of this name: `true` is "
+    "`restore.envelope=yes`, `false` is `no`. Needed where values have no other members than an envelope's "
+    "(key, value, offset, timestamp, headers), and look like one.",
+    default_says="`restore.envelope` decides",
+)
 CSV_FIELDS = option(
     "format.output.fields",
     TEXT,

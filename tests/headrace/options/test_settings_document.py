@@ -68,7 +68,8 @@ errors.retry.delay.ms errors.retry.delay.max.ms errors.log.enable spark.master s
 ledger.retention.ms state.dir http.listen rest.listen rest.auth.file
 traces.exporter traces.endpoint
 input.layout layout.indexes restore.topic.map restore.partition restore.value restore.key restore.header
-restore.timestamp restore.envelope store.envelope format.output.fields format.output.fields.value.encoding
+restore.timestamp restore.envelope store.envelope format.output.envelope format.output.fields
+format.output.fields.value.encoding
 file.delim format.bytearray.separator restore.sidecars restore.sidecars.wait.ms restore.tombstones
 tombstone.encoded.partition directory.delim
 csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern text.pattern

@@ -1,4 +1,5 @@
 import json
+from typing import Final
 
 import pytest
 
@@ -11,6 +12,8 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _VARIABLE = "is taken as it is: a variable of the environment is ${env:NAME}"
 _SLASH = "begins with a slash, and so do the keys that it means: those of S3 usually do not"
 LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
+
+_ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None, "file.name.template": None}
 
 
 @pytest.mark.parametrize(
@@ -571,6 +574,40 @@ LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
             {"input.envelope.base64": "key"},
             "input.envelope.base64 = 'key': means nothing without input.envelope=aiven",
             id="base64 alone",
+        ),
+        pytest.param(
+            {**_ARCHIVE, "aws.s3.prefix": "backup/{{topic}}/{{utc_date}}/"},
+            "aws.s3.prefix = 'backup/{{topic}}/{{utc_date}}/': has variables of a sink, and is the beginning "
+            "of keys here: give what is before the first of them, a slash at its end",
+            id="variables in a prefix",
+        ),
+        pytest.param(
+            {**_ARCHIVE, "restore.topic.map": "orders.*:x"},
+            "restore.topic.map = 'orders.*:x': expected a comma-separated list of from:to, each `from` once; "
+            "'orders.*' is no topic: a topic is named as it is, not by a pattern",
+            id="a pattern of topics",
+        ),
+        pytest.param(
+            {**_ARCHIVE, "restore.topic.map": "a:b:c"},
+            "restore.topic.map = 'a:b:c': expected a comma-separated list of from:to, each `from` once; "
+            "'a:b' is no topic: a topic is named as it is, not by a pattern",
+            id="a chain of topics",
+        ),
+        pytest.param(
+            {**_ARCHIVE, "format.output.envelope": "false", "restore.envelope": "yes"},
+            "restore.envelope = 'yes': says otherwise than format.output.envelope; keep one of them",
+            id="two envelopes",
+        ),
+        pytest.param(
+            {**_ARCHIVE, "store.envelope": "false"},
+            "store.envelope = 'false': means nothing here: it is an option of Lenses' sink; use "
+            "restore.envelope",
+            id="an envelope of Lenses",
+        ),
+        pytest.param(
+            {**_ARCHIVE, "format.output.type": "csv"},
+            "format.output.type: is not an option of Headrace; did you mean input.format?",
+            id="a format of Aiven",
         ),
         pytest.param(
             {"transformer.max.buffer.size": "2000000"},

@@ -134,6 +134,17 @@ def test_a_template_with_a_time_makes_offset_and_order_inexact() -> None:
     assert found.is_exact(NameElement.PARTITION)
 
 
+def test_a_year_as_aivens_sink_may_have_it() -> None:
+    """The page says to give the template as the sink had it, which takes YYYY for yyyy."""
+    names = TemplateNames("{{topic}}/{{ timestamp:unit=YYYY }}{{timestamp:unit=MM}}-{{start_offset}}")
+
+    found = names("orders/202402-7", NameOptions())
+
+    assert found is not None
+    assert (found.topic, found.start_offset) == ("orders", 7)
+    assert found.first_timestamp_ms == 1_706_745_600_000
+
+
 def test_a_template_of_keys_gives_the_rest() -> None:
     """`{{key}}` is passed over, slashes and all; what else the template names is read."""
     found = TemplateNames("{{topic}}/{{partition}}/{{key}}.csv")("changelog/0/gämma/x.csv", NameOptions())
