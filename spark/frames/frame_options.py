@@ -16,7 +16,7 @@ from headrace.model.errors import FrameRefused
 from headrace.model.objects import S3Object
 from headrace.model.text_formatting import did_you_mean
 from headrace.options import OPTIONS, Settings, SettingsError
-from headrace.options.choices import InputFormat
+from headrace.options.choices import InputFormat, RestorePartition
 from headrace.options.declarations.option import Group, Option, option, optional
 from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
@@ -183,7 +183,6 @@ _NOT_SHARED: Final = frozenset(
         "restore.sidecars",
         "restore.sidecars.wait.ms",
         "restore.tombstones",
-        "restore.partition",
     }
 )
 SHARED: Final[tuple[Option[Any], ...]] = tuple(
@@ -283,6 +282,12 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
         )
     if rows is Rows.COLUMNS and settings.format.restore is not None:
         raise FrameRefused("rows=columns does not read archives (input.layout): use rows=records.")
+    restore = settings.format.restore
+    if restore is not None and restore.partition is RestorePartition.MODULO:
+        raise FrameRefused(
+            "restore.partition=modulo needs the number of partitions of a topic, and a query has none: use "
+            "original, or partitioner, with which the column is null."
+        )
     _check_state_path(values[STATE_PATH.name])
     has_metadata = values[METADATA.name]
     return FramesSettings(

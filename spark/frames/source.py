@@ -5,6 +5,7 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+import structlog
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -36,6 +37,7 @@ from pyspark.sql.types import (
 from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.objects import Route, S3Object
+from headrace.model.text_formatting import printable
 from headrace.options.choices import Tolerance
 from ingest.source.catalogue import Baseline
 from ingest.source.catalogue.listing_merge import ExclusionReason
@@ -69,6 +71,8 @@ from spark.frames.reading import ReadTask, s3_calls
 if TYPE_CHECKING:
     from spark.frames.running_stream import RunningStream
     from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter
+
+_LOG = structlog.get_logger(__name__)
 
 Offset = dict[str, Any]
 _ANY_NUMBER: Final = 2**31 - 1
@@ -245,16 +249,26 @@ def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterato
     shared = settings.shared
     chosen = object_filter_of(shared, Baseline(start_key=shared.discovery.native_start_key))
     oldest_ms = wall_ms() - shared.discovery.min_age_ms
+    unmatched, first = 0, ""
     try:
         for found in s3_calls(shared.s3).listed(shared.s3.bucket, prefix or shared.s3.prefix):
             route = chosen.listed_route_or_reason(found)
             if isinstance(route, ExclusionReason):
+                if route is ExclusionReason.UNMATCHED:
+                    unmatched, first = unmatched + 1, first or found.id.key
                 continue
             is_wanted = settings.is_in_time(found) and not settings.is_state(found.id.key)
             if is_wanted and not found.is_archived and found.last_modified_ms <= oldest_ms:
                 yield found, route
     except HeadraceError as error:
         raise FrameRefused(str(error)) from error
+    if unmatched:
+        _LOG.warning(
+            "keys_left_out",
+            keys=unmatched,
+            first=printable(first),
+            detail="file.name.template, or input.layout, does not match them",
+        )
 
 
 class _Pushed:

@@ -109,6 +109,10 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
         ({"path": "s3://b12/", "state.path": "s3://b12"}, "with a prefix of its own"),
         ({"path": "s3://b12/", "cloudFiles.format": "json"}, "use input.format"),
         ({"path": "s3://b12/", "cloudfiles.maxfilespertrigger": "9"}, "use maxFilesPerTrigger"),
+        (
+            {"path": "s3://b12/", "input.layout": "lenses", "restore.partition": "modulo"},
+            "use original, or partitioner, with which the column is null",
+        ),
         ({"path": "s3://b12/", "latestFirst": "true"}, "leave it out: nothing is listed for each batch"),
         ({"path": "s3://b12/", "sep": ";"}, "use csv.delimiter"),
     ],

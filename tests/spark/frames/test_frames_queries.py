@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pytest
+import structlog
 from pyarrow import parquet
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructField, StructType
@@ -378,6 +379,30 @@ def test_columns_of_the_key_alone(queries: Queries, is_parquet: bool) -> None:
     assert "has the partition 300, which the column partition of the schema does not hold" in queries.problem(
         narrow, **named
     )
+
+
+def test_a_partition_that_is_not_certain(queries: Queries) -> None:
+    """The option that the sentence names is one of queries, too."""
+    queries.put("orders/10000/200000000000_0_2.json", b'{"n":1}\n')
+    archive = {"rows": "records", "input_layout": "lenses"}
+    columns = StructType().add("partition", "integer").add("value", "binary")
+
+    assert "Set restore.partition to partitioner" in queries.problem(columns, **archive)
+    queries.run(columns, restore_partition="partitioner", **archive)
+    assert queries.sink[0] == [{"partition": None, "value": b'{"n":1}'}]
+
+
+def test_keys_that_no_template_matches_are_counted(queries: Queries) -> None:
+    """A template with a mistake reads nothing, and a frame without rows does not say why."""
+    for name in ("orders-1.jsonl", "orders/2.jsonl", "orders/3.jsonl"):
+        queries.put(name, {"n": 1})
+    options = {**queries.options, "file.name.template": "{{topic}}-{{partition}}"}
+    with structlog.testing.capture_logs() as lines:
+        parts = HeadraceSource(options).reader(NUMBERS).partitions()
+
+    assert [split.object.id.key for part in parts for split in part.splits] == ["in/orders-1.jsonl"]
+    (line,) = (line for line in lines if line["event"] == "keys_left_out")
+    assert (line["keys"], line["first"]) == (2, "in/orders/2.jsonl")
 
 
 def test_objects_in_which_no_schema_is_found(queries: Queries) -> None:
