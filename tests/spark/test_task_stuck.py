@@ -52,8 +52,14 @@ def test_a_task_without_progress_ends_and_its_batch_is_in_doubt(
     assert time.monotonic() - before >= _STUCK_SECONDS
     assert not ended.clean
     # The worker's words come by way of the JVM.
-    said: list[str] = []
-    until_sync(lambda: said.extend(capfd.readouterr()) or "decoding_stalled" in "".join(said))
+    said = ""
+
+    def is_said() -> bool:
+        nonlocal said
+        said += "".join(capfd.readouterr())
+        return "decoding_stalled" in said
+
+    until_sync(is_said)
 
     proxy.off()
     impatient.slot_pool.void(0)

@@ -100,6 +100,8 @@ class PartitionReader:
         )
         self._consumer = self._fetch.consumer
         self._positions: dict[TopicPartition, int] = {}
+        # Where the last records end, and their leader epoch: from there a partition is assigned again.
+        self._read: dict[TopicPartition, tuple[int, int]] = {}
         self._faulty: set[TopicPartition] = set()
         # When the log's ends are asked for next, of partitions whose position is not in their log.
         self._out_of_range: dict[TopicPartition, float] = {}
@@ -133,6 +135,7 @@ class PartitionReader:
         with _translated("assign"):
             self._consumer.assign(places)
         self._positions = dict(starts)
+        self._read = {at: (offset, epochs.get(at, NO_EPOCH)) for at, offset in starts.items()}
         self._silent = dict.fromkeys(starts, time.monotonic())
         self._faulty.clear()
         self._out_of_range.clear()
@@ -255,7 +258,8 @@ class PartitionReader:
             records = records.take(np.flatnonzero(np.logical_and.accumulate(is_next)))
             if not len(records):
                 return None
-        self._positions[partition] = records.last_offset + 1
+        self._positions[partition] = end = records.last_offset + 1
+        self._read[partition] = end, max((epoch for _, epoch in records.leader_epochs), default=NO_EPOCH)
         self._at_end.pop(partition, None)
         self._forget_problems(partition)
         return records
@@ -370,7 +374,9 @@ class PartitionReader:
         if position < low:
             lost = LostOffsets(topic=partition.topic, partition=partition.partition, first=position, end=low)
             self._events.append(lost)
-            self._positions[partition] = low
+            self._positions[partition] = position = low
+        # Nothing is known of what lies before it.
+        self._read[partition] = position, NO_EPOCH
         self._assign_again(partition)
 
     def _try_failing(self) -> None:
@@ -384,8 +390,9 @@ class PartitionReader:
                 self._assign_again(partition)
 
     def _assign_again(self, partition: TopicPartition) -> None:
-        """Begin again at the position."""
-        place = confluent_kafka.TopicPartition(*partition, self._positions[partition])
+        """Begin again where the last records end; the log has to have these if their epoch is known."""
+        end, epoch = self._read[partition]
+        place = confluent_kafka.TopicPartition(*partition, end, leader_epoch=epoch)
         # librdkafka has stopped with the partition, so that it cannot be sought in.
         with _translated(f"assign {partition}"):
             self._consumer.incremental_unassign([place])
