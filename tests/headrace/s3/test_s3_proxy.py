@@ -24,6 +24,7 @@ class _Proxy(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self.asked.append((self.path, self.headers.get("Proxy-Authorization", "")))
         self.send_response(200)
+        self.send_header("ETag", '"an-etag"')
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
