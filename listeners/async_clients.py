@@ -179,7 +179,15 @@ async def _aiobotocores_s3(settings: S3Settings) -> AsyncIterator[Any]:
 async def _aiobotocores_sqs(sqs: SqsSettings, s3: S3Settings) -> AsyncIterator[Any]:
     config = AioConfig(read_timeout=sqs.wait_time_seconds + _GRACE_SECONDS, **_config(s3.credentials))
     async with _client("sqs", s3, sqs.region, sqs.endpoint, config) as client:
+        client.meta.events.register("before-parse.sqs", _refuse_strangers_of_sqs)
         yield client
+
+
+def _refuse_strangers_of_sqs(response_dict: dict[str, Any], **_: object) -> None:
+    """ValueError for an OK without a document: botocore takes a login page for an empty queue."""
+    body = response_dict["body"]
+    if response_dict["status_code"] == _OK and not body.lstrip().startswith((b"{", b"<?xml", b"<Receive")):
+        raise ValueError("no document of SQS")
 
 
 @dataclass(slots=True)

@@ -137,6 +137,11 @@ _UNREACHED: Final = (
     OSError,
 )
 
+NOT_SQS: Final = (
+    "it was answered with something that is not SQS's: a proxy or login page may be in its place. Check "
+    "sqs.queue.url, sqs.endpoint and the proxy's settings."
+)
+
 
 @contextmanager
 def translated_errors(subject: str) -> Iterator[None]:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from listeners.discovery_events import translated_errors
+from headrace.model.errors import SourceUnavailable
+from listeners.discovery_events import NOT_SQS, translated_errors
 
 # SQS hides a message for at most 12 hours from its receive, extensions included; past that a change of
 # visibility is refused and the message comes back at a moment not of our choosing.
@@ -149,6 +150,8 @@ class HeldMessages:
 
 
 _GIVE_UP: Final = 3
+# What a message cannot be without.
+_WHOLE: Final = frozenset({"MessageId", "ReceiptHandle", "Body"})
 
 
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
@@ -199,18 +202,21 @@ class Queue:
         }
         if visibility_seconds is not None:
             arguments["VisibilityTimeout"] = visibility_seconds
-        with translated_errors(self._name):
-            answer = await self.client.receive_message(**arguments)
+        answer = await self._answer(self.client.receive_message(**arguments))
         messages: Sequence[Mapping[str, Any]] = answer.get("Messages", ())
+        if any(not message.keys() >= _WHOLE for message in messages):
+            raise SourceUnavailable(f"{self._name}: {NOT_SQS}")
         return messages
 
     async def visibility_seconds(self) -> int:
         """The queue's own visibility timeout."""
-        with translated_errors(self._name):
-            answer = await self.client.get_queue_attributes(
-                QueueUrl=self.url, AttributeNames=["VisibilityTimeout"]
-            )
-        return int(answer["Attributes"]["VisibilityTimeout"])
+        answer = await self._answer(
+            self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=["VisibilityTimeout"])
+        )
+        try:
+            return int(answer["Attributes"]["VisibilityTimeout"])
+        except (KeyError, ValueError) as error:
+            raise SourceUnavailable(f"{self._name}: {NOT_SQS}") from error
 
     async def delete(self, receipts: Sequence[Receipt]) -> BatchResult:
         """Delete up to ten messages."""
@@ -232,14 +238,22 @@ class Queue:
             {"Id": str(index), "ReceiptHandle": receipt.handle, **more}
             for index, receipt in enumerate(receipts)
         ]
-        with translated_errors(self._name):
-            answer = await call(QueueUrl=self.url, Entries=entries)
+        answer = await self._answer(call(QueueUrl=self.url, Entries=entries))
         faults = {int(entry["Id"]): bool(entry.get("SenderFault")) for entry in answer.get("Failed", ())}
         return BatchResult(
             done=tuple(receipt for index, receipt in enumerate(receipts) if index not in faults),
             failed=tuple(receipts[index] for index, is_ours in faults.items() if not is_ours),
             hopeless=tuple(receipts[index] for index, is_ours in faults.items() if is_ours),
         )
+
+    async def _answer(self, call: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The answer to a call; SourceUnavailable and AccessDenied."""
+        with translated_errors(self._name):
+            try:
+                return await call
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                # Of botocore's parser, when it meets another document than SQS writes.
+                raise SourceUnavailable(f"{self._name}: {NOT_SQS}") from error
 
     @property
     def _name(self) -> str:
