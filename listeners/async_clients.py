@@ -13,11 +13,14 @@ from datetime import datetime
 from typing import Any, Final
 from xml.etree.ElementTree import ParseError, XMLParser, fromstring
 
+import msgspec
 from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession
 from botocore import UNSIGNED
 from botocore.credentials import ReadOnlyCredentials
+from botocore.parsers import ResponseParserError
 from botocore.utils import parse_timestamp
+from msgspec import Raw, Struct, field
 
 from headrace.aws.aws_credentials import (
     SigningCredentials,
@@ -28,6 +31,7 @@ from headrace.aws.aws_credentials import (
 from headrace.aws.aws_errors import refuse_strangers
 from headrace.options.aws_forms import proxy_config
 from headrace.options.settings import Credentials, S3Settings, SqsSettings
+from listeners.discovery_events import NOT_SQS
 
 # Handlers for `*` as the service come before those for `s3`: one of these, botocore's own, parses the body
 # once more in search of an error, and so has a short one to parse.
@@ -183,11 +187,34 @@ async def _aiobotocores_sqs(sqs: SqsSettings, s3: S3Settings) -> AsyncIterator[A
         yield client
 
 
+class _SqsMessage(Struct):
+    id: str = field(name="MessageId")
+    handle: str = field(name="ReceiptHandle")
+    body: Raw = field(name="Body")
+
+
+class _SqsAnswer(Struct):
+    """What the listener reads of an answer, whatever was asked for."""
+
+    messages: list[_SqsMessage] | None = field(default=None, name="Messages")
+    attributes: dict[str, str] | None = field(default=None, name="Attributes")
+    failed: list[dict[str, Raw]] | None = field(default=None, name="Failed")
+
+
+_SQS_ANSWER: Final = msgspec.json.Decoder(_SqsAnswer)
+
+
 def _refuse_strangers_of_sqs(response_dict: dict[str, Any], **_: object) -> None:
-    """ValueError for an OK without a document: botocore takes a login page for an empty queue."""
-    body = response_dict["body"]
-    if response_dict["status_code"] == _OK and not body.lstrip().startswith((b"{", b"<?xml", b"<Receive")):
-        raise ValueError("no document of SQS")
+    """ResponseParserError for an OK with another document than SQS writes.
+
+    botocore takes a login page for an empty queue, and fails in its own way at JSON of another form.
+    """
+    if response_dict["status_code"] != _OK:
+        return
+    try:
+        _SQS_ANSWER.decode(response_dict["body"])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ResponseParserError(NOT_SQS) from error
 
 
 @dataclass(slots=True)

@@ -150,8 +150,6 @@ class HeldMessages:
 
 
 _GIVE_UP: Final = 3
-# What a message cannot be without.
-_WHOLE: Final = frozenset({"MessageId", "ReceiptHandle", "Body"})
 
 
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
@@ -204,8 +202,6 @@ class Queue:
             arguments["VisibilityTimeout"] = visibility_seconds
         answer = await self._answer(self.client.receive_message(**arguments))
         messages: Sequence[Mapping[str, Any]] = answer.get("Messages", ())
-        if any(not message.keys() >= _WHOLE for message in messages):
-            raise SourceUnavailable(f"{self._name}: {NOT_SQS}")
         return messages
 
     async def visibility_seconds(self) -> int:
@@ -249,11 +245,7 @@ class Queue:
     async def _answer(self, call: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any]:
         """The answer to a call; SourceUnavailable and AccessDenied."""
         with translated_errors(self._name):
-            try:
-                return await call
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                # Of botocore's parser, when it meets another document than SQS writes.
-                raise SourceUnavailable(f"{self._name}: {NOT_SQS}") from error
+            return await call
 
     @property
     def _name(self) -> str:
