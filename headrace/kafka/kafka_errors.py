@@ -50,6 +50,8 @@ _BY_CODE: Final[dict[int, type[HeadraceError]]] = {
     KafkaError.INVALID_RECORD: RecordRefused,
     KafkaError.INVALID_TIMESTAMP: RecordRefused,
     KafkaError.POLICY_VIOLATION: RecordRefused,
+    # Of brokers whose setting may be changed at any time: nothing of ours is aborted by it.
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: Unavailable,
     KafkaError.TOPIC_AUTHORIZATION_FAILED: AccessDenied,
     KafkaError.GROUP_AUTHORIZATION_FAILED: AccessDenied,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: AccessDenied,
@@ -66,6 +68,10 @@ _REMEDY: Final[dict[type[HeadraceError], str]] = {
     Unavailable: "Check bootstrap.servers and that the brokers answer.",
 }
 
+_TIMEOUT_REMEDY: Final = (
+    "Set producer.override.transaction.timeout.ms (6000 at least) to no more than transaction.max.timeout.ms of "
+    "the brokers, or raise that."
+)
 
 # Who the user is was not believed, or nothing could be said in secret: no ACL would help.
 _LOG_IN: Final = frozenset(
@@ -124,7 +130,9 @@ def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError
     kind = kind_of(inner)
     sentence = f"{what}: {inner.str()} ({inner.name()})."
     remedy = _LOG_IN_REMEDY if inner.code() in _LOG_IN else _REMEDY.get(kind)
-    if inner.code() in _REFUSALS:
+    if inner.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        remedy = _TIMEOUT_REMEDY
+    elif inner.code() in _REFUSALS:
         why = _REFUSALS[inner.code()]
         remedy = f"{why[0].upper()}{why[1:]}."
     return kind(sentence if remedy is None else f"{sentence} {remedy}")

@@ -304,7 +304,8 @@ def transactions_allowed(settings: Settings, facts: KafkaFacts) -> Finding | Non
     return unusable(
         name,
         f"a transaction could not be prepared: {facts.transactions.words}",
-        "Check that the brokers' transaction state log (transaction.state.log.*) has the replicas it wants.",
+        "Do as it says; where it names no fix, check that the brokers' transaction state log "
+        "(transaction.state.log.*) has the replicas it wants.",
     )
 
 

@@ -41,6 +41,9 @@ from headrace.model.errors import (
         pytest.param(
             KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, fatal=True), TransactionAborted, id="fatal"
         ),
+        pytest.param(
+            KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT, fatal=True), Unavailable, id="timeout-too-long"
+        ),
         pytest.param(KafkaError(KafkaError._TRANSPORT, retriable=True), Unavailable, id="broker-away"),
         pytest.param(KafkaError(KafkaError._TIMED_OUT), Unavailable, id="timeout"),
     ],
@@ -95,3 +98,10 @@ def test_a_refused_record_comes_with_what_its_topic_wants(code: int, says: str) 
     refused.__cause__ = cause
     assert says in why_refused(refused)
     assert KafkaError(code).name() in why_refused(refused)
+
+
+def test_a_transaction_timeout_that_brokers_refuse_comes_with_the_option() -> None:
+    """It is theirs or ours to change; their transaction log has nothing to do with it."""
+    found = translate(KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT, fatal=True), what="id 'x'")
+    assert "producer.override.transaction.timeout.ms" in str(found)
+    assert "transaction.max.timeout.ms" in str(found)
