@@ -69,8 +69,8 @@ _REMEDY: Final[dict[type[HeadraceError], str]] = {
 }
 
 _TIMEOUT_REMEDY: Final = (
-    "Set producer.override.transaction.timeout.ms (6000 at least) to no more than transaction.max.timeout.ms of "
-    "the brokers, or raise that."
+    "Set producer.override.transaction.timeout.ms (6000 at least) to no more than transaction.max.timeout.ms "
+    "of the brokers, or raise that."
 )
 
 # Who the user is was not believed, or nothing could be said in secret: no ACL would help.
