@@ -62,6 +62,7 @@ class Archive:
         self._members: tuple[str, ...] = ()
         self._now_ms: int | None = None
         self._absent: tuple[int, ...] = ()
+        self._compares_after: int | None = 0
 
     @classmethod
     def from_ledger(cls, controls: Iterable[tuple[ControlKey, bytes]], options: ArchiveOptions) -> "Archive":
@@ -88,7 +89,8 @@ class Archive:
     @property
     def is_settled(self) -> bool:
         """Whether every partition has begun and none is refused: no commit of the group decides anything."""
-        return all(state.checkpoint is not None and state.refused is None for state in self._states)
+        has_begun = all(state.checkpoint is not None and state.refused is None for state in self._states)
+        return has_begun and self._compares_after is None
 
     def on_topics(self, topics: FoundTopics) -> SinkEffects:
         """Pick up what Kafka has; what a later answer has said already stays."""
@@ -98,9 +100,11 @@ class Archive:
         for partition in found:
             state = self._states[partition]
             state.reset = state.reset or self._starts.reset_of(partition)
+        compares = self._compares_after is not None and topics.request > self._compares_after
+        self._compares_after = None if compares else self._compares_after
         for state in self._states:
             if topics.request > state.found_request:
-                if state.committed_ms is None and state.found is None:
+                if compares:
                     self._starts.compare(effects, state, found.get(state.partition))
                 state.on_found(found.get(state.partition), topics.request)
         self._starts.topics_found()
@@ -313,7 +317,7 @@ class Archive:
 
     def resume(self) -> SinkEffects:
         """Grant again."""
-        self.is_paused = False
+        self.is_paused, self._compares_after = False, self._request
         return self._advance(SinkEffectsBuilder(topics_wanted=True))
 
     def restart(self, partition: TopicPartition | None = None) -> SinkEffects:

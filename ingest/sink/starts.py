@@ -130,7 +130,7 @@ class PartitionStarts:
     def compare(
         self, effects: SinkEffectsBuilder, state: PartitionState, found: FoundPartition | None
     ) -> None:
-        """Say, when the lead is new, that the group has another offset: it is about to be replaced."""
+        """Say, at a start or after a stop, that the group has another offset: it is about to be replaced."""
         warning = set_elsewhere(
             found, state.checkpoint, ledger=self._options.ledger, group=self._options.group
         )

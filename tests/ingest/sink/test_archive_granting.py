@@ -520,6 +520,21 @@ def test_an_offset_that_another_program_has_set_is_told_of_once() -> None:
     assert granted(one, 0) == {0: 4}
 
 
+def test_an_offset_that_was_set_while_the_sink_was_stopped_is_told_of() -> None:
+    """By an answer that was asked for after that; it is not taken from what is known."""
+    one = leader(checkpoint(4))
+    one.topics(*found({0: 20}))
+    assert one.archive.is_settled
+    one.apply(one.archive.pause())
+    before = one.archive.request_topics()
+    one.apply(one.archive.resume())
+    assert not one.archive.is_settled
+    stale = FoundTopics(request=before, partitions=found({0: 20}))
+    assert one.apply(one.archive.on_topics(stale)).warnings == ()
+    assert len(one.topics(*found({0: 20}, group_offset=1)).warnings) == 1
+    assert one.archive.is_settled
+
+
 @pytest.mark.parametrize(
     ("offset", "mark", "topic_id"),
     [
