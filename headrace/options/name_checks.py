@@ -231,7 +231,11 @@ def _altered_topics(values: Values, template: NameTemplate) -> list[str]:
         return []
     topics = values[sink.TOPIC_NAMES]
     if topics is None:
-        return ["changes hyphens of topics, so that two of topics.regex could meet; list them in topics"]
+        problem = (
+            "changes hyphens of topics, so that two of topics.regex could meet; list them in topics, or set "
+            "file.name.unique=assumed where none do"
+        )
+        return [problem]
     for each in altered:
         names = [topic.replace("-", each.hyphens) for topic in topics]
         if len(set(names)) < len(names):

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from headrace.kafka.producer import IdempotentProducer
 from headrace.model.clock import wall_ms
-from headrace.model.columns import NULL_LENGTH, Column, Headers, KafkaRecords
+from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, KafkaRecords
 from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.sink_entries import SealedObject, TopicPartition
 from headrace.model.sink_protocol import PartitionGrant
@@ -309,17 +309,22 @@ def _milliseconds(batch: pa.RecordBatch) -> pa.Array:
     numbers = pc.fill_null(stamps.cast(pa.int64()), _NO_TIME_US)
     is_odd = pc.and_(pc.less(numbers, 0), pc.not_equal(numbers, _NO_TIME_US))
     if pc.any(is_odd).as_py():
-        raise FrameRefused(
-            f"A row of the frame has the timestamp {stamps.filter(is_odd)[0].as_py()} (UTC): Kafka has none "
-            "before 1970; write a null, or no timestamp."
-        )
+        raise _before_1970(stamps.filter(is_odd)[0])
     return pc.divide(numbers, 1000)
+
+
+def _before_1970(stamp: Any) -> FrameRefused:
+    return FrameRefused(
+        f"A row of the frame has the timestamp {stamp} (UTC): Kafka has none before 1970; write a null, or "
+        "no timestamp."
+    )
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[KafkaRecords]:
     """The records of each topic-partition of a batch whose rows are sorted.
 
-    FrameRefused for a place that is null or negative, and for a topic that Kafka would not have.
+    FrameRefused for a place that is null or negative, for a topic that Kafka would not have, and for a time
+    before 1970.
     """
     if batch.num_rows == 0:
         return
@@ -330,6 +335,9 @@ def records_of(batch: pa.RecordBatch) -> Iterator[KafkaRecords]:
         least = int(batch.column(name).to_numpy().min())
         if least < 0:
             raise FrameRefused(f"A row of the frame has {name} {least}: it is 0 at least, as Kafka has it.")
+    earliest = pc.min(batch.column("timestamp_ms"))
+    if earliest.as_py() < NO_TIMESTAMP:
+        raise _before_1970(earliest.cast(pa.timestamp("ms")))
     topics, partitions = batch.column("topic"), batch.column("partition").to_numpy()
     names = topics.to_numpy(zero_copy_only=False)
     changed = np.flatnonzero((names[1:] != names[:-1]) | (partitions[1:] != partitions[:-1])) + 1

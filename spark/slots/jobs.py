@@ -1,5 +1,6 @@
 """Spark jobs: one stage, one task for each slot, exactly one collect."""
 
+import re
 import time
 from typing import Final, Protocol
 
@@ -15,6 +16,7 @@ from spark.task.entry import SlotFunction, SlotWork, reach_function, warm_functi
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 # What py4j puts before an exception of the JVM.
+_SQLSTATE: Final = re.compile(r"\s*SQLSTATE: ")
 _CALLING: Final = "An error occurred while calling "
 _LOOPBACK: Final = "127.0.0.1"
 # Slots share the cores evenly, whatever job came first.
@@ -99,7 +101,9 @@ def cause_of(error: Exception) -> str:
         named = [line for line in lines[traced + 1 :] if line and not line.startswith((" ", "\t"))]
         if named:
             return named[0]
-    return "\n".join(lines[:3]).removeprefix(": ")
+    found = "\n".join(lines[:3]).removeprefix(": ")
+    # Where the state is at the end of the only line, the line is the cause.
+    return found or _SQLSTATE.split(text, maxsplit=1)[0].strip() or type(error).__name__
 
 
 # -- Jobs without work: they bring up Python workers, and show whether tasks find this process ---------------

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headrace
 from headrace.quix import FileSink, S3Destination
+from spark.slots.jobs import cause_of
 from tests.sink.archive_account import new_archive
 from tests.support import aws, kafka
 
@@ -80,6 +81,26 @@ def test_batches_of_spark_are_archived(session: SparkSession, tmp_path: Path) ->
     )
     _is_refused(session, config, again)
     assert archive.keys() == found, "what is refused writes nothing"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            '[CAST_OVERFLOW] The value 3L of the type "BIGINT" does not fit. SQLSTATE: 22003\n\tat org.X',
+            '[CAST_OVERFLOW] The value 3L of the type "BIGINT" does not fit.',
+        ),
+        (
+            "An error occurred while calling o1.\n: Job\nTraceback (most recent call last):\n  File\nE: why",
+            "E: why",
+        ),
+        ("", "ValueError"),
+    ],
+    ids=["one line", "traceback", "nothing"],
+)
+def test_a_failure_of_spark_has_a_cause(text: str, cause: str) -> None:
+    """Of one that is one line nothing was left, as the line has its state, too."""
+    assert cause_of(ValueError(text)) == cause
 
 
 def _is_refused(session: SparkSession, config: dict[str, str], frame: DataFrame) -> None:

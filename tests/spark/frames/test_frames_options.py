@@ -463,6 +463,15 @@ def test_a_time_before_1970_is_refused(microseconds: int) -> None:
         record_columns(batch)
 
 
+def test_milliseconds_before_1970_are_refused() -> None:
+    """As `foreach_batch` has them: an archive had rows that no restore takes."""
+    batch = pa.RecordBatch.from_pydict(
+        {"topic": ["a"], "partition": [0], "offset": [0], "timestamp_ms": [-60_000]}
+    )
+    with pytest.raises(FrameRefused, match=r"has the timestamp 1969-12-31 23:59:00.* \(UTC\): Kafka"):
+        list(records_of(batch))
+
+
 def test_columns_that_are_no_records_are_named() -> None:
     """They are not written, and a user may have expected them to be."""
     schema = StructType([*_RECORDS.fields]).add("event_id", "binary")
