@@ -48,11 +48,12 @@ _LEAST_BYTES: Final = 4 * 1024 * 1024
 class FramePartition(InputPartition):
     """What one task reads. `is_begun`: an earlier run of the query may have read some of it already.
 
+    `batch` None is of a frame that is read once, after which nothing finds an object's new content.
     `shared` are the objects of which other tasks read splits as well: no task may leave them out by itself.
     """
 
     splits: tuple[Split, ...]
-    batch: int
+    batch: int | None
     is_begun: bool
     shared: frozenset[ObjectId] = frozenset()
 
@@ -65,7 +66,7 @@ def splits_of(found: S3Object, route: Route, cuts: Sequence[int] = ()) -> list[S
 
 
 def partitioned(
-    splits: Sequence[Split], settings: FramesSettings, *, batch: int = 0, is_begun: bool = False
+    splits: Sequence[Split], settings: FramesSettings, *, batch: int | None = None, is_begun: bool = False
 ) -> list[FramePartition]:
     """Partitions of about the same weight, `tasks.max` where there is enough to do; order is kept.
 

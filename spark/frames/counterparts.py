@@ -58,9 +58,12 @@ _COUNTERPARTS: Final[dict[str, str]] = {
     "timestampformat": _NOT_NEEDED.format("times are ISO 8601, other texts are texts"),
     "dateformat": _NOT_NEEDED.format("dates are ISO 8601, other texts are texts"),
 }
+_HADOOP: Final = ("fs.s3", "spark.hadoop.fs.s3")
 _AUTO_LOADER: Final = "cloudfiles."
 
 
 def counterpart(name: str) -> str | None:
     """What to do about an option of theirs, as Spark hands it over; None for one that is not theirs."""
+    if name.lower().startswith(_HADOOP):
+        return "Hadoop's settings are not read: use aws.access.key.id, aws.secret.access.key, aws.s3.endpoint"
     return _COUNTERPARTS.get(name.lower().removeprefix(_AUTO_LOADER))

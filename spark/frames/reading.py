@@ -160,7 +160,7 @@ class _Reading:
         first = self._partition.splits[0]
         name = f"{identity(first.object.id).hex()}-{first.begin or 0}"
         content = b"".join(msgspec.json.encode(row) + b"\n" for row in self._bad)
-        self._state().replace(f"{BAD}/{self._partition.batch:012d}/{name}.jsonl", content)
+        self._state().replace(f"{BAD}/{self._partition.batch or 0:012d}/{name}.jsonl", content)
 
     # -- rows
     # --------------------------------------------------------------------------------------------------
@@ -315,7 +315,9 @@ class _Reading:
         """
         partition, found = self._partition, split.object.id
         has_rows = found in self._with_rows
-        is_new_content = isinstance(error, ObjectSuperseded) and not partition.is_begun
+        # Where it is another object, which a later batch has.
+        is_once = partition.batch is None
+        is_new_content = isinstance(error, ObjectSuperseded) and not partition.is_begun and not is_once
         has_skip = self._settings.on_superseded is OnSuperseded.SKIP
         if has_rows or found in partition.shared or not (is_new_content or has_skip):
             begun = ", and its batch was begun before" if partition.is_begun else ""
@@ -325,7 +327,11 @@ class _Reading:
                 if has_skip
                 else ". Restore the object, or set on.superseded=skip to leave out what is gone."
             )
-            raise FrameRefused(f"{error} Batch {partition.batch} holds it{read or begun}{fix}") from error
+            holds = f"Batch {partition.batch} holds it"
+            if is_once:
+                holds = "The frame was planned with it"
+                fix = ". Load it again, or set on.superseded=skip to leave out what is gone."
+            raise FrameRefused(f"{error} {holds}{read or begun}{fix}") from error
         self._left_out.add(found)
         _LOG.warning("object_left_out", object=found.url, error=str(error))
 

@@ -321,7 +321,7 @@ class HeadraceReader(DataSourceReader):
             for split in splits_of(found, route, cuts_of(settings, calls, found))
         ]
         parts = partitioned(splits, settings)
-        return parts or [FramePartition((), batch=0, is_begun=False)]
+        return parts or [FramePartition((), batch=None, is_begun=False)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a partition, in a task."""

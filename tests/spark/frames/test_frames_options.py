@@ -114,6 +114,7 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
             "use original, or partitioner, with which the column is null",
         ),
         ({"path": "s3://b12/", "latestFirst": "true"}, "leave it out: nothing is listed for each batch"),
+        ({"path": "s3://b12/", "fs.s3a.access.key": "k"}, "Hadoop's settings are not read: use aws.access"),
         ({"path": "s3://b12/", "sep": ";"}, "use csv.delimiter"),
     ],
 )

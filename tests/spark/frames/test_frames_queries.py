@@ -288,6 +288,27 @@ def test_objects_that_are_gone(queries: Queries) -> None:
     assert queries.rows() == list(range(70, 75))
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_objects_that_are_gone_from_a_frame(queries: Queries, is_deleted: bool) -> None:
+    """What is read once has no later batch for their new content: they are not passed over unseen."""
+
+    def rows(**options: str) -> list[int]:
+        queries.put("0.jsonl", *numbered(0, 3))
+        queries.put("1.jsonl", *numbered(3, 5))
+        given = {**queries.options, **{name.replace("_", "."): value for name, value in options.items()}}
+        reader = HeadraceSource(given).reader(NUMBERS)
+        parts = reader.partitions()
+        if is_deleted:
+            queries.remove("0.jsonl")
+        else:
+            queries.put("0.jsonl", *numbered(70, 75))
+        return [n for part in parts for n in numbers(_shipped(reader).read(_shipped(part)))]
+
+    with pytest.raises(FrameRefused, match=r"in/0.jsonl .*The frame was planned with it. Load it again"):
+        rows()
+    assert rows(on_superseded="skip") == [3, 4]
+
+
 def large(queries: Queries, name: str) -> list[int]:
     """The numbers of an object that has several splits of 1 MiB."""
     numbers_of = list(range(18))
