@@ -176,6 +176,9 @@ def _data_columns(settings: FramesSettings, from_key: frozenset[str]) -> StructT
 
 def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) -> ReadTask:
     names = schema.fieldNames()
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise FrameRefused(f"The schema has the column {twice} twice: name each once.")
     ours = names if settings.rows is Rows.RECORDS else template_names(settings) | {METADATA, RESCUED}
     _refuse_filled(schema, frozenset(ours))
     if settings.rows is Rows.RECORDS:
@@ -209,6 +212,8 @@ def _refuse_odd_columns(schema: StructType, from_key: frozenset[str]) -> None:
     """FrameRefused for a schema without columns, and for a variable of the key of another kind."""
     if not schema.fields:
         raise FrameRefused("The schema that is given has no columns: name one at least, or leave it out.")
+    if RESCUED in schema.names and not isinstance(schema[RESCUED].dataType, StringType):
+        raise FrameRefused(f"The column {RESCUED} of the schema has to be string: it is JSON.")
     for field in schema.fields:
         kinds = _KINDS_OF_KEY[field.name] if field.name in from_key & _KINDS_OF_KEY.keys() else None
         if kinds is not None and not isinstance(field.dataType, kinds):

@@ -195,9 +195,11 @@ def test_places_of_a_log(path: str, place: str | None) -> None:
         ),
         (StructType().add("partition", "string"), "give it that type, and cast it in the query"),
         (StructType().add("timestamp", "date"), "the key's timestamp is timestamp: give it that type"),
+        (StructType().add("_rescued_data", "integer"), "_rescued_data of the schema has to be string"),
+        (StructType().add("d", "string").add("d", "string"), "has the column d twice"),
     ],
 )
-def test_columns_that_no_key_gives(columns: StructType, sentence: str) -> None:
+def test_columns_that_cannot_be(columns: StructType, sentence: str) -> None:
     """Before a task begins: Arrow's words there would name neither key nor column."""
     options = {"path": "s3://b12/", "rows": "columns"}
     options["file.name.template"] = "{{topic}}-{{partition}}-{{timestamp}}"
