@@ -305,7 +305,6 @@ def fitted(raw: bytes, kind: Any, *, is_text: bool = False, is_pruned: bool = Fa
 
 
 def _fitted_value(value: Any, kind: Any, *, is_text: bool, is_pruned: bool) -> Any:  # noqa: C901, PLR0911  # one case a type
-    within = partial(_fitted_value, is_text=is_text, is_pruned=is_pruned)
     if value is None:
         return None
     if is_text and isinstance(value, str) and (_is_number(kind) or pa.types.is_boolean(kind)):
@@ -324,6 +323,7 @@ def _fitted_value(value: Any, kind: Any, *, is_text: bool, is_pruned: bool) -> A
         return _decimal(str(value).encode(), kind)
     if pa.types.is_string(kind):
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    within = partial(_fitted_value, is_text=is_text, is_pruned=is_pruned)
     if pa.types.is_struct(kind):
         names = {field.name for field in kind}
         _if(isinstance(value, dict) and (is_pruned or names >= value.keys()), value)
@@ -340,6 +340,7 @@ def _fitted_value(value: Any, kind: Any, *, is_text: bool, is_pruned: bool) -> A
     return _of_text(value, kind)
 
 
+# What is finer than a microsecond.
 _IS_FINER: Final = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
 
 
@@ -347,8 +348,9 @@ def _of_text(value: str, kind: Any) -> Any:
     """A time, date or bytes of a JSON text."""
     try:
         if pa.types.is_timestamp(kind):
-            # Python would cut what is finer than a microsecond.
-            _if(_IS_FINER.search(value) is None, value)
+            if ("." in value or "," in value) and _IS_FINER.search(value):
+                # Python would cut it.
+                raise Unfit
             found = datetime.fromisoformat(value)
             if kind.tz is None:
                 return _if(found.tzinfo is None, found)
@@ -434,10 +436,14 @@ def _decimal(text: bytes, kind: Any) -> Decimal:
         raise Unfit from error
     if not value.is_finite():
         raise Unfit
+    if not value:
+        return Decimal(0)
     _, digits, exponent = value.as_tuple()
     whole = max(0, len(digits) + int(exponent))
-    # Zeros at the end are no digits that the column would lack.
-    scale = max(0, -int(exponent) - (len(digits) - len("".join(map(str, digits)).rstrip("0"))))
+    scale = max(0, -int(exponent))
+    if scale > kind.scale:
+        # Zeros at the end are no digits that the column would lack.
+        scale -= len(digits) - len("".join(map(str, digits)).rstrip("0"))
     if scale > kind.scale or whole > kind.precision - kind.scale:
         raise Unfit
     return value

@@ -143,6 +143,15 @@ def test_more_digits_than_a_decimal_has_are_rescued() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", [b"0.000000", b"-0.0000", b"12.34000", b"1.2e1", b"1200e-2", b"100000e2"])
+@pytest.mark.parametrize("other", [b"{}", b'{"other":1}'], ids=["at once", "by row"])
+def test_zeros_at_the_end_are_no_digits_of_a_decimal(text: bytes, other: bytes) -> None:
+    """Whatever rows are next to it: Arrow's parser takes them."""
+    found = rows_of(reader().of_json(lines(b'{"price":' + text + b"}", other)), _SCHEMA)
+
+    assert (found[0]["price"], found[0]["rescued"]) == (Decimal(text.decode()), None)
+
+
 def test_a_number_that_no_double_holds_is_rescued() -> None:
     """The rest of the row is there, and a new column of it is one of doubles."""
     fields = [pa.field("price", pa.float64()), pa.field("name", pa.string())]
