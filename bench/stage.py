@@ -219,7 +219,7 @@ class Service:
         """True between a start and the end of the process."""
         return self._process is not None and self._process.poll() is None
 
-    def start(self, *arguments: str, ready_seconds: float = 150) -> None:
+    def start(self, *arguments: str, ready_seconds: float = 300) -> None:
         """Start `headrace run`, wait until it is ready; not in time, it is killed (NotReadyError)."""
         process = self.launch(*arguments)
         deadline = time.monotonic() + ready_seconds

@@ -7,7 +7,9 @@ the tree's top is on the path, and the folder is a namespace package as all test
 import gc
 import http.client
 import json
+import locale
 import logging
+import os
 import signal
 import socket
 import urllib.parse
@@ -94,6 +96,21 @@ def _localstack_problem() -> str | None:
     return None
 
 
+def _has_locale() -> bool:
+    """Whether the machine has the locale that the environment names."""
+    before = locale.setlocale(locale.LC_ALL)
+    try:
+        locale.setlocale(locale.LC_ALL, "")
+    except locale.Error:
+        return False
+    finally:
+        locale.setlocale(locale.LC_ALL, before)
+    return True
+
+
+# Every bash that is started would say so: one that came by ssh, and is installed elsewhere only.
+if not _has_locale():
+    os.environ["LC_ALL"] = "C.UTF-8"  # noqa: TID251  # of what tests start
 # Under nohup a hang-up is ignored, by children as well; tests send some.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

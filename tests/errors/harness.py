@@ -201,7 +201,7 @@ def stand(
         name = aws.unique(stem)
         service = route.service(name, aws__s3__endpoint=proxy.url, **asked)
         try:
-            service.start(ready_seconds=180)
+            service.start(ready_seconds=300)
             yield Stand(
                 route=route, service=service, proxy=proxy, name=name, letters=letters, bootstrap=servers
             )

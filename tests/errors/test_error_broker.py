@@ -51,7 +51,7 @@ def test_an_aborted_transaction_is_produced_again_from_its_checkpoint(one: Stand
             seconds=60,
             what="a slot that is lost",
         )
-    assert one.await_end(key, seconds=90)["records"] == 5000
+    assert one.await_end(key, seconds=180)["records"] == 5000
     assert one.values(topic) == body.splitlines()
     one.await_ready(ready=True)
 
@@ -104,7 +104,7 @@ def in_the_middle_of_the_load(route: Route, service: Service) -> None:
     """Upload thirty objects of 500 rows; return with some of them done."""
     for number in range(30):
         route.upload(f"load/{number}.jsonl", rows(f"load-{number}", 500))
-    until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=90, what="some objects done")
+    until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=180, what="some objects done")
 
 
 def each_row_is_there_once(route: Route, broker: Broker) -> None:
@@ -128,7 +128,7 @@ def test_the_broker_killed_and_back(tmp_path: Path, own_broker: kafka.BrokerFact
         max__bytes__per__second=50_000,
         lead__session__timeout__ms=60_000,
     )
-    service.start(ready_seconds=180)
+    service.start(ready_seconds=300)
     try:
         in_the_middle_of_the_load(route, service)
         broker.daemon.stop()
@@ -156,7 +156,7 @@ def test_a_stop_while_the_broker_is_away(tmp_path: Path, own_broker: kafka.Broke
     service = route.service(
         aws.unique("broker"), bootstrap__servers=broker.bootstrap, max__bytes__per__second=50_000
     )
-    service.start(ready_seconds=180)
+    service.start(ready_seconds=300)
     try:
         in_the_middle_of_the_load(route, service)
         broker.daemon.stop()
@@ -164,7 +164,7 @@ def test_a_stop_while_the_broker_is_away(tmp_path: Path, own_broker: kafka.Broke
         assert service.stop() == 0
         assert time.monotonic() - before <= STOP_SECONDS
         broker.start()
-        service.start(ready_seconds=180)
+        service.start(ready_seconds=300)
         until_sync(lambda: service.status()["objects"]["done"] == 30, seconds=120, what="all objects done")
     except BaseException:
         service.stop()

@@ -196,7 +196,7 @@ class TestSource:
         key = f"{topic}/silent"
         one.proxy.on(Silent(), when=lambda request: one.is_get(request, key), times=1)
         one.put(key, LINES)
-        assert one.await_end(key, seconds=90)["records"] == 2000
+        assert one.await_end(key, seconds=180)["records"] == 2000
 
 
 class TestOneForbidden:
@@ -255,7 +255,7 @@ class TestAllForbidden:
                 sum(request.method == "GET" for request in one.proxy.requests[reached:])
                 > ATTEMPTS * len(keys)
             ),
-            seconds=90,
+            seconds=180,
             what="more GETs than all attempts together",
         )
         status = one.service.status()
@@ -288,7 +288,7 @@ class TestAllForbidden:
         reached = len(one.proxy.requests)
         until_sync(
             lambda: sum(map(is_reading, one.proxy.requests[reached:])) > ATTEMPTS * len(keys),
-            seconds=90,
+            seconds=180,
             what="more GETs than all attempts together",
         )
         one.proxy.off()

@@ -73,7 +73,7 @@ def test_every_row_arrives_once_and_says_where_it_was(
         **options,
     )
     try:
-        code = run.process.wait(200)
+        code = run.process.wait(280)
         assert code == 0, run.log.read_text()[-2000:]
     finally:
         run.end()

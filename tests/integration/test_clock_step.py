@@ -40,7 +40,7 @@ def test_a_wall_clock_that_is_stepped_back_does_not_stop_planning(tmp_path: Path
     )
     try:
         route.upload(f"{topic}/before", rows("before", 3))
-        until_sync(lambda: "object_failed" in run.events(), seconds=90, what="an attempt at the topic")
+        until_sync(lambda: "object_failed" in run.events(), seconds=180, what="an attempt at the topic")
 
         stepped.touch()
         kafka.new_topic(name=topic)

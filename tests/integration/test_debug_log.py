@@ -34,7 +34,7 @@ def test_an_object_can_be_followed_from_its_message_to_its_commit(tmp_path: Path
     route: Route = new_route(tmp_path)
     run = start_run(route, "--log-level", "debug", object__exclude="*.tmp", job__linger__ms=1000)
     try:
-        until_sync(lambda: "page_listed" in run.events(), seconds=90, what="the first listing")
+        until_sync(lambda: "page_listed" in run.events(), seconds=180, what="the first listing")
         route.upload("a.jsonl", rows("a", 3))
         aws.s3().put_object(Bucket=route.bucket, Key="b.tmp", Body=b"1\n")
         aws.sqs().send_message(QueueUrl=route.queue_url, MessageBody='{"Event": "s3:TestEvent"}')

@@ -117,7 +117,7 @@ def test_ten_messages_of_which_one_takes_three_visibility_timeouts(route: Route,
         found.extend(answer.get("Messages", ()))
         return metric(service, "headrace_sqs_messages_total", outcome="settled") >= received + 10
 
-    until_sync(is_over, seconds=90, what="ten messages settled")
+    until_sync(is_over, seconds=180, what="ten messages settled")
     took = time.monotonic() - began
     await_settled(service, route)
 
@@ -156,7 +156,7 @@ def test_an_object_replaced_while_it_is_read_is_never_mixed(
     proxy.off()
     until_sync(
         lambda: outcomes(service, "replaced.jsonl") == [("skipped", "superseded"), ("done", None)],
-        seconds=90,
+        seconds=180,
         what="the end of both contents",
     )
 
@@ -172,7 +172,7 @@ def test_an_object_replaced_while_it_is_read_is_never_mixed(
 @pytest.mark.long
 def test_an_overwrite_between_listing_and_reading(route: Route, service: Service) -> None:
     """The first content is gone when its turn comes: `superseded`, and only the second is in the topic."""
-    await_settled(service, route, seconds=90)
+    await_settled(service, route, seconds=180)
     blockers = {f"between/a{number}.jsonl": slow_rows(f"blocker-{number}", 8) for number in range(2)}
     announce_all(route, upload_all(route, blockers))
     until_sync(lambda: service.status()["slots"]["busy"] == 2, seconds=60, what="two busy slots")
@@ -181,7 +181,7 @@ def test_an_overwrite_between_listing_and_reading(route: Route, service: Service
         lambda: service.status()["objects"]["pending"] >= 1, seconds=60, what="a listing that shows it"
     )
     route.upload("between/late.jsonl", rows("current", 5))
-    await_settled(service, route, seconds=90)
+    await_settled(service, route, seconds=180)
     until_sync(
         lambda: outcomes(service, "between/late.jsonl") == [("skipped", "superseded"), ("done", None)],
         seconds=60,

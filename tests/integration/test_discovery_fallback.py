@@ -175,7 +175,7 @@ def test_a_slow_queue_is_no_failing_one(route: Route, service: Service, proxy: P
     proxy.on(Slow(seconds=FALLBACK_MS / 1000 + 1))
     for number in range(10):
         route.upload(f"slow/{number}.jsonl", rows(f"slow-{number}", 5))
-    await_settled(service, route, seconds=90)
+    await_settled(service, route, seconds=180)
 
     assert modes(service)[told:] == []
 

@@ -70,7 +70,7 @@ def service(route: Route) -> Iterator[Service]:
 @pytest.mark.long
 def test_every_page_is_of_the_prefix_alone(route: Route, service: Service) -> None:
     """All of more than a page, and none of the keys beside it; nor what is not behind the start key."""
-    await_all(service, route, seconds=90)
+    await_all(service, route, seconds=180)
     await_full_listing(service)
 
     assert route.account() == (0, 0)
@@ -90,7 +90,7 @@ def test_five_thousand_random_keys(route: Route, service: Service) -> None:
 
 def arrive(route: Route, service: Service, count: int) -> None:
     """Upload so many objects in ten parts, with listings between them, and account for every row."""
-    await_all(service, route, seconds=90)
+    await_all(service, route, seconds=180)
     until_sync(lambda: service.status()["pending_objects"] == 0, seconds=60, what="all before it shown")
     done = service.status()["objects"]["done"]
     part = count // 10

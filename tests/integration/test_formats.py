@@ -23,7 +23,7 @@ def test_the_flights_arrive_field_by_field(tmp_path: Path, input_format: InputFo
     # A job that ends in the middle leaves up to 10 MiB that were read ahead, which the next one reads again.
     options["job__max__seconds"] = "300"
     service = route.service(aws.unique("flights"), input__format=input_format, **options)
-    service.start(ready_seconds=180)
+    service.start(ready_seconds=300)
     try:
         aws.s3().put_object(Bucket=route.bucket, Key="flights", Body=content)
         until_sync(lambda: service.status()["objects"]["done"] == 1, seconds=120, what="the flights done")

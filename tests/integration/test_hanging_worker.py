@@ -38,7 +38,7 @@ def service(route: Route) -> Iterator[Service]:
 
 def test_a_worker_that_hangs_is_replaced(route: Route, service: Service) -> None:
     """SIGSTOP: its slot is voided, fenced and started anew, its object runs alone as a dead worker's."""
-    service.start(ready_seconds=180)
+    service.start(ready_seconds=300)
     route.upload("large.jsonl", rows("large", 60_000))
     until_sync(lambda: service.status()["records_total"] > 0, seconds=60, what="the first records")
     stopped = workers(service.pid)

@@ -45,7 +45,7 @@ def load(route: Route, stem: str, objects: int = 30) -> None:
 def started(stack: ExitStack, service: Service, *arguments: str) -> Service:
     """The service, ready, and stopped at the end."""
     stack.callback(service.stop)
-    service.start(*arguments, ready_seconds=180)
+    service.start(*arguments, ready_seconds=300)
     return service
 
 
@@ -99,7 +99,7 @@ def test_a_broker_that_is_silent_for_longer_than_the_session(
         with silent(broker):
             until_sync(lambda: role(service) == "standby", seconds=60, what="a standby")
             until_sync(lambda: not service.is_ready() and "lead" in service.status()["problems"])
-        until_sync(lambda: role(service) == "leader", seconds=90, what="the leader again")
+        until_sync(lambda: role(service) == "leader", seconds=180, what="the leader again")
         await_done(service, 30 * round_)
         until_sync(service.is_ready, seconds=60, what="a service that is ready")
     # Once more where a broker that was stopped needs long until it answers all.
@@ -127,7 +127,7 @@ def test_a_paused_leader_stands_by_and_commits_nothing(route: Route, stack: Exit
     second.kill()
     route.upload("after.jsonl", rows("after", 100))
     until_sync(lambda: role(first) == "leader", seconds=60, what="the first leading again")
-    route.await_rows(seconds=90)
+    route.await_rows(seconds=180)
     assert route.account() == (0, 0)
     assert first.stop() == 0
 
@@ -147,7 +147,7 @@ def test_a_stop_while_the_broker_is_silent(
         before = time.monotonic()
         assert service.stop() == 0
         assert time.monotonic() - before <= 60
-    service.start(ready_seconds=180)
+    service.start(ready_seconds=300)
     await_done(service, 30)
     assert service.stop() == 0
     each_row_is_there_once(route, broker)
@@ -177,7 +177,7 @@ def test_until_idle_goes_on_after_a_broker_that_was_silent(
     load(route, "load")
     options = {"bootstrap__servers": broker.bootstrap, **_SESSION, **_SLOWLY}
     service = started(stack, route.service(aws.unique("silent"), **options), "--until-idle")
-    until_sync(lambda: done(service) >= 3, seconds=90, what="some objects done")
+    until_sync(lambda: done(service) >= 3, seconds=180, what="some objects done")
     with silent(broker):
         until_sync(lambda: role(service) == "standby", seconds=60, what="a standby")
     assert service.wait(120) == 0, service.tail()

@@ -43,7 +43,7 @@ def _run_until_idle(route: Route, **options: object) -> tuple[int, str]:
         given["post__action__unconditional"] = "true"
     run = start_run(route, "--until-idle", name="acting", **given)
     try:
-        return run.process.wait(170), run.log.read_text()
+        return run.process.wait(280), run.log.read_text()
     finally:
         run.end()
 

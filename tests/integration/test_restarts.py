@@ -60,7 +60,7 @@ def test_a_stop_in_the_middle_of_the_load_and_a_restart(
     again = route.service(name, job__linger__ms=linger_ms)
     services.append(again)
     again.start()
-    route.await_rows(seconds=90)
+    route.await_rows(seconds=180)
 
     assert route.account() == (0, 0)
     assert again.stop() == 0

@@ -72,7 +72,7 @@ def test_a_stop_of_all_processes_in_the_middle_of_the_load(
     for number in range(40):
         route.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
     run = start(max__bytes__per__second=100_000)
-    until_sync(lambda: run.events().count("object") >= 3, seconds=90, what="some objects done")
+    until_sync(lambda: run.events().count("object") >= 3, seconds=180, what="some objects done")
     before = sum(1 for _ in kafka.committed(route.topic, seconds=60))
 
     send(run, signal.SIGTERM)

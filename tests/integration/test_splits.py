@@ -119,7 +119,7 @@ def test_slices_are_exactly_the_object(
         **OPTIONS.get(input_format, {}),
     )
     services.append(service)
-    service.start(ready_seconds=180)
+    service.start(ready_seconds=300)
     until_sync(lambda: 0 < service.status()["records_total"] < _ROWS, seconds=60, what="the middle")
     ledger = f"{json.loads(service.file.read_text())['name']}-offsets"
     begun = {key for key in _entries(ledger) if isinstance(key, SplitKey)}
@@ -127,7 +127,7 @@ def test_slices_are_exactly_the_object(
         kill_workers(service.pid)
     elif victim == "driver":
         service.kill()
-        service.start(ready_seconds=180)
+        service.start(ready_seconds=300)
     until_sync(lambda: service.status()["objects"]["done"] == 1, seconds=120, what="the end of the object")
     assert service.stop() == 0
 
@@ -170,7 +170,7 @@ def test_a_changed_configuration_is_refused_for_every_split(route: Route, servic
             **more,
         )
         services.append(service)
-        service.start(ready_seconds=180)
+        service.start(ready_seconds=300)
         return service
 
     def states() -> set[State]:

@@ -38,7 +38,7 @@ def gate(stack: ExitStack, own_broker: kafka.BrokerFactory) -> KafkaGate:
 def started(stack: ExitStack, service: Service) -> Service:
     """The service, ready, and stopped at the end."""
     stack.callback(service.stop)
-    service.start(ready_seconds=180)
+    service.start(ready_seconds=300)
     return service
 
 
@@ -83,7 +83,7 @@ def test_a_source(tmp_path: Path, stack: ExitStack, gate: KafkaGate, request_kin
     )
 
     def read() -> Counter[bytes]:
-        found = kafka.committed(route.topic, bootstrap=bootstrap, seconds=90)
+        found = kafka.committed(route.topic, bootstrap=bootstrap, seconds=180)
         return Counter(record.value or b"" for record in found)
 
     route.upload("before.jsonl", rows("before", 100))
@@ -95,7 +95,7 @@ def test_a_source(tmp_path: Path, stack: ExitStack, gate: KafkaGate, request_kin
     until_sync(lambda: gate.held, seconds=60, what="the request on its way")
     with frozen(first):
         until_sync(lambda: role(second) == "leader", seconds=60, what="the second leading")
-        until_sync(lambda: read() == route.uploaded, seconds=90, what="each row once")
+        until_sync(lambda: read() == route.uploaded, seconds=180, what="each row once")
         gate.open()
     until_sync(lambda: role(first) == "standby", seconds=60, what="the first standing by")
     route.upload("after.jsonl", rows("after", 100))
@@ -104,7 +104,7 @@ def test_a_source(tmp_path: Path, stack: ExitStack, gate: KafkaGate, request_kin
 
     second.kill()
     route.upload("last.jsonl", rows("last", 100))
-    until_sync(lambda: read() == route.uploaded, seconds=90, what="the first leading again")
+    until_sync(lambda: read() == route.uploaded, seconds=180, what="the first leading again")
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_a_sink(tmp_path: Path, stack: ExitStack, gate: KafkaGate, support: str,
     with frozen(first):
         produce(20, 30)
         until_sync(lambda: role(second) == "leader", seconds=60, what="the second leading")
-        until_sync(lambda: archived() == set(range(50)), seconds=90, what="all records")
+        until_sync(lambda: archived() == set(range(50)), seconds=180, what="all records")
         gate.open()
     until_sync(lambda: role(first) == "standby", seconds=60, what="the first standing by")
     produce(50, 10)
     until_sync(lambda: archived() == set(range(60)), seconds=60, what="what came later")
     second.kill()
     produce(60, 10)
-    until_sync(lambda: archived() == set(range(70)), seconds=90, what="the first leading again")
+    until_sync(lambda: archived() == set(range(70)), seconds=180, what="the first leading again")
     if support == "required":
         assert set(archive.archived().values()) == {1}

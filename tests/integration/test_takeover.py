@@ -227,7 +227,7 @@ def test_a_ledger_that_is_deleted_while_it_runs(route: Route, stack: ExitStack) 
     kafka.delete_topic(f"{name}-offsets")
     for number in range(3):
         route.upload(f"more-{number}.jsonl", rows(f"more-{number}", 100))
-    assert service.wait(150) == 2, service.tail()
+    assert service.wait(280) == 2, service.tail()
     assert "--accept-new-ledger" in service.tail(5)
     service.stop()
 

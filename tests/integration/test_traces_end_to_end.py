@@ -27,7 +27,7 @@ def test_each_object_of_a_source_is_one_trace(tmp_path: Path) -> None:
             post__action="tag:ingested=yes",
         )
         try:
-            assert run.process.wait(170) == 5, run.log.read_text()[-2000:]
+            assert run.process.wait(280) == 5, run.log.read_text()[-2000:]
         finally:
             run.end()
 

@@ -25,7 +25,7 @@ def ended(route: Route, *arguments: str, **options: Any) -> tuple[int, str]:
     """Exit code and log of a run until idle."""
     run = start_run(route, "--until-idle", *arguments, **options)
     try:
-        return run.process.wait(170), run.log.read_text()
+        return run.process.wait(280), run.log.read_text()
     finally:
         run.end()
 

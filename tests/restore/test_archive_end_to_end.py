@@ -72,7 +72,7 @@ def test_an_object_without_bytes_is_a_tombstone_and_partitions_fold(shared_worke
     )
     restore.start()
     try:
-        until_sync(lambda: restore.status()["objects"].get("done") == 3, seconds=90, what="all objects done")
+        until_sync(lambda: restore.status()["objects"].get("done") == 3, seconds=180, what="all objects done")
         # What a slot that was lost had committed is in the ledger alone, so no metric is asked.
         assert [each["state"] for each in restore.status()["recent"]] == ["done"] * 3
         assert sorted(each["bad"] for each in restore.status()["recent"]) == [0, 0, 1]

@@ -78,7 +78,7 @@ def test_events_late_missing_and_too_late(tmp_path: Path) -> None:
         _put(route, _key(topic, 0, 0, ending), content(range(3)))
     options = _OPTIONS | {"restore__sidecars__wait__ms": 6000}
     service = route.service(aws.unique("sides"), **options)
-    service.start(ready_seconds=180)
+    service.start(ready_seconds=300)
     try:
         until_sync(lambda: _objects(service)["done"] == 1, seconds=60, what="the first object")
         # Another partition waits for its keys, which come in time.
@@ -137,13 +137,13 @@ def test_killed_in_the_middle_nothing_is_lost_or_repeated(tmp_path: Path) -> Non
         "poll__interval__ms": 1000,
     }
     service = route.service(aws.unique("killed"), **options)
-    service.start(ready_seconds=180)
+    service.start(ready_seconds=300)
     try:
         _await_records(service, 5_000)
         kill_workers(service.pid)
         _await_records(service, 30_000)
         service.kill()
-        service.start(ready_seconds=180)
+        service.start(ready_seconds=300)
         until_sync(lambda: _objects(service)["done"] == 8, seconds=300, what="the end of all objects")
     finally:
         assert service.stop() == 0

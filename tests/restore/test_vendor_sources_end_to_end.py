@@ -85,7 +85,7 @@ def _run(
         return {state: found.get(state, 0) for state in ("done", "skipped", "quarantined")}
 
     try:
-        until_sync(lambda: sum(ends().values()) >= wanted, seconds=90, what="all objects")
+        until_sync(lambda: sum(ends().values()) >= wanted, seconds=180, what="all objects")
         until_sync(settled, seconds=60, what="what follows their end")
         return ends()
     finally:

@@ -161,7 +161,7 @@ def house(guarded: Guarded, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         # Temporary files are looked at as well.
         (folder / "temporary").mkdir()
         patched.setenv("TMPDIR", str(folder / "temporary"))
-        made_house.service.start("--log-level", "debug", ready_seconds=150)
+        made_house.service.start("--log-level", "debug", ready_seconds=300)
     # No UTF-8 at all: nothing can be fetched by such a name, and nothing may break over it.
     send_event(queue_url, bucket, [("in/%ff%fe%1b%5B31m", "0" * 32, 1)])
     try:

@@ -336,7 +336,7 @@ def _run_through_refusal(
         return [one.value for one in kafka.read_committed(topic, bootstrap=tokens.broker.bootstrap)]
 
     ingest(1)
-    service.start(ready_seconds=150)
+    service.start(ready_seconds=300)
     try:
         until_sync(lambda: len(rows()) == 1, seconds=60, what="a row")
         refuse()
@@ -344,9 +344,9 @@ def _run_through_refusal(
         assert not service.is_ready()
         ingest(2)
         grant()
-        until_sync(service.is_ready, seconds=90, what="ready again")
+        until_sync(service.is_ready, seconds=180, what="ready again")
         ingest(3)
-        until_sync(lambda: len(rows()) >= 3, seconds=90, what="all rows")
+        until_sync(lambda: len(rows()) >= 3, seconds=180, what="all rows")
         assert "log-in" not in service.status()["problems"]
     finally:
         assert service.stop() == 0

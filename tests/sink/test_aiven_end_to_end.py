@@ -56,7 +56,7 @@ def test_the_published_configuration_runs_unchanged(tmp_path: Path, shared_worke
     # Its offsets are committed with its objects, which it closes as Connect's worker has connectors flush.
     until_sync(
         lambda: sum(group_offsets(f"connect-{name}", archive.topic, 2).values()) == _COUNT,
-        seconds=90,
+        seconds=180,
         what="the offsets of all records",
     )
     sink.stop()

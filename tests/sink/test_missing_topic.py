@@ -23,7 +23,7 @@ def test_a_topic_that_is_not_there_is_said_until_it_is_read(tmp_path: Path) -> N
     archive.produce({"value": b'{"n":%d}' % number} for number in range(20))
     sink.start()
     try:
-        until_sync(lambda: len(archive.keys()) > 0, seconds=90, what="what is there")
+        until_sync(lambda: len(archive.keys()) > 0, seconds=180, what="what is there")
         until_sync(lambda: sink.status()["sink"]["missing_topics"], seconds=60, what="what is not there")
         shown = sink.status()
         assert (shown["ready"], shown["problems"]) == (True, {})

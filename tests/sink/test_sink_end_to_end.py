@@ -214,7 +214,7 @@ def test_a_record_that_is_refused_stops_its_partition_and_no_other(archive: Arch
     stopped = archive.in_kafka() - {(0, 10), (0, 11)}
     try:
         sink.start()
-        until_sync(lambda: set(archive.archived()) == stopped, seconds=90, what="all but the refused record")
+        until_sync(lambda: set(archive.archived()) == stopped, seconds=180, what="all but the refused record")
         until_sync(lambda: not sink.is_ready(), seconds=60, what="readiness that says no")
         problems = " ".join(sink.status()["problems"].values())
         assert f"{archive.topic}-0 is at offset 10" in problems

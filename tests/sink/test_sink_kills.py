@@ -113,7 +113,7 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_repeat_nothing(tmp_path: P
         sink.start()
         for act in (kill_a_worker, kill_the_driver):
             seen = len(archive.keys())
-            until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=90, what="more objects")  # type: ignore[misc]  # a lambda's default
+            until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=180, what="more objects")  # type: ignore[misc]  # a lambda's default
             act(sink)
         load.stop()
         # By the one that runs: its objects close by their age, and another start takes ten seconds of CPU.
@@ -121,7 +121,7 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_repeat_nothing(tmp_path: P
         for partition, offset in archive.in_kafka():
             ends[partition] = max(ends[partition], offset + 1)
         until_sync(
-            lambda: group_offsets(name, archive.topic, 2) == ends, seconds=90, what="every record's offset"
+            lambda: group_offsets(name, archive.topic, 2) == ends, seconds=180, what="every record's offset"
         )
         assert sink.stop() == 0
     finally:
@@ -140,7 +140,7 @@ def test_at_least_once_loses_nothing_through_kills(tmp_path: Path) -> None:
         sink.start()
         for act in (kill_a_worker, kill_the_driver, kill_a_worker):
             seen = len(archive.keys())
-            until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=90, what="more objects")  # type: ignore[misc]  # as above
+            until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=180, what="more objects")  # type: ignore[misc]  # as above
             act(sink)
     finally:
         load.stop()
@@ -163,7 +163,7 @@ def test_side_objects_stay_with_their_values_through_kills(tmp_path: Path) -> No
         sink.start()
         for act in (kill_a_worker, kill_a_worker, kill_the_driver):
             seen = len(archive.keys())
-            until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=90, what="more objects")  # type: ignore[misc]  # as above
+            until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=180, what="more objects")  # type: ignore[misc]  # as above
             # Also between the three completions: values are the last.
             assert_values_have_sides(archive)
             act(sink)
@@ -216,7 +216,7 @@ def test_another_template_after_a_crash_loses_and_repeats_nothing(tmp_path: Path
     )
     sink = archive.service(name, **options)
     sink.start()
-    until_sync(lambda: len(archive.keys()) > 20, seconds=90, what="objects of the large group")
+    until_sync(lambda: len(archive.keys()) > 20, seconds=180, what="objects of the large group")
     sink.kill()
 
     plain = {**options, "file__name__template": None, "rotate__records": 500}

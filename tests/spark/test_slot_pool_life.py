@@ -146,7 +146,7 @@ def test_a_task_that_works_says_so(driver: Drivers, s3_endpoint: str) -> None:
             heard.add(one.slot_pool._starts[0].heard_at)
             return len(heard) > 3
 
-        until_sync(beats, seconds=90, what="three signs of life")
+        until_sync(beats, seconds=180, what="three signs of life")
         one.slot_pool.void(0)
 
 

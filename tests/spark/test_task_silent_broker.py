@@ -39,7 +39,7 @@ def test_an_abort_that_nobody_acknowledges_leaves_the_batch_in_doubt(
         while not one.expect(BatchCommitted).committed.records_by_topic:
             pass
         with silent(broker):
-            finished = one.expect(BatchFinished, seconds=90).finished
+            finished = one.expect(BatchFinished, seconds=180).finished
             assert finished.outcome is BatchOutcome.UNKNOWN
             assert not one.expect(SlotEnded, seconds=60).clean
     finally:

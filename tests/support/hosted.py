@@ -31,7 +31,7 @@ class Hosted:
         """Where the metrics of all connectors are, each with the label `connector`."""
         return self.worker.http_port
 
-    def start(self, ready_seconds: float = 120) -> None:
+    def start(self, ready_seconds: float = 300) -> None:
         """Create it and return once it is ready; AssertionError with what it says, refused or late."""
         config = {name: _text(value) for name, value in self.options.items() if name not in _OF_THE_WORKER}
         code, answer = self.worker.ask("PUT", f"/connectors/{self.name}/config", config)

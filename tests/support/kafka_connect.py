@@ -57,7 +57,7 @@ def kafka_connect(folder: Path) -> Iterator[int]:
     with log.open("ab") as output:
         process = subprocess.Popen(argv, stdout=output, stderr=output, cwd=folder)
     try:
-        until_sync(lambda: _is_healthy(port), seconds=90, what=f"Kafka Connect, see {log}")
+        until_sync(lambda: _is_healthy(port), seconds=180, what=f"Kafka Connect, see {log}")
         yield port
     finally:
         process.terminate()

@@ -54,7 +54,7 @@ class WorkerProcess:
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True)
 
-    def await_ready(self, seconds: float = 120) -> None:
+    def await_ready(self, seconds: float = 300) -> None:
         """Return when it has joined its group and Spark is up; AssertionError with its log's end."""
         until_sync(self.is_ready, seconds=seconds, what=f"a ready worker, see {self.log}")
 

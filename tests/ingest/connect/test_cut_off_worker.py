@@ -46,7 +46,7 @@ def test_what_a_worker_has_that_does_not_reach_kafka(
         assert [one["url"] for one in well.status()["workers"].values()] == [f"http://127.0.0.1:{well.port}"]
 
         gate.open()
-        until_sync(lambda: one_each(workers), seconds=90, what="a connector on each again")
+        until_sync(lambda: one_each(workers), seconds=180, what="a connector on each again")
         way.upload("after")
         way.await_archived(90)
         until_sync(lambda: cut.is_ready() and well.is_ready(), seconds=60, what="two that are ready")

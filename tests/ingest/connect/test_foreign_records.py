@@ -56,7 +56,7 @@ def test_foreign_records_and_a_leader_that_is_killed(workers: list[WorkerProcess
     def states() -> list[str]:
         return [follower.state(name) for name in (source, sink, replaced)]
 
-    until_sync(lambda: states() == ["RUNNING", "RUNNING", "FAILED"], seconds=90, what="a takeover")
+    until_sync(lambda: states() == ["RUNNING", "RUNNING", "FAILED"], seconds=180, what="a takeover")
     way.await_archived(90)
     assert Counter(record.value or b"" for record in kafka.committed(way.topic)) == way.uploaded
     shown = str(follower.status()["problems"])

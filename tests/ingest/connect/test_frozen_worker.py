@@ -119,5 +119,5 @@ def one_each(workers: list[WorkerProcess]) -> tuple[WorkerProcess, WorkerProcess
         running[:] = of_follower()
         return len(running) == 1 and all(follower.state(one) == "RUNNING" for one in names)
 
-    until_sync(are_spread, seconds=90, what="a connector on each worker")
+    until_sync(are_spread, seconds=180, what="a connector on each worker")
     return leader, follower, running[0]

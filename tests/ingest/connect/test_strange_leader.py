@@ -28,7 +28,7 @@ def test_a_connector_that_another_process_leads_says_so(
         config = source_config(bucket, topic("out"), lead__session__timeout__ms="6000")
         assert shared_worker.ask("PUT", f"/connectors/{name}/config", config)[0] == 201
         until_sync(lambda: shared_worker.state(name) == "UNASSIGNED", seconds=60, what="UNASSIGNED")
-        until_sync(lambda: shared_worker.state(name) == "FAILED", seconds=90, what="FAILED")
+        until_sync(lambda: shared_worker.state(name) == "FAILED", seconds=180, what="FAILED")
         trace = shared_worker.ask("GET", f"/connectors/{name}/status")[1]["connector"]["trace"]
         assert f"Another process leads connector {name!r}" in trace
         assert "on 127.0.0.1" in trace

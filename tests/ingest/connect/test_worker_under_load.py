@@ -104,7 +104,7 @@ def test_a_sink_is_configured_while_its_groups_are_open(workers: list[WorkerProc
             what="objects of the other grouping",
         )
         assert worker.ask("PATCH", f"/connectors/{name}/config", {"rotate.age.ms": "400"})[0] == 200
-    until_sync(lambda: archive.archived().keys() >= archive.in_kafka(), seconds=90, what="all in objects")
+    until_sync(lambda: archive.archived().keys() >= archive.in_kafka(), seconds=180, what="all in objects")
     assert archive.account() == (0, 0)
 
 
@@ -134,9 +134,9 @@ def test_the_lead_is_handed_over_in_the_middle_of_commits(
             return _leads(leading, source) and _leads(leading, sink)
 
         with _still(standing):
-            until_sync(leads_both, seconds=90, what="the other worker's leads")
+            until_sync(leads_both, seconds=180, what="the other worker's leads")
             before = objects()
-            until_sync(lambda: objects() >= before + 10, seconds=90, what="more objects")
+            until_sync(lambda: objects() >= before + 10, seconds=180, what="more objects")
 
     for one in (first, second):
         one.start()

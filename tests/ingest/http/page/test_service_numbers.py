@@ -59,7 +59,7 @@ def service(route: Route, proxy: Proxy) -> Iterator[Service]:
         tasks__max=1,
     )
     try:
-        made.start(ready_seconds=200)
+        made.start(ready_seconds=300)
         until_sync(lambda: made.status()["mode"] == "events", seconds=60, what="events")
         route.upload("announced.jsonl", rows("announced", 70))
         aws.s3().put_object(Bucket=route.bucket, Key="empty.jsonl", Body=b"")

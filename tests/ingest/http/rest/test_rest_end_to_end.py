@@ -123,7 +123,7 @@ def test_a_stopped_service_gives_its_slots_back_and_lets_offsets_be_changed(it: 
     it.route.uploaded.update(rows(again, 50))
     assert it.ask("PUT", "resume") == (202, None)
     it.route.await_rows()
-    until_sync(lambda: queue_depth(it.route.queue_url) == 0, seconds=90, what="an empty queue")
+    until_sync(lambda: queue_depth(it.route.queue_url) == 0, seconds=180, what="an empty queue")
     assert it.route.account() == (0, 0)
 
 
