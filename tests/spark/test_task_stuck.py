@@ -52,14 +52,13 @@ def test_a_task_without_progress_ends_and_its_batch_is_in_doubt(
     assert time.monotonic() - before >= _STUCK_SECONDS
     assert not ended.clean
     # The worker's words come by way of the JVM.
-    said = ""
+    said: list[str] = []
 
     def is_said() -> bool:
-        nonlocal said
-        said += "".join(capfd.readouterr())
-        return "decoding_stalled" in said
+        said.extend(capfd.readouterr())
+        return "decoding_stalled" in "".join(said)
 
-    until_sync(is_said)
+    until_sync(is_said, what="the words of the worker")
 
     proxy.off()
     impatient.slot_pool.void(0)
