@@ -44,10 +44,10 @@ def test_a_stop_in_the_middle_of_the_load_and_a_restart(
     route: Route, services: list[Service], linger_ms: int
 ) -> None:
     """SIGTERM ends it cleanly, within its time; the next start goes on where it was."""
-    for number in range(60):
+    for number in range(120):
         route.upload(f"load/{number}.jsonl", rows(f"load-{number}", 2000))
     name = aws.unique("stop")
-    service = route.service(name, job__linger__ms=linger_ms, max__bytes__per__second=150_000)
+    service = route.service(name, job__linger__ms=linger_ms, max__bytes__per__second=500_000)
     services.append(service)
     service.start()
     until_sync(lambda: service.status()["objects"]["done"] >= 3, seconds=60, what="some objects done")

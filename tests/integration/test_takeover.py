@@ -148,8 +148,8 @@ def objects_read(proxy: Proxy) -> Counter[str]:
 def test_slots_lowered_and_raised_between_runs(route: Route, stack: ExitStack) -> None:
     """Killed with three slots, then one, then four: slots that are used no more are fenced too."""
     name = aws.unique("slots")
-    options = {"max__bytes__per__second": 200_000, "transaction__boundary__interval__ms": 300}
-    for number in range(40):
+    options = {"max__bytes__per__second": 400_000, "transaction__boundary__interval__ms": 300}
+    for number in range(60):
         route.upload(f"{number:02}.jsonl", rows(f"object-{number}", 4000))
     for slots in (3, 1, 4):
         service = started(stack, route.service(name, tasks__max=slots, **options))
@@ -158,8 +158,8 @@ def test_slots_lowered_and_raised_between_runs(route: Route, stack: ExitStack) -
         service.kill()
     last = started(stack, route.service(name, tasks__max=2))
     before = last.status()["objects"]["done"]
-    assert before < 40, "it was over before the slots changed"
-    until_sync(lambda: last.status()["objects"]["done"] == 40, seconds=120, what="all done")
+    assert before < 60, "it was over before the slots changed"
+    until_sync(lambda: last.status()["objects"]["done"] == 60, seconds=180, what="all done")
     assert last.stop() == 0
     assert route.account() == (0, 0)
 
