@@ -42,7 +42,8 @@ _HEADERS: Final = (
     (("x", None),),
 )
 _KEY: Final = re.compile(rb"k([0-9]+)")
-_BARE: Final = re.compile(rb'plain ([0-9]+)|"n":"?([0-9]+)|^\[([0-9]+),', re.MULTILINE)
+# Values of bytes follow one another without anything between them.
+_BARE: Final = re.compile(rb'plain ([0-9]+)|"n":"?([0-9]+)|(?:^|(?<=[}\]]))\[([0-9]+),', re.MULTILINE)
 
 
 def layout_records(
