@@ -68,10 +68,6 @@ _REMEDY: Final[dict[type[HeadraceError], str]] = {
     Unavailable: "Check bootstrap.servers and that the brokers answer.",
 }
 
-_TIMEOUT_REMEDY: Final = (
-    "Set producer.override.transaction.timeout.ms (6000 at least) to no more than transaction.max.timeout.ms "
-    "of the brokers, or raise that."
-)
 
 # Who the user is was not believed, or nothing could be said in secret: no ACL would help.
 _LOG_IN: Final = frozenset(
@@ -119,6 +115,15 @@ _REFUSALS: Final[dict[int, str]] = {
     ),
     KafkaError.POLICY_VIOLATION: "a policy of the brokers forbids it. Ask those who run them",
 }
+# What helps by the code alone, whatever class of ours the error is of.
+_REMEDY_OF_CODE: Final[dict[int, str]] = {
+    **dict.fromkeys(_LOG_IN, _LOG_IN_REMEDY),
+    **{code: f"{why[0].upper()}{why[1:]}." for code, why in _REFUSALS.items()},
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: (
+        "Set producer.override.transaction.timeout.ms (6000 at least) to no more than "
+        "transaction.max.timeout.ms of the brokers, or raise that."
+    ),
+}
 
 
 def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError:
@@ -129,12 +134,7 @@ def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError
     inner = kafka_error(error)
     kind = kind_of(inner)
     sentence = f"{what}: {inner.str()} ({inner.name()})."
-    remedy = _LOG_IN_REMEDY if inner.code() in _LOG_IN else _REMEDY.get(kind)
-    if inner.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-        remedy = _TIMEOUT_REMEDY
-    elif inner.code() in _REFUSALS:
-        why = _REFUSALS[inner.code()]
-        remedy = f"{why[0].upper()}{why[1:]}."
+    remedy = _REMEDY_OF_CODE.get(inner.code(), _REMEDY.get(kind))
     return kind(sentence if remedy is None else f"{sentence} {remedy}")
 
 
