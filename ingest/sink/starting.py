@@ -146,7 +146,7 @@ def set_elsewhere(
     if found is None or checkpoint is None or found.topic_id != checkpoint.topic_id:
         return None
     offset = found.group_offset
-    if offset in (None, checkpoint.offset) or found.group_mark.split(" ")[0] == _MARK:
+    if offset in (None, checkpoint.offset) or _own_mark(found) is not None:
         return None
     return (
         f"Another program has committed offset {offset} of {found.partition_of} in the group {group!r}. The "
@@ -156,12 +156,18 @@ def set_elsewhere(
     )
 
 
+def _own_mark(found: FoundPartition) -> list[str] | None:
+    """Ledger and topic id of the Headrace that has committed the offset; None: another program has."""
+    first, *rest = found.group_mark.split(" ")
+    return rest if first == _MARK else None
+
+
 def _foreign(found: FoundPartition, ledger: str, group: str) -> Refused | None:
     """Another Headrace archives under this group."""
-    mark = found.group_mark.split(" ")
-    if found.group_offset is None or mark[0] != _MARK or mark[1:2] == [ledger]:
+    mark = _own_mark(found)
+    if found.group_offset is None or mark is None or mark[:1] == [ledger]:
         return None
-    other = mark[1] if len(mark) > 1 else "unknown"
+    other = mark[0] if mark else "unknown"
     return Refused(
         reason="foreign_offsets",
         sentence=f"The offset of {found.partition_of} in the group {group!r} was committed by a Headrace "
@@ -189,8 +195,8 @@ def _by_offsets(
         start = _checkpoint(found, earlier)
         return _within(found, start, is_new=True, whose="the other sink's own file")
     if found.group_offset is not None:
-        mark = found.group_mark.split(" ")
-        if mark[0] == _MARK and mark[2:3] != [found.topic_id]:
+        mark = _own_mark(found)
+        if mark is not None and mark[1:2] != [found.topic_id]:
             return Refused(
                 reason="other_topic_id",
                 sentence=f"The group {group!r} has an offset of {found.partition_of} from before the topic "
