@@ -5,7 +5,7 @@ is in no object and no dead letter, and whatever is not read again is in one.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -104,21 +104,21 @@ class PartitionOffsets:
             mask &= ~np.isin(offsets, np.fromiter(self._dead_letters, np.int64))
         return None if mask.all() else mask
 
-    def note_epochs(self, runs: Iterable[tuple[int, int]], end: int) -> int | None:
+    def note_epochs(self, runs: Sequence[tuple[int, int]], end: int) -> int | None:
         """Records up to `end` are read, `runs` are the first offsets and leader epochs of them.
 
         The offset of the first that is not what was read before: of a later epoch than the log had then, and
         covered by an object or a dead letter, or where no record was. None: there is none.
         """
-        changed = None
-        read = max(self._highest, self._grant.offset - 1)
-        for offset, epoch in runs:
-            if offset <= read and NO_EPOCH != self._grant.leader_epoch < epoch and changed is None:
-                changed = offset
-            # A later epoch than a record's proves as much of it as its own does.
-            self._epoch = max(self._epoch, epoch)
-            self._epoch_end = max(self._epoch_end, end)
-        return changed
+        if not runs:
+            return None
+        # A later epoch than a record's proves as much of it as its own does.
+        self._epoch = max(self._epoch, runs[-1][1])
+        self._epoch_end = max(self._epoch_end, end)
+        known, read = self._grant.leader_epoch, max(self._highest, self._grant.offset - 1)
+        if known == NO_EPOCH:
+            return None
+        return next((offset for offset, epoch in runs if offset <= read and epoch > known), None)
 
     @property
     def start(self) -> tuple[int, int]:

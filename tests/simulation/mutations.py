@@ -95,8 +95,8 @@ MUTATIONS: Final = {
         "sink",
         "what an entry covers is passed over only if it is of no later leader epoch",
         "spark/sink/partition_offsets.py",
-        "if offset <= read and NO_EPOCH != self._grant.leader_epoch < epoch and changed is None:",
-        "if False:",
+        "if known == NO_EPOCH:",
+        "if True:",
     ),
     "an operator's partition is not over": Mutation(
         "sink",
