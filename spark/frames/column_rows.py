@@ -257,11 +257,10 @@ class ColumnReader:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
                 continue
             array = batch.column(index)
-            cast = _cast(array, field.type)
             if self._has_rescue and has_more(array.type, field.type):
                 array, lost = _without_lost(array, field.type)
-                cast = _cast(array, field.type)
                 rescues.append((field.name, lost))
+            cast = _cast(array, field.type)
             if cast is None:
                 cast, misfits = _cast_each(array, field.type)
                 rescues.append((field.name, misfits))

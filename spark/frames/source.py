@@ -215,7 +215,7 @@ def _refuse_odd_columns(schema: StructType, from_key: frozenset[str]) -> None:
     if RESCUED in schema.names and not isinstance(schema[RESCUED].dataType, StringType):
         raise FrameRefused(f"The column {RESCUED} of the schema has to be string: it is JSON.")
     for field in schema.fields:
-        kinds = _KINDS_OF_KEY[field.name] if field.name in from_key & _KINDS_OF_KEY.keys() else None
+        kinds = _KINDS_OF_KEY.get(field.name) if field.name in from_key else None
         if kinds is not None and not isinstance(field.dataType, kinds):
             raise FrameRefused(
                 f"The column {field.name} of the schema is {field.dataType.simpleString()}, and the key's "

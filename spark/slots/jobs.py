@@ -15,8 +15,8 @@ from spark.spark_conf import is_local
 from spark.task.entry import SlotFunction, SlotWork, reach_function, warm_function
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
-# What py4j puts before an exception of the JVM.
 _SQLSTATE: Final = re.compile(r"\s*SQLSTATE: ")
+# What py4j puts before an exception of the JVM.
 _CALLING: Final = "An error occurred while calling "
 _LOOPBACK: Final = "127.0.0.1"
 # Slots share the cores evenly, whatever job came first.
