@@ -10,7 +10,6 @@ import pytest
 
 from headrace.model.errors import SourceUnavailable
 from headrace.model.sink_entries import Upload
-from headrace.options.sink_settings import UploadSettings
 from headrace.s3 import new_s3_calls
 from headrace.s3.client import new_s3_client
 from headrace.s3.post_action_calls import new_post_action_calls
@@ -19,18 +18,8 @@ from ingest.checks.probes.bucket_keys import aws_clients, list_pages
 from listeners.async_clients import s3_client
 from tests.headrace.s3.scripted_s3 import BUCKET, ETAG, settings
 from tests.ingest.checks.findings.configured import configured
+from tests.spark.sink.upload_settings import PLAIN
 
-UPLOADS: Final = UploadSettings(
-    part_bytes=1 << 24,
-    connections=2,
-    offset_tags=False,
-    tags=(),
-    storage_class=None,
-    acl=None,
-    encryption=None,
-    kms_key_id=None,
-    customer_key=None,
-)
 UPLOAD: Final = Upload(key="key", upload_id="an-upload", parts=(f'"{ETAG}"',))
 KEYS: Final = {"aws.access.key.id": "test", "aws.secret.access.key": "test"}
 PAGE: Final = b"<html><body>Please log in</body></html>"
@@ -47,7 +36,7 @@ class Stranger:
         self._thread.start()
         self.settings = settings(f"http://127.0.0.1:{self._server.server_port}")
         # Making a client is slow.
-        self.uploads = new_upload_calls(self.settings, UPLOADS)
+        self.uploads = new_upload_calls(self.settings, PLAIN)
         self.calls = new_s3_calls(self.settings)
         self.actions = new_post_action_calls(self.settings, is_unconditional=False)
 
