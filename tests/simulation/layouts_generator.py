@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from headrace.options.layout_checks import FORMS
-from tests.simulation.apart import around, store_steps
+from tests.simulation.apart import around, store_steps, with_foreign_names
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
@@ -178,6 +178,7 @@ def layout_scenario(seed: int) -> Scenario:
     records = tuple(layout_records(rng, topics, options, about))
     table = Table(_OF_LAYOUT[layout], fixed, BESIDE, CHANGED)
     steps = sink_steps(rng, len(records), options, topics, about, table)
+    steps = with_foreign_names("layouts", seed, steps)
     steps = around("layouts", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
     return Scenario(
         seed=seed,

@@ -26,7 +26,7 @@ _TOMBSTONES: Final = "/tombstone/"
 def judge_layouts(scenario: Scenario, outcome: Outcome, calm: Outcome | None) -> list[Finding]:
     """All that is against a law; `calm` are the same records with nothing that went wrong."""
     read = Archive(scenario, outcome)
-    outcome.rows = read.rows
+    outcome.rows, outcome.set_aside = read.rows, read.set_aside
     broken = read.broken
     if calm is not None:
         undisturbed = Archive(scenario, calm)
@@ -79,6 +79,10 @@ class Archive:
         # Another program may put something under a name that is free again.
         others = {"deleted", "foreign"}
         self._made = {key: at for at, what, key, _ in outcome.history if what not in others}
+        self._foreign = {stem_of(key) for key in outcome.foreign}
+        """Of objects that are not completed, as one of theirs has a name that is taken."""
+        self._uploads = outcome.uploads
+        self.set_aside: set[Place] = set()
         self.rows: list[Row] = []
         self.broken: list[Finding] = []
         self._read()
@@ -104,7 +108,7 @@ class Archive:
             assert name is not None, "those without one are left out"
             # Of tombstones the keys are all there is.
             is_lost = (self._loses_values or self._loses_sides) and "tombstone" not in stem
-            if "" not in kinds and is_lost:
+            if "" not in kinds and (is_lost or stem in self._foreign):
                 continue
             if "" not in kinds and "keys" not in kinds:
                 self._break(f"{kinds} have no values next to them")
@@ -117,9 +121,24 @@ class Archive:
             self._hold(name, kinds.get("", kinds.get("keys", stem)), found)
             if "" in kinds:
                 self._restore(kinds[""], found)
+        self._read_set_aside(sides)
 
-    def _rows_of(self, name: Name, kinds: Mapping[str, str]) -> list[tuple[Look, _Found | None]]:
-        """The rows of an object, with what is next to it, and their records."""
+    def _read_set_aside(self, sides: Mapping[str, Mapping[str, str]]) -> None:
+        """What of objects with a name that is taken has stayed uploads, and is told where it is."""
+        found = {stem: {**sides.get(stem, {})} for stem in self._foreign if "" not in sides.get(stem, ())}
+        for key, body in self._uploads.items():
+            name = name_of(self._layout, key)
+            if name is not None and stem_of(key) in found:
+                found[stem_of(key)][name.side] = key
+                self._objects = {**self._objects, key: body}
+        for kinds in found.values():
+            if name := name_of(self._layout, kinds.get("", kinds.get("keys", ""))):
+                self.set_aside.update(one[0] for _, one in self._rows_of(name, kinds, is_whole=False) if one)
+
+    def _rows_of(
+        self, name: Name, kinds: Mapping[str, str], *, is_whole: bool = True
+    ) -> list[tuple[Look, _Found | None]]:
+        """The rows of an object, with what is next to it, and their records; `is_whole`: all is there."""
         options = self._options
         keys, headers = (
             None if side not in kinds else self._side(name, kinds[side], side) for side in ("keys", "headers")
@@ -141,7 +160,8 @@ class Archive:
         if headers is not None and len(headers) == len(rows):
             for (_, record), own in zip(placed, headers, strict=True):
                 self._hold_headers(kinds["headers"], record, own)
-        self._hold_partners(kinds)
+        if is_whole:
+            self._hold_partners(kinds)
         return placed
 
     def _side(self, name: Name, key: str, side: str) -> list[Any]:

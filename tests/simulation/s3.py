@@ -48,6 +48,10 @@ class PendingUpload:
     was_taken: bool = False
     """Whether its name was taken when it began."""
 
+    def body(self) -> bytes:
+        """What was sent, in the order of its numbers."""
+        return b"".join(body for _, (_, body) in sorted(self.parts.items()))
+
 
 @dataclass
 class Weather:

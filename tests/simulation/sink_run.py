@@ -24,6 +24,10 @@ class Outcome(Ended):
     rows: list[Row] = field(default_factory=list)
     objects: dict[str, bytes] = field(default_factory=dict)
     """By bucket and key, where rows are those of another vendor's layout."""
+    uploads: dict[str, bytes] = field(default_factory=dict)
+    """Likewise, of parts that were not completed."""
+    foreign: set[str] = field(default_factory=set)
+    """Names, likewise, that another program has taken."""
     letters: list[Record] = field(default_factory=list)
     expected: dict[Place, Given] = field(default_factory=dict)
     """What a reader of the topics gets, by its place."""
@@ -178,23 +182,26 @@ class _SinkCourse(Course):
             for partition in range(partitions + len(self.scenario.steps))
             if any(f"made again: {name}-{partition} begins" in warning for warning in warnings)
         }
-        self._look_at_foreign_names()
+        outcome.foreign_changed = self._operations.foreign_changed()
         if self.scenario.direction == "layouts":
-            outcome.objects = {
-                f"{bucket}/{key}": stored.body
-                for bucket in (BUCKET, SECOND)
-                for key, stored in made.bucket.objects[bucket].items()
-            }
+            self._collect_objects()
             return
+        for one in made.bucket.uploads.values():
+            if (one.bucket, one.key) in self._operations.foreign and one.parts:
+                rows = rows_in(one.key, one.body())
+                outcome.set_aside.update((row.topic, row.partition, row.offset) for row in rows)
         outcome.rows = [*rows_of(made.bucket, BUCKET), *rows_of(made.bucket, SECOND)]
 
-    def _look_at_foreign_names(self) -> None:
-        """What other programs have put there, and what has stayed an upload for it."""
-        bucket, foreign = self.made.bucket, self._operations.foreign
-        self._outcome.foreign_changed = self._operations.foreign_changed()
-        for one in bucket.uploads.values():
-            if (one.bucket, one.key) in foreign and one.parts:
-                body = b"".join(one.parts[number][1] for number in sorted(one.parts))
-                self._outcome.set_aside.update(
-                    (row.topic, row.partition, row.offset) for row in rows_in(one.key, body)
-                )
+    def _collect_objects(self) -> None:
+        """What is in the buckets, for readers of other vendors' layouts."""
+        bucket, foreign, outcome = self.made.bucket, self._operations.foreign, self._outcome
+        outcome.objects = {
+            f"{where}/{key}": stored.body
+            for where in (BUCKET, SECOND)
+            for key, stored in bucket.objects[where].items()
+            if (where, key) not in foreign
+        }
+        outcome.foreign = {f"{where}/{key}" for where, key in foreign}
+        outcome.uploads = {
+            f"{one.bucket}/{one.key}": one.body() for one in bucket.uploads.values() if one.parts
+        }
