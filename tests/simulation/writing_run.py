@@ -40,6 +40,7 @@ from tests.simulation.writing_spark import (
 )
 
 KEPT: Final = 4
+_LATE: Final = ("put", "network")
 """Of so many batches files are kept, so that some are forgotten within few batches."""
 OBJECT_ID: Final = "headrace-object"
 _END_SECONDS: Final = 1_200.0
@@ -534,8 +535,10 @@ class _WritingCourse(Course):
             if OBJECT_ID in stored.metadata
         }
         outcome.foreign_changed = self._operations.foreign_changed()
+        # What comes when nobody waits for it any more is removed by a next commit, if there is one.
+        late = {key.removeprefix(f"{STATE}/") for _, what, key, by in bucket.history if (what, by) == _LATE}
         outcome.files = {
-            query: len(self._batch_files(query))
+            query: len(self._batch_files(query).keys() - late)
             for query in (*self._queries, *(["other"] if self._other else []))
         }
         bare = self.scenario.options.get(COLUMNS) == "bare"
