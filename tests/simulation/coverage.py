@@ -60,7 +60,7 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     "archives": (*restore_generator.OPERATIONS, *BY_TIME),
     "layouts": (
         *sink_generator.OPERATIONS,
-        *(NO_CONDITIONS, RETENTION, *BY_TIME),
+        *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME),
         *(f"change {name}" for name in layouts_generator.CHANGED),
     ),
     "restore": (*restore_generator.OPERATIONS, *BY_TIME),

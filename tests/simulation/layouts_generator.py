@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from headrace.options.layout_checks import FORMS
-from tests.simulation.apart import around, store_steps, with_foreign_names
+from tests.simulation.apart import LOG_CUT, around, store_steps, with_cut_logs, with_foreign_names
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
@@ -179,6 +179,11 @@ def layout_scenario(seed: int) -> Scenario:
     table = Table(_OF_LAYOUT[layout], fixed, BESIDE, CHANGED)
     steps = sink_steps(rng, len(records), options, topics, about, table)
     steps = with_foreign_names("layouts", seed, steps)
+    steps = with_cut_logs("layouts", seed, steps, list(topics))
+    if any(step.act == LOG_CUT for step in steps):
+        # What is sent then shows numbers of its own, by which rows are told apart.
+        anew = random.Random(f"anew-{seed}")
+        records += tuple(layout_records(anew, topics, options, about, first=len(records)))
     steps = around("layouts", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
     return Scenario(
         seed=seed,

@@ -245,7 +245,8 @@ class Archive:
                 continue
             place, given = record
             topic, partition, offset = place
-            self.rows.append(Row(key, topic, partition, offset, {"anonymous": look.is_anonymous}))
+            fields = {"anonymous": look.is_anonymous, "given": given}
+            self.rows.append(Row(key, topic, partition, offset, fields))
             stamps.append(given.timestamp_ms)
             offsets.append(None if look.is_anonymous else offset)
             if (topic, partition) != (name.topic, name.partition):

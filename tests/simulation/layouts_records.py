@@ -47,9 +47,14 @@ _BARE: Final = re.compile(rb'plain ([0-9]+)|"n":"?([0-9]+)|(?:^|(?<=[}\]]))\[([0
 
 
 def layout_records(
-    rng: random.Random, topics: Mapping[str, int], options: Mapping[str, str], about: Circumstance | None
+    rng: random.Random,
+    topics: Mapping[str, int],
+    options: Mapping[str, str],
+    about: Circumstance | None,
+    *,
+    first: int = 0,
 ) -> Iterator[Given]:
-    """Records as they are produced, in this order."""
+    """Records as they are produced, in this order; the first shows the number `first`."""
     converter, shares = converter_of(options), (0.0, 0.0, 0.05, 0.3)
     bad_share = rng.choice(shares)
     if about is not None and about.bad_share is not None:
@@ -58,7 +63,8 @@ def layout_records(
     kinds = rng.sample(_KINDS if _has_names(options) else _UNLIKE_NUMBERS, rng.choice((1, 2, 3)))
     kinds = list(about.kinds) if about is not None and about.kinds else kinds
     counts = () if about is None else about.counts
-    for number in range(rng.choice(counts) if counts else drawn_count(rng, small=(2, 4, 6), big=(12, 30))):
+    count = rng.choice(counts) if counts else drawn_count(rng, small=(2, 4, 6), big=(12, 30))
+    for number in range(first, first + count):
         topic = rng.choice(list(topics))
         key = rng.choice((b"k%d" % number, b"k%d" % number, b"k1", b"a/b", b"", None))
         if rng.random() < null_share:
