@@ -248,7 +248,7 @@ class Connector:
 
     def _serve(self) -> Exit:
         # Spark and the clients take seconds to import: a wrong configuration is reported before.
-        from headrace.kafka.ledger_follower import open_ledger_reader
+        from headrace.kafka.ledger_reader import open_ledger_reader
         from ingest.service.composition import RunOptions, Service
 
         try:

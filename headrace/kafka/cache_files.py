@@ -11,11 +11,12 @@ import fcntl
 import hashlib
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, Final, NamedTuple, Self
 from urllib.parse import quote
 from uuid import UUID
 
@@ -23,9 +24,11 @@ import msgspec
 import structlog
 
 from headrace.kafka.control_records import decode_control
+from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.connector_records import is_worker_key, require_known_version
 from headrace.model.errors import InvalidLedger
-from headrace.model.ledger_entry import VERSION, ControlKey, State, decode_entry, decode_key
+from headrace.model.ledger_entry import VERSION, ControlKey, LedgerEntry, State, decode_entry, decode_key
+from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import decode_sink_entry, is_sink_key
 
 # What means "no split" in columns that are part of a primary key: the object's own row.
@@ -58,6 +61,58 @@ _KEYS: Final = msgspec.json.Decoder(_Key)
 _HEADS: Final = msgspec.json.Decoder(_Head)
 
 RowKey = tuple[str, str, str, int, int]
+
+
+class CachedEntry(NamedTuple):
+    """An object's own ledger entry, decoded only when it is looked into.
+
+    A row as SQLite gives it: a listing meets one for each object of the bucket, and nearly all are done.
+    """
+
+    bucket: str
+    key: str
+    etag: str
+    word: str
+    raw: bytes
+
+    @property
+    def id(self) -> ObjectId:
+        """Whose entry it is."""
+        return ObjectId(self.bucket, self.key, self.etag)
+
+    @property
+    def state(self) -> State:
+        """The entry's state."""
+        return State(self.word)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its state is `done`."""
+        return self.word == State.DONE
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The whole entry."""
+        return decode_entry(self.raw)
+
+
+class LastRead(NamedTuple):
+    """The last record of the ledger that a cache has: its leader epoch, and the offset after it."""
+
+    epoch: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """As the table `meta` has it."""
+        return f"{self.epoch} {self.end}"
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """The inverse of `text`."""
+        return cls(*map(int, text.split()))
+
+
 """Bucket, key, ETag, begin and end of a cached entry; WHOLE twice for an object's own."""
 
 
@@ -311,3 +366,17 @@ def _try_lock(path: Path) -> IO[bytes] | None:
         lock.close()
         return None
     return lock
+
+
+def found_identity(home: CacheDirectory) -> LedgerIdentity | None:
+    """The ledger that the file there was made of, looked at without changing it; None when nothing says."""
+    if home.path is None or not home.path.exists():
+        return None
+    try:
+        with contextlib.closing(sqlite3.connect(home.path)) as database:
+            meta = dict(database.execute("SELECT name, value FROM meta"))
+    except sqlite3.DatabaseError:
+        return None  # damaged: opening it will say so, and throw it away
+    if not {"cluster_id", "topic", "topic_id"} <= meta.keys():
+        return None
+    return LedgerIdentity(cluster_id=meta["cluster_id"], topic=meta["topic"], topic_id=meta["topic_id"])

@@ -12,13 +12,13 @@ from confluent_kafka import TopicPartition
 
 from headrace.kafka import control_records
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.cache_files import CacheDirectory, collect_rows, find_cache_directory
+from headrace.kafka.cache_files import CacheDirectory, collect_rows, find_cache_directory, found_identity
 from headrace.kafka.control_records import Control, Owner, SlotCount, decode_control, encode_control
 from headrace.kafka.fencing import command_id, fence, parse_group_metadata, slot_id
 from headrace.kafka.kafka_clients import ClientProperties, require_brokers
 from headrace.kafka.kafka_errors import CommitUnknown, LedgerEndHidden
 from headrace.kafka.leadership import group_id
-from headrace.kafka.ledger_cache import LedgerCache, found_identity, open_cache
+from headrace.kafka.ledger_cache import LedgerCache, open_cache
 from headrace.kafka.ledger_follower import Applied, Follower, PassOver, read_uncommitted
 from headrace.kafka.ledger_topic import (
     LedgerIdentity,
@@ -285,13 +285,12 @@ class DriverLedger:
         self._cache = open_cache(
             home, found.identity, ends=(low, high), delete_retention_ms=found.delete_retention_ms
         )
-        start = self._cache.position
         self._follower = Follower(
             self._clients.consumer,
             self._cache,
             topic=self._topic,
             group=self._group,
-            start=low if start is None else start,
+            start=low,
             on_applied=self._on_applied,
             on_failed=self._on_failed,
             require_wanted=self._metadata,

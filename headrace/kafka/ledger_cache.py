@@ -4,17 +4,25 @@ It holds only what a read-committed read of the topic gave, rows and position in
 a task's result: what it says has happened. `CacheLedgerView` is the catalogue's view of it.
 """
 
-import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import structlog
 
 from headrace.kafka import cache_files as sql
-from headrace.kafka.cache_files import WHOLE, CacheDirectory, LedgerRows, remove, row_key, row_state
+from headrace.kafka.cache_files import (
+    WHOLE,
+    CachedEntry,
+    CacheDirectory,
+    LastRead,
+    LedgerRows,
+    remove,
+    row_key,
+    row_state,
+)
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.clock import wall_ms
 from headrace.model.errors import Unavailable
@@ -34,39 +42,6 @@ _READ_AGAIN: Final = "the ledger is read again, into memory"
 _READ_WHOLE: Final = "the ledger is read whole"
 _CLOSED: Final = "This instance does not lead any more: its copy of the ledger is closed."
 _NOT_WHOLE: Final = "The ledger could not be read again after its cache was damaged: is Kafka up?"
-
-
-class CachedEntry(NamedTuple):
-    """An object's own ledger entry, decoded only when it is looked into.
-
-    A row as SQLite gives it: a listing meets one for each object of the bucket, and nearly all are done.
-    """
-
-    bucket: str
-    key: str
-    etag: str
-    word: str
-    raw: bytes
-
-    @property
-    def id(self) -> ObjectId:
-        """Whose entry it is."""
-        return ObjectId(self.bucket, self.key, self.etag)
-
-    @property
-    def state(self) -> State:
-        """The entry's state."""
-        return State(self.word)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether its state is `done`."""
-        return self.word == State.DONE
-
-    @property
-    def entry(self) -> LedgerEntry:
-        """The whole entry."""
-        return decode_entry(self.raw)
 
 
 class CacheDamaged(Exception):
@@ -103,12 +78,25 @@ class LedgerCache:
         with self._lock:
             return self._is_damaged
 
+    @property
+    def last_read(self) -> LastRead | None:
+        """The last record that was read; None when nothing was, or brokers do not tell epochs."""
+        found = self._meta("last_read")
+        return None if found is None else LastRead.of_text(found)
+
     def at_end_ms(self) -> int | None:
         """When the follower last was at the topic's visible end (ms since 1970)."""
         found = self._meta("at_end_ms")
         return None if found is None else int(found)
 
-    def apply(self, rows: LedgerRows, position: int, *, at_end_ms: int | None = None) -> None:
+    def apply(
+        self,
+        rows: LedgerRows,
+        position: int,
+        *,
+        at_end_ms: int | None = None,
+        last_read: LastRead | None = None,
+    ) -> None:
         """Store a range of the ledger and the position after it, in one SQLite transaction.
 
         A disk that is full or fails moves the cache into memory, with one WARN. CacheDamaged when what was
@@ -116,10 +104,10 @@ class LedgerCache:
         """
         with self._lock:
             try:
-                self._write(rows, position, at_end_ms)
+                self._write(rows, position, at_end_ms, last_read)
             except sqlite3.DatabaseError as error:
                 self._move_into_memory(error)
-                self._write(rows, position, at_end_ms)
+                self._write(rows, position, at_end_ms, last_read)
 
     def start_again(self) -> None:
         """Forget everything, in memory from here on; reads wait until `finish`."""
@@ -265,7 +253,9 @@ class LedgerCache:
                     _log.warning("cache_damaged", error=str(error), detail=_READ_AGAIN)
                     self._is_damaged = True
 
-    def _write(self, rows: LedgerRows, position: int, at_end_ms: int | None) -> None:
+    def _write(
+        self, rows: LedgerRows, position: int, at_end_ms: int | None, last_read: LastRead | None
+    ) -> None:
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
@@ -282,6 +272,8 @@ class LedgerCache:
                 else:
                     database.execute("REPLACE INTO controls VALUES (?, ?)", (name, value))
             database.execute("REPLACE INTO meta VALUES ('position', ?)", (str(position),))
+            if last_read is not None:
+                database.execute("REPLACE INTO meta VALUES ('last_read', ?)", (last_read.text,))
             if at_end_ms is not None:
                 database.execute("REPLACE INTO meta VALUES ('at_end_ms', ?)", (str(at_end_ms),))
             database.execute("COMMIT")
@@ -402,20 +394,6 @@ def open_cache(
     _log.info("cache_discarded", reason=reason, detail="the ledger is read whole")
     cache.forget()
     return cache
-
-
-def found_identity(home: CacheDirectory) -> LedgerIdentity | None:
-    """The ledger that the file there was made of, looked at without changing it; None when nothing says."""
-    if home.path is None or not home.path.exists():
-        return None
-    try:
-        with contextlib.closing(sqlite3.connect(home.path)) as database:
-            meta = dict(database.execute("SELECT name, value FROM meta"))
-    except sqlite3.DatabaseError:
-        return None  # damaged: opening it will say so, and throw it away
-    if not {"cluster_id", "topic", "topic_id"} <= meta.keys():
-        return None
-    return LedgerIdentity(cluster_id=meta["cluster_id"], topic=meta["topic"], topic_id=meta["topic_id"])
 
 
 def _written(ordered: list[tuple[bytes, bytes | None]]) -> Iterator[tuple[Any, ...]]:

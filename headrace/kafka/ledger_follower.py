@@ -4,23 +4,19 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.cache_files import collect_rows, find_cache_directory
-from headrace.kafka.kafka_clients import ClientProperties, Properties, client_properties, new_ledger_consumer
+from headrace.kafka.cache_files import LastRead, collect_rows
+from headrace.kafka.kafka_clients import Properties, new_ledger_consumer
 from headrace.kafka.kafka_errors import LedgerEndHidden, translate
-from headrace.kafka.leadership import group_id
-from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache, open_cache
-from headrace.kafka.ledger_topic import describe_ledger_topic
+from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache
 from headrace.kafka.librdkafka import Waker
 from headrace.model.clock import wall_ms
-from headrace.model.errors import HeadraceError, InvalidLedger, TopicMissing, Unavailable
+from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.model.ledger_entry import (
     ControlKey,
     LedgerEntry,
@@ -29,15 +25,12 @@ from headrace.model.ledger_entry import (
     decode_key,
     is_control_key,
 )
-from headrace.options.settings import Settings
 from headrace.process.threads import start_thread
 
 _log = structlog.get_logger(__name__)
 
 # How late it may notice that it is to close, where it cannot be woken; a record wakes it at once.
 _POLL_SECONDS: Final = 0.5
-# How late a reader notices that what it waits for is so.
-_LOOK_SECONDS: Final = 0.05
 # How late it may notice that the cache is damaged.
 _LONG_POLL_SECONDS: Final = 2.0
 _CALL_SECONDS: Final = 10.0
@@ -64,8 +57,10 @@ class Applied:
 
 
 class Follower:
-    """Reads from the cache's position on, in a thread of its own, into the cache.
+    """Reads from the cache's position on, from `start` if it has none, in its own thread, into the cache.
 
+    What the cache has read is held against the ledger's leader epochs (KIP-320): where brokers have lost it,
+    the cache is thrown away, and the ledger read whole.
     The thread ends at `close`, or with an error that `wait_for` and `check` raise from then on, and that
     `on_failed` is called with. `require_wanted` is called during waits, and may raise to end them. With
     `pass_over` only control records are read, and it is called with the key and value of all others.
@@ -89,11 +84,11 @@ class Follower:
         self._require_wanted = require_wanted
         self._cache = cache
         self._topic = topic
-        self._start = start
         self._on_applied = on_applied
         self._is_live = False
         self._changed = threading.Condition()
-        self._position = start
+        self._position = start if cache.position is None else cache.position
+        self._last_read = cache.last_read
         self._has_seen_end = False
         self._rebuilt_at: int | None = None
         self._problem: str | None = None
@@ -107,7 +102,7 @@ class Follower:
         self._consumer = self._new_consumer(is_patient=False)
         self._waker = Waker(self._consumer)
         self._poll_seconds = self._waker.seconds(woken=_LONG_POLL_SECONDS, otherwise=_POLL_SECONDS)
-        self._consumer.assign([TopicPartition(topic, 0, start)])
+        self._assign(self._consumer)
         self._thread = start_thread(self._run, name="ledger-follower")
 
     @property
@@ -206,12 +201,21 @@ class Follower:
         except HeadraceError:
             # Such as a token that is not to be had now: the old one reads the same.
             return
-        patient.assign([TopicPartition(self._topic, 0, self._position)])
+        self._assign(patient)
         eager, waker = self._consumer, self._waker
         # `close` sets its event before it wakes: one that wakes the old one is seen before the next wait.
         self._consumer, self._waker = patient, Waker(patient)
         waker.close()
         eager.close()
+
+    def _assign(self, consumer: Consumer) -> None:
+        """Have it read from here on, and see before whether the ledger still has what was read."""
+        if self._last_read is None:
+            place = TopicPartition(self._topic, 0, self._position)
+        else:
+            # What lies between the last record and the position shows no epoch, and nothing else: markers.
+            place = TopicPartition(self._topic, 0, self._last_read.end, leader_epoch=self._last_read.epoch)
+        consumer.assign([place])
 
     def _step(self) -> None:
         """Wait for something, then take all that is there."""
@@ -225,7 +229,9 @@ class Follower:
             self._noted = now
             at_end_ms = wall_ms() if is_end else None
             try:
-                self._cache.apply(collect_rows(records), position, at_end_ms=at_end_ms)
+                self._cache.apply(
+                    collect_rows(records), position, at_end_ms=at_end_ms, last_read=self._last_read
+                )
             except CacheDamaged:
                 self._start_again()
                 return
@@ -252,15 +258,15 @@ class Follower:
                 else:
                     self._pass_over(key, value)
                 position, is_end = int(message.offset() or 0) + 1, False
+                epoch = message.leader_epoch()
+                self._last_read = None if epoch is None or epoch < 0 else LastRead(epoch, position)
             elif error.code() == _EOF:
                 # EOF counts what records do not show: commit and abort markers, aborted and compacted
                 # records.
                 position, is_end = max(position, int(message.offset() or 0)), True
             elif error.code() == _OFFSET_GONE:
-                raise InvalidLedger(
-                    f"The ledger topic {self._topic!r} has no offset {position} any more: records were "
-                    "deleted from it, or it was made again. Start again to have it read whole and checked."
-                )
+                self._throw_away(position)
+                return [], self._position, False
             else:
                 self._judge(error)
         return records, position, is_end
@@ -274,11 +280,30 @@ class Follower:
             self._problem = str(found)
             _log.warning("ledger_read_interrupted", topic=self._topic, error=self._problem)
 
+    def _throw_away(self, position: int) -> None:
+        """Have the ledger read whole: it does not have any more what the cache has.
+
+        At once while nothing has been decided by the cache; otherwise InvalidLedger, and at the next start.
+        """
+        if self._has_seen_end or self._cache.last_read is None:
+            raise InvalidLedger(
+                f"The ledger topic {self._topic!r} does not have any more what was read of it up to offset "
+                f"{position}: records were deleted from it, brokers have lost them, or it was made again. "
+                "Start again to have it read whole and checked."
+            )
+        reason = f"brokers have lost records of the ledger that it has, below its position {position}"
+        _log.warning("cache_discarded", reason=reason, detail="the ledger is read whole")
+        self._cache.forget()
+        self._begin_at_start()
+
     def _start_again(self) -> None:
         """Read the topic from its start into memory; the cache's readers wait until we are where we were."""
         self._cache.start_again()
         with self._changed:
             self._rebuilt_at = max(self._position, self._rebuilt_at or 0)
+        self._begin_at_start()
+
+    def _begin_at_start(self) -> None:
         while not self._stop.is_set():
             try:
                 low, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), _CALL_SECONDS)
@@ -288,9 +313,9 @@ class Follower:
                 self._stop.wait(_POLL_SECONDS)
                 continue
             with self._changed:
-                self._position = low
+                self._position, self._last_read = low, None
             # Assigned again rather than sought: nothing fetched before may follow.
-            self._consumer.assign([TopicPartition(self._topic, 0, low)])
+            self._assign(self._consumer)
             return
 
 
@@ -340,108 +365,3 @@ def _applied(raw_key: bytes, raw_value: bytes | None) -> Applied:
     if raw_value is None or isinstance(key, ControlKey):
         return Applied(key, raw_value)
     return Applied(key, decode_entry(raw_value))
-
-
-class LedgerReader:
-    """A cache of the ledger that follows it, until `close`. It joins no group and writes nothing.
-
-    What it shows is read-committed, up to the last stable offset: an open transaction may hide what was
-    committed above it a moment ago. For the true end one has to lead.
-    """
-
-    def __init__(
-        self,
-        clients: ClientProperties,
-        *,
-        name: str,
-        topic: str,
-        timeout: float,
-        pass_over: PassOver | None = None,
-    ) -> None:
-        """Blocks until all that is visible has been read. See Follower for `pass_over`.
-
-        TopicMissing, InvalidLedger, AccessDenied; Unavailable when reading does not advance for `timeout`
-        seconds.
-        """
-        self._news = threading.Condition()
-        self._seen: set[ControlKey] = set()
-        admin = KafkaAdmin(clients.admin)
-        found = describe_ledger_topic(admin, topic)
-        low, high = admin.ends(topic)
-        with ExitStack() as undoing:
-            # Never state.dir: its lock belongs to the service, which would have to read the ledger whole.
-            home = find_cache_directory(None, name)
-            undoing.callback(home.close)
-            self.cache: LedgerCache = open_cache(
-                home, found.identity, ends=(low, high), delete_retention_ms=found.delete_retention_ms
-            )
-            undoing.callback(self.cache.close)
-            self._follower = Follower(
-                clients.consumer,
-                self.cache,
-                topic=topic,
-                group=group_id(name),
-                start=low,
-                on_applied=self._applied,
-                pass_over=pass_over,
-            )
-            undoing.callback(self._follower.close)
-            self._follower.wait_for_visible_end(timeout)
-            self._follower.go_live()
-            self._closing = undoing.pop_all()
-
-    def has_seen(self, key: ControlKey) -> bool:
-        """Whether a record (no tombstone) of this control key was committed since this reading is live."""
-        with self._news:
-            return key in self._seen
-
-    def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Whether the condition on the cache came true in `timeout` seconds. Raises what ended reading."""
-        deadline = time.monotonic() + timeout
-        while not condition():
-            self._follower.check()
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_LOOK_SECONDS)
-        return True
-
-    def reads_to(self, end: int, timeout: float) -> bool:
-        """Whether all below the offset `end` is in the cache in `timeout` seconds; raises as `wait_for`."""
-        return self.wait_for(lambda: self._follower.position >= end, timeout)
-
-    def read_to(self, end: int, timeout: float) -> None:
-        """Return when everything below the offset `end` is in the cache; Unavailable when it is held back."""
-        if not self.reads_to(end, timeout):
-            raise Unavailable(
-                f"The ledger could not be read to offset {end} in {timeout:.0f} s: an open transaction hides "
-                "what follows. Try again in a minute."
-            )
-
-    def close(self) -> None:
-        """Stop reading and remove the cache."""
-        self._closing.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _applied(self, batch: tuple[Applied, ...]) -> None:
-        with self._news:
-            self._seen.update(
-                one.key for one in batch if isinstance(one.key, ControlKey) and one.entry is not None
-            )
-
-
-def open_ledger_reader(settings: Settings, *, timeout: float) -> LedgerReader | None:
-    """A reading of the ingester's ledger, or None when there is none yet. Blocks; raises as it does."""
-    try:
-        return LedgerReader(
-            client_properties(settings),
-            name=settings.name,
-            topic=settings.kafka.ledger_topic,
-            timeout=timeout,
-        )
-    except TopicMissing:
-        return None

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from headrace.kafka.ledger_cache import CachedEntry, LedgerCache
-from headrace.kafka.ledger_follower import LedgerReader
+from headrace.kafka.cache_files import CachedEntry
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_reader import LedgerReader
 from headrace.model.clock import ms_since_1970, wall_ms
 from headrace.model.errors import Exit, InvalidConfiguration
 from headrace.model.ledger_entry import LedgerEntry, State

@@ -7,7 +7,7 @@ from typing import Any, Final
 import typer
 
 from headrace.kafka.ledger_cache import LedgerCache
-from headrace.kafka.ledger_follower import open_ledger_reader
+from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.clock import wall_ms
 from headrace.model.errors import Exit
 from headrace.model.ledger_entry import LedgerEntry

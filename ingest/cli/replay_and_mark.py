@@ -7,7 +7,7 @@ import typer
 
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.kafka_clients import client_properties
-from headrace.kafka.ledger_follower import LedgerReader, open_ledger_reader
+from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.ledger_entry import State
 from headrace.options import Settings

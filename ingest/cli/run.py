@@ -131,7 +131,7 @@ def run(
         stop.install()
         jvm = spawned_jvm(settings.spark, name=settings.name)
         # Spark and the clients take seconds to import: a wrong configuration is reported before.
-        from headrace.kafka.ledger_follower import open_ledger_reader
+        from headrace.kafka.ledger_reader import open_ledger_reader
         from ingest.service.composition import RunOptions, Service
 
         options = RunOptions(

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any, Final
 
 from headrace.kafka.data_topics import SurveyedPartition
-from headrace.kafka.ledger_follower import open_ledger_reader
+from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import TopicPartition

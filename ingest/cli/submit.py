@@ -24,7 +24,7 @@ from headrace.kafka.kafka_clients import ClientProperties, client_properties, ne
 from headrace.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
 from headrace.kafka.leadership import Leadership
 from headrace.kafka.ledger_cache import CacheLedgerView
-from headrace.kafka.ledger_follower import LedgerReader
+from headrace.kafka.ledger_reader import LedgerReader
 from headrace.kafka.ledger_writer import Write
 from headrace.model import clock
 from headrace.model.errors import Fenced, HeadraceError, TransactionAborted, Unavailable

@@ -9,7 +9,7 @@ from contextlib import closing
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-from headrace.kafka.ledger_follower import open_ledger_reader
+from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.clock import wall_ms
 from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
 from headrace.model.errors import HeadraceError

@@ -19,7 +19,7 @@ from headrace.kafka.control_records import OWNER
 from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import Leadership, Role
-from headrace.kafka.ledger_follower import LedgerReader
+from headrace.kafka.ledger_reader import LedgerReader
 from headrace.model.errors import (
     HeadraceError,
     InvalidConfiguration,

@@ -10,7 +10,7 @@ from headrace.model.positions import position_text
 from headrace.model.text_formatting import printable
 
 if TYPE_CHECKING:
-    from headrace.kafka.ledger_cache import CachedEntry
+    from headrace.kafka.cache_files import CachedEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

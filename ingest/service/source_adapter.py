@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
 
+from headrace.kafka.cache_files import CachedEntry as Cached
 from headrace.kafka.control_records import TOPICS, TargetState, TopicsReset, decode_control
-from headrace.kafka.ledger_cache import CachedEntry as Cached
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.kafka.ledger_follower import open_ledger_reader
+from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from ingest.checks.probes.bucket_keys import AwsClients

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from headrace.kafka.control_records import TargetState
-from headrace.kafka.ledger_follower import LedgerReader, open_ledger_reader
+from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import ControlKey, decode_key
 from headrace.model.sink_entries import (

@@ -9,10 +9,11 @@ from importlib.metadata import version
 from typing import Any
 
 from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.cache_files import CachedEntry
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import group_id
-from headrace.kafka.ledger_cache import CachedEntry, LedgerCache
-from headrace.kafka.ledger_follower import LedgerReader, open_ledger_reader
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
 from headrace.model.clock import wall_ms
 from headrace.model.ledger_entry import ControlKey, State
 from headrace.model.positions import position_as_dict, position_text

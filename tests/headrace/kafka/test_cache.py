@@ -19,8 +19,9 @@ from headrace.kafka.cache_files import (
     LedgerRows,
     collect_rows,
     find_cache_directory,
+    found_identity,
 )
-from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache, found_identity, open_cache
+from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache, open_cache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import InvalidLedger, Unavailable
 from headrace.model.ledger_entry import (

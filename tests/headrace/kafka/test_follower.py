@@ -177,7 +177,7 @@ def test_a_newer_ledger_ends_the_reading(ingester: Ingester, reading: Reading) -
 def test_an_offset_that_is_gone_is_said_so(ingester: Ingester) -> None:
     """Beyond the end of a topic that was made again, the reader errs rather than jump."""
     reading = Reading(ingester, start=100)
-    with pytest.raises(InvalidLedger, match="no offset 100"):
+    with pytest.raises(InvalidLedger, match=r"not have any more .* up to offset 100"):
         reading.follower.wait_for(101, 60)
     reading.close()
 

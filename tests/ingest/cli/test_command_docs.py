@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.kafka.ledger_cache import CachedEntry
+from headrace.kafka.cache_files import CachedEntry
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import BytePosition

@@ -10,7 +10,7 @@ from headrace.kafka.control_records import encode_control
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.fencing import command_id, driver_id
 from headrace.kafka.kafka_clients import ClientProperties, client_properties, new_transactional_producer
-from headrace.kafka.ledger_follower import LedgerReader
+from headrace.kafka.ledger_reader import LedgerReader
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import BytePosition

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headrace.kafka.ledger_cache import CachedEntry
+from headrace.kafka.cache_files import CachedEntry
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry
 from ingest.http.snapshot import EventToCommit
 from ingest.service.statistics import Latency, QuarantineList

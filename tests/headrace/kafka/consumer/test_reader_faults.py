@@ -1,6 +1,5 @@
 """What a broker can do to a reader: a log that rots, and a user that may not read."""
 
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -28,6 +27,7 @@ from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
 from tests.support.kafka import new_topic
+from tests.support.kafka_logs import cut_off
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.long]  # a broker of its own
@@ -95,18 +95,6 @@ def test_nothing_behind_a_corrupt_batch_is_given_out(broker: Broker, way: str) -
         assert given == [*((rotten, offset) for offset in range(10)), (sound, 0)]
         assert len(events) == 1
         assert reader.positions() == {TopicPartition(rotten, 0): 10, TopicPartition(sound, 0): 1}
-
-
-def cut_off(log: Path, offset: int) -> None:
-    """Take from a log what comes from this offset on, while the broker is down."""
-    data, at = log.read_bytes(), 0
-    while struct.unpack_from(">q", data, at)[0] < offset:
-        at += 12 + struct.unpack_from(">i", data, at + 8)[0]
-    log.write_bytes(data[:at])
-    for beside in log.parent.iterdir():
-        # What is made again from the log.
-        if beside.suffix in {".index", ".timeindex", ".snapshot"}:
-            beside.unlink()
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,0 +1,15 @@
+"""A ledger whose end brokers have lost, in virtual time."""
+
+import subprocess
+import sys
+
+
+def test_a_copy_of_lost_records_is_thrown_away() -> None:
+    """`tests.simulation.lost_ledger`.
+
+    Mutation tried: assigned without the epoch, what another machine has read is read again.
+    """
+    command = [sys.executable, "-m", "tests.simulation.lost_ledger"]  # this project's own
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
