@@ -103,6 +103,8 @@ class Kernel:
         self._runnable: list[Actor] = []
         self._timers: list[tuple[float, int, int, Actor]] = []
         self._numbers = itertools.count(1)
+        self.ports: Final = itertools.count(20_000)
+        """Of servers that take whichever is free."""
         self._main = getcurrent()
         self._following: Actor | None = None
         self.failures: list[tuple[Actor, BaseException]] = []

@@ -1,13 +1,11 @@
 """Connections between simulated processes: bytes arrive in order, and a dead end is seen by the other one."""
 
 import errno
-import itertools
 import socket
 from typing import Any, Final
 
 from tests.simulation.kernel import Kernel, Process, Signal
 
-_ports: Final = itertools.count(20_000)
 _NOTICED_SECONDS: Final = 0.5
 _listening: Final[dict[int, "SimulatedServer"]] = {}
 
@@ -93,7 +91,7 @@ class SimulatedServer:
         process = _kernel().here()
         assert process is not None
         self.owner = process
-        self.port = next(_ports) if port is None else port
+        self.port = next(_kernel().ports) if port is None else port
         self.waiting: list[SimulatedSocket] = []
         self.changed = Signal(_kernel())
         self._is_closed = False
