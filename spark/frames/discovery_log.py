@@ -146,16 +146,16 @@ class DiscoveryLog:
         entry = Entry(
             version=VERSION, batch=batch, writer=self._writer, made_ms=wall_ms(), objects=tuple(objects)
         )
-        if self._store.create(entry_name(batch), encode_entry(entry)):
-            # Where another query's entry became part of a snapshot, its name is free again.
-            is_taken = compacted_through(self._store.names(KNOWN)) >= batch
-            if is_taken:
-                self._store.remove([entry_name(batch)])
-        else:
+        is_ours = self._store.create(entry_name(batch), encode_entry(entry))
+        if not is_ours:
             found = self._store.read(entry_name(batch))
             # A call that was not answered may have been done.
-            is_taken = found is None or decode_entry(found, self._place(batch)).writer != self._writer
-        if is_taken:
+            is_ours = found is not None and decode_entry(found, self._place(batch)).writer == self._writer
+        # Where another query's entry became part of a snapshot, its name is free again.
+        if is_ours and compacted_through(self._store.names(KNOWN)) >= batch:
+            self._store.remove([entry_name(batch)])
+            is_ours = False
+        if not is_ours:
             raise FrameRefused(
                 f"Batch {batch} of the discovery log at {self.where} was written by another query: two "
                 "queries run on one state.path. Stop one of them, or give it a state.path of its own."
