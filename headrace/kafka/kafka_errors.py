@@ -119,6 +119,9 @@ _REFUSALS: Final[dict[int, str]] = {
 _REMEDY_OF_CODE: Final[dict[int, str]] = {
     **dict.fromkeys(_LOG_IN, _LOG_IN_REMEDY),
     **{code: f"{why[0].upper()}{why[1:]}." for code, why in _REFUSALS.items()},
+    KafkaError.INVALID_PRODUCER_ID_MAPPING: (
+        "It was idle for longer than transactional.id.expiration.ms of the brokers, and is initialised again."
+    ),
     KafkaError.INVALID_TRANSACTION_TIMEOUT: (
         "Set producer.override.transaction.timeout.ms (6000 at least) to no more than "
         "transaction.max.timeout.ms of the brokers, or raise that."

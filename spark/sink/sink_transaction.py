@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import structlog
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headrace.kafka.fencing import memberless_metadata
 from headrace.kafka.kafka_errors import CommitUnknown
@@ -33,7 +33,12 @@ _log = structlog.get_logger(__name__)
 
 # A refused or aborted transaction is made again so long, with everything that was to be in it.
 _REPEAT_SECONDS: Final = 60.0
+# Twice as long after each refusal: what an ACL refuses is refused again at once.
 _PAUSE_SECONDS: Final = 0.1
+_LONG_PAUSE_SECONDS: Final = 2.0
+# Of a producer whose id the brokers have forgotten: no abort gives it another one, where the group commit
+# was refused (librdkafka 2.16).
+_FORGOTTEN: Final = frozenset({KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID})
 
 
 class DeadLettersRefused(HeadraceError):
@@ -73,6 +78,7 @@ class SinkTransactions:
     ) -> SinkCommitted:
         """Commit these together; what the leader is to be sent. Repeated while it can be, for a minute."""
         deadline = time.monotonic() + _REPEAT_SECONDS
+        pause = _PAUSE_SECONDS
         while True:
             began = time.monotonic()
             try:
@@ -88,7 +94,8 @@ class SinkTransactions:
                 if not self._may_repeat(error) or time.monotonic() > deadline:
                     raise
                 _log.warning("transaction_repeated", slot=self._batch.slot, error=str(error))
-                time.sleep(_PAUSE_SECONDS)
+                time.sleep(pause)
+                pause = min(2 * pause, _LONG_PAUSE_SECONDS)
             else:
                 records: Counter[str] = Counter()
                 for one in objects:
@@ -165,6 +172,8 @@ class SinkTransactions:
     def _may_repeat(self, error: HeadraceError) -> bool:
         """True once the transaction is aborted for certain, and this producer is still the slot's newest."""
         cause = error.__cause__
-        if isinstance(error, Fenced) and isinstance(cause, KafkaException) and cause.args[0].fatal():
-            return False
+        if isinstance(cause, KafkaException):
+            inner = cause.args[0]
+            if inner.code() in _FORGOTTEN or (isinstance(error, Fenced) and inner.fatal()):
+                return False
         return not self._producer.is_in_doubt and self._producer.abort() and not self._link.is_void()

@@ -35,6 +35,7 @@ FOREIGN: Final = frozenset(
         "max.message.bytes",
         "message.max.bytes",
         "min.insync.replicas",
+        "transactional.id.expiration.ms",
         "schemas.enable",
         "store.envelope",
         "transaction.state.log.min.isr",

@@ -14,8 +14,9 @@ COMPACTED: Final = "ledger compacted"
 RETENTION: Final = "retention"
 LOG_CUT: Final = "log cut off"
 EXPIRED: Final = "offsets expired"
+IDS_EXPIRED: Final = "transactional ids expired"
 WEEKS: Final = "weeks"
-BY_TIME: Final = (COMPACTED, EXPIRED, WEEKS)
+BY_TIME: Final = (COMPACTED, EXPIRED, IDS_EXPIRED, WEEKS)
 """What Kafka, and nothing else, does to a connector by time."""
 DENIED: Final = "topic denied"
 LEDGER: Final = "the ledger"

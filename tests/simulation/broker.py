@@ -214,6 +214,10 @@ class Broker:
         """Topics that clients may neither write to nor read."""
         self.groups: dict[str, Group] = {}
         self._epochs: dict[str, int] = {}
+        self._forgotten: dict[str, int] = {}
+        """The last epochs of ids that nobody has initialised since."""
+        self._unknown: dict[str, int] = {}
+        """Up to these epochs producers are not known any more."""
         self._open: dict[str, Transaction] = {}
         self._numbers = itertools.count(1)
 
@@ -335,12 +339,24 @@ class Broker:
         running = self._open.get(transactional_id)
         if running is not None:
             self._end(running, "aborted")
-        epoch = self._epochs[transactional_id] = self._epochs.get(transactional_id, -1) + 1
+        last = self._epochs.get(transactional_id, self._forgotten.pop(transactional_id, -1))
+        epoch = self._epochs[transactional_id] = last + 1
         return epoch
+
+    def forget_ids(self) -> None:
+        """Let go of ids whose last transaction has ended, as after `transactional.id.expiration.ms`.
+
+        Who initialises one again has another producer id: what was initialised before is not known any more.
+        """
+        for name in [name for name in self._epochs if name not in self._open]:
+            self._forgotten[name] = self._epochs.pop(name)
+            self._unknown[name] = self._forgotten[name]
 
     def require_epoch(self, transactional_id: str, epoch: int) -> None:
         """_FENCED, fatal, for a producer that is not the newest of its id."""
         self.expire()
+        if epoch <= self._unknown.get(transactional_id, -1):
+            raise refusal(KafkaError.INVALID_PRODUCER_ID_MAPPING, aborts=True)
         if self._epochs.get(transactional_id) != epoch:
             raise refusal(KafkaError._FENCED, "fenced by a newer producer", fatal=True)  # the library's name
 
@@ -395,7 +411,9 @@ class Broker:
             self._end(running, "committed")
 
     def abort(self, transactional_id: str, epoch: int) -> None:
-        """Abort what is open; _FENCED."""
+        """Abort what is open; _FENCED. Where a producer was not known, nothing has been opened."""
+        if epoch <= self._unknown.get(transactional_id, -1):
+            return
         self.require_epoch(transactional_id, epoch)
         running = self._open.get(transactional_id)
         if running is not None:

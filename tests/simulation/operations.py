@@ -78,6 +78,7 @@ class Operations:
             "foreign name": self._take_a_name,
             "ledger compacted": self._compact_ledger,
             "offsets expired": self._made.broker.forget_offsets,
+            "transactional ids expired": self._made.broker.forget_ids,
             "retention": self._retention,
             "weeks": self._weeks,
             "topic denied": self._deny_topic,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.simulation.apart import IDS_EXPIRED
 from tests.simulation.kafka_consumer import SimulatedConsumer
 from tests.simulation.network import SimulatedMessage
 from tests.simulation.scenario import Given, Scenario, Step
@@ -42,3 +43,30 @@ def test_a_slot_that_waits_for_an_answer_of_s3_looks_seldom(
     outcome = run_sink(scenario)
     assert (outcome.ending, len(outcome.rows)) == ("exit 0", 1)
     assert sum(timeout < 0.2 for timeout in looks) < 20 * _AWAY_SECONDS
+
+
+def test_a_slot_whose_id_was_forgotten_while_it_was_idle_archives_at_once() -> None:
+    """It repeated its transaction ten times a second for a minute, before another producer did it.
+
+    Mutation tried: without `_FORGOTTEN` the second object is there 60 s after its record.
+    """
+    scenario = Scenario(
+        seed=1,
+        direction="sink",
+        options={**FIXED, "topics": "events0", "output.format": "jsonl", "rotate.records": "1"},
+        topics={"events0": 1},
+        records=tuple(Given("events0", 0, b"k", b"v", 0) for _ in range(2)),
+        steps=(
+            Step(0.0, "start"),
+            Step(1.0, "produce", {"begin": 0, "end": 1, "how": "plain"}),
+            Step(30.0, IDS_EXPIRED),
+            Step(0.0, "produce", {"begin": 1, "end": 2, "how": "plain"}),
+            Step(90.0, "wait"),
+        ),
+    )
+    outcome = run_sink(scenario)
+    first, second = (at for at, what, _, _ in outcome.history if what == "completed")
+    assert 30 <= second - first < 35
+    (ended,) = (line for _, _, event, line in outcome.log if event == "batch_ended")
+    assert "idle for longer than transactional.id.expiration.ms" in ended["error"]
+    assert not any(event == "transaction_repeated" for _, _, event, _ in outcome.log)
