@@ -38,8 +38,11 @@ from spark.frames.written_batches import (
     WrittenBatches,
     last_of_each_name,
     merged,
+    refuse_doubled_rows,
+    refuse_shared_names,
 )
 from spark.sink.frame_writer import FrameWriter, record_columns, records_of, refuse_another_type
+from spark.sink.row_order import OUT_OF_ORDER, RowOrder
 from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
 _LOG = structlog.get_logger(__name__)
@@ -85,10 +88,6 @@ _COLUMNS: Final = frozenset({*_NEEDED, "key", "headers", "timestamp", "timestamp
 _SORTED_ROWS: Final = 10_000
 _COMPLETERS: Final = 8
 _QUERY: Final = "sql.streaming.queryId"
-_OUT_OF_ORDER: Final = (
-    "Rows of {}-{} do not come in the order of offsets, or come twice: write "
-    'df.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset").'
-)
 _ENDED: Final = (
     "its upload is gone, and is old enough for the bucket's lifecycle rule to have ended it: see whether the "
     "object was there once; if not, remove the objects of its batch that are there, and then {file}, and the "
@@ -180,6 +179,7 @@ class HeadraceWriter(DataSourceArrowWriter):
         """Have all objects visible; FrameRefused where rows of a partition came to tasks in turn."""
         _refuse_overlaps(messages)
         found, replaced = last_of_each_name(objects_of(messages))
+        refuse_shared_names(found)
         _give_up(self._settings, replaced)
         _complete(_Completer(self._settings, found), found)
 
@@ -210,9 +210,17 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
         if query is None:
             return
         found, _ = last_of_each_name(objects_of(messages))
+        rows = rows_of(messages)
+        try:
+            refuse_doubled_rows(rows)
+            refuse_shared_names(found)
+        except FrameRefused:
+            # No commit has named them, and none will.
+            _give_up(self._settings, objects_of(messages))
+            raise
         batches = WrittenBatches(self._store(), query)
         try:
-            own = batches.name(batchId, WrittenBatch(found, rows_of(messages)))
+            own = batches.name(batchId, WrittenBatch(found, rows))
         except BatchRefused as refused:
             if refused.last is not None:
                 last = _CompleterOfBatch(self._settings, found, batches, refused.number)
@@ -257,7 +265,7 @@ def _refuse_overlaps(messages: Iterable[WriterCommitMessage | None]) -> None:
     each = sorted(one for message in messages if isinstance(message, Sent) for one in message.rows)
     for before, after in pairwise(each):
         if before.place == after.place and after.first <= before.last:
-            raise FrameRefused(_OUT_OF_ORDER.format(*before.place))
+            raise FrameRefused(OUT_OF_ORDER.format(*before.place))
 
 
 def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str | None:
@@ -270,16 +278,14 @@ def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str | None:
 def _sent(settings: WriteSettings, query: str, batches: Iterable[Any]) -> Sent:
     """Send the rows, in the order of their offsets, as far as they are completed by a commit."""
     writer = FrameWriter(settings.sink, is_direct=False)
+    order = RowOrder()
     places: dict[tuple[str, int], RowsOf] = {}
     try:
         for batch in batches:
             for records in records_of(record_columns(batch)):
                 place = (records.topic, records.partition)
                 before = places.get(place)
-                if bool((records.offsets[1:] <= records.offsets[:-1]).any()) or (
-                    before is not None and records.first_offset <= before.last
-                ):
-                    raise FrameRefused(_OUT_OF_ORDER.format(*place))
+                order.refuse_disorder(records)
                 own = RowsOf(*place, records.first_offset, records.last_offset, len(records))
                 places[place] = own if before is None else before.with_more(own)
                 writer.add(records)

@@ -18,6 +18,7 @@ _OPEN: Final = "open"
 KEPT: Final = 100
 """Of so many batches the objects are remembered: Spark repeats the last one."""
 _SHOWN: Final = 3
+_ONCE: Final = 'Give each row once, as dropDuplicates(["topic", "partition", "offset"]) does'
 
 
 class RowsOf(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -270,6 +271,30 @@ def _said(rows: RowsOf | None, what: str = "") -> str:
 
 def _number(name: str) -> int:
     return int(name.rpartition("/")[2].removesuffix(".json"))
+
+
+def refuse_doubled_rows(rows: Iterable[RowsOf]) -> None:
+    """FrameRefused where tasks were given more rows of a topic-partition than there are offsets for them."""
+    for one in rows:
+        if one.rows > one.last - one.first + 1:
+            raise FrameRefused(
+                f"Rows of {one.topic}-{one.partition} come twice, in several tasks: there are {one.rows} "
+                f"with offsets {_said(one)}. {_ONCE}."
+            )
+
+
+def refuse_shared_names(objects: Iterable[SealedObject]) -> None:
+    """FrameRefused where two objects that are to stay have one name: one of them would never be there."""
+    seen: set[str] = set()
+    for one in objects:
+        if one.main.key in seen:
+            raise FrameRefused(
+                f"Two objects are to have the name s3://{one.bucket}/{one.main.key}: rows of "
+                f"{one.topic}-{one.partition} come twice, in several tasks, or file.name.template does not "
+                f"tell objects apart. {_ONCE}, or have {{{{partition}}}} and {{{{start_offset}}}} in the "
+                "template."
+            )
+        seen.add(one.main.key)
 
 
 def last_of_each_name(

@@ -38,6 +38,7 @@ from spark.sink.bad_records import DeadLetter, DeadLetters
 from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork
 from spark.sink.routed_tools import RoutedTools
+from spark.sink.row_order import RowOrder
 from spark.sink.sink_work import SinkTaskSettings
 from spark.sink.slot_uploads import SlotUploads
 
@@ -64,9 +65,11 @@ def write_rows(settings: SinkTaskSettings, batches: Iterable[pa.RecordBatch]) ->
         return
     error: str | None = None
     writer = FrameWriter(settings)
+    order = RowOrder()
     try:
         for batch in chain([first], rest):
             for records in records_of(batch):
+                order.refuse_disorder(records)
                 writer.add(records)
         writer.finish()
     except HeadraceError as found:

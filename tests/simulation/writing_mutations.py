@@ -179,16 +179,9 @@ MUTATIONS: Final = {
     "out of order": Mutation(
         "writing",
         "rows of a frame that do not come in order are refused",
-        _WRITING,
-        "if bool((records.offsets[1:] <= records.offsets[:-1]).any()) or (",
-        "if bool((records.offsets[1:] < 0).any()) or (",
-        (
-            (
-                _WRITING,
-                "before is not None and records.first_offset <= before.last",
-                "before is not None and records.first_offset < 0",
-            ),
-        ),
+        "spark/sink/row_order.py",
+        "wrong = np.flatnonzero(records.offsets <= before)",
+        "wrong = np.flatnonzero(records.offsets < 0)",
     ),
     "the last of each key": Mutation(
         "writing",

@@ -117,6 +117,7 @@ def _is_refused(session: SparkSession, config: dict[str, str], frame: DataFrame)
         (frame.drop("offset"), "The frame has no column offset"),
         (frame.replace("orders", "others"), "'others'"),
         (bad, r"orders-1 offset 1 is a bad record \("),
+        (frame.union(frame), "Rows of orders-[01] come twice, with offset [01]: "),
     ):
         with pytest.raises(headrace.HeadraceError, match=sentence):
             strict.foreach_batch(refused, 1)

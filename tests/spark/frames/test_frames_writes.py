@@ -233,6 +233,20 @@ def test_rows_of_a_frame_that_come_to_several_tasks_in_turn() -> None:
             writer.commit([after, sent(RowsOf("t", 0, first, last, 1)), sent(RowsOf("t", 0, 1, 4, 2))])
 
 
+def test_rows_of_a_task_that_come_twice() -> None:
+    """They are sorted already: the advice to sort them helped nobody."""
+    rows = [{"topic": "t", "partition": 0, "offset": at, "key": b"k", "value": b"v"} for at in (7, 7, 6)]
+    frames = (
+        (HeadraceWriter(written()), rows[:2]),
+        (HeadraceStreamWriter(written()), [rows[2], *rows[:2]]),
+    )
+    for writer, given in frames:
+        with pytest.raises(FrameRefused, match=r"Rows of t-0 come twice, with offset 7: .* dropDuplicates\("):
+            writer.write(iter(pa.Table.from_pylist(given).to_batches()))
+    with pytest.raises(FrameRefused, match="do not come in the order of offsets"):
+        HeadraceWriter(written()).write(iter(pa.Table.from_pylist(rows[1:]).to_batches()))
+
+
 def test_a_bad_record_has_a_fix_that_a_query_takes() -> None:
     """What it named, errors.tolerance, is not an option of the writer."""
     options = {
@@ -527,6 +541,23 @@ class TestCommits:
         archive.open |= {"0", "1", "2"}
         HeadraceWriter(written()).commit(sent(*objects))
         assert (archive.there, archive.seen, archive.open) == ({"t/k": "2"}, ["2", "2"], set())
+
+    def test_rows_that_come_to_two_tasks(self, archive: Archive) -> None:
+        """A union of one topic: an object had the name of another of its batch, which never ended."""
+        same = [sealed("one", 1, 4), sealed("two", 1, 4)]
+        shifted = [sealed("one", 1, 4), sealed("two", 2, 4)]
+        # As names are that a template does not tell apart.
+        unlike = [sealed("one", 1, 2, key="k"), sealed("two", 8, 9, key="k")]
+        twice, unnamed = "Rows of t-0 come twice, in several tasks", "Two objects are to have the name"
+        for objects, said in ((same, twice), (shifted, twice), (unlike, unnamed)):
+            archive.open = {"one", "two"}
+            with pytest.raises(FrameRefused, match=said) as refused:
+                HeadraceStreamWriter(written()).commit(sent(*objects), 0)
+            assert "dropDuplicates" in str(refused.value)
+            assert (archive.there, archive.files, archive.open) == ({}, {}, set())
+        with pytest.raises(FrameRefused, match="Two objects are to have the name s3://archive/k"):
+            HeadraceWriter(written()).commit(sent(*unlike))
+        assert archive.there == {}
 
     def test_what_a_commit_may_have_named_is_not_given_up(self, archive: Archive) -> None:
         """Its request may still be on the way when Spark has the batch aborted."""
