@@ -14,14 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from headrace.model.columns import Column
+from spark.frames.arrow_casts import cast, cast_each, json_texts, without_lost
 from spark.frames.column_types import (
     RESERVED,
     Unfit,
     finished,
     fitted,
     has_more,
-    loses,
-    may_be,
     type_of_json,
     unrounded,
 )
@@ -258,13 +257,13 @@ class ColumnReader:
                 continue
             array = batch.column(index)
             if self._has_rescue and has_more(array.type, field.type):
-                array, lost = _without_lost(array, field.type)
+                array, lost = without_lost(array, field.type)
                 rescues.append((field.name, lost))
-            cast = _cast(array, field.type)
-            if cast is None:
-                cast, misfits = _cast_each(array, field.type)
+            made = cast(array, field.type)
+            if made is None:
+                made, misfits = cast_each(array, field.type)
                 rescues.append((field.name, misfits))
-            arrays.append(cast)
+            arrays.append(made)
         if not self._has_rescue:
             bad = _misfitting(rescues, batch.num_rows)
             if bad:
@@ -322,13 +321,9 @@ def _rescue_texts(rescues: list[tuple[str, Any]], count: int) -> Any | None:
     if not rescues or all(column.null_count == len(column) for _, column in rescues):
         return None
     texts: list[str | None] = []
-    lists = [(name, column.to_pylist()) for name, column in rescues]
+    lists = [(name, json_texts(column)) for name, column in rescues]
     for row in range(count):
-        members = {
-            name: msgspec.json.encode(values[row], enc_hook=str)
-            for name, values in lists
-            if values[row] is not None
-        }
+        members = {name: text.encode() for name, values in lists if (text := values[row]) is not None}
         texts.append(_rescue_text(members))
     return pa.array(texts, pa.string())
 
@@ -340,42 +335,6 @@ def _misfitting(rescues: list[tuple[str, Any]], count: int) -> tuple[BadColumnRo
             bad.setdefault(row, f"the value of the column {name!r} is not one of its type")
     assert all(row < count for row in bad)
     return tuple(BadColumnRow(row, message) for row, message in sorted(bad.items()))
-
-
-def _cast(array: Any, kind: Any) -> Any | None:
-    """The array in this type, None where a value is not one of it."""
-    if array.type.equals(kind):
-        return array
-    if not may_be(array.type, kind):
-        return None if array.null_count < len(array) else pa.nulls(len(array), kind)
-    try:
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if pa.types.is_decimal(kind) and not pa.types.is_decimal(array.type):
-            # By its digits: Arrow goes by those that an integer's type may have, and rounds doubles.
-            array = array.cast(pa.string())
-        return array.cast(kind)
-    except pa.ArrowException:
-        return None
-
-
-def _cast_each(array: Any, kind: Any) -> tuple[Any, Any]:
-    """The array in this type with null for what is not one of it, and what that was."""
-    values: list[Any] = []
-    misfits = np.zeros(len(array), bool)
-    for row in range(len(array)):
-        one = _cast(array.slice(row, 1), kind)
-        misfits[row] = one is None
-        values.append(pa.nulls(1, kind) if one is None else one)
-    left = pc.if_else(pa.array(misfits), array, pa.scalar(None, array.type))
-    return pa.concat_arrays(values) if values else pa.nulls(0, kind), left
-
-
-def _without_lost(array: Any, kind: Any) -> tuple[Any, Any]:
-    """The array with null for structs with more members than the column has, and these."""
-    mask = pa.array([loses(value, kind) for value in array.to_pylist()], pa.bool_())
-    nothing = pa.scalar(None, array.type)
-    return pc.if_else(mask, nothing, array), pc.if_else(mask, array, nothing)
 
 
 def _read_as(kind: Any) -> Any | None:

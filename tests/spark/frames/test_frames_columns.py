@@ -1,6 +1,7 @@
 """Rows of JSON and batches of Arrow as columns: what fits, what is rescued, what is bad."""
 
 import json
+import struct
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -330,6 +331,7 @@ def test_batches_of_arrow() -> None:
     assert strict.arrays[0].to_pylist() == [1, None]
 
 
+_CENTS = pa.map_(pa.string(), pa.decimal128(10, 1))
 _TIME = datetime(2026, 1, 2, 3, tzinfo=UTC).replace(tzinfo=None)
 
 
@@ -353,6 +355,18 @@ _TIME = datetime(2026, 1, 2, 3, tzinfo=UTC).replace(tzinfo=None)
         (pa.array([[1]]), pa.list_(pa.timestamp("us"))),
         (pa.array([{"x": "1"}]), pa.struct([("x", pa.int64())])),
         (pa.array(["1"]).dictionary_encode(), pa.int64()),
+        (pa.array([Decimal(2**53 + 1)], pa.decimal128(20, 0)), pa.float64()),
+        (pa.array([Decimal(2**24 + 1)], pa.decimal128(20, 0)), pa.float32()),
+        (pa.array([1e300]), pa.float32()),
+        (pa.array([{"x": 1.25}]), pa.struct([("x", pa.decimal128(10, 1))])),
+        (pa.array([[1.25]]), pa.list_(pa.decimal128(10, 1))),
+        (pa.array([[("x", 1.25)]], pa.map_(pa.string(), pa.float64())), _CENTS),
+        (pa.array([[Decimal(2**53 + 1)]], pa.list_(pa.decimal128(20, 0))), pa.list_(pa.float64())),
+        # What no object of Python is without pandas.
+        (pa.array([1_700_000_000_123_456_789], pa.timestamp("ns", "UTC")), pa.timestamp("us", "UTC")),
+        (pa.array([9_000_000_000_000_000], pa.timestamp("ms", "UTC")), pa.int64()),
+        (pa.array([2**31 - 1], pa.date32()), pa.int64()),
+        (pa.array([123], pa.time64("ns")), pa.int64()),
     ],
     ids=lambda each: str(each.type if isinstance(each, pa.Array) else each),
 )
@@ -377,6 +391,14 @@ def test_values_of_parquet_are_not_guessed(array: Any, kind: Any) -> None:
         (pa.array([_TIME.date()]), pa.timestamp("us"), _TIME.replace(hour=0)),
         (pa.array(["2026-01-02"]), pa.date32(), _TIME.date()),
         (pa.array([None, None]), pa.struct([("x", pa.int64())]), None),
+        (pa.array([Decimal(2**53)], pa.decimal128(20, 0)), pa.float64(), 2.0**53),
+        (pa.array([Decimal("1.555")]), pa.float32(), struct.unpack("f", struct.pack("f", 1.555))[0]),
+        (pa.array([Decimal("2.00")]), pa.int64(), 2),
+        (pa.array([float("inf")]), pa.float32(), float("inf")),
+        (pa.array([[7, None]], pa.list_(pa.int64())), pa.list_(pa.decimal128(10, 1)), [Decimal("7.0"), None]),
+        (pa.array([[("x", 7)]], pa.map_(pa.string(), pa.int64())), _CENTS, [("x", Decimal("7.0"))]),
+        (pa.array([{"x": 1}]), pa.struct([("y", pa.int64()), ("x", pa.int32())]), {"y": None, "x": 1}),
+        (pa.array(["2026-01-02T03:00:00"]), pa.timestamp("us", "UTC"), _TIME.replace(tzinfo=UTC)),
         (pa.array([None], pa.int64()), pa.date32(), None),
     ],
     ids=str,
@@ -387,6 +409,78 @@ def test_values_of_parquet_that_fit(array: Any, kind: Any, value: Any) -> None:
 
     assert found.arrays[0].to_pylist()[0] == value
     assert found.rescued is None
+
+
+@pytest.mark.parametrize(
+    ("array", "text"),
+    [
+        (pa.array([1.0]), "1.0"),
+        (pa.array([float("nan")]), "nan"),
+        (pa.array([Decimal("1.10")]), "1.10"),
+        (pa.array([True]), "true"),
+        (pa.array([_TIME], pa.timestamp("ms", "UTC")), "2026-01-02T03:00:00.000Z"),
+        (pa.array([_TIME.date()]), "2026-01-02"),
+        (pa.array([[1, None]]), "[1,null]"),
+        (pa.array([{"x": 'a"b'}]), '{"x":"a\\"b"}'),
+        (pa.array([[("x", 1)]], pa.map_(pa.string(), pa.int64())), '{"x":1}'),
+        (pa.array(['"quoted"']), '"quoted"'),
+        (pa.array([b"abc"]), "abc"),
+    ],
+    ids=lambda each: str(each.type if isinstance(each, pa.Array) else each),
+)
+def test_a_text_takes_every_value_of_parquet_as_its_json(array: Any, text: str) -> None:
+    """As it takes those of JSON; lists and structs were rescued, and times had another form."""
+    with_null = pa.concat_arrays([array, pa.nulls(1, array.type)])
+    found = reader(fields=[pa.field("at", pa.string())]).of_arrow(
+        pa.RecordBatch.from_arrays([with_null], ["at"])
+    )
+
+    assert found.arrays[0].to_pylist() == [text, None]
+    assert found.rescued is None
+
+
+def test_what_is_rescued_of_parquet_is_its_json() -> None:
+    """To the digit, whether Python has an object for it or not."""
+    given = {
+        "nanos": pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns", "UTC")),
+        "far": pa.array([None, 9_000_000_000_000_000], pa.timestamp("ms", "UTC")),
+        "price": pa.array([Decimal("1.10"), None]),
+        "place": pa.array([[("x", 1)], None], pa.map_(pa.string(), pa.int64())),
+    }
+    found = reader(fields=[]).of_arrow(pa.RecordBatch.from_pydict(given))
+
+    assert found.rescued is not None
+    assert found.rescued.to_pylist() == [
+        '{"nanos":"2023-11-14T22:13:20.123456789Z","price":1.10,"place":{"x":1}}',
+        '{"far":9000000000000000}',
+    ]
+
+
+def test_members_that_are_lost_and_no_object_of_python() -> None:
+    """They are rescued with the others of their struct."""
+    kind = pa.struct([("x", pa.int64()), ("at", pa.timestamp("ns"))])
+    given = pa.array([{"x": 1, "at": 1_700_000_000_123_456_789}, {"x": 2, "at": None}], kind)
+    fields = [pa.field("place", pa.struct([("x", pa.int64())]))]
+    found = rows_of(reader(fields=fields).of_arrow(pa.RecordBatch.from_arrays([given], ["place"])), fields)
+
+    assert [row["place"] for row in found] == [None, {"x": 2}]
+    assert found[0]["rescued"] == '{"place":{"x":1,"at":"2023-11-14T22:13:20.123456789"}}'
+
+
+@pytest.mark.parametrize("other", [{}, {"f": "no number"}])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(pa.float32(), b"1e39"), (pa.date32(), b'"0000-01-01"'), (pa.timestamp("us"), b'"0000-12-31"')],
+    ids=str,
+)
+def test_a_value_of_json_beyond_its_type_is_rescued(kind: Any, value: bytes, other: dict[str, Any]) -> None:
+    """Whatever rows are next to it: a float was infinite, and a day of the year 0 none of Python's."""
+    fields = [pa.field("f", pa.int64()), pa.field("x", kind)]
+    found = reader(fields=fields).of_json(column_of([b'{"x":' + value + b"}", json.dumps(other).encode()]))
+    rows = rows_of(found, fields)
+
+    assert rows[0]["x"] is None
+    assert rows[0]["rescued"] == '{"x":' + value.decode() + "}"
 
 
 def test_members_that_a_struct_of_parquet_has_and_the_column_not() -> None:

@@ -1,0 +1,164 @@
+"""Arrays of Arrow as a column of a schema has them, each value or none of it; pure.
+
+What a value is in a column does not depend on its format: Parquet is read as the JSON of its rows would be.
+Arrow's own casts round, cut, and write texts otherwise.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.formats.arrow import list_offsets, map_lists
+from headrace.formats.arrow_rows import json_values
+from headrace.options.choices import JsonFormat
+from spark.frames.column_types import has_more, may_be
+
+_EXACT: Final = {32: 2**24, 64: 2**53}
+"""Up to here each integer is one of the floating type with so many bits."""
+
+
+def cast(array: Any, kind: Any) -> Any | None:
+    """The array in this type, None where a value is not one of it."""
+    if array.type.equals(kind):
+        return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), kind)
+    if not may_be(array.type, kind):
+        return None
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    try:
+        return _cast_nested(array, kind) if pa.types.is_nested(kind) else _cast_plain(array, kind)
+    except pa.ArrowException:
+        return None
+
+
+def cast_each(array: Any, kind: Any) -> tuple[Any, Any]:
+    """The array in this type with null for what is not one of it, and what that was."""
+    values: list[Any] = []
+    misfits = np.zeros(len(array), bool)
+    for row in range(len(array)):
+        one = cast(array.slice(row, 1), kind)
+        misfits[row] = one is None
+        values.append(pa.nulls(1, kind) if one is None else one)
+    left = pc.if_else(pa.array(misfits), array, pa.scalar(None, array.type))
+    return pa.concat_arrays(values) if values else pa.nulls(0, kind), left
+
+
+def without_lost(array: Any, kind: Any) -> tuple[Any, Any]:
+    """The array with null for structs with more members than the column has, and these."""
+    mask = pa.array(_loses(array, kind))
+    nothing = pa.scalar(None, array.type)
+    return pc.if_else(mask, nothing, array), pc.if_else(mask, array, nothing)
+
+
+def json_texts(array: Any) -> list[str | None]:
+    """The JSON of each value; None for nulls. Python has no objects for many a time of Parquet."""
+    texts = json_values(array, JsonFormat.ISO).to_pylist()
+    is_there = array.is_valid().to_numpy(zero_copy_only=False)
+    return [text if is_one else None for text, is_one in zip(texts, is_there, strict=True)]
+
+
+def _cast_plain(array: Any, kind: Any) -> Any | None:
+    types = pa.types
+    if types.is_string(kind):
+        return _text(array)
+    if types.is_decimal(kind) and not types.is_decimal(array.type):
+        # By its digits: Arrow goes by those that an integer's type may have, and rounds doubles.
+        return array.cast(pa.string()).cast(kind)
+    if types.is_timestamp(kind):
+        return _moments(array, kind)
+    if not types.is_floating(kind):
+        return array.cast(kind)
+    # What Arrow makes of decimals is not the nearest one.
+    found = (array.cast(pa.string()) if types.is_decimal(array.type) else array).cast(kind)
+    return found if _is_near(array, found) else None
+
+
+def _cast_nested(array: Any, kind: Any) -> Any | None:
+    nulls = array.is_null()
+    if pa.types.is_struct(kind):
+        members = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+        found = []
+        for field in kind:
+            member = members.get(field.name)
+            made = pa.nulls(len(array), field.type) if member is None else cast(member, field.type)
+            if made is None:
+                return None
+            found.append(made)
+        return pa.StructArray.from_arrays(found, fields=list(kind), mask=nulls)
+    is_map = pa.types.is_map(kind)
+    lists = map_lists(array) if is_map else array
+    values = lists.flatten()
+    if not is_map:
+        items = cast(values, kind.value_type)
+        if items is None:
+            return None
+        return pa.ListArray.from_arrays(list_offsets(lists), items, type=kind, mask=nulls)
+    keys, items = cast(values.field(0), kind.key_type), cast(values.field(1), kind.item_type)
+    if keys is None or items is None:
+        return None
+    return pa.MapArray.from_arrays(list_offsets(lists), keys, items, type=kind, mask=nulls)
+
+
+def _text(array: Any) -> Any:
+    """Texts as they are, bytes as what they spell, and everything else as its JSON, a time without quotes."""
+    kind = array.type
+    if not (pa.types.is_nested(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+        return array.cast(pa.string())
+    texts = json_values(array, JsonFormat.ISO)
+    texts = pc.if_else(pc.starts_with(texts, '"'), pc.utf8_slice_codeunits(texts, 1, -1), texts)
+    if pa.types.is_floating(kind):
+        # JSON has no word for NaN.
+        texts = pc.if_else(pc.is_finite(array), texts, array.cast(pa.string()))
+    return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _moments(array: Any, kind: Any) -> Any:
+    """Times; a text without a zone is one in UTC where the column has a zone."""
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid:
+        if kind.tz is None or not pa.types.is_string(array.type):
+            raise
+        return array.cast(pa.timestamp("us")).cast(kind)
+
+
+def _is_near(array: Any, found: Any) -> bool:
+    """Whether doubles or floats are what was given: none is infinite for it, and no integer another one."""
+    is_decimal = pa.types.is_decimal(array.type)
+    if not (is_decimal or pa.types.is_floating(array.type)):
+        # Arrow looks at integers itself.
+        return True
+    given_finite = array.is_valid() if is_decimal else pc.is_finite(array)
+    if pc.any(pc.and_(given_finite, pc.is_inf(found))).as_py():
+        return False
+    if not is_decimal or array.type.scale > 0:
+        return True
+    is_large = pc.greater_equal(pc.abs(found), float(_EXACT[found.type.bit_width]))
+    pairs = zip(array.filter(is_large).to_pylist(), found.filter(is_large).to_pylist(), strict=True)
+    return all(int(digits) == int(near) for digits, near in pairs)
+
+
+def _loses(array: Any, kind: Any) -> Any:
+    """For each value, whether it has members with values that a column of this type does not have."""
+    found = np.zeros(len(array), bool)
+    if not has_more(array.type, kind):
+        return found
+    if pa.types.is_struct(kind):
+        known = {field.name: field.type for field in kind}
+        for field, member in zip(array.type, array.flatten(), strict=True):
+            if field.name in known:
+                found |= _loses(member, known[field.name])
+            else:
+                found |= member.is_valid().to_numpy(zero_copy_only=False)
+        return found
+    is_map = pa.types.is_map(kind)
+    lists = map_lists(array) if is_map else array
+    values = lists.flatten()
+    within = _loses(values.field(1), kind.item_type) if is_map else _loses(values, kind.value_type)
+    before = np.concatenate(([0], np.cumsum(within)))
+    ends = np.asarray(list_offsets(lists))
+    return before[ends[1:]] > before[ends[:-1]]
