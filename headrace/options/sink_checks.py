@@ -171,7 +171,8 @@ def _check_fields(values: Values) -> None:
         values.refuse(sink.FIELDS, f"{why} one field; name it alone, such as value")
     if is_bare and values.is_given(sink.ENVELOPE) and values[sink.ENVELOPE]:
         values.refuse(sink.ENVELOPE, f"cannot be true with output.format={form}, which has no members")
-    if is_bare and fields[0] not in {OutputField.KEY, OutputField.VALUE}:
+    # Where a side object takes the only one, the check of that option says so.
+    if is_bare and not {*fields[:1]} <= {OutputField.KEY, OutputField.VALUE}:
         values.refuse(sink.FIELDS, f"output.format={form} holds a key or a value")
 
 

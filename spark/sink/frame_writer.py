@@ -317,8 +317,10 @@ def _milliseconds(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _before_1970(stamp: Any) -> FrameRefused:
+    # Spark has times of which Python has no objects.
+    shown = stamp.cast(pa.string())
     return FrameRefused(
-        f"A row of the frame has the timestamp {stamp} (UTC): Kafka has none before 1970; write a null, or "
+        f"A row of the frame has the timestamp {shown} (UTC): Kafka has none before 1970; write a null, or "
         "no timestamp."
     )
 

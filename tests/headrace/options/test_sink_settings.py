@@ -243,6 +243,11 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
         ("sidecars", {"sidecars": "keys", "output.layout": "quix"}, "output.layout=quix"),
         ("sidecars", {"sidecars": "values"}, "keys and headers"),
         ("output.fields", {"sidecars": "keys", "output.fields": "key,value"}, "has the key"),
+        (
+            "output.fields",
+            {"sidecars": "keys", "output.fields": "key", "output.format": "bytes"},
+            "has the key",
+        ),
         ("sidecars.keys.format", {"sidecars": "headers", "sidecars.keys.format": "avro"}, "without keys"),
         ("sidecars.keys.format", {"sidecars": "keys", "sidecars.keys.format": "csv"}, "one of avro"),
         (
