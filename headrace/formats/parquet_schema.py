@@ -235,6 +235,7 @@ _DAY_SECONDS: Final = 86_400
 _NANOSECONDS: Final = 1_000_000_000
 _DAY_MICROSECONDS: Final = _DAY_SECONDS * 1_000_000
 _DAY_NANOSECONDS: Final = _DAY_SECONDS * _NANOSECONDS
+_NANOSECOND_DAYS: Final = 2**63 // _DAY_NANOSECONDS
 
 _STORED: Final = np.dtype([("nanoseconds", "<i8"), ("day", "<i4")])
 Numbers = npt.NDArray[np.int64]
@@ -282,6 +283,16 @@ def int96_microseconds(storage: Any) -> Any:
     days, nanoseconds = _days_and_nanoseconds(storage)
     counts = days * _DAY_MICROSECONDS + nanoseconds // 1000
     return pa.array(counts, mask=_empty(storage)).cast(pa.timestamp("us"))
+
+
+def int96_moments(storage: Any) -> Any:
+    """A timestamp array in UTC: of nanoseconds where some count, as far as Arrow has them (1677 to 2262)."""
+    days, nanoseconds = _days_and_nanoseconds(storage)
+    is_near = np.abs(days) < _NANOSECOND_DAYS
+    if not (nanoseconds % 1000).any() or not is_near.all():
+        return int96_microseconds(storage).cast(pa.timestamp("us", "UTC"))
+    counts = days * _DAY_NANOSECONDS + nanoseconds
+    return pa.array(counts, mask=_empty(storage)).cast(pa.timestamp("ns", "UTC"))
 
 
 def _days_and_nanoseconds(storage: Any) -> tuple[Numbers, Numbers]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import list_offsets, map_lists
 from headrace.formats.arrow_rows import json_values
 from headrace.options.choices import JsonFormat
-from spark.frames.column_types import has_more, may_be
+from spark.frames.column_types import is_number
 
 _EXACT: Final = {32: 2**24, 64: 2**53}
 """Up to here each integer is one of the floating type with so many bits."""
@@ -25,7 +25,7 @@ def cast(array: Any, kind: Any) -> Any | None:
         return array
     if array.null_count == len(array):
         return pa.nulls(len(array), kind)
-    if not may_be(array.type, kind):
+    if not _may_be(array.type, kind):
         return None
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -59,6 +59,18 @@ def json_texts(array: Any) -> list[str | None]:
     texts = json_values(array, JsonFormat.ISO).to_pylist()
     is_there = array.is_valid().to_numpy(zero_copy_only=False)
     return [text if is_one else None for text, is_one in zip(texts, is_there, strict=True)]
+
+
+def has_more(given: Any, kind: Any) -> bool:
+    """Whether structs of one type of Arrow's have members that those of a column do not have."""
+    if pa.types.is_struct(kind) and pa.types.is_struct(given):
+        known = {field.name: field.type for field in kind}
+        return any(field.name not in known or has_more(field.type, known[field.name]) for field in given)
+    if pa.types.is_list(kind) and _is_list(given):
+        return has_more(given.value_type, kind.value_type)
+    if pa.types.is_map(kind) and pa.types.is_map(given):
+        return has_more(given.item_type, kind.item_type)
+    return False
 
 
 def _cast_plain(array: Any, kind: Any) -> Any | None:
@@ -162,3 +174,47 @@ def _loses(array: Any, kind: Any) -> Any:
     before = np.concatenate(([0], np.cumsum(within)))
     ends = np.asarray(list_offsets(lists))
     return before[ends[1:]] > before[ends[:-1]]
+
+
+def _may_be(given: Any, kind: Any) -> bool:  # noqa: C901, PLR0911  # one case a kind of type
+    """Whether values of one type of Arrow's may be those of a column, as those of JSON are.
+
+    A text takes every value, and a time may be a text; no number is a time, a boolean or a text's.
+    """
+    types = pa.types
+    if given.equals(kind) or types.is_null(given):
+        return True
+    if types.is_dictionary(given):
+        return _may_be(given.value_type, kind)
+    is_text = types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
+    if types.is_struct(kind):
+        known = {field.name: field.type for field in given} if types.is_struct(given) else None
+        return known is not None and all(
+            _may_be(known[field.name], field.type) for field in kind if field.name in known
+        )
+    if types.is_list(kind):
+        return _is_list(given) and _may_be(given.value_type, kind.value_type)
+    if types.is_map(kind):
+        return (
+            types.is_map(given)
+            and _may_be(given.key_type, kind.key_type)
+            and _may_be(given.item_type, kind.item_type)
+        )
+    if types.is_boolean(kind):
+        return False
+    if types.is_decimal(kind):
+        return bool(is_text) or is_number(given)
+    if is_number(kind):
+        return is_number(given)
+    if types.is_timestamp(kind):
+        is_time = types.is_timestamp(given) and (kind.tz is not None or given.tz is None)
+        return bool(is_time or is_text or types.is_date(given))
+    if types.is_date(kind):
+        return bool(is_text or types.is_date(given))
+    if types.is_time(kind):
+        return bool(types.is_time(given))
+    return not types.is_duration(kind) or bool(types.is_duration(given))
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))

@@ -14,13 +14,12 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from headrace.model.columns import Column
-from spark.frames.arrow_casts import cast, cast_each, json_texts, without_lost
+from spark.frames.arrow_casts import cast, cast_each, has_more, json_texts, without_lost
 from spark.frames.column_types import (
     RESERVED,
     Unfit,
     finished,
     fitted,
-    has_more,
     type_of_json,
     unrounded,
 )

@@ -76,7 +76,7 @@ def merged(one: Any, other: Any) -> Any:  # noqa: PLR0911  # one case a kind of 
     if pa.types.is_map(one) and pa.types.is_map(other):
         keys = merged(one.key_type, other.key_type)
         return pa.map_(keys, merged(one.item_type, other.item_type))
-    if _is_number(one) and _is_number(other):
+    if is_number(one) and is_number(other):
         return _merged_numbers(one, other)
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and one.tz == other.tz:
         return pa.timestamp("us", one.tz)
@@ -123,64 +123,9 @@ def _plain(kind: Any) -> Any:  # noqa: C901, PLR0911, PLR0912  # one case a kind
     return kind if known else pa.string()
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
+    """Whether its values are integers, doubles or decimals."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def may_be(given: Any, kind: Any) -> bool:  # noqa: C901, PLR0911  # one case a kind of type
-    """Whether values of one type of Arrow's may be those of a column, as those of JSON are.
-
-    A text takes every value, and a time may be a text; no number is a time, a boolean or a text's.
-    """
-    types = pa.types
-    if given.equals(kind) or types.is_null(given):
-        return True
-    if types.is_dictionary(given):
-        return may_be(given.value_type, kind)
-    is_text = types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
-    if types.is_struct(kind):
-        known = {field.name: field.type for field in given} if types.is_struct(given) else None
-        return known is not None and all(
-            may_be(known[field.name], field.type) for field in kind if field.name in known
-        )
-    if types.is_list(kind):
-        return _is_list(given) and may_be(given.value_type, kind.value_type)
-    if types.is_map(kind):
-        return (
-            types.is_map(given)
-            and may_be(given.key_type, kind.key_type)
-            and may_be(given.item_type, kind.item_type)
-        )
-    if types.is_boolean(kind):
-        return False
-    if types.is_decimal(kind):
-        return bool(is_text) or _is_number(given)
-    if _is_number(kind):
-        return _is_number(given)
-    if types.is_timestamp(kind):
-        is_time = types.is_timestamp(given) and (kind.tz is not None or given.tz is None)
-        return bool(is_time or is_text or types.is_date(given))
-    if types.is_date(kind):
-        return bool(is_text or types.is_date(given))
-    if types.is_time(kind):
-        return bool(types.is_time(given))
-    return not types.is_duration(kind) or bool(types.is_duration(given))
-
-
-def _is_list(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def has_more(given: Any, kind: Any) -> bool:
-    """Whether structs of one type of Arrow's have members that those of a column do not have."""
-    if pa.types.is_struct(kind) and pa.types.is_struct(given):
-        known = {field.name: field.type for field in kind}
-        return any(field.name not in known or has_more(field.type, known[field.name]) for field in given)
-    if pa.types.is_list(kind) and _is_list(given):
-        return has_more(given.value_type, kind.value_type)
-    if pa.types.is_map(kind) and pa.types.is_map(given):
-        return has_more(given.item_type, kind.item_type)
-    return False
 
 
 def _merged_numbers(one: Any, other: Any) -> Any:
@@ -296,7 +241,7 @@ def fitted(raw: bytes, kind: Any, *, is_text: bool = False, is_pruned: bool = Fa
 def _fitted_value(value: Any, kind: Any, *, is_text: bool, is_pruned: bool) -> Any:  # noqa: C901, PLR0911  # one case a type
     if value is None:
         return None
-    if is_text and isinstance(value, str) and (_is_number(kind) or pa.types.is_boolean(kind)):
+    if is_text and isinstance(value, str) and (is_number(kind) or pa.types.is_boolean(kind)):
         if not value.strip():
             return None
         value = _number_of(value.strip())
@@ -412,25 +357,34 @@ def _may_differ(array: Any, rows: bytes | memoryview) -> bool:  # noqa: PLR0911 
     return False
 
 
+# Python takes more for numbers: 1_000, and the digits of other scripts.
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NO_NUMBER: Final = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+
+
 def _number_of(text: str) -> Any:
     if text in {"true", "false"}:
         return text == "true"
+    if _NO_NUMBER.fullmatch(text):
+        return float(text)
+    if not _NUMBER.fullmatch(text):
+        raise Unfit
     try:
         return int(text)
     except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError as error:
-        raise Unfit from error
+        found = float(text)
+    if math.isinf(found):
+        raise Unfit
+    return found
 
 
 def _decimal(text: bytes, kind: Any) -> Decimal:
     try:
-        value = Decimal(text.decode())
+        spelled = text.decode().strip()
+        value = Decimal(spelled)
     except (InvalidOperation, UnicodeDecodeError) as error:
         raise Unfit from error
-    if not value.is_finite():
+    if not _NUMBER.fullmatch(spelled):
         raise Unfit
     if not value:
         return Decimal(0)

@@ -14,7 +14,7 @@ import structlog
 
 from headrace.formats import DecodeOptions, parquet
 from headrace.formats.packed.members import packing_of
-from headrace.formats.parquet_schema import Int96Type, int96_microseconds
+from headrace.formats.parquet_schema import Int96Type, int96_moments
 from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.columns import BadRow, RowBatch
@@ -47,7 +47,6 @@ from spark.source.decoding import Decoding
 _LOG = structlog.get_logger(__name__)
 
 BAD: Final = "bad"
-_MOMENT: Final = pa.timestamp("us", "UTC")
 
 
 @functools.cache
@@ -394,7 +393,7 @@ def _plain_times(batch: Any) -> Any:
     if not any(isinstance(field.type, Int96Type) for field in batch.schema):
         return batch
     arrays = [
-        int96_microseconds(column.storage).cast(_MOMENT) if isinstance(column.type, Int96Type) else column
+        int96_moments(column.storage) if isinstance(column.type, Int96Type) else column
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

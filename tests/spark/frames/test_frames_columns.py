@@ -197,6 +197,26 @@ def test_an_integer_is_never_rounded(kind: Any, fits: Any, row: Any, *, is_text:
     assert json.loads(rounded) == {"n": given[1]}
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.decimal128(10, 2)], ids=str)
+@pytest.mark.parametrize("text", ["1_000", "\u0663", "\uff11", "1_0.5", "0x1"])
+def test_what_python_alone_takes_for_a_number_is_rescued(kind: Any, text: str) -> None:
+    """Of CSV, and of texts of JSON for decimals."""
+    fields = [pa.field("n", kind)]
+    rows = rows_of(reader(fields=fields, is_text=True).of_json(lines({"n": text}, {"n": "7"})), fields)
+
+    assert [row["n"] for row in rows] == [None, 7]
+    assert json.loads(rows[0]["rescued"]) == {"n": text}
+
+
+def test_a_number_of_csv_that_no_double_holds_is_rescued() -> None:
+    """It was infinite; what is written as infinite is so."""
+    fields = [pa.field("n", pa.float64())]
+    given = lines({"n": "1e400"}, {"n": "-Inf"}, {"n": "1e22"})
+    rows = rows_of(reader(fields=fields, is_text=True).of_json(given), fields)
+
+    assert [row["n"] for row in rows] == [None, float("-inf"), 1e22]
+
+
 def test_a_large_number_with_a_fraction_or_an_exponent_is_a_double() -> None:
     """What is written so is one already."""
     fields = [pa.field("n", pa.float64())]

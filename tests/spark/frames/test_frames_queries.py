@@ -402,6 +402,28 @@ def test_columns_of_the_key_alone(queries: Queries, is_parquet: bool) -> None:
     )
 
 
+def test_nanoseconds_of_int96(queries: Queries) -> None:
+    """They are rescued as those of other times are, where a batch has some; a text has all digits."""
+    far = -(10**18)
+    times = pa.array([1_700_000_000_123_456_789, 1_700_000_000_123_456_000, far, None], pa.timestamp("ns"))
+    written = pa.BufferOutputStream()
+    parquet.write_table(pa.table({"at": times}), written, use_deprecated_int96_timestamps=True)
+    queries.put("0.parquet", written.getvalue().to_pybytes())
+    queries.run(None)
+
+    rows = [(row["at"], row["_rescued_data"]) for row in queries.sink[0]]
+    assert rows[0] == (None, '{"at":"2023-11-14T22:13:20.123456789Z"}')
+    assert [rescued for _, rescued in rows[1:]] == [None] * 3
+    assert [str(at) for at, _ in rows[1:]] == [
+        "2023-11-14 22:13:20.123456+00:00",
+        "1938-04-24 22:13:20+00:00",
+        "None",
+    ]
+    queries.checkpoint, queries.options["state.path"] = Checkpoint(), str(queries.folder / "texts")
+    queries.run(StructType().add("at", "string"))
+    assert queries.sink[0][0]["at"] == "2023-11-14T22:13:20.123456789Z"
+
+
 def test_a_partition_that_is_not_certain(queries: Queries) -> None:
     """The option that the sentence names is one of queries, too."""
     queries.put("orders/10000/200000000000_0_2.json", b'{"n":1}\n')
