@@ -16,6 +16,7 @@ import pyarrow.json as pj
 from headrace.model.columns import Column
 from spark.frames.arrow_casts import cast, cast_each, has_more, json_texts, without_lost
 from spark.frames.column_types import (
+    MEMBERS,
     RESERVED,
     Unfit,
     finished,
@@ -26,7 +27,6 @@ from spark.frames.column_types import (
 from spark.frames.frame_options import Evolution
 
 _BRACE: Final = ord("{")
-_RAW_ROW: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class NewColumns(Exception):
@@ -302,7 +302,7 @@ def _members(raw: bytes | None) -> dict[str, msgspec.Raw] | None:
     if raw is None:
         return None
     try:
-        return _RAW_ROW.decode(raw)
+        return MEMBERS.decode(raw)
     except msgspec.ValidationError:
         return None
 

@@ -215,6 +215,10 @@ class Unfit(ValueError):
 
 
 _DECODER: Final = msgspec.json.Decoder()
+MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""The members of an object as they were written."""
+_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_NULL: Final = msgspec.Raw(b"null")
 _LOW: Final = {bits: -(2 ** (bits - 1)) for bits in (8, 16, 32, 64)}
 
 
@@ -228,6 +232,11 @@ def fitted(raw: bytes, kind: Any, *, is_text: bool = False, is_pruned: bool = Fa
         return None
     if pa.types.is_string(kind):
         return _DECODER.decode(raw) if raw.startswith(b'"') else raw.decode()
+    if pa.types.is_nested(kind):
+        return _fitted_members(raw, kind, is_pruned=is_pruned)
+    if is_text and not pa.types.is_binary(kind) and not _DECODER.decode(raw).strip():
+        # An empty field.
+        return None
     if pa.types.is_decimal(kind):
         return _decimal(raw.strip(b'"'), kind)
     try:
@@ -235,15 +244,28 @@ def fitted(raw: bytes, kind: Any, *, is_text: bool = False, is_pruned: bool = Fa
     except msgspec.ValidationError as error:
         # A number that no double holds.
         raise Unfit from error
-    return _fitted_value(value, kind, is_text=is_text, is_pruned=is_pruned)
+    return _fitted_scalar(value, kind, is_text=is_text)
 
 
-def _fitted_value(value: Any, kind: Any, *, is_text: bool, is_pruned: bool) -> Any:  # noqa: C901, PLR0911  # one case a type
-    if value is None:
-        return None
+def _fitted_members(raw: bytes, kind: Any, *, is_pruned: bool) -> Any:
+    """A struct, list or map, whose members are read as they were written: a double would cut their digits."""
+    within = partial(fitted, is_pruned=is_pruned)
+    try:
+        if pa.types.is_list(kind):
+            return [within(bytes(each), kind.value_type) for each in _ITEMS.decode(raw)]
+        members = MEMBERS.decode(raw)
+    except msgspec.ValidationError as error:
+        raise Unfit from error
+    if pa.types.is_map(kind):
+        # Members of JSON have texts for names.
+        _if(pa.types.is_string(kind.key_type), members)
+        return [(name, within(bytes(each), kind.item_type)) for name, each in members.items()]
+    _if(is_pruned or {field.name for field in kind} >= members.keys(), members)
+    return {field.name: within(bytes(members.get(field.name, _NULL)), field.type) for field in kind}
+
+
+def _fitted_scalar(value: Any, kind: Any, *, is_text: bool) -> Any:
     if is_text and isinstance(value, str) and (is_number(kind) or pa.types.is_boolean(kind)):
-        if not value.strip():
-            return None
         value = _number_of(value.strip())
     if pa.types.is_boolean(kind):
         return _if(isinstance(value, bool), value)
@@ -253,22 +275,6 @@ def _fitted_value(value: Any, kind: Any, *, is_text: bool, is_pruned: bool) -> A
         return _if(is_whole and low <= value < -low, value)
     if pa.types.is_floating(kind):
         return _floating(value, kind)
-    if pa.types.is_decimal(kind):
-        return _decimal(str(value).encode(), kind)
-    if pa.types.is_string(kind):
-        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    within = partial(_fitted_value, is_text=is_text, is_pruned=is_pruned)
-    if pa.types.is_struct(kind):
-        names = {field.name for field in kind}
-        _if(isinstance(value, dict) and (is_pruned or names >= value.keys()), value)
-        return {field.name: within(value.get(field.name), field.type) for field in kind}
-    if pa.types.is_list(kind):
-        _if(isinstance(value, list), value)
-        return [within(each, kind.value_type) for each in value]
-    if pa.types.is_map(kind):
-        # Members of JSON have texts for names.
-        _if(isinstance(value, dict) and pa.types.is_string(kind.key_type), value)
-        return [(name, within(each, kind.item_type)) for name, each in value.items()]
     if not isinstance(value, str):
         raise Unfit
     return _of_text(value, kind)

@@ -208,6 +208,43 @@ def test_what_python_alone_takes_for_a_number_is_rescued(kind: Any, text: str) -
     assert json.loads(rows[0]["rescued"]) == {"n": text}
 
 
+_DIGITS = "0.12345678901234567891"
+
+
+@pytest.mark.parametrize("other", [{}, {"f": "no number"}])
+@pytest.mark.parametrize(
+    ("kind", "value", "found"),
+    [
+        (pa.struct([("p", pa.decimal128(38, 20))]), '{"p":%s}', {"p": Decimal(_DIGITS)}),
+        (pa.list_(pa.decimal128(38, 20)), "[ %s ,null]", [Decimal(_DIGITS), None]),
+        (pa.map_(pa.string(), pa.decimal128(38, 20)), '{"p":%s}', [("p", Decimal(_DIGITS))]),
+        (pa.struct([("p", pa.list_(pa.string()))]), '{"p":[%s,1.10]}', {"p": [_DIGITS, "1.10"]}),
+        (pa.map_(pa.string(), pa.string()), '{"p":{"q": %s}}', [("p", f'{{"q": {_DIGITS}}}')]),
+    ],
+    ids=str,
+)
+def test_digits_within_lists_and_structs(kind: Any, value: str, found: Any, other: dict[str, Any]) -> None:
+    """All of them, whatever rows are next to it: they went through a double."""
+    fields = [pa.field("f", pa.int64()), pa.field("x", kind)]
+    rows = (b'{"x":' + (value % _DIGITS).encode() + b"}", json.dumps(other).encode())
+    columns = reader(fields=fields).of_json(column_of(rows))
+
+    assert columns.arrays[1].to_pylist() == [found, None]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t"])
+def test_an_empty_field_of_csv_is_null(text: str) -> None:
+    """In a column of any type but texts: in those of decimals and times it made its row a bad one."""
+    fields = [field for field in (*_SCHEMA, *_FLAT) if field.name not in {"tags", "place", "name"}]
+    fields = [pa.field(f"{number}", field.type) for number, field in enumerate(fields)]
+    given = lines({field.name: text for field in fields})
+    columns = reader(fields=fields, is_text=True, has_rescue=False, is_inferred=False).of_json(given)
+
+    assert [array.to_pylist() for array in columns.arrays] == [[None]] * len(fields)
+    texts = reader(fields=[pa.field("name", pa.string())], is_text=True).of_json(lines({"name": text}))
+    assert texts.arrays[0].to_pylist() == [text]
+
+
 def test_a_number_of_csv_that_no_double_holds_is_rescued() -> None:
     """It was infinite; what is written as infinite is so."""
     fields = [pa.field("n", pa.float64())]
