@@ -6,8 +6,10 @@ The schema is the newest of the subject, or made of that of the object, which is
 import base64
 import binascii
 import datetime as dt
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -180,7 +182,7 @@ def _encoder(message: Any, *, is_own: bool) -> Callable[[bytes], bytes]:
     from google.protobuf import message_factory
 
     made: Any = message_factory.GetMessageClass(message)
-    change = _changes(message, (), is_own=is_own)
+    change = _changes(message, {}, is_own=is_own)
     decode = msgspec.json.Decoder().decode
 
     def encode(text: bytes) -> bytes:
@@ -202,17 +204,23 @@ _WRONG: Final = (
 Change = Callable[[Any], Any]
 
 
-def _changes(message: Any, path: tuple[str, ...], *, is_own: bool) -> Change | None:
+def _changes(message: Any, known: dict[str, Change], *, is_own: bool) -> Change | None:
     """What makes values for the library of a row's JSON: bytes of base64, and moments; None if nothing.
 
     In a schema of the rows' own a number that is always there is null in JSON where it is not finite, and for
     the library a null would be 0.
     """
-    if message.full_name in path:
-        return None
+    name = message.full_name
+    if name in known:
+        # Of a message that holds itself what is to be done is not known yet.
+        def changed_later(row: Any) -> Any:
+            return known[name](row)
+
+        return changed_later
+    known[name] = _members
     changes: dict[str, Change] = {}
     for field in message.fields:
-        change = _field_change(field, (*path, message.full_name), is_own=is_own)
+        change = _field_change(field, known, is_own=is_own)
         if change is not None:
             changes[field.name] = change
     filled = [each.name for each in message.fields if is_own and _is_always_there(each)]
@@ -220,7 +228,7 @@ def _changes(message: Any, path: tuple[str, ...], *, is_own: bool) -> Change | N
         return None
 
     def changed(row: Any) -> Any:
-        found = dict(row)
+        found = dict(_members(row))
         if any(found.get(name) is None for name in filled):
             raise ValueError("a number is not finite")
         for name, change in changes.items():
@@ -229,6 +237,7 @@ def _changes(message: Any, path: tuple[str, ...], *, is_own: bool) -> Change | N
                 found[name] = change(value)
         return found
 
+    known[message.full_name] = changed
     return changed
 
 
@@ -239,19 +248,20 @@ def _is_always_there(field: Any) -> bool:
     )
 
 
-def _field_change(field: Any, path: tuple[str, ...], *, is_own: bool) -> Change | None:
+def _field_change(field: Any, known: dict[str, Change], *, is_own: bool) -> Change | None:
     if is_map(field):
-        one = _one_change(field.message_type.fields_by_name["value"], path, is_own=is_own)
-        return None if one is None else lambda found: {key: one(value) for key, value in found.items()}
-    change = _one_change(field, path, is_own=is_own)
-    if change is not None and field.is_repeated:
-        return lambda found: [change(value) for value in found]
+        one = _one_change(field.message_type.fields_by_name["value"], known, is_own=is_own)
+        # Of maps whose keys are no texts rows have lists of pairs.
+        return None if one is None else lambda found: {key: one(value) for key, value in dict(found).items()}
+    change = _one_change(field, known, is_own=is_own)
+    if field.is_repeated and (change is not None or not is_own):
+        return lambda found: [value if change is None else change(value) for value in _items(found)]
     return change
 
 
-def _one_change(field: Any, path: tuple[str, ...], *, is_own: bool) -> Change | None:
+def _one_change(field: Any, known: dict[str, Change], *, is_own: bool) -> Change | None:
     if field.message_type is None:
-        return _octets if field.type == field.TYPE_BYTES else None
+        return _plain_change(field, is_own=is_own)
     match field.message_type.full_name:
         case "google.protobuf.Timestamp":
             return lambda ms: {"seconds": ms // 1000, "nanos": ms % 1000 * 1_000_000}
@@ -268,7 +278,49 @@ def _one_change(field: Any, path: tuple[str, ...], *, is_own: bool) -> Change | 
             scale = int(field_parameters(field).get("scale", "0"))
             return lambda text: {"value": _octets(text), "scale": scale}
         case _:
-            return _changes(field.message_type, path, is_own=is_own)
+            return _changes(field.message_type, known, is_own=is_own)
+
+
+def _plain_change(field: Any, *, is_own: bool) -> Change | None:
+    """For the library 2 is true, true is 1.0, and a float above all of them infinite."""
+    checked: dict[int, Change] = {
+        field.TYPE_BOOL: _flag,
+        field.TYPE_FLOAT: partial(_near, form="<f"),
+        field.TYPE_DOUBLE: partial(_near, form="<d"),
+    }
+    if field.type == field.TYPE_BYTES:
+        return _octets
+    return None if is_own else checked.get(field.type)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """The members of an object; TypeError for a list, of which a dict might be made as well."""
+    if not isinstance(value, dict):
+        raise TypeError("the value is no object")
+    return value
+
+
+def _items(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("the value is no list")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("the value is no boolean")
+    return value
+
+
+def _near(value: Any, form: str) -> float:
+    """The float or double next to a number; ValueError for an integer that none of them is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("the value is no number")
+    # OverflowError where a float would be infinite.
+    (found,) = struct.unpack(form, struct.pack(form, float(value)))
+    if isinstance(value, int) and found != value:
+        raise ValueError("the number would be another one")
+    return float(found)
 
 
 def _octets(text: str) -> bytes:

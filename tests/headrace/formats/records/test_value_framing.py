@@ -249,6 +249,34 @@ def test_a_row_that_is_no_message_is_a_bad_row() -> None:
     assert [row.raw for row in found.bad] == [b'{"id":1,"more":2}', b'{"id":"x"}', b"[1]"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("int64 x", b"1", (b"1.5", b'"1"', b"true")),
+        ("bool x", b"true", (b"1", b"0", b"2", b'"true"')),
+        ("double x", b"9007199254740992", (b"9007199254740993", b"true", b'"1"', b"1%s" % (b"0" * 400))),
+        ("float x", b"3e38", (b"1e39", b"16777217", b"true")),
+        ("repeated float x", b"[0.5]", (b"[1e39]", b"[true]", b"[null]", b'""', b"{}", b"0.5")),
+        ("repeated int32 x", b"[1]", (b"{}", b'""', b"[true]")),
+        ("map<string, bool> x", b'{"a":true}', (b'{"a":1}', b"[1]")),
+        ("map<int32, double> x", b"[[1,0.5]]", (b"[[1,true]]", b"0.5")),
+        ("R x", b"{}", (b"[]", b'{"x":[]}', b"true")),
+        ("R x = 2; float f", b'{"x":{"f":1}}', (b'{"x":{"f":1e39}}', b'{"x":{"x":{"f":true}}}')),
+        ("repeated R x", b'[{"x":[]}]', (b"{}", b"[[]]", b"[null]")),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_value_that_its_field_does_not_hold_is_bad(kind: str, good: bytes, bad: tuple[bytes, ...]) -> None:
+    """The library made others of them: 2 is true for it, true 1.0, and a list of nothing a message."""
+    one = _latest(registry(), "PROTOBUF", f'syntax = "proto3"; message R {{ {kind} = 1; }}')
+    lines = b"".join(b'{"x":%s}\n' % value for value in (good, *bad)) + b"[]\n"
+
+    found = _decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+
+    assert len(found.values) == 1
+    assert [row.reason for row in found.bad] == ["not_protobuf"] * (len(bad) + 1)
+
+
 @_BOTH
 @pytest.mark.parametrize(
     ("schema", "message"),
