@@ -72,12 +72,14 @@ def position_texts(rows: RowBatch) -> Any:
         return pa.array([], pa.string())
     first, last = rows.positions(0), rows.positions(count - 1)
     starts = rows.values.starts
-    # Between two rows there is a byte at least that is in neither: where the distance is the same at both
-    # ends, it is the same between.
+    # As rows are in the object there is a byte at least between two that is in neither: where the distance is
+    # the same at both ends, it is the same between. Values that were made of rows lie next to each other.
+    ends = starts + np.maximum(rows.values.lengths, 0)
     if (
         isinstance(first, BytePosition)
         and isinstance(last, BytePosition)
         and not rows.bad
+        and bool((starts[1:] > ends[:-1]).all())
         and first.byte - starts[0] == last.byte - starts[-1]
     ):
         return byte_position_texts(starts + (first.byte - starts[0]))

@@ -13,14 +13,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.formats import json_batches, jsonl
+from headrace.formats import csv_objects, json_batches, jsonl
 from headrace.model.columns import column_of
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat
+from headrace.options.row_settings import CsvSettings
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns
 from spark.frames.column_types import columns_of_rows
 from spark.frames.frame_options import Evolution, reading_settings
 from spark.frames.inference import format_of
+from spark.frames.record_rows import position_texts
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource
 from tests.support.examples import examples
@@ -553,6 +555,17 @@ def test_members_that_a_struct_of_parquet_has_and_the_column_not() -> None:
     assert [row["rescued"] for row in found] == ['{"places":[{"x":1,"y":2}]}', None, None]
     assert left.arrays[0].to_pylist() == [[{"x": 1}], [{"x": 3}], None]
     assert left.bad == ()
+
+
+@pytest.mark.parametrize("blank", [0, 25, 26, 27, 40])
+def test_positions_of_rows_whose_values_are_made_of_them(blank: int) -> None:
+    """Blank lines may make up for what JSON is longer, and then the rows between had other positions."""
+    content = b"a,b\n1,2\n" + b"\n" * blank + b"3,4\n5,6\n"
+    options = decode_options(InputFormat.CSV, csv=CsvSettings(header=True))
+    (rows,) = csv_objects.decode(MemorySource(content), None, options=options)
+
+    texts = [json.dumps({"byte": content.index(row)}, separators=(",", ":")) for row in (b"1,", b"3,", b"5,")]
+    assert position_texts(rows).to_pylist() == texts
 
 
 # -- lines of JSON that Arrow has read before anything else checks them --------------------------------------
