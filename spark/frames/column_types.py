@@ -234,8 +234,7 @@ def fitted(raw: bytes, kind: Any, *, is_text: bool = False, is_pruned: bool = Fa
         return _DECODER.decode(raw) if raw.startswith(b'"') else raw.decode()
     if pa.types.is_nested(kind):
         return _fitted_members(raw, kind, is_pruned=is_pruned)
-    if is_text and not pa.types.is_binary(kind) and not _DECODER.decode(raw).strip():
-        # An empty field.
+    if is_text and not pa.types.is_binary(kind) and _is_blank(raw):
         return None
     if pa.types.is_decimal(kind):
         return _decimal(raw.strip(b'"'), kind)
@@ -245,6 +244,11 @@ def fitted(raw: bytes, kind: Any, *, is_text: bool = False, is_pruned: bool = Fa
         # A number that no double holds.
         raise Unfit from error
     return _fitted_scalar(value, kind, is_text=is_text)
+
+
+def _is_blank(raw: bytes) -> bool:
+    """Whether it is a text of nothing, as an empty field of CSV is; `csv.types` makes others of fields."""
+    return raw.startswith(b'"') and not _DECODER.decode(raw).strip()
 
 
 def _fitted_members(raw: bytes, kind: Any, *, is_pruned: bool) -> Any:

@@ -247,6 +247,23 @@ def test_an_empty_field_of_csv_is_null(text: str) -> None:
     assert texts.arrays[0].to_pylist() == [text]
 
 
+def test_fields_of_csv_that_have_types_already() -> None:
+    """As `csv.types` gives them."""
+    kinds = (pa.int64(), pa.float64(), pa.decimal128(10, 2), pa.bool_(), pa.string())
+    fields = [pa.field(f"{number}", kind) for number, kind in enumerate(kinds)]
+    typed, untyped = b'{"0":7,"1":7,"2":1.50,"3":true,"4":7}', b'{"0":null,"1":" ","2":"7","3":"true"}'
+    columns = reader(fields=fields, is_text=True).of_json(column_of([typed, untyped]))
+
+    assert columns.rescued is None
+    assert [array.to_pylist() for array in columns.arrays] == [
+        [7, None],
+        [7.0, None],
+        [Decimal("1.50"), Decimal(7)],
+        [True, True],
+        ["7", None],
+    ]
+
+
 def test_a_number_of_csv_that_no_double_holds_is_rescued() -> None:
     """It was infinite; what is written as infinite is so."""
     fields = [pa.field("n", pa.float64())]
