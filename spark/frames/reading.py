@@ -47,6 +47,8 @@ from spark.source.decoding import Decoding
 _LOG = structlog.get_logger(__name__)
 
 BAD: Final = "bad"
+_OF_TEXTS: Final = frozenset({InputFormat.CSV, InputFormat.TEXT})
+"""Their fields, or groups of a pattern, are texts whatever they hold."""
 
 
 @functools.cache
@@ -185,7 +187,7 @@ class _Reading:
             if not _has_unknown_types(arrow_rows.schema):
                 yield from self._of_parquet(arrow_rows, split, self._reader)
                 return
-        reader = self._reader if found is not InputFormat.CSV else self._csv_reader()
+        reader = self._field_reader() if found in _OF_TEXTS else self._reader
         for rows in self.decoding.decode(source, split):
             self._take_bad(split, rows.bad)
             yield from self._of_rows(rows, split, reader)
@@ -266,7 +268,7 @@ class _Reading:
             is_text=is_text,
         )
 
-    def _csv_reader(self) -> ColumnReader:
+    def _field_reader(self) -> ColumnReader:
         if self._text_reader is None:
             self._text_reader = self._column_reader(is_text=True)
         return self._text_reader

@@ -9,6 +9,7 @@ import pickle
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,7 +18,7 @@ import pytest
 import structlog
 from pyarrow import parquet
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
 from headrace.model.errors import FrameRefused
 from spark.frames.batch_splits import FramePartition
@@ -400,6 +401,20 @@ def test_columns_of_the_key_alone(queries: Queries, is_parquet: bool) -> None:
     assert "has the partition 300, which the column partition of the schema does not hold" in queries.problem(
         narrow, **named
     )
+
+
+def test_groups_of_a_pattern_are_texts_as_fields_of_csv_are(queries: Queries) -> None:
+    """A schema gives them types; each row was a bad one."""
+    queries.put("0.log", b"GET 200 -", b"PUT  1.50")
+    pattern = r"^(?P<method>[A-Z]+) (?P<n>[0-9]*) (?P<price>[-0-9.]+)$"
+    schema = StructType().add("method", "string").add("n", "integer").add("price", DecimalType(5, 2))
+    schema.add("_rescued_data", "string")
+    queries.run(schema, input_format="text", text_pattern=pattern)
+
+    assert [list(row.values()) for row in queries.sink[0]] == [
+        ["GET", 200, None, '{"price":"-"}'],
+        ["PUT", None, Decimal("1.50"), None],
+    ]
 
 
 def test_nanoseconds_of_int96(queries: Queries) -> None:
