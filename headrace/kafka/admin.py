@@ -28,7 +28,8 @@ from headrace.model.errors import AccessDenied, HeadraceError, TopicMissing, Una
 
 T = TypeVar("T")
 
-_SECONDS: Final = 10.0
+CALL_SECONDS: Final = 10.0
+"""How long a call may take where nothing shorter is wanted."""
 _POLL_SECONDS: Final = 0.1
 _PAUSE_SECONDS: Final = 0.1
 _BROKER_DEFAULT: Final = -1
@@ -71,7 +72,7 @@ class KafkaAdmin:
     that is not there.
     """
 
-    def __init__(self, properties: Properties, *, timeout: float = _SECONDS) -> None:
+    def __init__(self, properties: Properties, *, timeout: float = CALL_SECONDS) -> None:
         self._properties = properties
         self._connection = shared_admin(properties)
         self._client = self._connection.client

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final, Self
 
-from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.admin import CALL_SECONDS, KafkaAdmin
 from headrace.kafka.cache_files import find_cache_directory
 from headrace.kafka.kafka_clients import ClientProperties, client_properties
 from headrace.kafka.leadership import group_id
@@ -44,7 +44,7 @@ class LedgerReader:
         """
         self._news = threading.Condition()
         self._seen: set[ControlKey] = set()
-        admin = KafkaAdmin(clients.admin)
+        admin = KafkaAdmin(clients.admin, timeout=min(CALL_SECONDS, timeout))
         found = describe_ledger_topic(admin, topic)
         low, high = admin.ends(topic)
         with ExitStack() as undoing:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.kafka.admin import CALL_SECONDS
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
@@ -201,5 +202,6 @@ def _reading(settings: Settings, timeout: float, *, creates: bool) -> LedgerRead
             name=settings.name,
             topic=settings.kafka.ledger_topic,
             replication_factor=None if creation is None else creation.replication_factor,
+            timeout=min(CALL_SECONDS, timeout),
         )
     return open_ledger_reader(settings, timeout=timeout)

@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaException, Producer
 
-from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.admin import CALL_SECONDS, KafkaAdmin
 from headrace.kafka.control_records import encode_control, is_command
 from headrace.kafka.driver_ledger import DriverLedger
 from headrace.kafka.fencing import command_id, initialise
@@ -203,7 +203,7 @@ def submit(
         report_progress=report_progress,
         deadline=time.monotonic() + timeout,
     )
-    admin = KafkaAdmin(client_properties(settings).admin)
+    admin = KafkaAdmin(client_properties(settings).admin, timeout=min(CALL_SECONDS, timeout))
     is_sent = False
     while True:
         if has_leader(admin, settings.name):

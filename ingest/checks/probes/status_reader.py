@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.admin import CALL_SECONDS, KafkaAdmin
 from headrace.kafka.cache_files import CachedEntry
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import group_id
@@ -83,7 +83,7 @@ class StatusReader:
         return None if self._ledger_reader is None else self._ledger_reader.cache
 
     def _from_ledger(self) -> Shape:
-        admin = KafkaAdmin(client_properties(self._settings).admin)
+        admin = KafkaAdmin(client_properties(self._settings).admin, timeout=min(CALL_SECONDS, self._timeout))
         role = "leader" if has_leader(admin, self._settings.name) else "stopped"
         cache = self._cache()
         buckets = self._settings.buckets

@@ -1,13 +1,21 @@
 import json
-from collections.abc import Iterator
+import socket
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from headrace.model.errors import Unavailable
 from headrace.options.value_types import HostPort
 from ingest.checks.probes.machine import NoAnswer, read_running_status
-from ingest.cli.status import lines_of
+from ingest.cli.plan import plan
+from ingest.cli.replay_and_mark import mark, replay
+from ingest.cli.status import lines_of, status
 from ingest.http.http_server import Response
 from ingest.http.snapshot import Snapshot
 from ingest.service.endpoints import StatusEndpoints
@@ -104,3 +112,33 @@ def test_what_people_read_of_a_ledger() -> None:
     assert lines[0] == "uploads: leader (read from the ledger: http.listen is off)"
     assert not any(line.startswith("rates") for line in lines)
     assert lines[-1] == "no such object in the ledger"
+
+
+@pytest.mark.parametrize("command", [mark, plan, replay, status])
+def test_brokers_that_do_not_answer_are_waited_for_as_long_as_is_said(
+    command: Callable[..., None], tmp_path: Path
+) -> None:
+    """One second, where a call to brokers has ten by itself."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        file = tmp_path / "uploads.json"
+        file.write_text(
+            json.dumps(
+                {
+                    "name": "uploads",
+                    "bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}",
+                    "aws.s3.bucket.name": "uploads",
+                    "topic": "uploads",
+                    "file.name.template": ".*",
+                    "input.format": "jsonl",
+                    "http.listen": "",
+                }
+            )
+        )
+        app = typer.Typer()
+        app.command()(command)
+        begun = time.monotonic()
+
+        result = CliRunner().invoke(app, [str(file), "--startup-timeout", "1"])
+
+    assert isinstance(result.exception, Unavailable)
+    assert time.monotonic() - begun < 8
