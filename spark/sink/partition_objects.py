@@ -18,7 +18,7 @@ from headrace.options.sink_settings import AgeFrom, RotateTogether
 from spark.sink.object_naming import ObjectNaming
 from spark.sink.open_group import ClosedObjects, ObjectColumns, OpenGroup, OpenObjects
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
-from spark.sink.rotation import BatchFacts, OpenBatch, RotateReason, WaitingRows
+from spark.sink.rotation import BatchFacts, OpenBatch, RotateReason, WaitingRows, is_put_back
 from spark.sink.routed_tools import SlotTools
 
 _log: Final = structlog.get_logger(__name__)
@@ -65,6 +65,8 @@ class PartitionObjects:
         self._known: dict[str, Any] = {}
         # No open object closes by time before this; some of those that would may be closed already.
         self._due_ms: int | None = None
+        # When the last one was opened; less where the wall clock was put back since.
+        self._newest_ms = 0
 
     @property
     def open_count(self) -> int:
@@ -261,6 +263,7 @@ class PartitionObjects:
             span_from_ms=int(self._times(converted.slice(0, 1), now_ms)[0]),
             begins=begins,
         )
+        self._newest_ms = now_ms
         due = self._due_of(opened)
         if due is not None:
             self._due_ms = due if self._due_ms is None else min(self._due_ms, due)
@@ -270,7 +273,8 @@ class PartitionObjects:
 
     def close_due(self, now_ms: int) -> None:
         """Close the objects whose time has come, and what has to close with others."""
-        is_due = self._due_ms is not None and self._due_ms <= now_ms
+        is_due = self._due_ms is not None and (self._due_ms <= now_ms or is_put_back(self._newest_ms, now_ms))
+        self._newest_ms = min(self._newest_ms, now_ms)
         if self._together is not RotateTogether.NONE:
             if (reason := self._batch_due(now_ms)) is not None:
                 self._close_batch(reason, now_ms)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -36,7 +36,12 @@ class RotateReason(StrEnum):
     OPEN_OBJECTS = "open_objects"
     TOGETHER = "together"
     """Another object of the partition closed, and its grouping is by the clock."""
+    CLOCK = "clock"
+    """The wall clock was put back to before it was opened."""
     STOP = "stop"
+
+
+_STEP_BACK_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +81,10 @@ class Rotation:
             return RotateReason.RECORDS
         if settings.bytes and facts.bytes >= settings.bytes:
             return RotateReason.BYTES
-        passed = [(moment, reason) for moment, reason in self._moments(facts) if moment <= now_ms]
+        moments = list(self._moments(facts))
+        if moments and is_put_back(facts.opened_ms, now_ms):
+            return RotateReason.CLOCK
+        passed = [(moment, reason) for moment, reason in moments if moment <= now_ms]
         return min(passed)[1] if passed else None
 
     def next_due_ms(self, facts: OpenFacts) -> int | None:
@@ -113,7 +121,8 @@ class Rotation:
     def _moments(self, facts: OpenFacts) -> Iterator[tuple[int, RotateReason]]:
         settings, opened = self._settings, facts.opened_ms
         if settings.age_ms:
-            begin = opened if facts.age_from_ms is None else facts.age_from_ms
+            # What closed before may have done so by a clock that was put back since.
+            begin = opened if facts.age_from_ms is None else min(opened, facts.age_from_ms)
             yield begin + settings.age_ms, RotateReason.AGE
         if settings.max_age_ms:
             yield opened + settings.max_age_ms, RotateReason.MAX_AGE
@@ -122,6 +131,14 @@ class Rotation:
         name_ends = self._names.name_ends_ms(opened)
         if name_ends is not None:
             yield name_ends, RotateReason.NAME
+
+
+def is_put_back(opened_ms: int, now_ms: int) -> bool:
+    """Whether the wall clock was put back to before an object was opened, by more than a small correction.
+
+    By that clock it would be open for as long as it was wrong, and hold its partition back.
+    """
+    return opened_ms > now_ms + _STEP_BACK_MS
 
 
 def next_on_schedule(moment_ms: int, every_ms: int, zone: ZoneInfo) -> int:
@@ -134,10 +151,11 @@ def next_on_schedule(moment_ms: int, every_ms: int, zone: ZoneInfo) -> int:
     found = moment_ms + following - shown
     if _shown(found, zone) % every_ms == 0:
         return found
-    # The clock was put back or forward on the way.
+    # The clock was put back or forward on the way. What it skips is after the gap by the first of these, and
+    # before it by the second, at which it shows something else.
     wall = moment_at(following)
-    moments = [ms_since_1970(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1)]
-    return min(moment for moment in moments if moment > moment_ms)
+    first, second = (ms_since_1970(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
+    return first if first > moment_ms else second
 
 
 def _shown(moment_ms: int, zone: ZoneInfo) -> int:

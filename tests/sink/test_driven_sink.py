@@ -40,6 +40,34 @@ def test_what_no_trigger_has_closed_is_not_written() -> None:
     assert len(written(config, _RECORDS, stops=True).objects) == 3
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rotate.age.ms": "1000"},
+        {"rotate.age.ms": "1000", "rotate.together": "first"},
+        {"rotate.age.ms": "0", "rotate.schedule.ms": "3600000"},
+        {
+            "rotate.age.ms": "0",
+            "file.name.timestamp.source": "wallclock",
+            "file.name.template": "{{date:HH}}/{{topic}}/{{partition}}/{{start_offset}}",
+        },
+    ],
+    ids=["age", "together", "schedule", "name"],
+)
+def test_a_clock_that_is_put_back_keeps_no_object_open(options: dict[str, str]) -> None:
+    """By hours, as where it was wrong at the start: objects would wait until it shows that time again."""
+    found = written({**_PLAIN, **options}, _RECORDS, later_ms=-5 * 3_600_000)
+
+    assert (len(found.objects), found.unwritten) == (3, 0)
+
+
+def test_a_clock_that_is_corrected_a_little_closes_nothing() -> None:
+    """NTP does so all the time."""
+    found = written({**_PLAIN, "rotate.age.ms": "1000"}, _RECORDS, later_ms=-500)
+
+    assert (found.objects, found.unwritten) == ({}, 3)
+
+
 def test_tags_and_the_clock_are_the_tests() -> None:
     """Names show the time at which the test has it read."""
     config = {

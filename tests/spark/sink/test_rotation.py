@@ -1,5 +1,6 @@
 """When an open object closes: each trigger alone, the first of several, and the clock in its zone."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -61,6 +62,14 @@ def test_an_object_closes_at_its_time(options: dict[str, str], due_ms: int, reas
     assert rotation.next_due_ms(facts) == due_ms
     assert rotation.due(facts, due_ms - 1) is None
     assert rotation.due(facts, due_ms) is reason
+
+
+def test_an_age_begins_when_the_object_was_opened_at_the_latest() -> None:
+    """With rotate.age.from=closed too, where the clock was put back after the last one closed."""
+    rotation = _rotation(rotate_age_ms="5000")
+
+    assert rotation.next_due_ms(replace(_open(opened=100), age_from_ms=50)) == 5050
+    assert rotation.next_due_ms(replace(_open(opened=100), age_from_ms=_HOUR)) == 5100
 
 
 def test_what_is_off_closes_nothing() -> None:
@@ -133,6 +142,9 @@ def _ms(text: str) -> int:
         ("Europe/Berlin", 2 * _HOUR, "2026-03-29T00:30Z", "2026-03-29T01:00Z"),
         ("Europe/Berlin", _HOUR, "2026-10-25T00:30Z", "2026-10-25T01:00Z"),
         ("Europe/Berlin", _HOUR // 2, "2026-10-25T00:40Z", "2026-10-25T01:00Z"),
+        # Midnight is skipped: the day begins at one o'clock there.
+        ("Africa/Cairo", 24 * _HOUR, "2026-04-23T12:00Z", "2026-04-23T22:00Z"),
+        ("America/Santiago", 6 * _HOUR, "2026-09-05T23:30Z", "2026-09-06T04:00Z"),
         ("Asia/Kolkata", _HOUR, "2026-01-01T12:00Z", "2026-01-01T12:30Z"),
     ],
 )
