@@ -93,8 +93,8 @@ def is_anonymous(credentials: Credentials) -> bool:
 class SigningCredentials:
     """In the place of botocore's credentials in a client; thread-safe. Sends no request before it is asked.
 
-    Files, environment and metadata service are read again when there was nothing, and after AWS has refused
-    what they gave.
+    Files, environment and metadata service are read again when there was nothing, after AWS has refused what
+    they gave, and where it could not be renewed.
     """
 
     method = "headrace"
@@ -131,6 +131,8 @@ class SigningCredentials:
         else:
             self._failure = None
             return keys
+        # It may have been refused for keys that a file has no longer, such as those of a role.
+        self.forget()
         self._failure = (self._clock() + _FAILURE_SECONDS, sentence)
         # Without what led to it: the errors of HTTP clients quote headers, which are secrets here.
         raise AccessDenied(sentence) from None
@@ -144,7 +146,7 @@ class SigningCredentials:
         return keys
 
     def forget(self) -> None:
-        """AWS refuses what these gave: the next request has them resolved again."""
+        """They are refused, or cannot be renewed: the next request has them resolved again."""
         with self._lock:
             now = self._clock()
             if self._forgotten_at is None or now - self._forgotten_at >= _FORGET_SECONDS:

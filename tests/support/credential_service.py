@@ -26,6 +26,7 @@ class CredentialService:
         self.asked: Counter[str] = Counter()
         """How often each action of STS, and the metadata service (`metadata`), was asked for."""
         self._seconds: float | None = None
+        self._accepted = ""
         self._refusal = ("AccessDenied", 403, "not authorized to perform: sts:AssumeRole")
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -56,6 +57,10 @@ class CredentialService:
         self._refusal = (code, status, message)
         self._seconds = None
 
+    def accept(self, access_key_id: str) -> None:
+        """Take requests to STS that are signed with this key alone."""
+        self._accepted = access_key_id
+
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         service = self
 
@@ -65,7 +70,10 @@ class CredentialService:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
-                self._answer(*service._token(parse_qs(body)["Action"][0]), "text/xml")
+                signed_by = f"Credential={service._accepted}"
+                is_accepted = signed_by in self.headers.get("authorization", signed_by)
+                answer = service._token(parse_qs(body)["Action"][0], is_accepted=is_accepted)
+                self._answer(*answer, "text/xml")
 
             def do_PUT(self) -> None:
                 self._answer(200, b"a-session", "text/plain")
@@ -82,9 +90,11 @@ class CredentialService:
 
         return Handler
 
-    def _token(self, action: str) -> tuple[int, bytes]:
+    def _token(self, action: str, *, is_accepted: bool) -> tuple[int, bytes]:
         self.asked[action] += 1
         seconds, (code, status, message) = self._seconds, self._refusal
+        if not is_accepted:
+            seconds, code, status, message = None, "InvalidClientTokenId", 403, "no such key"
         if seconds is None:
             error = f"<Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error>"
             return status, f"<ErrorResponse>{error}</ErrorResponse>".encode()

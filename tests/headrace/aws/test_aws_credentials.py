@@ -28,6 +28,7 @@ from headrace.options.token_logins import IamLogin, token_login
 from headrace.s3 import new_s3_calls
 from tests.headrace.options.loading import load_with
 from tests.headrace.s3.scripted_s3 import settings
+from tests.support import aws
 from tests.support.credential_service import CredentialService
 
 KEYS = StaticCredentials(
@@ -154,3 +155,46 @@ def test_the_sts_of_a_role_is_reached_through_the_proxy_of_the_environment(
             found = signing(loaded.s3.credentials).get_frozen_credentials()
             assert found.access_key == "ASIATEMPORARY"
         assert proxy.asked["AssumeRole"] == 1
+
+
+@pytest.mark.parametrize("has_profile", [False, True], ids=["option", "profile"])
+def test_a_role_whose_source_was_rotated_is_assumed_with_the_new_keys(
+    has_profile: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """STS refuses the old ones, and the file has others: of aws.sts.role.arn, and of a profile."""
+    arn, shared = f"arn:aws:iam::{aws.ACCOUNT}:role/reader", tmp_path / "credentials"
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(shared))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    (tmp_path / "config").write_text(f"[profile reader]\nrole_arn = {arn}\nsource_profile = default\n")
+    shared.write_text("[default]\naws_access_key_id = AKIAOLD\naws_secret_access_key = one\n")
+    now = 0.0
+    with CredentialService() as sts:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        # Less than what is left when they have to be renewed: each request does so.
+        sts.grant(seconds=60)
+        sts.accept("AKIAOLD")
+        credentials = SigningCredentials(
+            ProviderCredentials(provider=CredentialsProvider.PROFILE, profile="reader")
+            if has_profile
+            else RoleCredentials(
+                arn=arn,
+                source=DefaultCredentials(),
+                session_name="headrace",
+                external_id=None,
+                duration_seconds=3600,
+                endpoint=sts.url,
+            ),
+            region="eu-west-1",
+            clock=lambda: now,
+        )
+        assert credentials.get_frozen_credentials().access_key == "ASIATEMPORARY"
+
+        sts.accept("AKIANEW")
+        with pytest.raises(AccessDenied, match="InvalidClientTokenId"):
+            credentials.get_frozen_credentials()
+        shared.write_text("[default]\naws_access_key_id = AKIANEW\naws_secret_access_key = two\n")
+        now += 60
+
+        assert credentials.get_frozen_credentials().access_key == "ASIATEMPORARY"
