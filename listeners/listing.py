@@ -3,9 +3,11 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from headrace.aws.aws_errors import following, stuck
 from headrace.model.errors import HeadraceError
 from headrace.model.objects import ListingPage, ObjectId, S3Object
 from listeners.discovery_events import (
@@ -106,9 +108,10 @@ class Lister:
             ListingBegun(bucket=self._bucket.name, listing_id=self._listing_id, kind=kind, after_key=position)
         )
         last_key, token, seconds = None, None, 0.0
+        ends = {position}
         while True:
             await self._may_go_on()
-            answer = await self._answer(after=position, token=token)
+            answer = await self._answer(after=position, token=token, ends=ends)
             token = answer.token
             seconds += answer.seconds
             if answer.last_key is None and token is not None:
@@ -125,6 +128,7 @@ class Lister:
                 )
             )
             last_key = position = answer.last_key or last_key
+            ends.add(position)
             if token is None:
                 return Listed(last_key=last_key, seconds=seconds)
 
@@ -163,13 +167,21 @@ class Lister:
             self._changed.clear()
             await self._changed.wait()
 
-    async def _answer(self, *, after: str | None, token: str | None) -> _Answer:
-        """One page, repeated until it comes: from the key `after`, for a token may not outlive a failure."""
+    async def _answer(
+        self, *, after: str | None, token: str | None, ends: AbstractSet[str | None]
+    ) -> _Answer:
+        """One page, repeated until it comes: from the key `after`, for a token may not outlive a failure.
+
+        `ends` are the last keys of the pages before it. None of them comes twice, in whatever order keys are.
+        """
         failures = 0
         while True:
             begun = self._clock()
             try:
                 page = await self._list(after=after, token=token)
+                answer = self._parsed(page, sent=token, seconds=self._clock() - begun)
+                if answer.token is not None and answer.last_key is not None and answer.last_key in ends:
+                    raise stuck(self._bucket.url)
             except HeadraceError as error:
                 token = None
                 failures += 1
@@ -183,7 +195,7 @@ class Lister:
             else:
                 self.is_failing = False
                 self._counters.list_requests(1)
-                return self._parsed(page, seconds=self._clock() - begun)
+                return answer
 
     async def _list(self, *, after: str | None, token: str | None) -> Mapping[str, Any]:
         # botocore asks for url-encoded keys by itself and decodes them: keys may hold what XML cannot.
@@ -199,15 +211,16 @@ class Lister:
         with translated_errors(f"listing {self._bucket.url}"):
             return await self._client.list_objects_v2(**arguments)
 
-    def _parsed(self, page: Mapping[str, Any], *, seconds: float) -> _Answer:
+    def _parsed(self, page: Mapping[str, Any], *, sent: str | None, seconds: float) -> _Answer:
         contents = page.get("Contents", ())
         bucket, prefix = self._bucket.name, self._bucket.prefix
+        more = following(page, {"ContinuationToken": sent}, what=self._bucket.url)
         return _Answer(
             objects=tuple(
                 listed_object(bucket, entry) for entry in contents if entry["Key"].startswith(prefix)
             ),
             last_key=contents[-1]["Key"] if contents else None,
-            token=page.get("NextContinuationToken") if page.get("IsTruncated") else None,
+            token=None if more is None else more["ContinuationToken"],
             seconds=seconds,
         )
 

@@ -331,6 +331,33 @@ def refuse_strangers(model: Any, parsed: Mapping[str, Any], **_: object) -> None
         )
 
 
+NEXT_PAGE: Final[Mapping[str, str]] = {"ContinuationToken": "NextContinuationToken"}
+"""Of `ListObjectsV2`: what its next request has, and where the page before says it."""
+
+
+def following(
+    page: Mapping[str, Any], sent: Mapping[str, Any], *, what: str, names: Mapping[str, str] = NEXT_PAGE
+) -> dict[str, Any] | None:
+    """What the request of the next page has in place of `sent`, or None at the end.
+
+    SourceUnavailable where more follows, and what is asked for next would be this page again.
+    """
+    if not page.get("IsTruncated"):
+        return None
+    found = {name: page[of] for name, of in names.items() if page.get(of) is not None}
+    if not found or all(sent.get(name) == value for name, value in found.items()):
+        raise stuck(what)
+    return found
+
+
+def stuck(what: str) -> SourceUnavailable:
+    """A listing whose pages do not advance."""
+    return SourceUnavailable(
+        f"{what} cannot be listed: after a page comes the same one again, without an end. A proxy or a cache "
+        "may leave parameters out, or this S3 has no ListObjectsV2. Check aws.s3.endpoint and the proxy."
+    )
+
+
 def _scope(operation: str) -> _Scope:
     return _OPERATIONS.get(operation, _Scope.BUCKET)
 

@@ -12,6 +12,7 @@ import structlog
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
+from headrace.aws.aws_errors import following
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options.settings import BackoffSettings, S3Settings
@@ -21,6 +22,9 @@ from headrace.s3.fast_get import BegunGet, FastGet
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+
+_NEXT_UPLOADS: Final = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
 
 
 class UploadsUnderWay(NamedTuple):
@@ -86,7 +90,7 @@ class S3Calls:
 
     def uploads_under_way(self, bucket: str, prefix: str) -> UploadsUnderWay:
         """The multipart uploads under `prefix` that are not completed yet; blocks, a call a thousand."""
-        marker: dict[str, str] = {}
+        marker: dict[str, Any] = {}
         begun: dict[str, int] = {}
         at_ms: int | None = None
         while True:
@@ -99,15 +103,16 @@ class S3Calls:
             for upload in found.get("Uploads", ()):
                 key, begun_ms = upload["Key"], int(upload["Initiated"].timestamp() * 1000)
                 begun[key] = min(begun_ms, begun.get(key, begun_ms))
-            if not found.get("IsTruncated"):
+            more = following(found, marker, what=f"s3://{bucket}/{prefix}", names=_NEXT_UPLOADS)
+            if more is None:
                 return UploadsUnderWay(at_ms=at_ms, begun_ms=begun)
-            marker = {"KeyMarker": found["NextKeyMarker"], "UploadIdMarker": found["NextUploadIdMarker"]}
+            marker = more
 
     def listed(self, bucket: str, prefix: str) -> Iterator[S3Object]:
         """The objects under `prefix`, by key, a call a thousand; blocks."""
-        more: dict[str, str] = {}
+        token: dict[str, Any] = {}
         while True:
-            asked = {"Bucket": bucket, "Prefix": prefix, **more, **self._fixed}
+            asked = {"Bucket": bucket, "Prefix": prefix, **token, **self._fixed}
             found = self.retried(
                 lambda asked=asked: self._client.list_objects_v2(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
                 what=f"s3://{bucket}/{prefix}",
@@ -119,9 +124,10 @@ class S3Calls:
                     last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
                     storage_class=entry.get("StorageClass"),
                 )
-            if not found.get("IsTruncated"):
+            more = following(found, token, what=f"s3://{bucket}/{prefix}")
+            if more is None:
                 return
-            more = {"ContinuationToken": found["NextContinuationToken"]}
+            token = more
 
     def tags(self, wanted: S3Object) -> dict[str, str]:
         """The tags of an object; none where they may not be read (`s3:GetObjectTagging`). Blocks."""

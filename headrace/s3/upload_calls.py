@@ -11,6 +11,7 @@ import structlog
 from botocore.exceptions import ClientError
 from isal import isal_zlib
 
+from headrace.aws.aws_errors import following
 from headrace.model.errors import AccessDenied, ObjectError, ObjectForbidden, ObjectMissing, SourceUnavailable
 from headrace.model.objects import ByteSource
 from headrace.model.sink_entries import Upload
@@ -49,6 +50,7 @@ from headrace.s3.rivals import WHERE_FREE, Claim, Rivals
 _log = structlog.get_logger(__name__)
 
 _PRECONDITION_FAILED: Final = 412
+_NEXT_PARTS: Final = {"PartNumberMarker": "NextPartNumberMarker"}
 _CHUNK_BYTES: Final = 1024 * 1024
 _TAKEN_BY_A_STRANGER: Final = Completion(CompletionState.NAME_TAKEN)
 
@@ -275,9 +277,10 @@ class UploadCalls:
                 )
                 for part in answer.get("Parts", ())
             ]
-            if not answer.get("IsTruncated"):
+            more = following(answer, given, what=f"s3://{bucket}/{key}", names=_NEXT_PARTS)
+            if more is None:
                 return found
-            given["PartNumberMarker"] = answer["NextPartNumberMarker"]
+            given |= more
 
     def abort(self, bucket: str, key: str, upload_id: str) -> bool:
         """End an upload that no transaction has named. False when that is forbidden: it is left to expire."""

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from botocore.exceptions import ClientError
 
+from headrace.aws.aws_errors import following
 from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
 from headrace.options.settings import S3Settings
 from headrace.s3.client import BOTOCORES, WriteConflict, answer_of, attempted, new_s3_client, translate_s3
@@ -240,9 +241,10 @@ class S3Store:
         while True:
             page = self._called(partial(self._client.list_objects_v2, **given))
             found += [entry["Key"].removeprefix(self._prefix) for entry in page.get("Contents", ())]
-            if not page.get("IsTruncated"):
+            more = following(page, given, what=f"s3://{self._bucket}/{prefix}")
+            if more is None:
                 return found
-            given["ContinuationToken"] = page["NextContinuationToken"]
+            given |= more
 
     def remove(self, names: Iterable[str]) -> None:
         """As of the protocol."""

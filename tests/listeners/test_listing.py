@@ -121,7 +121,9 @@ def test_the_prefix_goes_with_every_page_and_the_requester_pays() -> None:
 def test_nothing_outside_the_prefix_leaks() -> None:
     """Not even from a server that ignores the prefix."""
     keys = [f"{folder}/{number:03}" for folder in ("a", "in", "z") for number in range(30)]
-    service, _ = _list(FakeBucket(keys, page=7, ignores_prefix=True), bucket=Bucket(name="b", prefix="in/"))
+    service, _ = _list(
+        FakeBucket(keys, page=7, ignores=frozenset({"Prefix"})), bucket=Bucket(name="b", prefix="in/")
+    )
     assert service.keys == [f"in/{number:03}" for number in range(30)]
 
 
@@ -232,3 +234,38 @@ def test_listings_are_numbered(kind: ListingKind) -> None:
         assert [page.listing_id for page in inbox.of(ListingPage)] == [1, 2]
 
     asyncio.run(scenario())
+
+
+def test_tokens_that_are_passed_over_are_done_without() -> None:
+    """What comes after the last key is asked for instead: each key once, though each page fails first."""
+    keys = [f"k{number}" for number in range(6)]
+
+    service, listed = _list(FakeBucket(keys, page=2, ignores=frozenset({"ContinuationToken"})))
+
+    assert (service.keys, listed.last_key) == (keys, "k5")
+    _assert_seamless(service.of(ListingPage), begin=None)
+    assert {type(failure.error) for failure in service.of(ListingFailed)} == {SourceUnavailable}
+
+
+def test_a_listing_that_begins_again_and_again_says_so() -> None:
+    """A cache that answers by the path alone: the first page is taken once, and is no end of the listing."""
+    ignored = frozenset({"ContinuationToken", "StartAfter"})
+    bucket, service = FakeBucket(["a", "b", "c"], page=2, ignores=ignored), _Service()
+
+    async def scenario() -> None:
+        service.lister = Lister(
+            client=bucket,
+            bucket=Bucket(name="b"),
+            post=service.post,
+            counters=service.counters,
+            pauses=AT_ONCE,
+        )
+        listing = asyncio.create_task(service.lister.list(FULL, after=None))
+        await until(lambda: len(service.of(ListingFailed)) >= 3, what="three failures")
+        listing.cancel()
+
+    asyncio.run(scenario())
+
+    assert service.keys == ["a", "b"]
+    assert not any(page.is_last for page in service.of(ListingPage))
+    assert "the same one again" in str(service.of(ListingFailed)[-1].error)

@@ -14,14 +14,14 @@ class FakeBucket:
 
     `fails` is asked before each call with its number (from 0): an exception it returns is raised. With
     `gaps` every second page is empty and yet not the last, as S3 answers where many keys were deleted. Tokens
-    are forgotten after a failure. `ignores_prefix` is a server that does not do as it is asked.
+    are forgotten after a failure. `ignores` are parameters that a server leaves out, or a cache before it.
     """
 
     keys: Iterable[str]
     page: int = 1000
     fails: Callable[[int], Exception | None] = lambda _number: None
     gaps: bool = False
-    ignores_prefix: bool = False
+    ignores: frozenset[str] = frozenset()
     calls: list[Mapping[str, Any]] = field(default_factory=list)
     _tokens: dict[str, str] = field(default_factory=dict)
 
@@ -29,12 +29,13 @@ class FakeBucket:
         """One page."""
         number = len(self.calls)
         self.calls.append(arguments)
+        arguments = {name: value for name, value in arguments.items() if name not in self.ignores}
         if (error := self.fails(number)) is not None:
             self._tokens.clear()
             raise error
         token = arguments.get("ContinuationToken")
         after = arguments.get("StartAfter", "") if token is None else self._tokens[token]
-        prefix = "" if self.ignores_prefix else arguments.get("Prefix", "")
+        prefix = arguments.get("Prefix", "")
         left = sorted(
             (key for key in self.keys if key.startswith(prefix) and key.encode() > after.encode()),
             key=str.encode,
@@ -47,8 +48,9 @@ class FakeBucket:
             "ResponseMetadata": {"HTTPHeaders": {"date": "Sat, 31 Jan 2026 12:00:00 GMT"}},
         }
         if answer["IsTruncated"]:
-            answer["NextContinuationToken"] = f"token {number}"
-            self._tokens[f"token {number}"] = page[-1] if page else after
+            token = f"token of {page[-1]}" if page else f"token {number}"
+            answer["NextContinuationToken"] = token
+            self._tokens[token] = page[-1] if page else after
         return answer
 
 

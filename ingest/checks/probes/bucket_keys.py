@@ -14,7 +14,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.aws_errors import refuse_strangers
+from headrace.aws.aws_errors import following, refuse_strangers
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import HeadraceError, SourceUnavailable, first_refusal
 from headrace.model.objects import S3Object
@@ -49,20 +49,20 @@ def list_pages(
     What passes by itself is repeated (`aws.s3.backoff.*`). AccessDenied, SourceUnavailable.
     """
     position: str | None = None
-    token: str | None = None
+    token: dict[str, Any] = {}
     while True:
         answer = _asked(client, settings, prefix=prefix, token=token, sleep=sleep)
-        token = answer.get("NextContinuationToken") if answer.get("IsTruncated") else None
+        more = following(answer, token, what=f"aws.s3.bucket.name = {settings.bucket!r}")
         contents = answer.get("Contents", ())
         last = contents[-1]["Key"] if contents else position
         yield KeysPage(
             after_key=position,
-            through_key=None if token is None else last,
+            through_key=None if more is None else last,
             objects=tuple(listed_object(settings.bucket, entry) for entry in contents),
         )
-        if token is None:
+        if more is None:
             return
-        position = last
+        position, token = last, more
 
 
 def of_each_bucket(
@@ -97,11 +97,14 @@ def answered_ms(answer: Mapping[str, Any]) -> int:
 
 
 def _asked(
-    client: Any, settings: S3Settings, *, prefix: str, token: str | None, sleep: Callable[[float], None]
+    client: Any,
+    settings: S3Settings,
+    *,
+    prefix: str,
+    token: Mapping[str, Any],
+    sleep: Callable[[float], None],
 ) -> Mapping[str, Any]:
-    arguments: dict[str, Any] = {"Bucket": settings.bucket, "Prefix": prefix, "MaxKeys": _PAGE_KEYS}
-    if token is not None:
-        arguments["ContinuationToken"] = token
+    arguments: dict[str, Any] = {"Bucket": settings.bucket, "Prefix": prefix, "MaxKeys": _PAGE_KEYS, **token}
     if settings.requester_pays:
         arguments["RequestPayer"] = "requester"
 

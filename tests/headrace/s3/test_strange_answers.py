@@ -142,3 +142,29 @@ def test_the_settings_of_a_bucket_are_not_taken_for_none(stranger: Stranger) -> 
     stranger.content_type = "text/html; charset=utf-8"
     with pytest.raises(SourceUnavailable, match="and not by S3"):
         new_s3_client(stranger.settings).client.get_bucket_notification_configuration(Bucket=BUCKET)
+
+
+def test_a_listing_whose_pages_do_not_advance_ends(stranger: Stranger) -> None:
+    """Each page says that more follows, after the same token: of commands, and of a task's own calls."""
+    stranger.content_type = "application/xml"
+    stranger.body = (
+        b"<ListBucketResult><Name>b</Name><IsTruncated>true</IsTruncated>"
+        b"<NextContinuationToken>again</NextContinuationToken></ListBucketResult>"
+    )
+    client = aws_clients(configured({"aws.s3.endpoint": stranger.settings.endpoint, **KEYS})).s3
+
+    with pytest.raises(SourceUnavailable, match="the same one again"):
+        list(list_pages(client, stranger.settings, prefix=""))
+    with pytest.raises(SourceUnavailable, match="the same one again"):
+        list(stranger.calls.listed(BUCKET, ""))
+
+
+def test_parts_whose_pages_do_not_advance_end(stranger: Stranger) -> None:
+    """A missing marker is no next page either."""
+    stranger.content_type = "application/xml"
+    stranger.body = (
+        b"<ListPartsResult><UploadId>u</UploadId><IsTruncated>true</IsTruncated></ListPartsResult>"
+    )
+
+    with pytest.raises(SourceUnavailable, match="the same one again"):
+        stranger.uploads.list_parts(BUCKET, "key", "u")
