@@ -94,9 +94,17 @@ def _botocore_client(settings: S3Settings, uploads: bool) -> S3Client:  # noqa: 
             config=config,
             verify=settings.ca_bundle,
         )
+    if settings.requester_pays:
+        client.meta.events.register("before-parameter-build.s3", _say_who_pays)
     client.meta.events.register("after-call.s3", credentials.on_answer)
     client.meta.events.register("after-call.s3", refuse_strangers)
     return S3Client(client, credentials)
+
+
+def _say_who_pays(params: dict[str, Any], model: Any, **_: object) -> None:
+    """A handler of botocore: S3 answers 403 to a request that does not agree to pay, whatever it is for."""
+    if model.input_shape is not None and "RequestPayer" in model.input_shape.members:
+        params.setdefault("RequestPayer", "requester")
 
 
 @dataclass(slots=True)

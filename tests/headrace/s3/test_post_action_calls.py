@@ -23,6 +23,7 @@ def _calls(
     endpoint: str | None = None,
     is_unconditional: bool = True,
     target_bucket: str | None = None,
+    requester_pays: bool = False,
 ) -> PostActionCalls:
     settings = S3Settings(
         bucket=bucket,
@@ -33,12 +34,12 @@ def _calls(
         credentials=StaticCredentials(
             access_key_id="test", secret_access_key=Secret("test"), session_token=None
         ),
-        requester_pays=False,
+        requester_pays=requester_pays,
         backoff=BackoffSettings(delay_ms=10, max_delay_ms=50, max_retries=2),
         ca_bundle=None,
     )
     client = new_s3_client(settings).client
-    calls = S3Calls(client, backoff=settings.backoff, requester_pays=False)
+    calls = S3Calls(client, backoff=settings.backoff, requester_pays=requester_pays)
     return PostActionCalls(
         client,
         calls,
@@ -234,6 +235,22 @@ def test_s3_is_asked_to_delete_only_what_was_read(bucket: str) -> None:
 
         assert not calls.delete("in/a", etag)
     assert _keys(bucket) == ["in/a"]
+
+
+@pytest.mark.parametrize("copy_max_bytes", [5 * 1024**3, 5 * 1024**2], ids=["whole", "in parts"])
+def test_who_pays_is_said_in_each_request(bucket: str, copy_max_bytes: int) -> None:
+    """S3 answers 403 to any other of a bucket whose requester pays."""
+    etag = _put(bucket, "in/a", b"x" * (11 * 1024**2))
+    with Proxy(aws.address().removeprefix("http://")) as proxy:
+        calls = _calls(bucket, endpoint=proxy.url, copy_max_bytes=copy_max_bytes, requester_pays=True)
+
+        assert calls.tag("in/a", etag, "read", "yes")
+        assert calls.move("in/a", etag, "done/a")
+        unsaid = [each for each in proxy.requests if each.headers.get("x-amz-request-payer") != "requester"]
+
+    assert proxy.requests
+    assert unsaid == []
+    assert _keys(bucket) == ["done/a"]
 
 
 def test_a_store_without_conditional_deletes_is_named(bucket: str) -> None:
