@@ -125,10 +125,23 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where Spark runs, by its option, and why that takes no connection."""
+
+    option: str
+    address: str
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """What was found; `java` is None where Spark runs elsewhere (spark.remote)."""
+    """What was found; `java` is None where Spark runs elsewhere (spark.remote).
+
+    `cluster` is None where there is no address to try: here, on Kubernetes, or with YARN.
+    """
 
     java: Java | None
+    cluster: Cluster | None
     addresses: Sequence[Address]
 
 
@@ -163,7 +176,19 @@ def address_free(found: Address) -> Finding:
     )
 
 
+def cluster_there(found: Cluster) -> Finding:
+    """Whether Spark's cluster, or its server, takes connections."""
+    if found.problem is None:
+        return ok(found.option, f"{found.address} takes connections")
+    return unusable(
+        found.option,
+        f"{found.option}: {found.address} cannot be reached ({found.problem}).",
+        f"Start it, or correct {found.option}.",
+    )
+
+
 def machine_findings(facts: MachineFacts) -> list[Finding]:
     """The findings about the machine."""
     java = [] if facts.java is None else [java_there(facts.java)]
-    return [*java, *map(address_free, facts.addresses)]
+    cluster = [] if facts.cluster is None else [cluster_there(facts.cluster)]
+    return [*java, *cluster, *map(address_free, facts.addresses)]

@@ -1,4 +1,4 @@
-"""The facts of `check` about this machine: Java, addresses to listen on, the service that runs.
+"""The facts of `check` about this machine: Java, addresses, Spark's cluster, the service that runs.
 
 What a running service shows on `http.listen` is asked for; a service that does not answer is not there.
 """
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from headrace.options import Settings
+from headrace.options.settings import SparkSettings
 from headrace.options.value_types import HostPort
-from ingest.checks.findings.finding import Address, Java, MachineFacts
+from ingest.checks.findings.finding import Address, Cluster, Java, MachineFacts
 
 _SECONDS: Final = 2.0
 # Every snapshot is far smaller; whatever else listens there must not fill our memory.
@@ -95,6 +96,9 @@ def _ask(listen: HostPort | None, seconds: float, path: str = "/status") -> dict
     return shape
 
 
+_STANDALONE: Final = "spark://"
+_MASTER_PORT: Final = 7077
+_CONNECT_PORT: Final = 15002
 _JAVA_SECONDS: Final = 20.0
 # openjdk version "21.0.5" .., and "1.8.0_412" up to 8
 _RELEASE: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
@@ -105,7 +109,34 @@ def probe_machine(settings: Settings, environment: Mapping[str, str]) -> Machine
     """What this machine has; starts Java to ask for its version, and listens for a moment."""
     # With a server of Spark Connect the JVM is the server's.
     java = None if settings.spark.remote is not None else probe_java(environment)
-    return MachineFacts(java=java, addresses=list(_addresses(settings)))
+    return MachineFacts(java=java, cluster=_cluster(settings.spark), addresses=list(_addresses(settings)))
+
+
+def _cluster(spark: SparkSettings) -> Cluster | None:
+    """The masters of a standalone cluster, of which one is enough, or the server of Spark Connect."""
+    if spark.remote is not None:
+        # What follows the address may be a token.
+        option, names = "spark.remote", [urlsplit(spark.remote.reveal()).netloc]
+    elif spark.master.startswith(_STANDALONE):
+        option, names = "spark.master", spark.master.removeprefix(_STANDALONE).split(",")
+    else:
+        return None
+    problems = [_refused(name, _CONNECT_PORT if spark.remote is not None else _MASTER_PORT) for name in names]
+    return Cluster(
+        option=option,
+        address=", ".join(names),
+        problem=None if None in problems else "; ".join(filter(None, problems)),
+    )
+
+
+def _refused(name: str, port: int) -> str | None:
+    """Why nothing listens there; None where something does."""
+    try:
+        place = urlsplit(f"//{name}")
+        socket.create_connection((place.hostname or "", place.port or port), timeout=_SECONDS).close()
+    except (OSError, ValueError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return None
 
 
 def probe_java(environment: Mapping[str, str]) -> Java:

@@ -47,8 +47,26 @@ def test_without_a_java_that_spark_can_use_nothing_is_ready(
     assert words in found["sentence"]
     assert "JAVA_HOME" in found["remedy"]
 
-    scene.options["spark.remote"] = "sc://127.0.0.1:1"
-    assert "java" not in _findings(scene, code=0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        scene.options["spark.remote"] = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        assert "java" not in _findings(scene, code=0)
+
+
+def test_a_cluster_that_is_not_there_is_found_before_the_start(scene: Scene) -> None:
+    """`run` would wait for it, and end with 3. One of several masters is enough; a token is not shown."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there, away = f"127.0.0.1:{server.getsockname()[1]}", f"127.0.0.1:{free_port()}"
+        scene.options["spark.master"] = f"spark://{away},{there}"
+        assert _findings(scene, code=0)["spark.master"]["verdict"] == "ok"
+
+        scene.options["spark.master"] = f"spark://{away}"
+        found = _findings(scene, code=3)["spark.master"]
+        assert found["sentence"] == f"spark.master: {away} cannot be reached (Connection refused)."
+
+        del scene.options["spark.master"]
+        scene.options["spark.remote"] = f"sc://{away}/;token=secret"
+        found = _findings(scene, code=3)["spark.remote"]
+    assert found["sentence"] == f"spark.remote: {away} cannot be reached (Connection refused)."
 
 
 def test_without_any_java_on_path(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
