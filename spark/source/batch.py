@@ -362,10 +362,9 @@ class BatchRun:
         sent, touched = transaction.sent, transaction.touched()
         self._abort_and_go_on(error)
         self._follows_refusal = True
+        transaction.narrow(sent)
         if sent > 1:
-            transaction.limit = sent // 2
             return
-        transaction.limit = self._settings.kafka.transaction_records
         for progress in self._refused.narrow(sent=sent, touched=touched, why=why_refused(error)):
             progress.fail(error)
 

@@ -12,6 +12,9 @@ from headrace.model.positions import Position, position_as_dict
 from headrace.model.slot_protocol import Split
 from spark.source.source_work import TaskSettings
 
+REFUSED: Final = "refused"
+"""The reason of a row whose record the broker does not take."""
+
 log = structlog.get_logger(__name__)
 
 _LOG_SECONDS: Final = 10.0
@@ -96,7 +99,7 @@ def refused_row(rows: RowBatch, row: int, after: Position | None, why: str) -> B
         index=row,
         position=rows.positions(row),
         after=rows.positions(row + 1) if after is None else after,
-        reason="refused",
+        reason=REFUSED,
         message=f"the broker refuses this record{why}",
         raw=raw,
         raw_key=None if rows.keys is None else rows.keys.get(row),

@@ -17,6 +17,7 @@ from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State,
 from headrace.model.objects import ObjectId
 from headrace.model.positions import Position
 from headrace.model.slot_protocol import Batch, Checkpoint, Committed, Failure, Split
+from spark.source.dead_letters import REFUSED
 from spark.source.source_work import TaskSettings
 from spark.task.driver_connection import DriverConnection
 
@@ -212,22 +213,32 @@ class SlotTransaction:
         self._records: Counter[str] = Counter()
         self._bad: Counter[str] = Counter()
         self._inexact: Counter[str] = Counter()
-        self.limit = settings.kafka.transaction_records
-        """Records after which it closes; lowered while a refused record is searched for."""
+        self._most = self._limit = settings.kafka.transaction_records
+        self._widens = False
         self.sent = 0
         """Records in it, dead letters included, checkpoints not."""
 
     @property
     def room(self) -> int:
         """How many records still fit, one at least."""
-        return max(1, self.limit - self.sent)
+        return max(1, self._limit - self.sent)
 
     @property
     def is_due(self) -> bool:
         """True when it has to close now."""
+        # A refused row is committed before the next is tried: it would be gone through again with each.
+        counted = self.sent + self._bad[REFUSED] if self._widens else self.sent
         return self._producer.is_open and (
-            self.sent >= self.limit or time.monotonic() - self._opened_at >= self._interval
+            counted >= self._limit or time.monotonic() - self._opened_at >= self._interval
         )
+
+    def narrow(self, sent: int) -> None:
+        """Take fewer records: half of these, which were refused, until it is one that was sent alone.
+
+        What follows that one is as likely refused. So records go alone from there on, and those that are
+        taken double the number: an object of refused records is not searched again for each.
+        """
+        self._limit, self._widens = max(1, sent // 2), sent <= 1
 
     def seconds_left(self) -> float | None:
         """Until it has to close by time; None while none is open."""
@@ -274,6 +285,9 @@ class SlotTransaction:
             progress.checkpoint(self._options, self._post_action) for progress in self._touched.values()
         )
         self._producer.commit(checkpoints)
+        if self._widens and not self._bad[REFUSED]:
+            self._limit = min(2 * self._limit, self._most)
+            self._widens = self._limit < self._most
         for progress in self._touched.values():
             progress.committed = progress.now
         committed = Committed(

@@ -346,9 +346,9 @@ MUTATIONS: Final = {
         "source",
         "a transaction has at most transaction.boundary.records",
         "spark/source/transaction.py",
-        "self.sent >= self.limit or time",
+        "counted >= self._limit or time",
         "time",
-        (("spark/source/transaction.py", "return max(1, self.limit - self.sent)", "return 10_000"),),
+        (("spark/source/transaction.py", "return max(1, self._limit - self.sent)", "return 10_000"),),
     ),
     "objects of a batch": Mutation(
         "source",

@@ -1,11 +1,22 @@
 """What was refused when it was sent alone: a row once, its dead letter twice, checkpoints at once."""
 
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.positions import BytePosition
-from headrace.model.slot_protocol import Split
-from spark.source.transaction import RefusedRecords, SplitProgress
+from headrace.model.slot_protocol import Batch, Checkpoint, Split
+from headrace.vendors.load import load
+from spark.source.source_work import task_settings
+from spark.source.transaction import RefusedRecords, SlotTransaction, SplitProgress
+
+if TYPE_CHECKING:
+    from headrace.kafka.producer import SlotProducer
+    from spark.task.driver_connection import DriverConnection
 
 AT = BytePosition(40)
 """Where the row begins that is refused."""
@@ -64,3 +75,69 @@ def test_a_dead_letter_of_an_earlier_transaction_is_not_blamed(progress: SplitPr
 
     assert list(refused.narrow(sent=1, touched={progress}, why=WHY)) == [progress]
     assert not refused.holds_dead_letter(other, AT)
+
+
+class _Producer:
+    """Takes every transaction."""
+
+    is_open = False
+
+    def begin(self, group: bytes) -> None:
+        """Open one."""
+        self.is_open = bool(group)
+
+    def commit(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Close it."""
+        self.is_open = bool(checkpoints)
+
+
+class _Link:
+    """A slot that is not void, and a driver who is told nothing."""
+
+    def is_void(self) -> bool:
+        """Never."""
+        return False
+
+    def send(self, message: object) -> None:
+        """Pass it over."""
+
+
+def transaction() -> SlotTransaction:
+    """Of a hundred records at most."""
+    given = {
+        "name": "orders",
+        "bootstrap.servers": "127.0.0.1:1",
+        "aws.s3.bucket.name": "orders",
+        "topic": "orders",
+        "file.name.template": ".*",
+        "input.format": "jsonl",
+        "transaction.boundary.records": "100",
+        "transaction.boundary.interval.ms": "10000",
+    }
+    settings = load(json.dumps(given), kind="json", environment={"HOME": "/home/me"}, read_file=str)
+    return SlotTransaction(
+        Batch(number=1, slot=0, group=b"group", splits=(), max_seconds=60.0),
+        producer=cast("SlotProducer", _Producer()),
+        link=cast("DriverConnection", _Link()),
+        settings=task_settings(settings, slots=1),
+        take_fetched=Counter,
+    )
+
+
+def test_records_go_alone_after_a_refused_one_and_more_at_once_as_they_are_taken() -> None:
+    """Until the transaction is as large as it may be; rows that are bad of themselves change nothing."""
+    one, rooms = transaction(), []
+    one.narrow(80)
+    assert one.room == 40
+
+    one.narrow(1)
+    for reason in ("refused", "not_json", *[""] * 8):
+        one.make_room()
+        if reason:
+            one.count_bad(reason)
+        assert one.is_due is (reason == "refused")
+        one.make_room()
+        rooms.append(one.room)
+        one.count("orders", one.room)
+
+    assert rooms == [1, 2, 4, 8, 16, 32, 64, 100, 100, 100]

@@ -10,8 +10,9 @@ from headrace.model.ledger_entry import State
 from headrace.model.slot_protocol import BatchOutcome
 from tests.headrace.kafka.test_ledger_marks import MARKS
 from tests.spark.scripted_driver import ScriptedDriver
-from tests.support import kafka
+from tests.support import aws, kafka
 from tests.support.kafka import TopicFactory, limit_record_bytes
+from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.parts
 
@@ -78,3 +79,28 @@ def test_a_topic_that_has_become_a_ledger_gets_no_dead_letter(
     assert f"errors.deadletterqueue.topic.name = {letters!r}" in finished.failures[0].message
     assert one.entries()[good.id].state is State.DONE
     assert [(record.key, record.value) for record in one.records(letters)] == [(key, value)]
+
+
+def test_an_object_of_refused_records_is_not_read_many_times_for_each(
+    driver: Callable[..., ScriptedDriver], topic: TopicFactory
+) -> None:
+    """A compacted topic and rows without keys: what follows a refused row is likely refused as well."""
+    letters, rows = topic("letters"), 24
+    with Proxy(aws.address().removeprefix("http://")) as proxy:
+        one = driver(
+            topic_config={"cleanup.policy": "compact"},
+            key_source="none",
+            aws_s3_endpoint=proxy.url,
+            errors_tolerance="all",
+            errors_deadletterqueue_topic_name=letters,
+        )
+        found = one.put("rows", b"".join(b"%d\n" % row for row in range(rows)))
+        one.ready()
+
+        finished = one.run(one.split(found))
+        reads = [each for each in proxy.requests if each.method == "GET" and each.path.endswith("/rows")]
+
+    assert (finished.outcome, finished.failures) == (BatchOutcome.ABORTED, ())
+    assert one.entries()[found.id].state is State.DONE
+    assert [record.value for record in one.records(letters)] == [b"%d" % row for row in range(rows)]
+    assert len(reads) < 3 * rows
