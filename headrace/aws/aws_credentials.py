@@ -152,6 +152,11 @@ class SigningCredentials:
             if self._forgotten_at is None or now - self._forgotten_at >= _FORGET_SECONDS:
                 self._found, self._forgotten_at = None, now
 
+    def forget_lasting(self) -> None:
+        """Resolve what has no end again, where no answer of AWS ever says that it is refused."""
+        if self._found is not None and not isinstance(self._found, RefreshableCredentials):
+            self.forget()
+
     def on_answer(self, http_response: Any, parsed: Any, model: Any, **_: Any) -> None:
         """What a client's event `after-call` calls: see `forget`."""
         code = str(parsed.get("Error", {}).get("Code", ""))

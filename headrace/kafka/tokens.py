@@ -54,6 +54,8 @@ class IamSignature:
 
     def token(self) -> Token:
         """See `TokenSource.token`."""
+        # Brokers refuse the keys that a file had before with words of their own, in the thread of a client.
+        self._credentials.forget_lasting()
         keys = self._credentials.get_frozen_credentials()
         request = AWSRequest(
             "GET", f"https://kafka.{self._region}.amazonaws.com/?Action=kafka-cluster%3AConnect"

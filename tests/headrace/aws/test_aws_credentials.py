@@ -198,3 +198,22 @@ def test_a_role_whose_source_was_rotated_is_assumed_with_the_new_keys(
         now += 60
 
         assert credentials.get_frozen_credentials().access_key == "ASIATEMPORARY"
+
+
+def test_brokers_get_signatures_of_the_keys_that_a_file_has_now(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A rotation needs no restart: what MSK refuses, no answer of AWS says."""
+    shared = tmp_path / "credentials"
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(shared))
+    signatures = IamSignature(
+        IamLogin(region="eu-west-1", sts_region="eu-west-1", provider=CredentialsProvider.PROFILE)
+    )
+    shared.write_text("[default]\naws_access_key_id = AKIAOLD\naws_secret_access_key = one\n")
+    assert signatures.token()[2] == "AKIAOLD"
+
+    shared.write_text("[default]\naws_access_key_id = AKIANEW\naws_secret_access_key = two\n")
+
+    assert signatures.token()[2] == "AKIANEW"
