@@ -8,13 +8,14 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 import structlog
 
 from headrace.model.errors import HeadraceError
+from headrace.model.objects import is_directory_bucket
 from headrace.options.choices import PollListing
 from headrace.options.settings import Settings
 from listeners.discovery_events import ListingKind, Mode, ModeChanged, Post, is_lasting
@@ -199,7 +200,12 @@ class DiscoveryMonitor:
             poll_seconds=discovery.poll_interval_ms / 1000,
             reconcile_seconds=discovery.reconcile_interval_ms / 1000,
         )
-        self._schedules = {bucket: Schedule(options) for bucket in settings.buckets}
+        # Without an order of keys nothing comes after the last one.
+        unordered = replace(options, poll_listing=PollListing.FULL)
+        self._schedules = {
+            bucket: Schedule(unordered if is_directory_bucket(bucket) else options)
+            for bucket in settings.buckets
+        }
         self._full_begun: dict[str, float] = {}
         self._changed = asyncio.Event()
 

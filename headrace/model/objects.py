@@ -244,3 +244,8 @@ class ByteSource(Protocol):
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Exactly the bytes [offset, offset + length), or fewer only at the end of the object; blocks."""
+
+
+def is_directory_bucket(name: str) -> bool:
+    """Whether a bucket, or an access point of one, is of S3 Express: its listings have no order."""
+    return name.endswith(("--x-s3", "--xa-s3"))

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from headrace.model.objects import is_directory_bucket
 from headrace.names import KeyTemplate, TemplateError
 from headrace.names.template_source import Placeholder, read_template
-from headrace.options.choices import Distribution, FileNameMatch, Ordering
+from headrace.options.choices import Distribution, FileNameMatch, Ordering, PollListing
 from headrace.options.declarations import connection_options, reading_options, record_options
 from headrace.options.declarations.option import Option
 from headrace.options.parsed_options import Values
@@ -22,6 +23,7 @@ def check_routing(values: Values) -> None:
     _check_topics(values)
     _check_creation(values)
     _check_inventory(values)
+    _check_buckets(values)
 
 
 def ordering(values: Values) -> Ordering:
@@ -32,6 +34,34 @@ def ordering(values: Values) -> Ordering:
     if not is_said and is_restore(values) and names_have_partition(values):
         return Ordering.PARTITION
     return values[record_options.ORDERING]
+
+
+def _check_buckets(values: Values) -> None:
+    """Note what another kind of bucket than an ordinary one does not have."""
+    if not values.are_good(reading_options.BUCKET):
+        return
+    buckets = values[reading_options.BUCKET]
+    alias = next((name for name in buckets if name.endswith("-s3alias")), None)
+    if alias is not None and values.is_given(reading_options.QUEUE):
+        values.refuse(
+            reading_options.BUCKET,
+            f"{alias} is the alias of an access point, and events name the bucket itself, so that none would "
+            "be for it; name the bucket, or leave sqs.queue.url out",
+        )
+    if not any(map(is_directory_bucket, buckets)):
+        return
+    if (
+        values.are_good(reading_options.POLL_LISTING)
+        and values[reading_options.POLL_LISTING] is PollListing.INCREMENTAL
+    ):
+        values.refuse(
+            reading_options.POLL_LISTING, "listings of a directory bucket have no order of keys; set full"
+        )
+    if values.is_given(reading_options.NATIVE_START_KEY):
+        values.refuse(
+            reading_options.NATIVE_START_KEY,
+            "listings of a directory bucket have no order of keys; remove it",
+        )
 
 
 def _check_distribution(values: Values) -> None:

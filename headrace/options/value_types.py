@@ -263,6 +263,8 @@ _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 
 def _buckets(text: str) -> tuple[str, ...]:
     names = tuple(item.strip() for item in text.split(","))
+    if any(name.startswith("arn:") and ":accesspoint" in name for name in names):
+        raise FormError("an access point is named by its alias, which ends with -s3alias")
     if not all(map(_BUCKET.fullmatch, names)):
         raise FormError
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -1,13 +1,13 @@
 """Listings of several buckets beside one another, and the return from a fallback when they are done."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from headrace.model.errors import SourceUnavailable
 from headrace.model.objects import ListingPage
 from listeners.discovery import DiscoveryMonitor
-from listeners.discovery_events import Backoff, Event, ListingFailed, Mode, ModeChanged
-from listeners.listing import Bucket, Lister
+from listeners.discovery_events import Backoff, Event, ListingFailed, ListingKind, Mode, ModeChanged
+from listeners.listing import Bucket, Listed, Lister
 from tests.headrace.options.loading import load_with
 from tests.support.fake_bucket import FakeBucket
 from tests.support.listening import Inbox, service_error
@@ -131,3 +131,35 @@ def _monitor(listings: _Listings) -> DiscoveryMonitor:
         }
     )
     return DiscoveryMonitor(settings, listings.post)
+
+
+class _SlowLister:
+    """Each listing takes longer than `auto` allows one in full to take."""
+
+    is_failing = False
+
+    def __init__(self) -> None:
+        self.kinds: list[ListingKind] = []
+
+    async def list(self, kind: ListingKind, *, after: str | None) -> Listed:
+        """Nothing but a last key."""
+        self.kinds.append(kind)
+        return Listed(last_key=after or "k", seconds=1000.0)
+
+
+def test_a_directory_bucket_is_listed_in_full() -> None:
+    """Its keys have no order: what is new may be listed anywhere."""
+    directory, ordinary = "data--euw1-az1--x-s3", "one-bucket"
+    slow = {directory: _SlowLister(), ordinary: _SlowLister()}
+
+    async def scenario() -> None:
+        settings = load_with({"aws.s3.bucket.name": ",".join(slow), "poll.interval.ms": "100"})
+        monitor = DiscoveryMonitor(settings, Inbox().post)
+        running = asyncio.create_task(monitor.run(cast("dict[str, Lister]", slow)))
+        await until(lambda: all(len(each.kinds) > 2 for each in slow.values()))
+        running.cancel()
+
+    asyncio.run(scenario())
+
+    assert set(slow[directory].kinds) == {ListingKind.FULL}
+    assert slow[ordinary].kinds[1] is ListingKind.INCREMENTAL

@@ -194,6 +194,33 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             id="incremental without reconcile",
         ),
         pytest.param(
+            {"aws.s3.bucket.name": "data--euw1-az1--x-s3", "poll.listing": "incremental"},
+            "poll.listing = 'incremental': listings of a directory bucket have no order of keys; set full",
+            id="incremental without an order",
+        ),
+        pytest.param(
+            {"aws.s3.bucket.name": "data--euw1-az1--x-s3", "native.start.key": "a"},
+            "native.start.key = 'a': listings of a directory bucket have no order of keys; remove it",
+            id="start key without an order",
+        ),
+        pytest.param(
+            {
+                "aws.s3.bucket.name": "point-abc-s3alias",
+                "sqs.queue.url": "https://sqs.eu-west-1.amazonaws.com/123456789012/q",
+            },
+            "aws.s3.bucket.name = 'point-abc-s3alias': point-abc-s3alias is the alias of an access point, "
+            "and events name the bucket itself, so that none would be for it; name the bucket, or leave "
+            "sqs.queue.url out",
+            id="events of an access point",
+        ),
+        pytest.param(
+            {"aws.s3.bucket.name": "arn:aws:s3:eu-west-1:123456789012:accesspoint/point"},
+            "aws.s3.bucket.name = 'arn:aws:s3:eu-west-1:123456789012:accesspoint/point': expected the bare "
+            "name of a bucket, 3 to 63 characters, or of several, separated by commas; an access point is "
+            "named by its alias, which ends with -s3alias",
+            id="access point by its ARN",
+        ),
+        pytest.param(
             {"topic": None},
             "topic: is missing; set it, or put {{topic}} into file.name.template",
             id="no topic",
