@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from headrace.aws.aws_errors import following, stuck
 from headrace.model.errors import HeadraceError
-from headrace.model.objects import ListingPage, ObjectId, S3Object
+from headrace.model.objects import ListingPage, ObjectId, S3Object, is_directory_bucket
 from listeners.discovery_events import (
     Backoff,
     Counters,
@@ -183,7 +183,8 @@ class Lister:
                 if answer.token is not None and answer.last_key is not None and answer.last_key in ends:
                     raise stuck(self._bucket.url)
             except HeadraceError as error:
-                token = None
+                if not is_directory_bucket(self._bucket.name):  # which has no order, and refuses StartAfter
+                    token = None
                 failures += 1
                 self._counters.list_requests(1)
                 if failures > self._quiet_failures:

@@ -1,7 +1,8 @@
 """Listings over a bucket in memory: no gap, no repeat, no leak, whatever fails."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -269,3 +270,25 @@ def test_a_listing_that_begins_again_and_again_says_so() -> None:
     assert service.keys == ["a", "b"]
     assert not any(page.is_last for page in service.of(ListingPage))
     assert "the same one again" in str(service.of(ListingFailed)[-1].error)
+
+
+class _Directory(FakeBucket):
+    """Lists as a directory bucket: what comes after a key is no question for it."""
+
+    async def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
+        if "StartAfter" in arguments:
+            raise service_error("NotImplemented", 501)
+        if len(self.calls) == 1:
+            self.calls.append(arguments)
+            raise service_error("SlowDown", 503)
+        return await super().list_objects_v2(**arguments)
+
+
+def test_a_page_of_a_directory_bucket_is_asked_for_by_its_token_again() -> None:
+    """After a failure too."""
+    keys = [f"k{number}" for number in range(6)]
+
+    service, _ = _list(_Directory(keys, page=2), bucket=Bucket(name="data--euw1-az1--x-s3"))
+
+    assert service.keys == keys
+    assert len(service.of(ListingFailed)) == 1
