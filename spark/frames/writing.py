@@ -5,6 +5,7 @@ own, under a name that only the first attempt gets, and completes these: a batch
 whatever crash, completes what the first attempt has named, and gives its own uploads up.
 """
 
+import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -402,6 +403,8 @@ class _CompleterOfBatch(_Completer):
         self._number = number
         self._done: set[str] = set()
         self._noted = cache(lambda: batches.noted_open(number))
+        self._noting = threading.Lock()
+        self._ended: set[str] = set()
 
     def complete(self, sealed: SealedObject) -> str | None:
         """See `_Completer`."""
@@ -417,7 +420,13 @@ class _CompleterOfBatch(_Completer):
             self._batches.note_open(self._number, left | self._noted())
 
     def _is_ended(self, sealed: SealedObject) -> bool:
-        return super()._is_ended(sealed) or sealed.id in self._noted()
+        if not super()._is_ended(sealed):
+            return sealed.id in self._noted()
+        # At once: a driver that dies while others are completed would have told nobody.
+        with self._noting:
+            self._ended.add(sealed.id)
+            self._batches.note_open(self._number, self._ended | self._noted())
+        return True
 
     def _fix_of(self, state: CompletionState) -> str:
         return _FIXES[state].format(file=self._batches.place(self._number))

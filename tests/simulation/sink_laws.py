@@ -141,8 +141,8 @@ def _cut_off(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
 
     One that has grown to just there is known to be another's once it is read, and with the next record.
     """
-    if {step.act for step in scenario.steps}.isdisjoint(("retention", "starts late")):
-        for name, partition in sorted(outcome.cut_below):
+    if not any(step.act == "retention" for step in scenario.steps):
+        for name, partition in sorted(outcome.cut_below - outcome.cut_unread):
             yield Finding("shown = true", f"{name}-{partition} was cut off, and the sink has ended well")
 
 
@@ -156,7 +156,8 @@ def _all_anew(scenario: Scenario, outcome: Outcome, letters: set[Place]) -> Iter
     there = outcome.expected.keys() - letters - outcome.deleted.keys()
     for place in sorted(outcome.cut_off.keys() & rows.keys() & there):
         given = outcome.expected[place]
-        if given.value is None or given.value == outcome.cut_off[place].value:
+        is_unread = place[:2] in outcome.cut_unread
+        if is_unread or given.value is None or given.value == outcome.cut_off[place].value:
             continue
         if not any(_is_of(row, given, given.value, scenario.options) for row in rows[place]):
             yield Finding("once", f"{place} is archived as the record that brokers have lost, and no other")
@@ -195,7 +196,8 @@ def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Itera
     is_moved = any(step.act in (*_AGAIN, "log cut off") for step in scenario.steps)
     for place, given in outcome.expected.items():
         is_dropped = drops_nulls and given.value is None
-        if place in found or is_dropped or _is_skipped(scenario, place):
+        is_unread = place[:2] in outcome.cut_unread
+        if place in found or is_dropped or is_unread or _is_skipped(scenario, place):
             continue
         if place in outcome.deleted:
             if outcome.deleted[place] and place not in outcome.said_lost and not is_moved:

@@ -120,6 +120,13 @@ MUTATIONS: Final = {
         "        kept = {each.id for each in named.objects}\n",
         "        kept = {each.id for each in named.objects[:0]}\n",
     ),
+    "ended, and noted at once": Mutation(
+        "writing",
+        "an upload that another program has ended is noted before others are completed",
+        _WRITING,
+        "            self._batches.note_open(self._number, self._ended | self._noted())\n",
+        "",
+    ),
     "taken away": Mutation(
         "writing",
         "an object that a consumer has taken away was complete",
