@@ -129,6 +129,20 @@ _REMEDY_OF_CODE: Final[dict[int, str]] = {
 }
 
 
+_TOO_LATE_REMEDY: Final = (
+    "Brokers were away, or take records more slowly than they are sent (a quota, the line to them): less is "
+    "sent at a time now."
+)
+
+
+def is_too_late(error: KafkaException | KafkaError) -> bool:
+    """Whether records were not taken in the time that they have, so that their transaction is aborted."""
+    inner = kafka_error(error)
+    if inner.code() == KafkaError._MSG_TIMED_OUT:  # noqa: SLF001 - as above
+        return True
+    return inner.code() == KafkaError._TIMED_OUT and inner.txn_requires_abort()  # noqa: SLF001 - as above
+
+
 def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError:
     """Our error for Kafka's. `what` names topic, transactional id or step, and begins the sentence.
 
@@ -138,6 +152,8 @@ def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError
     kind = kind_of(inner)
     sentence = f"{what}: {inner.str()} ({inner.name()})."
     remedy = _REMEDY_OF_CODE.get(inner.code(), _REMEDY.get(kind))
+    if is_too_late(inner):
+        remedy = _TOO_LATE_REMEDY
     return kind(sentence if remedy is None else f"{sentence} {remedy}")
 
 

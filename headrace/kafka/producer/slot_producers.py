@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from headrace.kafka.fencing import group_offsets, initialise, send_group_commit, slot_id
 from headrace.kafka.kafka_clients import new_idempotent_producer, new_transactional_producer
-from headrace.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
+from headrace.kafka.kafka_errors import CommitUnknown, is_too_late, is_unanswered, translate
 from headrace.kafka.producer.batch_produce import best_produce_path
 from headrace.kafka.producer.record_calls import ANY_PARTITION, RecordProduce, SlotRevoked
 from headrace.kafka.producer.window import PartitionCounts, ProduceWindow, producer_properties
@@ -101,6 +101,8 @@ class IdempotentProducer:
             if self.is_void():
                 raise SlotRevoked
         if self._failure is not None:
+            if is_too_late(self._failure):
+                self._window.pace.took_too_long()
             found = translate(self._failure, what="records were not delivered")
             raise TransactionAborted(str(found)) if isinstance(found, Unavailable) else found
 
@@ -293,6 +295,8 @@ class TransactionalProducer:
             raise self._translated(error, what) from error
 
     def _translated(self, error: KafkaException, what: str) -> HeadraceError:
+        if is_too_late(error):
+            self._window.pace.took_too_long()
         # librdkafka does not say for which topic the broker refuses a transaction.
         on = f" on {', '.join(map(repr, sorted(self._written)))}" if self._written else ""
         return translate(error, what=f"transaction of {self._id!r}{on}, {what}")

@@ -6,6 +6,7 @@ quarter of our CPU. So what goes to one partition waits on our side instead. A s
 properties and what it knows of topics from here, too.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -50,31 +51,98 @@ def producer_properties(given: Mapping[str, str]) -> dict[str, Any]:
 
 # What is produced between two checks of how much is outstanding.
 _STEP_BYTES: Final = 1024 * 1024
+# Brokers may take what is outstanding in so long, by a quota or over a slow line: a transaction has 15 s.
+_PACE_SECONDS: Final = 2.0
+# Before that is known, and at least.
+_FIRST_BYTES: Final = 4 * 1024 * 1024
+_LEAST_BYTES: Final = 128 * 1024
+# With each wait, and where it comes near to what was too much.
+_GROWTH: Final = 2.0
+_SLOW_GROWTH: Final = 1.05
 # What an idempotent producer has under way at a time, unless it is configured lower.
 _IN_FLIGHT: Final = 5
 _IN_FLIGHT_NAMES: Final = ("max.in.flight.requests.per.connection", "max.in.flight")
 
 
+class Pace:
+    """How many bytes may be outstanding in all, by how soon brokers took those before.
+
+    Without it a quota of the brokers, or a slow line to them, let each transaction run out of time with all
+    that librdkafka's queue holds, for ever.
+    """
+
+    def __init__(self, limit: int = _FIRST_BYTES) -> None:
+        self.limit = limit
+        self._was_too_much: float = math.inf
+
+    def waited(self, size: int, seconds: float) -> None:
+        """So many bytes were acknowledged while a producer waited for so long."""
+        soon = size * _PACE_SECONDS / max(seconds, 1e-3)
+        # One wait is too short to tell, and a quota lets ten seconds' worth pass at once.
+        growth = _GROWTH if 2 * self.limit < self._was_too_much else _SLOW_GROWTH
+        self.limit = max(_LEAST_BYTES, int(min(soon, growth * self.limit)))
+
+    def took_too_long(self) -> None:
+        """Half as much from now on: some was not taken in the time of a transaction."""
+        self._was_too_much = self.limit
+        self.limit = max(_LEAST_BYTES, self.limit // 2)
+
+
+_PACE: Final = Pace()
+"""Of all producers of this process: those of slots that begin again know it."""
+
+
+class _Outstanding:
+    """Rows and bytes of steps that are not acknowledged, the oldest first."""
+
+    def __init__(self) -> None:
+        self._steps: deque[tuple[int, int]] = deque()
+        self._rows = 0
+        self.bytes = 0
+
+    def add(self, rows: int, size: int) -> None:
+        self._steps.append((rows, size))
+        self._rows += rows
+        self.bytes += size
+
+    def clear(self) -> None:
+        self._steps.clear()
+        self._rows = self.bytes = 0
+
+    def left(self, waiting: int) -> int:
+        """The bytes of the last `waiting` rows, a step too many at most."""
+        while self._steps and self._rows - self._steps[0][0] >= waiting:
+            rows, size = self._steps.popleft()
+            self._rows -= rows
+            self.bytes -= size
+        return self.bytes
+
+
 class ProduceWindow:
     """Cuts batches of rows into steps, each given out when there is room for it.
 
-    Rows that spread over partitions pass: each partition fills a batch of its own, and librdkafka's queue is
-    their only limit.
+    Rows that spread over partitions do not wait for each other's: each partition fills a batch of its own,
+    and the pace at which brokers take all of them is their only limit.
     """
 
     def __init__(
-        self, producer: Producer, properties: Mapping[str, object], is_void: Callable[[], bool]
+        self,
+        producer: Producer,
+        properties: Mapping[str, object],
+        is_void: Callable[[], bool],
+        *,
+        pace: Pace = _PACE,
     ) -> None:
+        self.pace = pace
         self._producer = producer
         self._is_void = is_void
         in_flight = next((properties[name] for name in _IN_FLIGHT_NAMES if name in properties), _IN_FLIGHT)
         batch = properties.get("batch.size", DEFAULTS["batch.size"])
         self._limit = int(str(in_flight)) * int(str(batch))
         self._target: tuple[str, int | None, bytes | None] | None = None
-        # Rows and bytes of the latest steps, all to one target.
-        self._steps: deque[tuple[int, int]] = deque()
-        self._rows = 0
-        self._bytes = 0
+        # Of the latest steps, all to one target; and of all steps.
+        self._to_target = _Outstanding()
+        self._all = _Outstanding()
 
     def steps(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Ranges of rows that make up [begin, end), in order; blocks in front of each.
@@ -84,36 +152,34 @@ class ProduceWindow:
         if begin >= end:
             return
         size = int(np.add.reduce(rows.values.lengths[begin:end]))
-        at_once = max(1, _STEP_BYTES * (end - begin) // max(1, size))
+        at_once = max(1, min(_STEP_BYTES, self.pace.limit // 2) * (end - begin) // max(1, size))
         spreads = target.partition is None and (rows.keys is not None or not target.key)
         self._start_target(None if spreads else (target.topic, target.partition, target.key))
         for first in range(begin, end, at_once):
             behind = min(first + at_once, end)
+            self._keep_pace()
+            share = size * (behind - first) // (end - begin)
+            self._all.add(behind - first, share)
             if not spreads:
-                while self._outstanding() > self._limit:
+                while self._to_target.left(len(self._producer)) > self._limit:
                     wait_for_room(self._producer, self._is_void)
-                self._add_step(behind - first, size * (behind - first) // (end - begin))
+                self._to_target.add(behind - first, share)
             yield first, behind
 
     def _start_target(self, target: tuple[str, int | None, bytes | None] | None) -> None:
         if target != self._target:
             self._target = target
-            self._steps.clear()
-            self._rows = self._bytes = 0
+            self._to_target.clear()
 
-    def _add_step(self, rows: int, size: int) -> None:
-        self._steps.append((rows, size))
-        self._rows += rows
-        self._bytes += size
-
-    def _outstanding(self) -> int:
-        """Bytes to this target that are not acknowledged, a step too many at most."""
-        waiting = len(self._producer)
-        while self._steps and self._rows - self._steps[0][0] >= waiting:
-            rows, size = self._steps.popleft()
-            self._rows -= rows
-            self._bytes -= size
-        return self._bytes
+    def _keep_pace(self) -> None:
+        """Wait until brokers have taken as much as lets them take the rest soon; tell the pace how long."""
+        before = self._all.left(len(self._producer))
+        if before <= self.pace.limit:
+            return
+        began = time.monotonic()
+        while self._all.left(len(self._producer)) > self.pace.limit:
+            wait_for_room(self._producer, self._is_void)
+        self.pace.waited(before - self._all.bytes, time.monotonic() - began)
 
 
 _ASK_SECONDS: Final = 10.0

@@ -1,5 +1,6 @@
 """How far ahead of the broker rows are handed over."""
 
+import time
 from collections import deque
 from collections.abc import Sequence
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.kafka.producer import SlotRevoked
-from headrace.kafka.producer.window import ProduceWindow
+from headrace.kafka.producer.window import Pace, ProduceWindow
 from headrace.model.columns import Column, RecordTarget, RowBatch
 from headrace.model.positions import BytePosition
 
@@ -51,10 +52,19 @@ def rows_of(lengths: Sequence[int], *, has_keys: bool = False) -> RowBatch:
 
 
 def window(
-    queue: Queue, properties: dict[str, object] | None = None, *, is_void: bool = False
+    queue: Queue,
+    properties: dict[str, object] | None = None,
+    *,
+    is_void: bool = False,
+    pace: Pace | None = None,
 ) -> ProduceWindow:
-    """The window of a producer with this queue."""
-    return ProduceWindow(queue, properties or {}, lambda: is_void)  # type: ignore[arg-type]  # as much of a producer as it uses
+    """The window of a producer with this queue, of brokers that take all of it soon."""
+    return ProduceWindow(
+        queue,  # type: ignore[arg-type]  # as much of a producer as it uses
+        properties or {},
+        lambda: is_void,
+        pace=pace or Pace(1 << 40),
+    )
 
 
 def hand_over(
@@ -159,3 +169,74 @@ def test_a_slot_that_is_cut_off_does_not_wait() -> None:
     queue = Queue()
     with pytest.raises(SlotRevoked):
         hand_over(queue, window(queue, is_void=True), ONE, rows_of([200] * 100_000))
+
+
+class SlowQueue(Queue):
+    """Of brokers that take so many bytes a second, in time that passes while they are waited for."""
+
+    def __init__(self, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.rate = rate
+        self.now = 0.0
+        self.slowest = 0.0
+        self._free_at = 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def poll(self, seconds: float) -> int:
+        """Wait until the oldest step is taken."""
+        del seconds
+        self.polls += 1
+        rows, size = self.steps.popleft()
+        self.now += size / self.rate
+        # What is outstanding then takes as long as this, also in a commit.
+        self.slowest = max(self.slowest, self.bytes / self.rate)
+        return rows
+
+
+SPREAD = RecordTarget(topic="topic")
+
+
+@pytest.mark.parametrize("target", [ONE, SPREAD])
+@pytest.mark.parametrize("rate", [100_000, 500_000, 3_000_000])
+def test_no_more_is_outstanding_than_slow_brokers_take_in_a_transaction(
+    monkeypatch: pytest.MonkeyPatch, target: RecordTarget, rate: int
+) -> None:
+    """Whatever librdkafka's queue has room for; after the first that was too much, which is halved.
+
+    Mutation tried: without `_keep_pace` rows that spread are all outstanding, which takes minutes.
+    """
+    queue, pace = SlowQueue(rate, monkeypatch), Pace()
+    through = window(queue, pace=pace)
+    while pace.limit > 10 * rate:
+        pace.took_too_long()
+    for _ in range(40):
+        hand_over(queue, through, target, rows_of([1000] * 1000))
+    assert queue.slowest < 12
+    queue.slowest = 0
+    for _ in range(20):
+        hand_over(queue, through, target, rows_of([1000] * 1000))
+    assert queue.slowest < 4
+    assert queue.polls > 20
+
+
+def test_the_pace_of_quick_brokers_is_no_limit_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a handful of waits as much is outstanding as librdkafka's queue takes."""
+    queue, pace = SlowQueue(300_000_000, monkeypatch), Pace()
+    through = window(queue, pace=pace)
+    for _ in range(100):
+        hand_over(queue, through, SPREAD, rows_of([1000] * 1000))
+    assert pace.limit >= 64 * MIB
+
+
+def test_what_was_too_much_is_approached_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quota lets ten seconds' worth pass at once, so that a wait tells little of the next one."""
+    queue, pace = SlowQueue(300_000_000, monkeypatch), Pace()
+    through = window(queue, pace=pace)
+    pace.took_too_long()
+    before = pace.limit
+    for _ in range(5):
+        hand_over(queue, through, SPREAD, rows_of([1000] * 1000))
+    assert before < pace.limit < 1.3 * before
+    for _ in range(20):
+        pace.took_too_long()
+    assert pace.limit == 128 * 1024
