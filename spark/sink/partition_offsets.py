@@ -112,13 +112,17 @@ class PartitionOffsets:
         """
         if not runs:
             return None
-        # A later epoch than a record's proves as much of it as its own does.
-        self._epoch = max(self._epoch, runs[-1][1])
-        self._epoch_end = max(self._epoch_end, end)
         known, read = self._grant.leader_epoch, max(self._highest, self._grant.offset - 1)
-        if known == NO_EPOCH:
-            return None
-        return next((offset for offset, epoch in runs if offset <= read and epoch > known), None)
+        changed = None
+        if known != NO_EPOCH:
+            changed = next((offset for offset, epoch in runs if offset <= read and epoch > known), None)
+        # What is refused here is so at the next start as well: its epoch goes into no checkpoint.
+        taken = [epoch for offset, epoch in runs if changed is None or offset < changed]
+        if taken:
+            # A later epoch than a record's proves as much of it as its own does.
+            self._epoch = max(self._epoch, taken[-1])
+            self._epoch_end = max(self._epoch_end, end if changed is None else changed)
+        return changed
 
     @property
     def start(self) -> tuple[int, int]:

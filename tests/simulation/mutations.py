@@ -95,8 +95,15 @@ MUTATIONS: Final = {
         "sink",
         "what an entry covers is passed over only if it is of no later leader epoch",
         "spark/sink/partition_offsets.py",
-        "if known == NO_EPOCH:",
-        "if True:",
+        "if known != NO_EPOCH:",
+        "if False:",
+    ),
+    "the epoch of what is refused": Mutation(
+        "sink",
+        "a checkpoint has no epoch of records that were refused",
+        "spark/sink/partition_offsets.py",
+        "if changed is None or offset < changed]",
+        "]",
     ),
     "an operator's partition is not over": Mutation(
         "sink",

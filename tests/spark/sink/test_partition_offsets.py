@@ -82,6 +82,16 @@ class TestLeaderEpochs:
         one.advance(9)
         assert one.commit().checkpoint.leader_epoch == 5
 
+    def test_the_epoch_of_what_is_refused_is_in_no_checkpoint(self) -> None:
+        """The next start would pass over what an object of lost records covers: it was lost in silence."""
+        one = offsets_of(2, highest=6, leader_epoch=3, epoch_end=2)
+        assert one.note_epochs([(2, 3), (5, 4)], 9) == 5
+        one.advance(5)
+        checkpoint = one.commit().checkpoint
+        assert (checkpoint.leader_epoch, checkpoint.epoch_end) == (3, 5)
+        again = offsets_of(5, highest=6, leader_epoch=3, epoch_end=5)
+        assert again.note_epochs([(5, 4)], 9) == 5
+
     def test_markers_before_an_offset_are_read_again(self) -> None:
         """They may be of a later epoch, by which the records' own would end before the offset.
 
