@@ -199,9 +199,9 @@ class SinkRun:
                 self._work[partition].read_to(position)
 
     def _measure(self, records: KafkaRecords) -> None:
-        """The next fetch is of as many records like these as fit."""
-        bytes_each = max(records.payload_bytes() // len(records), 1)
-        self._fetch_records = min(max(_FETCH_BYTES // bytes_each, 1), _FETCH_RECORDS)
+        """The next fetch is of as many records like these as fit: all may be dead letters."""
+        most = min(_FETCH_BYTES, self._producer.pace_bytes) * len(records) // max(records.payload_bytes(), 1)
+        self._fetch_records = min(max(most, 1), _FETCH_RECORDS)
 
     def _patience(self, seconds: float) -> float:
         """How long to wait for records: until the next object closes by time, or an upload is answered."""

@@ -71,7 +71,8 @@ class IdempotentProducer:
     def send_record(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
     ) -> None:
-        """Queue one record."""
+        """Queue one record; blocks while brokers are behind."""
+        self._window.make_room(len(value or b""))
         self._path.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
 
     def commit(self, checkpoints: Sequence[Checkpoint]) -> None:
@@ -167,6 +168,11 @@ class TransactionalProducer:
         """True when a commit was sent and not answered."""
         return self._commit_is_sent
 
+    @property
+    def pace_bytes(self) -> int:
+        """As much as brokers take soon: a transaction is not to have more at once."""
+        return self._window.pace.limit
+
     def partitions(self, topic: str, *, at_least: int = 0) -> int:
         """How many partitions the topic has, asked afresh before it is fewer than `at_least`."""
         return self._topics.partitions(topic, at_least=at_least)
@@ -191,8 +197,9 @@ class TransactionalProducer:
     def send_record(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
     ) -> None:
-        """Queue one record."""
+        """Queue one record; blocks while brokers are behind."""
         self._written.add(topic)
+        self._window.make_room(len(value or b""))
         self._ordinary.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
 
     def send_alone(

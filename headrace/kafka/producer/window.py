@@ -166,6 +166,11 @@ class ProduceWindow:
                 self._to_target.add(behind - first, share)
             yield first, behind
 
+    def make_room(self, size: int) -> None:
+        """Return when one record more, of so many bytes, may be outstanding. SlotRevoked as `steps`."""
+        self._keep_pace()
+        self._all.add(1, size)
+
     def _start_target(self, target: tuple[str, int | None, bytes | None] | None) -> None:
         if target != self._target:
             self._target = target

@@ -219,6 +219,16 @@ def test_no_more_is_outstanding_than_slow_brokers_take_in_a_transaction(
     assert queue.polls > 20
 
 
+def test_single_records_keep_the_pace_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dead letters, which may be all that an object has."""
+    queue = SlowQueue(1_000_000, monkeypatch)
+    through = window(queue, pace=Pace())
+    for _ in range(20_000):
+        through.make_room(1000)
+        queue.steps.append((1, 1000))
+    assert queue.slowest < 5
+
+
 def test_the_pace_of_quick_brokers_is_no_limit_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a handful of waits as much is outstanding as librdkafka's queue takes."""
     queue, pace = SlowQueue(300_000_000, monkeypatch), Pace()
