@@ -17,6 +17,7 @@ import botocore.session
 from botocore.exceptions import BotoCoreError
 
 from headrace.aws.aws_credentials import load_service_models
+from headrace.process.hidden_keys import show_keys
 from spark.installed.sitecustomize import import_what_is_installed
 from spark.memory import container_bytes, limit_memory, refuse_unused, worker_bytes
 
@@ -76,6 +77,7 @@ def end_quietly() -> None:
 
 
 if __name__ == "__main__":
+    show_keys(os.environ)  # noqa: TID251  # what the JVM was not to see of it
     import_what_is_installed()
     from pyspark.daemon import manager
 

@@ -107,7 +107,8 @@ def test_tasks_run_without_pandas() -> None:
 
 # Java then resolves no name but those in the file: not that of the machine either.
 _WITHOUT_A_NAME = """
-import sys
+import os, socket, sys
+socket.gethostname = lambda: "no-such-machine.invalid"
 from spark.jvm import Jvm
 from spark.spark_conf import spark_conf
 given = {"spark.master": "local[1]", "spark.driver.extraJavaOptions": "-Djdk.net.hosts.file=" + sys.argv[1]}
@@ -117,24 +118,31 @@ assert "pyspark" not in sys.modules, "the JVM waits for PySpark"
 from spark.session import build_context, stop_context
 context = build_context(given, name="n", jvm=jvm)
 assert jvm._process is context._gateway.proc, "another JVM was started"
-print(context.parallelize(range(3), 1).sum())
+def run(given):
+    yield sum(given), os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+print(*context.parallelize(range(3), 1).mapPartitions(run).collect())
 stop_context(context)
 """
 
 
 def test_the_name_of_the_machine_needs_no_address(tmp_path: Path) -> None:
-    """As in a container of the host's network, or in a chroot; its JVM starts before PySpark is loaded."""
+    """As in a container of the host's network, or in a chroot; its JVM starts before PySpark is loaded.
+
+    Nor with the keys of AWS in the environment, which tasks have: Spark asks for that address to note where
+    they come from. Mutation tried: where they are not hidden from it, the JVM ends at once.
+    """
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 localhost\n")
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_A_NAME, str(hosts)],
         cwd=ROOT,
+        env=os.environ | {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"},  # noqa: TID251  # a child's
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert (done.returncode, done.stdout) == (0, "3\n"), done.stdout + done.stderr
+    assert (done.returncode, done.stdout) == (0, "(3, 'key', 'secret')\n"), done.stdout + done.stderr
 
 
 def test_a_jvm_that_nobody_came_to_use_ends() -> None:
@@ -327,6 +335,8 @@ sys.stdin.read()
         subprocess.Popen(
             [sys.executable, "-c", code, str(hosts)],
             cwd=ROOT,
+            # As the test above has it.
+            env={name: value for name, value in os.environ.items() if name[:4] != "AWS_"},  # noqa: TID251  # a child's
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
