@@ -5,17 +5,20 @@ and compared with what was in Kafka. What differs is what differs with the vendo
 `round_trip_changes`, each of which is needed.
 """
 
+from typing import Final
+
 import pytest
 
 from headrace.model.ledger_entry import State
 from headrace.options import SettingsError
 from tests.headrace.options.loading import load_with
-from tests.headrace.vendors.archive import NAMES, Archive
+from tests.headrace.vendors.archive import NAMES, Archive, Record
 from tests.headrace.vendors.restoring import differences_in_kafka
 from tests.restore.driven import PRODUCED_MS, DrivenRestore
 from tests.restore.round_trip_changes import CHANGES, OPTIONS, REFUSED
 from tests.restore.whole_archives import MAY_DIFFER, excused_in_kafka, options_for, restored_row, topics_in
 from tests.sink.rewritten_archives import rewritten
+from tests.support.sink_archives import written
 
 _BACK = [name for name in NAMES if name not in REFUSED]
 # Quarantined for what the vendor's own objects are quarantined for as well: see the layouts' excuses.
@@ -74,3 +77,21 @@ def test_all_changes_are_of_archives() -> None:
     """None is of an archive that is there no more, or of one that is not written."""
     assert {*CHANGES, *OPTIONS} <= set(_BACK)
     assert set(REFUSED) <= set(NAMES)
+
+
+_TEXTS: Final = (b"abc", b"7", b"", b'"q"', b'{"a":1.10}', b"null", b"two\nlines", "\u2028".encode(), None)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "avro", "parquet"])
+def test_values_of_string_converter_are_texts_again(form: str) -> None:
+    """JSON of our own layout does not show whether `"abc"` was text or JSON: `restore.value=string` does."""
+    records = [Record("t", 0, at, PRODUCED_MS - 1, b"k", value, ()) for at, value in enumerate(_TEXTS)]
+    string = "org.apache.kafka.connect.storage.StringConverter"
+    config = {"topics": "t", "output.format": form, "value.converter": string}
+    objects = written({"aws.s3.bucket.name": "bucket", **config}, records).objects
+    bucket = Archive("own", {}, {key: each.body for key, each in objects.items()}, {}, tuple(records))
+    restored = {"topic": None, "file.name.template": None, "input.layout": "headrace"}
+    restore = DrivenRestore(bucket, load_with({**restored, "restore.value": "string"}))
+    restore.run()
+
+    assert [record.value for record in restore.rows["t", 0]] == list(_TEXTS)

@@ -77,7 +77,7 @@ _HEADERS: Final = msgspec.json.Decoder(list[_Header] | None)
 
 def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWHERE) -> TextReader:
     """The reader for an object of that place whose first row is `first` (None: it has none)."""
-    return EnvelopeRows(place) if is_enveloped(options, first) else BareRows(options)
+    return EnvelopeRows(place, options.value) if is_enveloped(options, first) else BareRows(options)
 
 
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
@@ -89,10 +89,15 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
 
 
 class EnvelopeRows:
-    """Rows that say of each part how it is written, so no option changes what comes back."""
+    """Rows that say of each part how it is written, but for one thing.
 
-    def __init__(self, place: OwnPlace = ANYWHERE) -> None:
+    A text of JSON was that JSON in its record, or the text alone where the sink had StringConverter: only
+    `value`, as `restore.value=string`, tells.
+    """
+
+    def __init__(self, place: OwnPlace = ANYWHERE, value: Form = Form.AUTO) -> None:
         self._place = place
+        self._has_texts = value is Form.STRING
         self._lines = RowLines(_ROW, _EMPTY, "Headrace's envelope", _WANTED)
 
     def fit(self, lines: Column, /) -> bool:
@@ -105,9 +110,12 @@ class EnvelopeRows:
         found = self._lines.read(rows, faults)
         raws = found.raws
         keys = as_bytes(_strings(found.texts["key"], "key", faults), Form.STRING, "key", faults)
+        values = found.texts["value"]
+        if self._has_texts:
+            values = as_bytes(values, Form.STRING, "value", faults)
         self._place.check_texts(raws["topic"], raws["partition"], faults)
         return faults.records(
-            _with_base64(found.texts["value"], raws["value_base64"], "value", faults),
+            _with_base64(values, raws["value_base64"], "value", faults),
             keys=_with_base64(keys, raws["key_base64"], "key", faults),
             headers=read_headers(raws["headers"], _header_list, faults),
             timestamps_ms=found.numbers["timestamp"],
