@@ -140,11 +140,15 @@ def _entry(kind: Any) -> tuple[Any, Any]:
     return kind.value_type.field(0).type, kind.value_type.field(1).type
 
 
+# Parquet has columns of bytes for decimals that may have more.
+_PARQUET_DIGITS: Final = 76
+
+
 def _narrower_scalar(form: OutputFormat, kind: Any, schema: ConnectSchema) -> bool:
     if schema.name == DECIMAL:
-        # One of more digits than Arrow's decimals have is there as bytes, which every column of it holds.
         digits = decimal_precision(schema) or DEFAULT_PRECISION
-        return form is OutputFormat.PARQUET and pa.types.is_decimal(kind) and kind.precision > digits
+        is_decimal = form is OutputFormat.PARQUET and pa.types.is_decimal(kind)
+        return is_decimal and not kind.precision <= digits <= _PARQUET_DIGITS
     if any(schema.parameter(name) is not None for name in (FIXED_SIZE, ENUM)):
         return True
     is_number = pa.types.is_temporal(kind) and schema.type in {Type.INT32, Type.INT64}

@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 from headrace.formats.connect import ConnectSchema
 from headrace.formats.connect.schema import json_of_schema
 from tests.headrace.formats.connect.schemas import schemas_and_payloads
+from tests.headrace.formats.encoding.registry import datum, framed_as, registry
 from tests.headrace.vendors.archive import Record
 from tests.support.examples import examples
 from tests.support.sink_archives import Written, written
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_AVRO: Final = "io.confluent.connect.avro.AvroConverter"
 _LAYOUTS: Final = {
     "headrace": {"output.layout": "headrace"},
     "aiven": {"output.layout": "aiven", "output.fields": "key,value,offset,timestamp"},
@@ -35,15 +37,22 @@ _PLACES: Final = [(layout, form) for layout in _LAYOUTS for form in ("avro", "pa
 
 
 def _written(
-    layout: str, form: str, values: Sequence[bytes], partitions: str = "", **options: str
+    layout: str,
+    form: str,
+    values: Sequence[bytes],
+    partitions: str = "",
+    avro_registry: str | None = None,
+    **options: str,
 ) -> Written:
+    converter: dict[str, str] = {"value.converter": _JSON, "value.converter.schemas.enable": "true"}
+    if avro_registry is not None:
+        converter = {"value.converter": _AVRO, "value.converter.schema.registry.url": avro_registry}
     config = {
         "connector.class": "HeadraceSink",
         "aws.s3.bucket.name": "bucket",
         "topics": "t",
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-        "value.converter": _JSON,
-        "value.converter.schemas.enable": "true",
+        **converter,
         "output.format": form,
         "file.compression.type": "none",
         **_LAYOUTS[layout],
@@ -207,3 +216,71 @@ def test_every_record_is_written_or_a_dead_letter(layout: str, form: str, values
     assert not found.stops
     assert not found.unwritten
     assert _rows(found) + len(found.dead_letters) == len(values)
+
+
+# Which scales and digits there are, and whether Avro and Parquet have such a decimal. Connect checks neither.
+_DECIMALS: Final = [
+    ({"scale": "-2"}, False),
+    ({"scale": "38"}, True),
+    ({"scale": "39"}, True),
+    ({"scale": "64"}, True),
+    ({"scale": "65"}, False),
+    ({"scale": "1000"}, False),
+    ({"scale": "77", "connect.decimal.precision": "80"}, False),
+    ({"scale": "2", "connect.decimal.precision": "0"}, True),
+    # Oracle has such numbers, of which 0.09 is the largest.
+    ({"scale": "2", "connect.decimal.precision": "1"}, True),
+]
+
+
+@pytest.mark.parametrize(("layout", "form"), _PLACES)
+@pytest.mark.parametrize(("parameters", "is_held"), _DECIMALS)
+def test_decimals_of_any_scale_and_digits(
+    layout: str, form: str, parameters: dict[str, str], *, is_held: bool
+) -> None:
+    """Written, or bad records: no error of a library ends the slot, and other records are written."""
+    decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": parameters}
+    values = [_value(_struct(decimal), {"f": _octets(9)}), _value(_DECIMAL, {"f": _octets(9)})]
+    found = _written(layout, form, values, **_TOLERANT)
+
+    assert (_rows(found), len(found.dead_letters)) == ((2, 0) if is_held else (1, 1))
+
+
+@pytest.mark.parametrize("layout", [layout for layout in _LAYOUTS if layout != "headrace"])
+def test_more_digits_than_any_decimal_of_parquet(layout: str) -> None:
+    """A bad record; in Avro it is written."""
+    parameters = {"scale": "2", "connect.decimal.precision": "1000"}
+    decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": parameters}
+    values = [_value(_struct(decimal), {"f": _octets(9)})]
+
+    assert _rows(_written(layout, "avro", values, **_TOLERANT)) == 1
+    assert len(_written(layout, "parquet", values, **_TOLERANT).dead_letters) == 1
+
+
+# What is no decimal by Avro's rules, has more digits than Arrow's, or has the name alone.
+_NO_DECIMALS: Final[list[dict[str, Any]]] = [
+    {"logicalType": "decimal", "precision": 1, "scale": 2},
+    {"logicalType": "decimal", "precision": 5, "scale": -2},
+    {"logicalType": "decimal", "precision": 100, "scale": 50},
+    {"logicalType": "decimal", "scale": 2},
+    {"logicalType": "Decimal", "precision": 4, "scale": 2},
+    {"connect.name": "org.apache.kafka.connect.data.Decimal", "connect.parameters": {"scale": "2"}},
+]
+
+
+@pytest.mark.parametrize("layout", [layout for layout in _LAYOUTS if layout != "headrace"])
+@pytest.mark.parametrize("form", ["jsonl", "avro", "parquet"])
+@pytest.mark.parametrize("logical", _NO_DECIMALS)
+def test_avros_decimals_that_nobody_reads_are_bytes(layout: str, form: str, logical: dict[str, Any]) -> None:
+    """Whatever the bytes are: those of a text's digits became that number, and all others ended the slot."""
+    settings = registry()
+    field = {"name": "f", "type": {"type": "bytes", **logical}}
+    schema = {"type": "record", "name": "R", "fields": [field]}
+    plain = {"type": "record", "name": "R", "fields": [{"name": "f", "type": "bytes"}]}
+    data = [datum(plain, {"f": octets}) for octets in (b"12", b"\x09\xff", b"")]
+    values = [framed_as(settings, "AVRO", json.dumps(schema), each) for each in data]
+    found = _written(layout, form, values, avro_registry=settings.urls[0])
+
+    assert not found.stops
+    bodies = b"".join(each.body for each in found.objects.values())
+    assert (base64.b64encode(b"12") if form == "jsonl" else b"12") in bodies

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from headrace.formats.connect.avro_text import DEFAULT_PRECISION
 from headrace.formats.connect.schema import (
     DATE,
     DECIMAL,
@@ -61,11 +62,12 @@ def arrow_type(schema: ConnectSchema) -> Any:
 
 
 def _decimal(schema: ConnectSchema) -> Any:
-    digits, scale = decimal_precision(schema) or _DIGITS, decimal_scale(schema)
-    try:
-        return pa.decimal128(_DIGITS, scale) if digits <= _DIGITS else pa.decimal256(_MOST_DIGITS, scale)
-    except (pa.ArrowInvalid, ValueError) as error:
-        raise InvalidSchema(f"a decimal of the scale {scale} cannot be held") from error
+    scale = decimal_scale(schema)
+    digits = decimal_precision(schema) or (DEFAULT_PRECISION if scale > _DIGITS else _DIGITS)
+    # Arrow has both, but Avro and Parquet, in which values are written, do not.
+    if not 0 <= scale <= min(digits, _MOST_DIGITS):
+        raise InvalidSchema(f"a decimal of the scale {scale} cannot be held")
+    return pa.decimal128(_DIGITS, scale) if digits <= _DIGITS else pa.decimal256(_MOST_DIGITS, scale)
 
 
 def schema_of_arrow(kind: Any) -> ConnectSchema:

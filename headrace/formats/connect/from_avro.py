@@ -56,6 +56,7 @@ _SMALL: Final = {"int8": Type.INT8, "int16": Type.INT16}
 _OWN_PROPERTIES: Final = "avro"
 _OPTIONAL_MEMBERS: Final = 2
 _UUID_BYTES: Final = 16
+_MOST_DIGITS: Final = 76
 
 
 def schema_of_avro(
@@ -230,6 +231,9 @@ class _Reader:
         name = shape.get("connect.name", full or None)
         if name is None or name.startswith(f"{NAMESPACE}.{DEFAULT_NAME}") or schema.name is not None:
             name = schema.name
+        if name == DECIMAL != schema.name:
+            # A name alone, of bytes that no reader of Avro takes for decimals.
+            name, parameters = None, dict(schema.parameters)
         version = shape.get("connect.version")
         return replace(
             schema,
@@ -258,13 +262,20 @@ def _scalar(shape: Any, kind: str) -> ConnectSchema:
 
 def _octets(shape: Any, kind: str, logical: str) -> ConnectSchema:
     size = ((FIXED_SIZE, str(shape["size"])),) if kind == "fixed" else ()
-    if logical != "decimal":
+    if logical != "decimal" or not _is_decimal(shape):
         return ConnectSchema(type=Type.BYTES, parameters=size)
     parameters = [(SCALE, str(shape.get("scale", 0)))]
     precision = shape.get("precision")
-    if precision is not None and precision != DEFAULT_PRECISION:
+    if precision != DEFAULT_PRECISION:
         parameters.append((PRECISION, str(precision)))
     return ConnectSchema(type=Type.BYTES, name=DECIMAL, version=1, parameters=(*parameters, *size))
+
+
+def _is_decimal(shape: Any) -> bool:
+    """True where values are read as decimals: Avro has no other ones, and Arrow has none of more digits."""
+    digits, scale = shape.get("precision"), shape.get("scale", 0)
+    are_numbers = type(digits) is int and type(scale) is int and shape["logicalType"] == "decimal"
+    return are_numbers and 0 <= scale <= digits and 0 < digits <= _MOST_DIGITS
 
 
 def _is_uuid(shape: Any) -> bool:

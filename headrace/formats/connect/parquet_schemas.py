@@ -120,7 +120,11 @@ def _fitted(array: Any, kind: Any) -> Any:
     if pa.types.is_list(kind):
         items = as_parquet(lists.flatten(), kind.value_field)
         return pa.ListArray.from_arrays(list_offsets(lists), items, type=kind, mask=array.is_null())
-    return array.cast(kind)
+    try:
+        return array.cast(kind)
+    except pa.ArrowNotImplementedError as error:
+        # Of a decimal whose schema has more digits than any in Parquet: its column is one of bytes.
+        raise pa.ArrowInvalid(str(error)) from error
 
 
 def _without_nulls(array: Any) -> Any:

@@ -128,12 +128,16 @@ def decimal_scale(schema: ConnectSchema) -> int:
 
 
 def decimal_precision(schema: ConnectSchema) -> int | None:
-    """The digits of a decimal's schema, None where it does not say."""
+    """The digits of a decimal's schema, None where it does not say.
+
+    Never fewer than its scale: Oracle's NUMBER(1, 2), for one, is 0.09 at most, and Avro has no such decimal.
+    """
     text = schema.parameter(PRECISION)
     try:
-        return None if text is None else int(text)
+        digits = 0 if text is None else int(text)
     except ValueError:
         raise InvalidSchema("the precision of a decimal is no whole number") from None
+    return max(digits, decimal_scale(schema)) if digits > 0 else None
 
 
 def decimal_of(number: Any) -> Decimal:
