@@ -273,7 +273,8 @@ class NameSettings:
     `template` is checked: it has a field for whatever keeps names apart, or it names records by key alone.
     `prefix` is before what the template gives, as it is. `missing` is the text of a null, or of a field
     that is not there, among plain values. `round_ms`: times are shown at the multiple of it before them; 0 is
-    off.
+    off. `exact_numbers`: those of the data show all their digits, where earlier versions showed doubles; not
+    among plain values.
     """
 
     prefix: str
@@ -285,6 +286,7 @@ class NameSettings:
     missing: str = "null"
     null_keys: NullKeys = NullKeys.NAMED
     round_ms: int = 0
+    exact_numbers: bool = True
 
 
 class RotateTogether(StrEnum):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isinf, isnan
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -51,6 +51,14 @@ def value_text(value: object) -> Text:
 def connect_text(value: object) -> Text:
     """The same with numbers as Java writes them: 1.0E10 and NaN where Python has 10000000000.0 and nan."""
     return java_double(value) if isinstance(value, float) else value_text(value)
+
+
+def double_text(as_text: Callable[[object], Text], value: object) -> Text:
+    """The same with each number as the double that is next to it, and none for an infinite one."""
+    if isinstance(value, Decimal):
+        found = float(value)
+        value = None if isinf(found) else found
+    return as_text(value)
 
 
 def java_double(number: float) -> str:
@@ -159,6 +167,8 @@ class Grouping:
         if variable.date is not None:
             return self._dates(variable, records)
         as_text = connect_text if self._names.is_plain else value_text
+        if not self._names.has_exact_numbers:
+            as_text = partial(double_text, as_text)
         if variable.field is NameField.SCHEMA_NAME:
             return _Codes(np.zeros(len(records), np.int64), (_schema_name(records.value),))
         if variable.field is NameField.HEADER:
@@ -244,7 +254,9 @@ def _milliseconds(value: object) -> int:
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if isinstance(value, datetime):
         return ms_since_1970(value)
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
         # A double's fraction is left out, as Java's longValue does.
         return int(value) if 0 <= value < LAST_DATE_MS else _BAD
     return _BAD

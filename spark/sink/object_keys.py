@@ -94,6 +94,8 @@ class ObjectNames:
         self._source = settings.time_source
         self._is_plain = settings.values is NameValues.PLAIN
         self._missing = settings.missing
+        self.has_exact_numbers = settings.exact_numbers and not self._is_plain
+        """Whether numbers that no double is show all their digits."""
         self._round_ms = settings.round_ms
         self.value_path = settings.value_path
         self.zone = ZoneInfo(settings.timezone)

@@ -18,7 +18,13 @@ from spark.sink.bad_records import DeadLetters
 from spark.sink.object_keys import RecurringNames
 from spark.sink.object_shape import ObjectShapes
 from spark.sink.rotation import BatchRotation, RotateReason, Rotation
-from spark.sink.sink_work import SinkTaskSettings, for_topic, grouping_for_topic, route_name
+from spark.sink.sink_work import (
+    EXACT_NUMBERS,
+    SinkTaskSettings,
+    for_topic,
+    grouping_for_topic,
+    route_name,
+)
 from spark.sink.slot_uploads import SlotUploads
 
 # S3 and what reads it pay for each object; below this, requests cost more than bytes.
@@ -154,6 +160,7 @@ def _earlier_shapes(options: GroupingOptions, sink: SinkSettings) -> ObjectShape
         values=NameValues(options.options.get("file.name.values", NameValues.ESCAPED)),
         missing=options.options.get("file.name.missing", ""),
         round_ms=int(options.options.get("file.name.timestamp.round.ms", "0")),
+        exact_numbers=EXACT_NUMBERS in options.options,
     )
     sidecars = replace(
         sink.output.sidecars, tombstone_template=options.options.get("sidecars.tombstones.directory")

@@ -13,10 +13,10 @@ import msgspec
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.sink_protocol import SinkBatch
 from headrace.model.slot_protocol import Finished
-from headrace.names.name_template import path_text
+from headrace.names.name_template import NameField, path_text, read_name_template
 from headrace.options.declarations.named_options import ROUTE
 from headrace.options.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
-from headrace.options.sink_settings import SinkSettings
+from headrace.options.sink_settings import ConverterKind, NameValues, SinkSettings
 from spark.task.entry import TaskLog, log_of_this_process
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 
 _TRANSFORMS: Final = "transforms"
+EXACT_NUMBERS: Final = "file.name.numbers"
+"""No option: what tells groups of this version from those of earlier ones."""
+_WITHOUT_NUMBERS: Final = frozenset({ConverterKind.BYTES, ConverterKind.STRING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,18 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
         "header.converter": f"{converters.header.kind}",
         # Only where it is set: the hashes of others stay what they were.
         **({} if tombstones is None else {"sidecars.tombstones.directory": tombstones}),
+        **({EXACT_NUMBERS: "exact"} if _shows_exact_numbers(sink) else {}),
     }
+
+
+def _shows_exact_numbers(sink: SinkSettings) -> bool:
+    """Whether groups may be others than by earlier versions, which made doubles of all fractions."""
+    has_numbers = any(
+        variable.field in {NameField.KEY, NameField.VALUE}
+        and (variable.path or sink.converters.key.kind not in _WITHOUT_NUMBERS)
+        for variable in read_name_template(sink.names.template).variables
+    )
+    return has_numbers and sink.names.exact_numbers and sink.names.values is NameValues.ESCAPED
 
 
 def can_group_by(earlier: GroupingOptions, sink: SinkSettings) -> bool:

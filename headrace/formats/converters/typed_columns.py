@@ -6,6 +6,7 @@ Segments of keys and of values come together as runs: records of one key schema 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
@@ -55,7 +56,17 @@ def _decoder(path: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
     kind: Any = Any
     for name in reversed(path):
         kind = msgspec.defstruct("Member", [("found", kind, MISSING)], rename={"found": name}, gc=False)
-    return msgspec.json.Decoder(kind)
+    return msgspec.json.Decoder(kind, float_hook=_number)
+
+
+def _number(text: str) -> float | Decimal:
+    """A double; a decimal where that would be another number, such as one with 18 digits, or infinite."""
+    found = float(text)
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:
+        return found
+    return found if exact == Decimal(repr(found)) else exact
 
 
 class TypedColumn(ConvertedColumn):

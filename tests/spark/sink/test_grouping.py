@@ -1,10 +1,17 @@
 """Records to groups, and groups to names: what of the data shows, what cannot, and when times are over."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
 
+from headrace.model.sink_entries import GroupingOptions
 from spark.sink.grouping import Grouping, GroupRows
 from spark.sink.object_keys import NameTooLong, ObjectFacts
+from spark.sink.routed_tools import RoutedTools
+from spark.sink.sink_work import grouping_options, sink_task_settings
 from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names
+from tests.support.sink_archives import DrivenTools, sink_settings
 
 _HOUR = 3_600_000
 _NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
@@ -253,3 +260,63 @@ def test_a_day_or_a_year_on_the_wall_ends_in_its_zone(pattern: str, zone: str, h
     )
 
     assert names.name_ends_ms(_NOON + 5) == _NOON + int(hours * _HOUR)
+
+
+_LONG = [
+    b"9007199254740993.1",
+    b"9007199254740993.2",
+    b"1e400",
+    b"-1e400",
+    b"1e-400",
+    b"null",
+    b"0.0",
+    b"1.10",
+    b"1.1",
+]
+_BY_KEY = "{{topic}}/{{key}}"
+_JSON_KEYS = {name.replace("value", "key"): text for name, text in JSON.items()}
+
+
+def test_numbers_that_no_double_is_have_names_of_their_own() -> None:
+    """Names of keys alone overwrite: two such keys were one object, and an infinite one that of no key."""
+    records = records_of([b"1"] * len(_LONG), keys=_LONG, options=_JSON_KEYS)
+
+    assert list(split_names(names_of(_BY_KEY), records)) == [
+        "t/9007199254740993.1",
+        "t/9007199254740993.2",
+        "t/1E%2B400",
+        "t/-1E%2B400",
+        "t/1E-400",
+        "t/__HIVE_DEFAULT_PARTITION__",
+        "t/0.0",
+        "t/1.1",
+    ]
+
+
+def test_what_an_earlier_version_archived_is_grouped_as_it_was() -> None:
+    """Its groups are in the ledger, and what is in them must not come into another one."""
+    config = {"aws.s3.bucket.name": "bucket", "topics": "t", "file.name.template": _BY_KEY, **_JSON_KEYS}
+    settings = sink_settings(config)
+    assert settings.sink is not None
+    now = grouping_options(settings.sink)
+    before = GroupingOptions(
+        hash="before", options={name: text for name, text in now.items() if name != "file.name.numbers"}
+    )
+    assert before.options != now
+    with TemporaryDirectory() as folder:
+        driven = DrivenTools(settings, Path(folder))
+        tools = RoutedTools(
+            (before,),
+            settings=sink_task_settings(settings, settings.sink),
+            uploads=driven.uploads,
+            dead_letters=driven.tools.for_topic("t").dead_letters,
+            recurring=driven.recurring,
+        ).for_topic("t")
+    records = records_of([b"1"] * len(_LONG), keys=_LONG, options=_JSON_KEYS)
+
+    assert list(split_names(tools.earlier["before"].values.names, records)) == [
+        "t/9007199254740994.0",
+        "t/__HIVE_DEFAULT_PARTITION__",
+        "t/0.0",
+        "t/1.1",
+    ]

@@ -54,6 +54,23 @@ def test_the_hash_is_of_what_groups_records(changes: Mapping[str, str], is_same:
 
 
 @pytest.mark.parametrize(
+    ("changes", "is_told"),
+    [
+        ({}, False),
+        ({"file.name.template": "{{topic}}/{{key}}"}, False),
+        ({"file.name.template": "{{topic}}/{{key}}", "key.converter": _JSON}, True),
+        ({"file.name.template": _BY_REGION}, True),
+        ({"file.name.template": _BY_REGION, "file.name.values": "plain"}, False),
+    ],
+)
+def test_groups_of_numbers_are_told_from_those_of_earlier_versions(
+    changes: Mapping[str, str], is_told: bool
+) -> None:
+    """Others have the hash that they had, so that nothing of theirs becomes an earlier group."""
+    assert ("file.name.numbers" in grouping_options(sink(changes))) is is_told
+
+
+@pytest.mark.parametrize(
     ("before", "now", "can"),
     [
         ({}, {"file.name.template": _BY_REGION}, True),
