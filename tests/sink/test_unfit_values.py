@@ -284,3 +284,27 @@ def test_avros_decimals_that_nobody_reads_are_bytes(layout: str, form: str, logi
     assert not found.stops
     bodies = b"".join(each.body for each in found.objects.values())
     assert (base64.b64encode(b"12") if form == "jsonl" else b"12") in bodies
+
+
+_DATE: Final = "org.apache.kafka.connect.data.Date"
+_UNION: Final = "io.confluent.connect.avro.Union"
+_STRANGE: Final[list[tuple[dict[str, Any], Any]]] = [
+    *(
+        ({"type": "bytes", "name": "Four", "parameters": {"connect.fixed.size": size}}, "AAAAAA==")
+        for size in ("x", "", "-1", "0", "4294967296")
+    ),
+    ({"type": "int8", "name": _DATE}, 5),
+    ({"type": "int16", "name": _DATE, "optional": True}, None),
+    ({"type": "struct", "name": _UNION, "fields": []}, {}),
+]
+
+
+@pytest.mark.parametrize(("layout", "form"), _PLACES)
+@pytest.mark.parametrize(("field", "payload"), _STRANGE)
+def test_schemas_that_nobody_means(layout: str, form: str, field: dict[str, Any], payload: Any) -> None:
+    """Connect lets a producer write them: written or bad, they do not end the slot for all records."""
+    values = [_value(_struct(field), {"f": payload}), _value(_DECIMAL, {"f": _octets(9)})]
+    found = _written(layout, form, values, **_TOLERANT)
+
+    assert not found.stops
+    assert _rows(found) + len(found.dead_letters) == len(values)

@@ -15,6 +15,7 @@ from headrace.formats.connect.schema import InvalidSchema
 
 _MOST_DIGITS: Final = 76
 _WIDE_DIGITS: Final = 38
+_INT_BITS: Final = 32
 
 _PLAIN: Final = {
     "boolean": pa.bool_(),
@@ -56,6 +57,8 @@ def _kind(tree: Tree) -> Any:
     """The Arrow type of an Avro type that is no union with null."""
     if isinstance(tree, list):
         members = [each for each in tree if each != "null"]
+        if not members:
+            raise InvalidSchema("Parquet has no union without types")
         return pa.struct([pa.field(f"member{index}", _kind(each)) for index, each in enumerate(members)])
     name = tree if isinstance(tree, str) else tree["type"]
     match name:
@@ -86,6 +89,8 @@ def _scalar(tree: Tree, name: str) -> Any:
             make = pa.decimal128 if precision <= _WIDE_DIGITS else pa.decimal256
             return make(precision, scale)
     if name == "fixed":
+        if not tree["size"]:
+            raise InvalidSchema(f"Parquet has no fixed of no bytes, as {tree['name']} is")
         return pa.binary(tree["size"])
     known = _LOGICAL.get((name, logical or ""), _PLAIN.get(name))
     if known is None:
@@ -120,6 +125,9 @@ def _fitted(array: Any, kind: Any) -> Any:
     if pa.types.is_list(kind):
         items = as_parquet(lists.flatten(), kind.value_field)
         return pa.ListArray.from_arrays(list_offsets(lists), items, type=kind, mask=array.is_null())
+    if pa.types.is_temporal(kind) and pa.types.is_integer(array.type):
+        # Connect takes a Date of any type of integers, and Arrow of one alone.
+        array = array.cast(pa.int32() if kind.bit_width == _INT_BITS else pa.int64())
     try:
         return array.cast(kind)
     except pa.ArrowNotImplementedError as error:

@@ -142,6 +142,7 @@ _PLAIN: Final = {
     Type.BYTES: "bytes",
 }
 _SMALL: Final = frozenset({Type.INT8, Type.INT16})
+_MOST_BYTES: Final = 2**31 - 1
 _LOGICAL: Final = {DATE: "date", TIME: "time-millis", TIMESTAMP: "timestamp-millis"}
 _OWN_PROPERTIES: Final = "avro"
 
@@ -287,7 +288,7 @@ class _Writer:
         size = schema.parameter(FIXED_SIZE)
         if size is not None and schema.name is not None and schema.name != DECIMAL:
             space, name = self._names(schema.name)
-            tree = {"type": "fixed", "name": name, "size": int(size)}
+            tree = {"type": "fixed", "name": name, "size": _size(size)}
             if space is not None:
                 tree["namespace"] = space
         if schema.name == DECIMAL:
@@ -317,3 +318,14 @@ class _Writer:
             "connect.type": str(schema.type) if schema.type in _SMALL else None,
         }
         return {name: value for name, value in found.items() if value is not None}
+
+
+def _size(text: str) -> int:
+    """The bytes of a fixed; InvalidSchema for what is no such number."""
+    try:
+        size = int(text)
+    except ValueError:
+        size = -1
+    if not 0 <= size <= _MOST_BYTES:
+        raise InvalidSchema(f"{FIXED_SIZE} of a schema is no number of bytes")
+    return size
