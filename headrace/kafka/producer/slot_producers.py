@@ -71,7 +71,7 @@ class IdempotentProducer:
     def send_record(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
     ) -> None:
-        """Queue one record; blocks while brokers are behind."""
+        """Queue one record; blocks while brokers lag."""
         self._window.make_room(len(value or b""))
         self._path.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
 
@@ -197,7 +197,7 @@ class TransactionalProducer:
     def send_record(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
     ) -> None:
-        """Queue one record; blocks while brokers are behind."""
+        """Queue one record; blocks while brokers lag."""
         self._written.add(topic)
         self._window.make_room(len(value or b""))
         self._ordinary.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
