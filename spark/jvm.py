@@ -23,7 +23,7 @@ import structlog
 
 from headrace.model.errors import Unavailable
 from headrace.options.secret import is_secret_name
-from headrace.process.hidden_keys import has_own_address, hide_keys
+from headrace.process.hidden_keys import hide_keys
 from headrace.process.logs import relay
 from headrace.process.threads import start_thread
 from spark.spark_conf import is_local, spark_home
@@ -183,9 +183,7 @@ def _spawn(conf: Mapping[str, str], gateway_file: Path) -> subprocess.Popen[byte
     ours = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(gateway_file)}
     environment = os.environ | ours  # noqa: TID251  # a child's is all that it is given
     if is_local(conf["spark.master"]):
-        environment = _LOOPBACK | environment
-        if not has_own_address():
-            environment = hide_keys(environment)
+        environment = hide_keys(_LOOPBACK | environment)
     try:
         return subprocess.Popen(
             _command(conf), stdin=subprocess.PIPE, stderr=writing, env=environment, start_new_session=True

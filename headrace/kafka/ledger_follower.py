@@ -248,7 +248,7 @@ class Follower:
     def _sorted_out(self, messages: list[Message]) -> tuple[list[tuple[bytes, bytes | None]], int, bool]:
         """The records, the position after them, and whether the visible end was the last thing seen."""
         records: list[tuple[bytes, bytes | None]] = []
-        position, is_end = self._position, False
+        position, is_end, last = self._position, False, None
         for message in messages:
             error = message.error()
             if error is None:
@@ -257,9 +257,7 @@ class Follower:
                     records.append((key, value))
                 else:
                     self._pass_over(key, value)
-                position, is_end = int(message.offset() or 0) + 1, False
-                epoch = message.leader_epoch()
-                self._last_read = None if epoch is None or epoch < 0 else LastRead(epoch, position)
+                position, is_end, last = int(message.offset() or 0) + 1, False, message
             elif error.code() == _EOF:
                 # EOF counts what records do not show: commit and abort markers, aborted and compacted
                 # records.
@@ -269,6 +267,10 @@ class Follower:
                 return [], self._position, False
             else:
                 self._judge(error)
+        if last is not None:
+            epoch = last.leader_epoch()
+            end = int(last.offset() or 0) + 1
+            self._last_read = None if epoch is None or epoch < 0 else LastRead(epoch, end)
         return records, position, is_end
 
     def _judge(self, error: KafkaError) -> None:

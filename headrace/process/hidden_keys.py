@@ -5,24 +5,20 @@ to them (SparkHadoopUtil), and does not start where that has none: a container o
 """
 
 import socket
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from typing import Final
 
 _KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _PREFIX: Final = "HEADRACE_HIDDEN_"
 
 
-def has_own_address() -> bool:
-    """Whether the machine's own name has an address. Blocks while it is looked up."""
-    try:
-        socket.getaddrinfo(socket.gethostname(), None)
-    except OSError:
-        return False
-    return True
+def hide_keys(environment: dict[str, str]) -> dict[str, str]:
+    """The environment for a JVM, with the keys under other names where it would not start with them.
 
-
-def hide_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a JVM, with the keys under other names."""
+    Blocks while the machine's own name is looked up, if both are there.
+    """
+    if not all(name in environment for name in _KEYS) or _has_own_address():
+        return environment
     return {f"{_PREFIX}{name}" if name in _KEYS else name: value for name, value in environment.items()}
 
 
@@ -31,3 +27,11 @@ def show_keys(environment: MutableMapping[str, str]) -> None:
     for name in _KEYS:
         if (value := environment.pop(f"{_PREFIX}{name}", None)) is not None:
             environment[name] = value
+
+
+def _has_own_address() -> bool:
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return False
+    return True

@@ -117,6 +117,13 @@ class Ingester:
         producer.commit_transaction(60)
 
 
+def taken_over(ingester: Ingester, lead: Leadership | None = None, **options: Any) -> DriverLedger:
+    """The ledger of a process that leads."""
+    ledger = ingester.ledger(lead or ingester.lead(), **options)
+    ledger.take_over(timeout=60)
+    return ledger
+
+
 def refusal(call: Callable[[], object]) -> int:
     """The code of the KafkaError with which this call is refused."""
     with pytest.raises(KafkaException) as caught:

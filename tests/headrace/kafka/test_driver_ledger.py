@@ -1,7 +1,6 @@
 import contextlib
 import sqlite3
 import time
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -15,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
 from headrace.kafka import control_records
 from headrace.kafka.cache_files import DATABASE
 from headrace.kafka.control_records import Owner, SlotCount, encode_control
-from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
+from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.fencing import driver_id
 from headrace.kafka.kafka_clients import new_transactional_producer
 from headrace.kafka.kafka_errors import LedgerEndHidden
@@ -24,18 +23,11 @@ from headrace.kafka.ledger_follower import Applied
 from headrace.kafka.ledger_topic import LedgerIdentity, marker_of, read_remembered_ledgers, refuse_changed
 from headrace.model.errors import InvalidLedger, LeadershipLost, TopicMissing, Unavailable
 from headrace.model.ledger_entry import State, encode_key
-from tests.headrace.kafka.ingester import DONE, Ingester, object_id
+from tests.headrace.kafka.ingester import DONE, Ingester, object_id, taken_over
 from tests.support.kafka import TopicFactory, delete_topic, read_committed
 from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
-
-
-def taken_over(ingester: Ingester, lead: Leadership | None = None, **options: Any) -> DriverLedger:
-    """The ledger of a process that leads."""
-    ledger = ingester.ledger(lead or ingester.lead(), **options)
-    ledger.take_over(timeout=60)
-    return ledger
 
 
 def made_again(ingester: Ingester) -> None:

@@ -13,7 +13,7 @@ from headrace.model.objects import ObjectId
 from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
-from tests.headrace.kafka.ingester import DONE, Ingester, object_id
+from tests.headrace.kafka.ingester import DONE, Ingester, object_id, taken_over
 from tests.support.kafka import new_topic
 from tests.support.kafka_logs import cut_off
 from tests.support.until import until_sync
@@ -36,9 +36,7 @@ def test_a_copy_of_records_that_brokers_have_lost_is_not_read_on(tmp_path: Path)
         with ExitStack() as stack:
             here = _ingester(tmp_path / "here", broker, output, stack)
             here.prepare()
-            lead = here.lead()
-            ledger = here.ledger(lead)
-            ledger.take_over(timeout=60)
+            ledger = taken_over(here)
             ledger.commit([(object_id(number), DONE) for number in KEPT])
             ledger.recover()
             cut = ledger.cache.position
@@ -53,8 +51,7 @@ def test_a_copy_of_records_that_brokers_have_lost_is_not_read_on(tmp_path: Path)
         _commit_elsewhere(_ingester(tmp_path / "there", broker, output), NEW)
         with ExitStack() as stack:
             here = _ingester(tmp_path / "here", broker, output, stack)
-            ledger = here.ledger(here.lead())
-            ledger.take_over(timeout=60)
+            ledger = taken_over(here)
             assert _done(ledger) == {object_id(number) for number in (*KEPT, *NEW)}
             broker.stop()
             cut_off(log, cut)
@@ -63,8 +60,7 @@ def test_a_copy_of_records_that_brokers_have_lost_is_not_read_on(tmp_path: Path)
         _commit_elsewhere(_ingester(tmp_path / "there", broker, output), NEWER)
         with ExitStack() as stack:
             here = _ingester(tmp_path / "here", broker, output, stack)
-            ledger = here.ledger(here.lead())
-            ledger.take_over(timeout=60)
+            ledger = taken_over(here)
             assert _done(ledger) == {object_id(number) for number in (*KEPT, *NEWER)}
     finally:
         broker.stop()
@@ -86,8 +82,7 @@ def _ingester(state_dir: Path, broker: Broker, output: str, stack: ExitStack | N
 def _commit_elsewhere(ingester: Ingester, numbers: Iterable[int]) -> None:
     """Another machine leads meanwhile, and its transactions come to offsets that the copy knows."""
     with ingester.stack:
-        ledger = ingester.ledger(ingester.lead())
-        ledger.take_over(timeout=60)
+        ledger = taken_over(ingester)
         for number in numbers:
             ledger.commit([(object_id(number), DONE)])
 
