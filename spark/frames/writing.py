@@ -5,7 +5,6 @@ own, under a name that only the first attempt gets, and completes these: a batch
 whatever crash, completes what the first attempt has named, and gives its own uploads up.
 """
 
-import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -220,6 +219,8 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
             _give_up(self._settings, objects_of(messages))
             raise
         batches = WrittenBatches(self._store(), query)
+        # Before a file names them: who finds it there, and its driver dead, knows of each what it was.
+        batches.note_open(batchId, [one.id for one in found])
         try:
             own = batches.name(batchId, WrittenBatch(found, rows))
         except BatchRefused as refused:
@@ -324,7 +325,7 @@ def _complete(completer: "_Completer", objects: Sequence[SealedObject]) -> None:
                 problems = [found for found in pool.map(completer.complete, objects) if found is not None]
         finally:
             # Also where another object could not be completed: the commit comes again.
-            completer.note_open(objects)
+            completer.note_left(objects)
     except HeadraceError as error:
         raise FrameRefused(f"The batch cannot be committed: {error}") from error
     if problems:
@@ -362,8 +363,8 @@ class _Completer:
                     return f"s3://{sealed.bucket}/{upload.key} cannot be completed: {fix}."
         return None
 
-    def note_open(self, objects: Sequence[SealedObject]) -> None:
-        """Write down which of these are not complete yet, where that is needed again."""
+    def note_left(self, objects: Sequence[SealedObject]) -> None:
+        """Write down which of these are not complete, where that is needed again."""
 
     def _fix(self, sealed: SealedObject, upload: Upload, state: CompletionState) -> str | None:
         """What is to be done about an object that is not there; None where it was."""
@@ -377,7 +378,7 @@ class _Completer:
             return self._fix_of(state)
         if self._is_ended(sealed):
             return self._fix_of_ended()
-        # The commit that has named it has completed it: what it finds ended by another program is noted.
+        # A commit before this one has completed it: what it had left open is noted.
         _LOG.warning("object_taken_away", key=upload.key, detail="it was complete, and is not there any more")
         return None
 
@@ -403,8 +404,6 @@ class _CompleterOfBatch(_Completer):
         self._number = number
         self._done: set[str] = set()
         self._noted = cache(lambda: batches.noted_open(number))
-        self._noting = threading.Lock()
-        self._ended: set[str] = set()
 
     def complete(self, sealed: SealedObject) -> str | None:
         """See `_Completer`."""
@@ -413,20 +412,12 @@ class _CompleterOfBatch(_Completer):
             self._done.add(sealed.id)
         return problem
 
-    def note_open(self, objects: Sequence[SealedObject]) -> None:
-        """See `_Completer`: a commit that comes again may not take what is gone then for complete."""
-        left = {one.id for one in objects if one.id in self._sent} - self._done
-        if left:
-            self._batches.note_open(self._number, left | self._noted())
+    def note_left(self, objects: Sequence[SealedObject]) -> None:
+        """See `_Completer`: a commit that comes again takes what is gone, and not noted, for complete."""
+        self._batches.note_left(self._number, frozenset(one.id for one in objects) - self._done)
 
     def _is_ended(self, sealed: SealedObject) -> bool:
-        if not super()._is_ended(sealed):
-            return sealed.id in self._noted()
-        # At once: a driver that dies while others are completed would have told nobody.
-        with self._noting:
-            self._ended.add(sealed.id)
-            self._batches.note_open(self._number, self._ended | self._noted())
-        return True
+        return super()._is_ended(sealed) or sealed.id in self._noted()
 
     def _fix_of(self, state: CompletionState) -> str:
         return _FIXES[state].format(file=self._batches.place(self._number))

@@ -145,13 +145,24 @@ class WrittenBatches:
             self._store.remove([one for one in self._there if one < oldest] + gone)
 
     def noted_open(self, number: int) -> frozenset[str]:
-        """The ids of objects of the batch that its first commit has left to complete."""
+        """The ids of objects that no commit of the batch is known to have completed."""
         content = self._store.read(_file(self._notes, number))
         return frozenset() if content is None else msgspec.json.decode(content, type=frozenset[str])
 
     def note_open(self, number: int, ids: Iterable[str]) -> None:
-        """Have `noted_open` give these: one that is gone when the commit comes again was not complete."""
-        self._store.replace(_file(self._notes, number), msgspec.json.encode(sorted(ids)))
+        """Have `noted_open` give these too: one that is gone when the commit comes again was not complete."""
+        file, new = _file(self._notes, number), frozenset(ids)
+        if new and not self._store.create(file, _note(new)):
+            self._store.replace(file, _note(new | self.noted_open(number)))
+
+    def note_left(self, number: int, left: frozenset[str]) -> None:
+        """Have `noted_open` give no others than these; all others are complete."""
+        file = _file(self._notes, number)
+        still = left & self.noted_open(number) if left else left
+        if still:
+            self._store.replace(file, _note(still))
+        else:
+            self._store.remove([file])
 
     def place_of_open(self, number: int) -> str:
         """Where `noted_open` is, for messages."""
@@ -237,6 +248,10 @@ class WrittenBatches:
 
     def _name(self, number: int) -> str:
         return _file(self._folder, number)
+
+
+def _note(ids: Iterable[str]) -> bytes:
+    return msgspec.json.encode(sorted(ids))
 
 
 def _file(folder: str, number: int) -> str:

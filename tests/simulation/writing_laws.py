@@ -153,7 +153,7 @@ def _rows(
         elif count > 1 and not has_recurring and not is_again:
             where = [row.key for row in rows if (row.topic, row.partition, row.offset) == place]
             yield Finding("once", f"{place} is there {count} times: {where[:3]}")
-    if outcome.ending != "exit 0" or has_recurring or outcome.is_ended_unnoted or _is_days_back(scenario):
+    if outcome.ending != "exit 0" or has_recurring or _is_days_back(scenario):
         return
     for place in sorted(wanted - counts.keys()):
         given = outcome.expected[place]

@@ -120,11 +120,11 @@ MUTATIONS: Final = {
         "        kept = {each.id for each in named.objects}\n",
         "        kept = {each.id for each in named.objects[:0]}\n",
     ),
-    "ended, and noted at once": Mutation(
+    "open from the first": Mutation(
         "writing",
-        "an upload that another program has ended is noted before others are completed",
+        "what a batch names is noted as open before it is named",
         _WRITING,
-        "            self._batches.note_open(self._number, self._ended | self._noted())\n",
+        "        batches.note_open(batchId, [one.id for one in found])\n",
         "",
     ),
     "taken away": Mutation(
@@ -148,12 +148,12 @@ MUTATIONS: Final = {
         "        return sealed.id in self._sent\n",
         "        return False\n",
     ),
-    "what was ended is noted": Mutation(
+    "what is left stays noted": Mutation(
         "writing",
         "a commit that comes again does not take for complete what the first one has found ended",
-        _WRITING,
-        "        if left:\n",
-        "        if False:\n",
+        _BATCHES,
+        "        still = left & self.noted_open(number) if left else left\n",
+        "        still = left - left\n",
     ),
     "the rule of its own bucket": Mutation(
         "writing",

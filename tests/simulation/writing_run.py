@@ -107,8 +107,6 @@ class WritingOutcome(Outcome):
     calls: list[str] = field(default_factory=list)
     """What a commit asked for too often."""
     is_put_back: bool = False
-    is_ended_unnoted: bool = False
-    """An upload was ended while a commit was under way whose driver died before it could note that."""
 
 
 def run_writing(scenario: Scenario) -> WritingOutcome:
@@ -154,9 +152,6 @@ class _WritingCourse(Course):
         self._other: Checkpoint | None = None
         self._frames: list[tuple[WrittenFrame, FrameWrite]] = []
         self._left_out: set[tuple[Place, int]] = set()
-        self._ended_within: list[Instance] = []
-        """Whose uploads were ended while they committed."""
-        self._ended_at = float("inf")
         self._lists: Counter[int] = Counter()
         self._operations = Operations(self)
         made.bucket.on_put = self._became_visible
@@ -259,24 +254,9 @@ class _WritingCourse(Course):
 
     def _end_uploads(self) -> None:
         """Another program tidies up what is unfinished."""
-        named, committing = self._named_ids(), [one for one in self.alive if self._is_committing(one)]
-        for upload_id, one in list(self.made.bucket.uploads.items()):
-            # Of those that are named nothing can tell, where their driver has died.
-            if one.metadata.get(OBJECT_ID) not in named and self._rng.random() < 0.6:
+        for upload_id in list(self.made.bucket.uploads):
+            if self._rng.random() < 0.6:
                 del self.made.bucket.uploads[upload_id]
-                self._ended_within += committing
-                self._ended_at = min(self._ended_at, self.made.kernel.now)
-
-    def _is_committing(self, one: Instance) -> bool:
-        workers = self.made.workers.get(one.process, ())
-        return any(COMMITTER in worker.name and not worker.is_dead for worker in workers)
-
-    def _named_ids(self) -> set[str]:
-        """The ids of objects that are in files of batches."""
-        files = [self._batch_files(query) for query in (*self._queries, "other")]
-        return {
-            one.id for found in files for content in found.values() for one in decode_batch(content).objects
-        }
 
     def _take_a_name(self) -> None:
         """Another program has put an object where one is about to become visible."""
@@ -355,17 +335,22 @@ class _WritingCourse(Course):
         """A new checkpoint, where the last batch of the one before has ended; that one has to be whole."""
         self.stop_all()
         if self._kept.commits == len(self._kept.offsets) and not self._outcome.is_put_back:
-            self._begin_again(self._kept.end(self._kept.commits - 1))
+            self._begin_again("query", self._kept.end(self._kept.commits - 1))
 
-    def _begin_again(self, start: Mapping[Place, int]) -> None:
-        self._kept = Checkpoint(next(self._ids), dict(start))
-        self._queries.append(self._kept.id)
+    def _begin_again(self, query: str, start: Mapping[Place, int]) -> None:
+        begun = Checkpoint(next(self._ids), dict(start))
+        if query == "query":
+            self._kept = begun
+        else:
+            self._other = begun
+        self._queries.append(begun.id)
 
     def _other_query(self) -> None:
         """Another query over the same rows, with the same state.path, that writes elsewhere."""
         if self._other is not None:
             return
         self._other = Checkpoint("other")
+        self._queries.append(self._other.id)
         self._start("other", self._other, self._elsewhere(_OTHER))
 
     def _elsewhere(self, prefix: str) -> dict[str, str]:
@@ -400,8 +385,7 @@ class _WritingCourse(Course):
         """Run the queries until nothing is left, and do what they say where they are refused."""
         self.made.kernel.sleep(1.0)
         for query in ("query", "other"):
-            kept = self._kept if query == "query" else self._other
-            if kept is None:
+            if query == "other" and self._other is None:
                 continue
             for _ in range(_FIXES):
                 self.ended.ending = self._last_run(query)
@@ -436,9 +420,10 @@ class _WritingCourse(Course):
     def _fixed(self, query: str, ending: str) -> bool:
         """Whether there was something to do about it, and it was done as it is said."""
         done = True
-        if "Begin a query with a checkpointLocation of its own" in ending and query == "query":
-            self._begin_again(self._after_the_last_file())
-            self._outcome.is_put_back = False
+        if "Begin a query with a checkpointLocation of its own" in ending:
+            self._begin_again(query, self._after_the_last_file(query))
+            if query == "query":
+                self._outcome.is_put_back = False
         elif "is a bad record" in ending:
             words = ending.removeprefix("FrameRefused: ").split()
             topic, _, partition = words[0].rpartition("-")
@@ -457,9 +442,9 @@ class _WritingCourse(Course):
             self._outcome.fixes.append(ending)
         return done
 
-    def _after_the_last_file(self) -> dict[Place, int]:
+    def _after_the_last_file(self, query: str) -> dict[Place, int]:
         """The offsets after the ends in the last file of the query."""
-        kept = self._kept
+        kept = self._kept_of(query)
         start = dict(kept.start)
         files = self._batch_files(kept.id)
         for one in decode_batch(files[max(files)]).ends if files else ():
@@ -520,12 +505,6 @@ class _WritingCourse(Course):
         super().collect()
         outcome, bucket = self._outcome, self.made.bucket
         outcome.sentences = [one.ending for one in self.instances if one.ending and one.ending != "exit 0"]
-        # S3 carries out what a commit has sent that has died since.
-        is_late = any(
-            by == "network" and at > self._ended_at and key.startswith(f"{STATE}/")
-            for at, _, key, by in bucket.history
-        )
-        outcome.is_ended_unnoted = is_late or any(one.ending is None for one in self._ended_within)
         outcome.left_out, outcome.other = self._left_out, self._other
         outcome.frames = [replace(one, ending=job.ending, ids=job.ids) for one, job in self._frames]
         outcome.left = {
@@ -537,10 +516,7 @@ class _WritingCourse(Course):
         outcome.foreign_changed = self._operations.foreign_changed()
         # What comes when nobody waits for it any more is removed by a next commit, if there is one.
         late = {key.removeprefix(f"{STATE}/") for _, what, key, by in bucket.history if (what, by) == _LATE}
-        outcome.files = {
-            query: len(self._batch_files(query).keys() - late)
-            for query in (*self._queries, *(["other"] if self._other else []))
-        }
+        outcome.files = {query: len(self._batch_files(query).keys() - late) for query in self._queries}
         bare = self.scenario.options.get(COLUMNS) == "bare"
         outcome.expected = {
             (*row.place, row.offset): _as_given(row.given, bare=bare)

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -436,6 +437,24 @@ class TestCommits:
         again = [sealed(f"again {number}", number, number) for number in range(40)]
         with pytest.raises(FrameRefused, match="another program has ended its upload"):
             HeadraceStreamWriter(written()).commit(sent(*again), 0)
+
+    @pytest.mark.parametrize("calls", range(8))
+    def test_one_that_was_ended_after_its_driver_died(self, archive: Archive, calls: int) -> None:
+        """Wherever the first commit was: what it may have left open is not taken for complete."""
+        archive.open |= {"one", "two", "again", "once more"}
+        archive.calls_left = calls
+        with suppress(Killed):
+            HeadraceStreamWriter(written()).commit(sent(sealed("one", 0, 4), sealed("two", 5, 9)), 0)
+        archive.calls_left = None
+        archive.open -= {"one", "two"}
+
+        ending = ""
+        try:
+            HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4), sealed("once more", 5, 9)), 0)
+        except FrameRefused as refused:
+            ending = str(refused)
+        whole = set(archive.seen) in ({"one", "two"}, {"again", "once more"})
+        assert whole != ("another program has ended its upload" in ending)
 
     def test_an_object_that_was_taken_away_while_its_batch_was_committed(self, archive: Archive) -> None:
         """An operator who knows that it was there removes the note of it."""
