@@ -43,6 +43,7 @@ from headrace.options.sink_settings import ConverterKind, OutputField, OutputFor
 _LOOSE_HEADERS: Final = frozenset(
     {ConverterKind.SIMPLE, ConverterKind.JSON, ConverterKind.JSON_PLAIN, ConverterKind.JSON_ENVELOPE}
 )
+_TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _UNFIT: Final = (pa.ArrowException, ArithmeticError, TypeError, ValueError)
 
 
@@ -54,6 +55,15 @@ def may_be_unfit(output: OutputSettings, schema: RowSchema) -> bool:
     if output.sidecars.keys is not None:
         forms.append((output.sidecars.keys.format, schema.side_key))
     return any(each is not None and _is_narrower(form, each) for form, each in forms)
+
+
+def _may_text_be_unfit(output: OutputSettings, run: ConvertedRecords) -> bool:
+    """The same of rows that are text, of which none asks for a schema: some values have none."""
+    if output.format in _TYPED or output.layout is LayoutName.HEADRACE:
+        return False
+    return any(
+        _is_narrower(output.format, ColumnForm(each.form, each.schema)) for each in (run.key, run.value)
+    )
 
 
 def unfit_rows(output: OutputSettings, schema: RowSchema, records: ConvertedRecords) -> Numbers:
@@ -129,7 +139,8 @@ def _narrower(form: OutputFormat, kind: Any, schema: ConnectSchema) -> bool:
             return _narrower(form, kind.value_type, schema.item)
         case Type.MAP:
             entry = (kind.key_type, kind.item_type) if pa.types.is_map(kind) else _entry(kind)
-            return any(
+            # Avro has a map of other keys as a list of entries, of which a key may be null.
+            return (not pa.types.is_map(kind) and schema.map_parts[0].optional) or any(
                 _narrower(form, each, child) for each, child in zip(entry, schema.map_parts, strict=True)
             )
         case _:
@@ -149,7 +160,9 @@ def _narrower_scalar(form: OutputFormat, kind: Any, schema: ConnectSchema) -> bo
         digits = decimal_precision(schema) or DEFAULT_PRECISION
         is_decimal = form is OutputFormat.PARQUET and pa.types.is_decimal(kind)
         return is_decimal and not kind.precision <= digits <= _PARQUET_DIGITS
-    if any(schema.parameter(name) is not None for name in (FIXED_SIZE, ENUM)):
+    if form not in _TYPED and pa.types.is_dictionary(kind):
+        return False
+    if form in _TYPED and any(schema.parameter(name) is not None for name in (FIXED_SIZE, ENUM)):
         return True
     is_number = pa.types.is_temporal(kind) and schema.type in {Type.INT32, Type.INT64}
     return not is_number and kind != arrow_type(schema)
@@ -157,7 +170,6 @@ def _narrower_scalar(form: OutputFormat, kind: Any, schema: ConnectSchema) -> bo
 
 _SCHEMAS_KEPT: Final = 1000
 _SCHEMA: Final = "schema_unfit"
-_TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
 class WritableRuns:
@@ -190,7 +202,8 @@ class WritableRuns:
 
     def _unfit(self, run: ConvertedRecords) -> Numbers:
         output, schema = self._output, schema_of(self._output, run)
-        if not (self._is_transformed or may_be_unfit(output, schema)):
+        may_be = may_be_unfit(output, schema) or _may_text_be_unfit(output, run)
+        if not (self._is_transformed or may_be):
             return np.zeros(0, np.int64)
         return unfit_rows(output, schema, run)
 

@@ -183,7 +183,9 @@ class ColumnReader:
     @staticmethod
     def serves(node: Node) -> bool:
         """True when data of this schema fit columns and cannot claim more than they hold."""
-        return not is_guarded(node) and has_columns(node) and minimal_size(node) > 0
+        # polars has no column of a fixed without bytes, and says so in Rust's words.
+        has_empty = any(each.kind == "fixed" and not each.size for each in all_nodes(node))
+        return not is_guarded(node) and has_columns(node) and minimal_size(node) > 0 and not has_empty
 
     def read(self, contents: list[bytes], count: int) -> Any | None:
         """An Arrow array of the `count` data that are in `contents`; None: read them one by one."""

@@ -308,3 +308,51 @@ def test_schemas_that_nobody_means(layout: str, form: str, field: dict[str, Any]
 
     assert not found.stops
     assert _rows(found) + len(found.dead_letters) == len(values)
+
+
+def _entries(*fields: str) -> dict[str, Any]:
+    kinds = {"key": ["null", "int"], "value": "int"}
+    members = [{"name": name, "type": kinds[name]} for name in fields]
+    entry = {"type": "record", "name": "MapEntry", "namespace": "io.confluent.connect.avro"}
+    return {"type": "array", "items": {**entry, "fields": members}}
+
+
+# Fields of Avro, with how many of their values a layout of others has no row for, by its format.
+_NARROWER: Final[list[tuple[Any, list[Any], dict[str, int]]]] = [
+    ({"type": "int", "connect.type": "int8"}, [1, 300, -128], {"jsonl": 1, "avro": 1, "parquet": 1}),
+    (["null", {"type": "int", "connect.type": "int16"}], [None, 7**6], {"jsonl": 1, "avro": 1, "parquet": 1}),
+    (
+        _entries("key", "value"),
+        [[{"key": 1, "value": 1}], [{"key": None, "value": 1}], []],
+        {"jsonl": 1, "avro": 1, "parquet": 1},
+    ),
+    # A list of records, which Connect's converter takes for a map and fails at.
+    (_entries("key"), [[{"key": 1}]], {}),
+    ({"type": "fixed", "name": "Nothing", "size": 0}, [b""], {"parquet": 1}),
+]
+
+
+@pytest.mark.parametrize("layout", list(_LAYOUTS))
+@pytest.mark.parametrize("form", ["jsonl", "avro", "parquet"])
+@pytest.mark.parametrize(("shape", "payloads", "bad"), _NARROWER)
+def test_values_of_avro_that_connect_has_not(
+    layout: str, form: str, shape: Any, payloads: list[Any], bad: dict[str, int]
+) -> None:
+    """Bad records that are said to be so, in JSON as well; a library's error passed for a defect of ours."""
+    settings = registry()
+    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": shape}]}
+    values = [
+        framed_as(settings, "AVRO", json.dumps(schema), datum(schema, {"f": payload})) for payload in payloads
+    ]
+    found = _written(layout, form, values, avro_registry=settings.urls[0], **_TOLERANT)
+
+    # Our own layout has the values as they are.
+    wanted = 0 if layout == "headrace" else bad.get(form, 0)
+    reasons = [each.reason for each in found.dead_letters]
+    assert (len(reasons), set(reasons) <= {"value_unfit", "schema_unfit"}) == (wanted, True)
+    rows = _rows(found) if form != "jsonl" else _lines(found)
+    assert rows == len(values) - wanted
+
+
+def _lines(found: Written) -> int:
+    return sum(len(each.body.splitlines()) for each in found.objects.values())

@@ -184,7 +184,10 @@ class _Reader:
             if full == f"{NAMESPACE}.{MAP_ENTRY}" or item.get(INTERNAL_TYPE) == MAP_ENTRY:
                 self._named[full] = (item, full.rpartition(".")[0])
                 parts = self._record(item, full.rpartition(".")[0])
-                return ConnectSchema(type=Type.MAP, key=parts.field("key"), value=parts.field("value"))
+                key, value = parts.field("key"), parts.field("value")
+                if key is None or value is None:
+                    raise InvalidSchema("an entry of a map has no key, or no value")
+                return ConnectSchema(type=Type.MAP, key=key, value=value)
         return ConnectSchema(type=Type.ARRAY, items=self._of(item, space, None))
 
     def _union(self, members: list[Any], space: str, default: Any) -> ConnectSchema:

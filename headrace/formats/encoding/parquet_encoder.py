@@ -1,7 +1,7 @@
 """Objects in Parquet: records as Arrow columns, of values as Parquet can hold them.
 
-What has no known type is text, empty records are `{}`, and members are always nullable: those of a record
-that is null are null themselves, whatever its schema says.
+What has no known type is text, empty records are `{}`, a fixed without bytes is bytes, and members are always
+nullable: those of a record that is null are null themselves, whatever its schema says.
 """
 
 import io
@@ -37,7 +37,11 @@ def stored_type(kind: Any) -> Any:
     if pa.types.is_map(kind):
         item = kind.item_field
         return pa.map_(kind.key_type, pa.field(item.name, stored_type(item.type)))
-    return kind
+    return pa.binary() if _has_no_bytes(kind) else kind
+
+
+def _has_no_bytes(kind: Any) -> bool:
+    return bool(pa.types.is_fixed_size_binary(kind)) and not kind.byte_width
 
 
 def stored(array: Any) -> Any:
@@ -46,8 +50,8 @@ def stored(array: Any) -> Any:
     wanted = stored_type(kind)
     if wanted == kind:
         return array
-    if pa.types.is_null(kind):
-        return pa.nulls(len(array), pa.string())
+    if pa.types.is_null(kind) or _has_no_bytes(kind):
+        return array.cast(wanted)
     if pa.types.is_struct(kind) and not kind.num_fields:
         empty = pa.array(["{}"]).take(pa.array(np.zeros(len(array), np.int64)))
         return pc.if_else(array.is_valid(), empty, pa.scalar(None, pa.string()))

@@ -260,6 +260,13 @@ def test_both_readers_give_the_same_text_and_the_text_the_value(data: st.DataObj
         assert datum(schema, _unread(json.loads(text), schema)) == written
 
 
+def test_a_fixed_without_bytes_is_read_one_by_one() -> None:
+    """Polars panics at it, and writes that to stderr for each block."""
+    fields = [{"name": "f", "type": {"type": "fixed", "name": "Z", "size": 0}}, {"name": "n", "type": "int"}]
+    node = parse_schema(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    assert not ColumnReader.serves(node)
+
+
 def _unread(parsed: Any, shape: Any) -> Any:
     """Parsed JSON as the value that fastavro writes."""
     import base64
