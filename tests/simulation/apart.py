@@ -33,8 +33,12 @@ _KEPT_SHARE: Final = 0.2
 _LOG_SHARE: Final = 0.1
 _DISK_SHARE: Final = 0.1
 _DENIED_SHARE: Final = 0.12
+_CLOCK_SHARE: Final = 0.1
+_AFTER_SHARE: Final = 0.6
 _WAIT_SHARE: Final = 0.4
 _SECONDS: Final = (4.0, 12.0, 20.0, 45.0)
+_MOVED_MS: Final = (-172_800_000, -3_600_000, -5_000, 5_000, 172_800_000)
+"""What a clock is moved by: two days, an hour, or what its synchronisation jumps by."""
 
 
 def store_steps(direction: str, seed: int, buckets: Sequence[str]) -> tuple[Step, ...]:
@@ -144,11 +148,26 @@ def with_denials(direction: str, seed: int, steps: Iterable[Step], topics: Seque
     return tuple(found)
 
 
+def with_clocks(direction: str, seed: int, steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps; in some scenarios the clocks of all processes that run are moved, back as well."""
+    rng, found = random.Random(f"clock-{direction}-{seed}"), list(steps)
+    if rng.random() < _CLOCK_SHARE:
+        for _ in range(rng.choice((1, 1, 2))):
+            given = {"ms": rng.choice(_MOVED_MS), "tasks": rng.random() < 0.7}
+            step = Step(rng.choice((0.0, 0.05, 0.5, 3.0)), "clock", given)
+            # Mostly right after records have come, which are in objects that are open.
+            at = [place for place, before in enumerate(found) if before.act == "produce"]
+            is_after = bool(at) and rng.random() < _AFTER_SHARE
+            found.insert(rng.choice(at) + 1 if is_after else rng.randint(1, len(found)), step)
+    return tuple(found)
+
+
 def around(
     direction: str, seed: int, steps: Iterable[Step], *, denied: Sequence[str], retained: Sequence[str] = ()
 ) -> tuple[Step, ...]:
-    """The steps of a connector, with cuts, what Kafka does by time, ACLs of `denied` topics, and disks."""
+    """The steps of a connector, with cuts, what Kafka does by time, ACLs of `denied`, disks and clocks."""
     found = with_cuts(direction, seed, steps)
     found = with_housekeeping(direction, seed, found, retained)
     found = with_denials(direction, seed, found, denied)
-    return with_disks(direction, seed, found)
+    found = with_disks(direction, seed, found)
+    return with_clocks(direction, seed, found)

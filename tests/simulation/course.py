@@ -248,9 +248,10 @@ class Course:
         self.made.registry.down_until = self.made.kernel.now + seconds
         self.made.registry.status = status
 
-    def _clock(self, ms: int) -> None:
-        for one in self.alive:
-            one.process.wall_skew_ms += ms
+    def _clock(self, ms: int, *, tasks: bool = False) -> None:
+        """The clocks of processes are moved; those of tasks as well, or they are on other machines."""
+        for process in [*(one.process for one in self.alive), *(self._workers() if tasks else ())]:
+            process.wall_skew_ms += ms
 
     def start(self, **changes: str) -> Instance:
         """A new instance."""
@@ -339,7 +340,7 @@ class Course:
         for process in self._stopped:
             kernel.go_on(process)
         if not self.calm:
-            kernel.sleep(_REST_SECONDS * kernel.rng.random())
+            self.rest()
         for one in self.alive:
             one.stop.ask("the end")
         deadline = kernel.now + 120.0
@@ -356,6 +357,15 @@ class Course:
         ):
             self._ask_commands()
         kernel.end = kernel.now
+
+    def rest(self) -> None:
+        """What runs has some time without faults, before it is stopped."""
+        self.made.kernel.sleep(_REST_SECONDS * self.made.kernel.rng.random())
+
+    def problems(self) -> tuple[str, ...]:
+        """What instances that run show as their problems."""
+        found = (one.connector for one in self.alive if one.connector is not None)
+        return tuple(text for one in found for text in one.snapshot_holder.snapshot.problems.values())
 
     def _ask_commands(self) -> None:
         """Ask `status` and `plan`, in a process of their own, as a person does."""

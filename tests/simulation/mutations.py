@@ -105,6 +105,13 @@ MUTATIONS: Final = {
         "if changed is None or offset < changed]",
         "]",
     ),
+    "a clock that was put back": Mutation(
+        "sink",
+        "an object that was opened by a clock that was put back since closes",
+        "spark/sink/rotation.py",
+        "    return opened_ms > now_ms + _STEP_BACK_MS\n",
+        "    return False\n",
+    ),
     "an operator's partition is not over": Mutation(
         "sink",
         "`--until-idle` does not end well while a partition waits for an operator",

@@ -1,5 +1,6 @@
 """Runs a scenario of the sink, and gives back what came of it."""
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -15,6 +16,10 @@ from tests.simulation.sink_generator import BUCKET, LETTERS, SECOND
 
 Place = tuple[str, int, int]
 _HELD_SECONDS: Final = 5.0
+_BY_TIME: Final = frozenset({"rotate.age.ms", "rotate.schedule.ms"})
+"""With one of these no record waits for others."""
+_BY_TIME_SHARE: Final = 0.5
+_BY_TIME_SECONDS: Final = 120.0
 
 
 @dataclass
@@ -163,6 +168,31 @@ class _SinkCourse(Course):
             broker.abort("load", epoch)
         else:
             broker.commit("load", epoch)
+
+    def rest(self) -> None:
+        """See Course. What closes by time is archived while the sink runs."""
+        super().rest()
+        is_looked_at = random.Random(f"by-time-{self.scenario.seed}").random() < _BY_TIME_SHARE
+        if not (is_looked_at and _BY_TIME & self.options.keys()):
+            return
+        deadline = self.made.kernel.now + _BY_TIME_SECONDS
+        while self.alive and not self.problems() and (waiting := self._waiting()):
+            if self.made.kernel.now > deadline:
+                self.ended.failures.append(f"{_BY_TIME_SECONDS:.0f} s were not enough to archive {waiting}")
+                return
+            self.made.kernel.sleep(1.0)
+
+    def _waiting(self) -> list[str]:
+        """The last record of each partition that no checkpoint has passed."""
+        known, found = self._operations.checkpoints(), {}
+        for name in self.scenario.topics:
+            for (topic, partition, offset), _ in self._visible(name):
+                if (
+                    topic in self.made.broker.topics
+                    and offset >= self.made.broker.log(topic, partition).begin
+                ):
+                    found[topic, partition] = offset
+        return [f"{place}: {offset}" for place, offset in found.items() if known.get(place, 0) <= offset]
 
     def collect(self) -> None:
         """See Course."""
