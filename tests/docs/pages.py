@@ -16,7 +16,7 @@ _ITEM: Final = re.compile(r"^ *([-*]|\d+\.) ")
 _CODE: Final = re.compile(r"`([^`\n]+)`")
 _LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _COMMAND: Final = re.compile(
-    r"^(headrace|make|python -m|\.venv/bin/|pip|curl|docker|kubectl|source|printf)\b"
+    r"^(headrace|make|python -m|\.venv/bin/|pip|curl|docker|kubectl|source|printf)\b(?!\.)"
 )
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.names.archive_names import is_topic_name
 from headrace.vendors.lenses.kcql import (
     FieldSource,
     KcqlError,
@@ -218,7 +219,7 @@ def test_a_long_text_is_shown_around_its_mistake() -> None:
 
 
 _TEXT = st.text(st.characters(codec="utf-8", exclude_characters="`'$:;\r\n"), min_size=1, max_size=8)
-_TOPIC = st.from_regex(r"[A-Za-z0-9._-]{1,10}", fullmatch=True) | st.just("*")
+_TOPIC = st.from_regex(r"[A-Za-z0-9._-]{1,10}", fullmatch=True).filter(is_topic_name) | st.just("*")
 _FIELD = st.one_of(
     st.builds(PartitionField, st.sampled_from([_VALUE, _HEADER]), st.tuples(_TEXT) | st.tuples(_TEXT, _TEXT)),
     st.builds(PartitionField, st.just(_KEY), st.just(()) | st.tuples(_TEXT)),
