@@ -12,6 +12,7 @@ from pathlib import Path
 from localstack.steps import PartError
 
 _POLL_SECONDS = 0.05
+_STOP_SECONDS = 10.0
 
 
 class Daemon:
@@ -91,8 +92,16 @@ class Daemon:
         self._forget()
 
     def pause(self) -> None:
-        """Stop the process where it is (SIGSTOP): it keeps its connections and answers nothing."""
-        self._signal(signal.SIGSTOP)
+        """Stop the process where it is (SIGSTOP): it keeps its connections and answers nothing.
+
+        Blocks until all of its threads have stopped: on a busy machine one may still answer for a moment.
+        """
+        pid = self.pid
+        if pid is None or not self._signal(signal.SIGSTOP):
+            return
+        deadline = time.monotonic() + _STOP_SECONDS
+        while _has_running_threads(pid) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
 
     def resume(self) -> None:
         """Let a paused process go on (SIGCONT)."""
@@ -149,3 +158,12 @@ def _started_at(pid: int) -> str | None:
     state, ticks = fields[0], fields[19]
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return None if state in "ZX" else f"{boot}/{ticks}"
+
+
+def _has_running_threads(pid: int) -> bool:
+    """Whether a thread of the process is not stopped; False where it is gone."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            states.add(stat.read_text().rpartition(")")[2].split()[0])
+    return not states <= set("TtZX")

@@ -70,6 +70,10 @@ def _objects(service: Any) -> dict[str, int]:
     return found
 
 
+def _late(service: Any) -> float:
+    return metric(service, "headrace_restore_inexact_total", what="side_object_late")
+
+
 def test_events_late_missing_and_too_late(tmp_path: Path) -> None:
     """A value object waits for what comes late, goes on without what does not come, and says so."""
     route = new_route(tmp_path)
@@ -92,8 +96,9 @@ def test_events_late_missing_and_too_late(tmp_path: Path) -> None:
         until_sync(lambda: _objects(service)["done"] == 3, seconds=60, what="the object without keys")
         missing = metric(service, "headrace_restore_inexact_total", what="side_object_missing")
         _put(route, _key(topic, 0, 3, ".keys.avro"), _keys(range(20, 23)))
+        until_sync(lambda: _late(service) == 1, seconds=60, what="the keys that come too late")
         until_sync(lambda: queue_depth(route.queue_url) == 0, seconds=60, what="all messages settled")
-        late = metric(service, "headrace_restore_inexact_total", what="side_object_late")
+        late = _late(service)
     finally:
         assert service.stop() == 0
 
