@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from headrace.kafka.quotas import Throttle
 from headrace.model.errors import InvalidConfiguration
 from headrace.options.sasl import KERBEROS
 from headrace.options.settings import Settings
@@ -99,17 +100,15 @@ def client_properties(settings: Settings) -> ClientProperties:
 
 
 def new_consumer(
-    properties: Properties, ours: Mapping[str, Any], *, on_error: OnError | None = None
+    properties: Properties,
+    ours: Mapping[str, Any],
+    *,
+    on_error: OnError | None = None,
+    throttle: Throttle | None = None,
 ) -> Consumer:
     """A consumer; `ours` are the protocol's properties, which nothing overrides."""
-    return _made(
-        CLASSES.consumer,
-        _merged(
-            properties,
-            {"enable.auto.commit": False, "enable.auto.offset.store": False} | dict(ours),
-            on_error,
-        ),
-    )
+    never = {"enable.auto.commit": False, "enable.auto.offset.store": False}
+    return _made(CLASSES.consumer, _merged(properties, never | dict(ours), on_error, throttle))
 
 
 def new_ledger_consumer(properties: Properties, *, group: str, isolation: str, is_patient: bool) -> Consumer:
@@ -188,9 +187,15 @@ def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) 
         ) from error
 
 
-def _merged(properties: Properties, ours: Mapping[str, Any], on_error: OnError | None) -> dict[str, Any]:
+def _merged(
+    properties: Properties,
+    ours: Mapping[str, Any],
+    on_error: OnError | None,
+    throttle: Throttle | None = None,
+) -> dict[str, Any]:
     """All properties of a client; AccessDenied where it needs a token, and there is none."""
     merged: dict[str, Any] = {"log.connection.close": False, **properties, **ours, "logger": LOGGER}
+    merged["throttle_cb"] = (throttle or Throttle()).on_event
     if CONFIG in merged:
         # It signs with botocore, which takes a quarter of a second to load.
         from headrace.kafka.tokens import token_callback

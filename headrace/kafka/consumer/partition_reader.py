@@ -24,6 +24,7 @@ from headrace.kafka.consumer.message_columns import (
 )
 from headrace.kafka.kafka_clients import Properties, new_consumer
 from headrace.kafka.kafka_errors import translate
+from headrace.kafka.quotas import Throttle
 from headrace.model.columns import KafkaRecords
 from headrace.model.sink_entries import NO_EPOCH, TopicPartition
 
@@ -95,8 +96,10 @@ class PartitionReader:
         held_seconds: float = _HELD_SECONDS,
     ) -> None:
         ours = reader_properties(properties, group_id, budget_bytes, isolation_level)
+        self._throttle = throttle = Throttle()
         self._fetch = new_fetch(
-            lambda on_error: new_consumer(properties, ours, on_error=on_error), self._on_error
+            lambda on_error: new_consumer(properties, ours, on_error=on_error, throttle=throttle),
+            self._on_error,
         )
         self._consumer = self._fetch.consumer
         self._positions: dict[TopicPartition, int] = {}
@@ -331,8 +334,13 @@ class PartitionReader:
                 self._go_on(partition, low, high)
 
     def _ask_topics(self) -> None:
-        """Find out which topics are gone, and why nothing comes; blocks while a broker is asked."""
+        """Find out which topics are gone, and why nothing comes; blocks while a broker is asked.
+
+        A broker that holds this client back by a quota is why, and would not answer in time.
+        """
         now = time.monotonic()
+        if self._throttle.holds:
+            self._silent = dict.fromkeys(self._silent, now)
         silent = {one for one, since in self._silent.items() if now - since >= _SILENT_SECONDS}
         is_doubted = self._topics_due is not None and self._topics_due <= now
         if not is_doubted and not silent:
@@ -345,7 +353,9 @@ class PartitionReader:
                 found = self._consumer.list_topics(topic, timeout=_ASK_SECONDS).topics[topic]
             except KafkaException as error:
                 self._topics_due = time.monotonic() + _ASK_AGAIN_SECONDS
-                self._problems[_KAFKA] = (time.monotonic(), str(translate(error, what=f"topic {topic}")))
+                if not self._throttle.holds:
+                    sentence = str(translate(error, what=f"topic {topic}"))
+                    self._problems[_KAFKA] = (time.monotonic(), sentence)
                 return
             self._on_topic(found, {one for one in asked if one.topic == topic})
 

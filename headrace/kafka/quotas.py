@@ -1,0 +1,60 @@
+"""What brokers say of their quotas: they answer late on purpose, and tell by how much (KIP-219)."""
+
+import threading
+import time
+from typing import Final
+
+import structlog
+from confluent_kafka import ThrottleEvent
+
+_log = structlog.get_logger(__name__)
+
+# Often enough to be seen, seldom enough for a quota that holds for days.
+_SAY_SECONDS: Final = 60.0
+# Less than this a minute is how a quota rounds, and nobody's trouble.
+_LEAST_SECONDS: Final = 1.0
+_DETAIL: Final = (
+    "a quota of the brokers for this user or client.id holds it back; all goes at that pace. For more, raise "
+    "producer_byte_rate, consumer_byte_rate or request_percentage (kafka-configs.sh --entity-type users, or "
+    "clients)"
+)
+
+
+class _Said:
+    """How long brokers held the clients of this process back since that was said last. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seconds = 0.0
+        self._due = 0.0
+
+    def add(self, broker: str, seconds: float) -> None:
+        """Say it, at most once a minute."""
+        now = time.monotonic()
+        with self._lock:
+            self._seconds += seconds
+            if self._seconds < _LEAST_SECONDS or now < self._due:
+                return
+            seconds, self._seconds, self._due = self._seconds, 0.0, now + _SAY_SECONDS
+        _log.warning("brokers_throttle", broker=broker, seconds=round(seconds, 1), detail=_DETAIL)
+
+
+_SAID: Final = _Said()
+
+
+class Throttle:
+    """Until when brokers let a client wait; each event is said, too (WARN `brokers_throttle`)."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def on_event(self, event: ThrottleEvent) -> None:
+        """What librdkafka calls out of a client's poll; with 0 seconds it is over."""
+        self._until = time.monotonic() + event.throttle_time
+        if event.throttle_time > 0:
+            _SAID.add(event.broker_name, event.throttle_time)
+
+    @property
+    def holds(self) -> bool:
+        """Whether a broker has answered the client, and will not do so again for a while."""
+        return time.monotonic() < self._until
