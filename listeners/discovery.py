@@ -101,7 +101,9 @@ class FallbackSwitch:
 
 # -- When the next listing is due, and of which kind. Pure: times are monotonic seconds, passed in -----------
 
-# `auto` lists in full as long as that takes less than this share of the poll interval.
+# `auto` lists in full as long as that takes less than this share of the poll interval. One that took longer
+# may have been a moment's trouble: the next is tried when it would be half of that share of the time, and
+# each that takes long again halves it.
 _AFFORDABLE: Final = 0.25
 
 
@@ -123,6 +125,7 @@ class Schedule:
         self._begun: float | None = None
         self._full_begun: float | None = None
         self._full_seconds = 0.0
+        self._long_in_a_row = 0
         self._last_key: str | None = None
 
     @property
@@ -156,8 +159,8 @@ class Schedule:
                 return ListingKind.INCREMENTAL
             case PollListing.AUTO:
                 # Without reconciling nothing would ever find a key that sorts before the last one.
-                is_affordable = self._full_seconds < _AFFORDABLE * self._options.poll_seconds
-                return ListingKind.FULL if is_affordable or not reconcile else ListingKind.INCREMENTAL
+                is_due = not reconcile or now >= self._affordable_at()
+                return ListingKind.FULL if is_due else ListingKind.INCREMENTAL
 
     def begun(self, kind: ListingKind, *, at: float) -> None:
         """A listing starts."""
@@ -169,10 +172,18 @@ class Schedule:
     def completed(self, kind: ListingKind, *, last_key: str | None, seconds: float) -> None:
         """A listing has ended at the end of the prefix; `seconds` were spent on its requests alone."""
         if kind is ListingKind.FULL:
+            is_long = seconds >= _AFFORDABLE * self._options.poll_seconds
+            self._long_in_a_row = self._long_in_a_row + 1 if is_long else 0
             self._full_seconds = seconds
             self._last_key = last_key
         elif last_key is not None:
             self._last_key = last_key
+
+    def _affordable_at(self) -> float:
+        """From when on `auto` lists in full again: at once, but for listings that took long."""
+        if self._full_begun is None or not self._long_in_a_row:
+            return 0.0
+        return self._full_begun + self._full_seconds / _AFFORDABLE * 2**self._long_in_a_row
 
 
 # -- Runs fallback and schedule: follows the queue's health, lists when a listing is due, reports the mode ---

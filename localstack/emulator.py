@@ -16,6 +16,7 @@ from localstack.ports import HOST, refuse_taken_port
 from localstack.steps import PartError, say, step
 
 LOCK = Path(__file__).with_name("requirements.lock")
+_MAIN = Path(__file__).with_name("whole_completes.py")
 INSTALL = Path(__file__).resolve().parent.parent / "docker/install-locked"
 
 _SERVICES = ("s3", "sqs", "sns", "sts", "events")
@@ -62,7 +63,7 @@ class Emulator:
         self.fetch()
         with step("localstack", f"starting it at {self.endpoint}"):
             # -P, and a folder of its own: our folder named localstack must not hide its package.
-            argv = [str(self._venv / "bin/python"), "-P", "-m", "localstack.runtime.main"]
+            argv = [str(self._venv / "bin/python"), "-P", str(_MAIN)]
             self.daemon.start(
                 argv, address=self.endpoint, folder=self._folder, environment=self._environment()
             )

@@ -69,7 +69,7 @@ def test_without_a_queue_listings_follow_one_another() -> None:
     """A new object is found by the next poll, one that sorts before the others too."""
     bucket = aws.new_bucket()
     _put(bucket, "m")
-    # `auto` would go on from "m" wherever LocalStack takes longer than a quarter of the interval.
+    # `auto` continues from "m" for a while where LocalStack takes longer than a quarter of the interval.
     options = {**QUICK, "poll.listing": "full"}
     with ListenerHost(settings_for(bucket=bucket, queue_url=None, options=options)) as service:
         until_sync(lambda: "m" in service.listed)

@@ -65,6 +65,24 @@ def test_the_kind_of_a_poll(poll: PollListing, seconds: float, reconcile: float,
     assert schedule.kind(10) is kind
 
 
+def test_one_full_listing_that_took_long_is_not_held_against_the_next() -> None:
+    """S3 or this machine had a bad moment: an early key would not be found for an hour.
+
+    Mutation tried: the last full listing's time alone decides, and all later polls are incremental.
+    """
+    schedule = _schedule()
+    assert _listed(schedule, 0, seconds=3.0) is FULL
+    kinds = [_listed(schedule, at, seconds=0.5) for at in (10, 20, 30, 40)]
+    assert kinds == [INCREMENTAL, INCREMENTAL, FULL, FULL]
+
+
+def test_full_listings_that_always_take_long_become_rare() -> None:
+    """Of a large bucket: an eighth of the time at first, then half of that, and so on."""
+    schedule = _schedule()
+    kinds = [_listed(schedule, at, seconds=30.0) for at in range(0, 7300, 10)]
+    assert [index * 10 for index, kind in enumerate(kinds) if kind is FULL] == [0, 240, 720, 1680, 3600, 7200]
+
+
 def test_incremental_polls_go_on_from_the_greatest_key() -> None:
     """One that found nothing keeps the place; without any key there is no place yet."""
     schedule = _schedule(PollListing.INCREMENTAL)

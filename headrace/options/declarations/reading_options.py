@@ -268,7 +268,9 @@ POLL_LISTING = option(
     "auto",
     Group.DISCOVERY,
     "`full`: the whole prefix every time. `incremental`: from the last key, for keys that only grow. "
-    "`auto`: full while the last full listing took less than a quarter of `poll.interval.ms`.",
+    "`auto`: full while the last full listing took less than a quarter of `poll.interval.ms`; after one that "
+    "took longer the next comes in eight times its time, then in sixteen times, and so on up to "
+    "`reconcile.interval.ms`.",
 )
 RECONCILE_INTERVAL = option(
     "reconcile.interval.ms",
