@@ -16,13 +16,10 @@ PYTEST := $(PYTHON) -m pytest --durations=40 $(PYTEST_ARGS)
 # or what shares a service. More workers than cores, as services wait more than they compute.
 SPREAD := --dist loadscope --no-loadscope-reorder --numprocesses 5
 
-# The floor in pyproject.toml is for all tests, not for some that PYTEST_ARGS choose.
-COVERAGE := $(if $(PYTEST_ARGS),,--cov --cov-report=)
-
 # For make soak
 MINUTES := 30
 
-.PHONY: help setup java archive compiled up down status check format test test-all simulate demo bench bench-all latency faults soak image dist clean
+.PHONY: help setup java archive compiled up down status check format test test-all coverage simulate demo bench bench-all latency faults soak image dist clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F '|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -76,9 +73,14 @@ test:  ## all tests but the long ones, units beside real services
 	@$(MAKE) --jobs=2 archive compiled
 	@$(PARTS) run -- $(PYTEST) $(SPREAD) -m 'not long'
 
-test-all:  ## the same with the long ones, more examples and coverage (for a quiet machine)
+test-all:  ## the same with the long ones and more examples (for a quiet machine)
 	@$(MAKE) --jobs=2 archive compiled
-	@$(PARTS) run -- $(PYTEST) $(COVERAGE) $(SPREAD) -m 'long or not long' --hypothesis-profile=long
+	@$(PARTS) run -- $(PYTEST) $(SPREAD) -m 'long or not long' --hypothesis-profile=long
+
+coverage:  ## the tests of `make test`, and which lines they run; they take half as much again
+	@$(MAKE) --jobs=2 archive compiled
+	@$(PARTS) run -- $(PYTEST) $(SPREAD) -m 'not long' --cov --cov-report=
+	@$(PYTHON) -m coverage report --skip-covered --sort=cover $(if $(PYTEST_ARGS),--fail-under=0) | tail -n 30
 
 simulate: setup  ## the whole service in a simulated environment: SEEDS=0:1000, or MINUTES=5 of fresh seeds
 	@$(PYTHON) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS),--minutes $(or $(MINUTES),1))

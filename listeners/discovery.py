@@ -183,7 +183,7 @@ class Schedule:
         """From when on `auto` lists in full again: at once, but for listings that took long."""
         if self._full_begun is None or not self._long_in_a_row:
             return 0.0
-        return self._full_begun + self._full_seconds / _AFFORDABLE * 2**self._long_in_a_row
+        return self._full_begun + self._full_seconds / _AFFORDABLE * 2.0**self._long_in_a_row
 
 
 # -- Runs fallback and schedule: follows the queue's health, lists when a listing is due, reports the mode ---

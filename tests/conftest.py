@@ -43,7 +43,7 @@ _TESTS: Final = Path(__file__).parent
 _SLOW: Final[dict[str, Any]] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 # The same examples each time: what a run says is of the tree alone. New ones are drawn by `make test-all`.
 hypothesis.settings.register_profile("default", max_examples=12, derandomize=True, **_SLOW)
-hypothesis.settings.register_profile("long", max_examples=400, **_SLOW)
+hypothesis.settings.register_profile("long", max_examples=100, **_SLOW)
 hypothesis.settings.load_profile("default")
 
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -20,17 +21,18 @@ _DETAIL: Final = (
 )
 
 
-class _Said:
-    """How long brokers held the clients of this process back since that was said last. Thread-safe."""
+class HeldBack:
+    """How long brokers held clients back since that was said last. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
         self._lock = threading.Lock()
         self._seconds = 0.0
         self._due = 0.0
 
     def add(self, broker: str, seconds: float) -> None:
         """Say it, at most once a minute."""
-        now = time.monotonic()
+        now = self.clock()
         with self._lock:
             self._seconds += seconds
             if self._seconds < _LEAST_SECONDS or now < self._due:
@@ -39,22 +41,24 @@ class _Said:
         _log.warning("brokers_throttle", broker=broker, seconds=round(seconds, 1), detail=_DETAIL)
 
 
-_SAID: Final = _Said()
+_HELD_BACK: Final = HeldBack()
+"""Of all clients of this process."""
 
 
 class Throttle:
-    """Until when brokers let a client wait; each event is said, too (WARN `brokers_throttle`)."""
+    """Until when brokers let a client wait; all that is said, too (WARN `brokers_throttle`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, held_back: HeldBack = _HELD_BACK) -> None:
+        self._held_back = held_back
         self._until = 0.0
 
     def on_event(self, event: ThrottleEvent) -> None:
         """What librdkafka calls out of a client's poll; with 0 seconds it is over."""
-        self._until = time.monotonic() + event.throttle_time
+        self._until = self._held_back.clock() + event.throttle_time
         if event.throttle_time > 0:
-            _SAID.add(event.broker_name, event.throttle_time)
+            self._held_back.add(event.broker_name, event.throttle_time)
 
     @property
     def holds(self) -> bool:
         """Whether a broker has answered the client, and will not do so again for a while."""
-        return time.monotonic() < self._until
+        return self._held_back.clock() < self._until

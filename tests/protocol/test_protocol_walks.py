@@ -72,9 +72,9 @@ def test_random_walks_keep_the_promise(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_twenty_thousand_walks_keep_the_promise() -> None:
+def test_five_thousand_walks_keep_the_promise() -> None:
     """The same, for longer."""
-    walks("everything", 20_000)
+    walks("everything", 5_000)
 
 
 def test_a_calm_world_is_quickly_done() -> None:

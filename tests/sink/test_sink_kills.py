@@ -228,7 +228,7 @@ def test_another_template_after_a_crash_loses_and_repeats_nothing(tmp_path: Path
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("rotation", sorted(OPTIONS))
-def test_twenty_kills_at_random_moments(tmp_path: Path, rotation: str) -> None:
+def test_ten_kills_at_random_moments(tmp_path: Path, rotation: str) -> None:
     """Workers and drivers, in turn and at random moments."""
     chance = random.Random(rotation)  # moments, no secrets
     archive = new_archive(tmp_path, partitions=3)
@@ -237,7 +237,7 @@ def test_twenty_kills_at_random_moments(tmp_path: Path, rotation: str) -> None:
     acts: list[Callable[[Service], None]] = [kill_a_worker, kill_a_worker, kill_the_driver]
     try:
         sink.start()
-        for number in range(20):
+        for number in range(10):
             seen = len(archive.keys())
             until_sync(lambda seen=seen: len(archive.keys()) > seen, seconds=120, what="more objects")  # type: ignore[misc]  # as above
             ends = time.monotonic() + chance.random()

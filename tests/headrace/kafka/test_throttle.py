@@ -3,28 +3,31 @@
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
-from headrace.kafka import quotas
+from headrace.kafka.quotas import HeldBack, Throttle
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The time of the module, to be set; nothing is said yet."""
-    clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr("headrace.kafka.quotas.time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(quotas, "_SAID", quotas._Said())
-    return clock
+class Clock:
+    """A time to be set."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """What it is now."""
+        return self.now
 
 
 def _event(seconds: float) -> Any:
     return SimpleNamespace(broker_name="b:9092", broker_id=1, throttle_time=seconds)
 
 
-def test_it_is_said_once_a_minute_with_all_that_came_since(clock: SimpleNamespace) -> None:
+def test_it_is_said_once_a_minute_with_all_that_came_since() -> None:
     """Two clients of one process are one line, and what rounds to nothing is none."""
-    one, other = quotas.Throttle(), quotas.Throttle()
+    clock = Clock()
+    held_back = HeldBack(clock)
+    one, other = Throttle(held_back), Throttle(held_back)
     with capture_logs() as lines:
         one.on_event(_event(0.4))
         assert lines == []
@@ -39,9 +42,10 @@ def test_it_is_said_once_a_minute_with_all_that_came_since(clock: SimpleNamespac
     ]
 
 
-def test_a_client_is_held_until_its_time_is_over(clock: SimpleNamespace) -> None:
+def test_a_client_is_held_until_its_time_is_over() -> None:
     """Or until the broker says that it is."""
-    throttle = quotas.Throttle()
+    clock = Clock()
+    throttle = Throttle(HeldBack(clock))
     assert not throttle.holds
     throttle.on_event(_event(3))
     clock.now += 2.9

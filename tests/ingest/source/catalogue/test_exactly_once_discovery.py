@@ -222,7 +222,7 @@ def test_every_content_that_stays_is_ingested_exactly_once() -> None:
 @pytest.mark.timeout(1200)
 def test_every_content_that_stays_is_ingested_exactly_once_at_length() -> None:
     """The same, with more patience."""
-    explore(3000, 100)
+    explore(800, 100)
 
 
 def walk(seed: int, steps: int) -> World:
