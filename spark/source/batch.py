@@ -265,8 +265,9 @@ class BatchRun:
             until = min(end, begin + transaction.room)
             transaction.touch(progress)
             self._refused.sends_row(index, partial(rows.positions, begin))
-            self._producer.send(target, rows, begin, until)
+            # Before: where one of the first is refused, the others are not queued any more.
             transaction.count(target.topic, until - begin)
+            self._producer.send(target, rows, begin, until)
             progress.advance(then if until == end else rows.positions(until), records=until - begin)
             begin = until
         # Blank lines may lie behind the last row.
@@ -321,8 +322,8 @@ class BatchRun:
                     topic_max_bytes=0 if is_emptied else self._limits.of_dead_letters(topic),
                 )
                 self._refused.sends_dead_letter(progress, bad.position)
-                self._producer.send_record(topic, key=key, value=value, headers=headers)
                 transaction.count(topic, 1)
+                self._producer.send_record(topic, key=key, value=value, headers=headers)
                 becomes = "dead letter"
             progress.advance(bad.after, bad=1)
         if errors.log_enable:

@@ -362,6 +362,11 @@ class Course:
         """What runs has some time without faults, before it is stopped."""
         self.made.kernel.sleep(_REST_SECONDS * self.made.kernel.rng.random())
 
+    def are_running(self) -> bool:
+        """Whether there are instances, and none is stopped: a pause lasts where a kill has cut it short."""
+        found = [one.connector for one in self.alive if one.connector is not None]
+        return bool(found) and all(one.snapshot_holder.snapshot.target == "running" for one in found)
+
     def problems(self) -> tuple[str, ...]:
         """What instances that run show as their problems."""
         found = (one.connector for one in self.alive if one.connector is not None)

@@ -3,7 +3,8 @@
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from random import Random
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -11,6 +12,9 @@ from headrace.kafka.fencing import parse_group_metadata
 from tests.simulation.broker import Record, refusal
 from tests.simulation.kernel import EPOCH_MS
 from tests.simulation.network import CALL_SECONDS, TIMED_OUT, Client, Network
+
+# How often what is queued has been sent when the next record comes.
+_SENT_MEANWHILE: Final = 0.1
 
 
 class SimulatedProducer(Client):
@@ -21,6 +25,8 @@ class SimulatedProducer(Client):
         self._id: str = properties.get("transactional.id", "")
         self._epoch = -1
         self._queue: list[tuple[str, int, Record]] = []
+        # Its own, so that what else a seed draws does not hang on how many records there are.
+        self._luck = Random(self._id)
         self._failure: KafkaException | None = None
         self._fatal: KafkaException | None = None
         self._decided = False
@@ -63,6 +69,12 @@ class SimulatedProducer(Client):
     ) -> None:
         """See Producer."""
         self._kernel.require_alive()
+        self._send_meanwhile()
+        # The next call that is no record says why.
+        if self._fatal is not None:
+            raise refusal(KafkaError._FATAL)  # the library's name
+        if self._failure is not None:
+            raise refusal(KafkaError._STATE)  # as above
         if timestamp == 0:
             timestamp = EPOCH_MS + int((self._kernel.now - 1000.0) * 1000)
         record = Record(0, key, value, tuple(headers), timestamp)
@@ -129,6 +141,13 @@ class SimulatedProducer(Client):
 
     def close(self) -> None:
         """See Producer."""
+
+    def _send_meanwhile(self) -> None:
+        """What is queued may be sent, and answered, at any time, without anybody having asked for it."""
+        is_sent = self._id and self._luck.random() < _SENT_MEANWHILE
+        if self._queue and is_sent and self._network.away_until <= self._kernel.now:
+            with contextlib.suppress(KafkaException):
+                self._send()
 
     def _send(self) -> None:
         queue, self._queue = self._queue, []

@@ -176,7 +176,7 @@ class _SinkCourse(Course):
         if not (is_looked_at and _BY_TIME & self.options.keys()):
             return
         deadline = self.made.kernel.now + _BY_TIME_SECONDS
-        while self.alive and not self.problems() and (waiting := self._waiting()):
+        while self.are_running() and not self.problems() and (waiting := self._waiting()):
             if self.made.kernel.now > deadline:
                 self.ended.failures.append(f"{_BY_TIME_SECONDS:.0f} s were not enough to archive {waiting}")
                 return

@@ -128,7 +128,8 @@ def test_a_server_that_died_and_is_back_gets_a_new_session(
             driver.slot_pool.start(0)
             while not isinstance(event := driver.events.get(timeout=60), SlotReady):
                 assert isinstance(event, SlotEnded)
-                assert "SESSION" in str(event.error)
+                # Or that nobody listens yet: the first is tried while the server starts.
+                assert "SESSION" in str(event.error) or "UNAVAILABLE" in str(event.error)
                 driver.slot_pool.start(0)
             assert driver.run(work).outcome is BatchOutcome.CLEAN
             assert len(driver.records()) == 1000

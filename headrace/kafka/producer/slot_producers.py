@@ -6,7 +6,7 @@ once is the records first, and their checkpoints once they are acknowledged.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
@@ -191,8 +191,12 @@ class TransactionalProducer:
     def send(self, target: RecordTarget, rows: RowBatch, begin: int, end: int) -> None:
         """Queue the rows [begin, end) in order; blocks while the queue is full."""
         self._written.add(target.topic)
-        for first, behind in self._window.steps(target, rows, begin, end):
-            self._path.send(target, rows, first, behind)
+        try:
+            for first, behind in self._window.steps(target, rows, begin, end):
+                self._path.send(target, rows, first, behind)
+        except (TransactionAborted, Unavailable):
+            self._raise_failure()
+            raise
 
     def send_record(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
@@ -200,7 +204,7 @@ class TransactionalProducer:
         """Queue one record; blocks while brokers lag."""
         self._written.add(topic)
         self._window.make_room(len(value or b""))
-        self._ordinary.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
+        self._queue(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
 
     def send_alone(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
@@ -214,7 +218,7 @@ class TransactionalProducer:
                 refused.append(error)
 
         options = {"headers": list(headers), "on_delivery": answered}
-        self._ordinary.produce(topic, value, key, ANY_PARTITION, options)
+        self._queue(topic, value, key, ANY_PARTITION, options)
         while self._producer.flush(_CALL_SECONDS):
             if self.is_void():
                 raise SlotRevoked
@@ -228,14 +232,14 @@ class TransactionalProducer:
     def write_ledger(self, key: bytes, value: bytes | None) -> None:
         """Queue one record of the ledger, in the open transaction."""
         self._written.add(self._ledger_topic)
-        self._ordinary.produce(self._ledger_topic, value, key, 0, {})
+        self._queue(self._ledger_topic, value, key, 0, {})
 
     def commit(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Write the checkpoints and commit; repeats the commit until it is answered or the slot is void."""
         self._written.add(self._ledger_topic)
         for checkpoint in checkpoints:
             key, value = encode_key(checkpoint.key), encode_entry(checkpoint.entry)
-            self._ordinary.produce(self._ledger_topic, value, key, 0, {})
+            self._queue(self._ledger_topic, value, key, 0, {})
         seconds = _COMMIT_SECONDS
         while True:
             self._commit_is_sent = True
@@ -294,6 +298,28 @@ class TransactionalProducer:
                     raise self._translated(error, what) from error
             else:
                 return
+
+    def _queue(
+        self, topic: str, value: bytes | None, key: bytes | None, partition: int, options: dict[str, Any]
+    ) -> None:
+        try:
+            self._ordinary.produce(topic, value, key, partition, options)
+        except (TransactionAborted, Unavailable):
+            self._raise_failure()
+            raise
+
+    def _raise_failure(self) -> None:
+        """Raise what the open transaction has failed with, if it has.
+
+        A record that comes then is refused with `_STATE` or `_FATAL`, whatever the reason. To begin another
+        transaction is refused as well, with the reason, and without a request.
+        """
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            inner = error.args[0]
+            if inner.txn_requires_abort() or inner.fatal():
+                raise self._translated(error, "records") from error
 
     def _call(self, call: Callable[[], None], what: str) -> None:
         try:
