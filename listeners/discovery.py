@@ -105,6 +105,8 @@ class FallbackSwitch:
 # may have been a moment's trouble: the next is tried when it would be half of that share of the time, and
 # each that takes long again halves it.
 _AFFORDABLE: Final = 0.25
+# From there on they are years apart.
+_MOST_HALVINGS: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +175,7 @@ class Schedule:
         """A listing has ended at the end of the prefix; `seconds` were spent on its requests alone."""
         if kind is ListingKind.FULL:
             is_long = seconds >= _AFFORDABLE * self._options.poll_seconds
-            self._long_in_a_row = self._long_in_a_row + 1 if is_long else 0
+            self._long_in_a_row = min(self._long_in_a_row + 1, _MOST_HALVINGS) if is_long else 0
             self._full_seconds = seconds
             self._last_key = last_key
         elif last_key is not None:

@@ -81,6 +81,9 @@ def test_full_listings_that_always_take_long_become_rare() -> None:
     schedule = _schedule()
     kinds = [_listed(schedule, at, seconds=30.0) for at in range(0, 7300, 10)]
     assert [index * 10 for index, kind in enumerate(kinds) if kind is FULL] == [0, 240, 720, 1680, 3600, 7200]
+    for at in range(10_800, 10_800 + 2000 * 3600, 3600):
+        assert _listed(schedule, at, seconds=30.0) is FULL
+        assert schedule.kind(at + 10) is INCREMENTAL
 
 
 def test_incremental_polls_go_on_from_the_greatest_key() -> None:
