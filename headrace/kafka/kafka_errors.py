@@ -6,7 +6,7 @@ ReadHeldBack    the end of the ledger is hidden below an open transaction
 
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.model.errors import (
     AccessDenied,
@@ -170,6 +170,20 @@ def why_refused(error: RecordRefused) -> str:
 def is_log_in(error: KafkaException | KafkaError) -> bool:
     """Whether the brokers do not believe who this is, or TLS does not come about: waiting does not help."""
     return kafka_error(error).code() in _LOG_IN
+
+
+def failure_of(producer: Producer) -> KafkaException | None:
+    """With what the open transaction has failed, fatally or not; None when it has not. Without a request.
+
+    A record that comes then is refused with `_STATE` or `_FATAL`, whatever the reason. To begin another
+    transaction is refused as well, with the reason.
+    """
+    try:
+        producer.begin_transaction()
+    except KafkaException as error:
+        inner = kafka_error(error)
+        return error if inner.txn_requires_abort() or inner.fatal() else None
+    return None
 
 
 def is_unanswered(error: KafkaException | KafkaError) -> bool:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import structlog
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from headrace.kafka.fencing import driver_id, group_offsets, initialise, send_group_commit
 from headrace.kafka.kafka_clients import Properties, new_transactional_producer
-from headrace.kafka.kafka_errors import CommitUnknown, is_unanswered, translate
+from headrace.kafka.kafka_errors import CommitUnknown, failure_of, is_unanswered, translate
 from headrace.model.errors import Fenced, HeadraceError, LeadershipLost, TransactionAborted, Unavailable
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, encode_entry, encode_key
 from headrace.process.threads import start_thread
@@ -24,6 +24,8 @@ _CALL_SECONDS: Final = 5.0
 # A commit is asked for again until it is answered: shortly, so that a wait nobody needs any more ends soon.
 _COMMIT_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.05
+# What a record is refused with once its transaction has failed, whatever the reason.
+_FAILED: Final = frozenset({KafkaError._STATE, KafkaError._FATAL})  # noqa: SLF001  # the library's names
 
 Write = tuple[LedgerKey, LedgerEntry | bytes | None]
 """A key with its new entry, a control record's bytes, or None for a tombstone."""
@@ -234,6 +236,9 @@ class LedgerWriter:
 
     def _given_up(self, producer: Producer, error: KafkaException) -> HeadraceError:
         """What to raise, after letting go of the producer: the init of the next one aborts what is open."""
+        if error.args[0].code() in _FAILED:
+            # Else a writer that was fenced would fence the one that has the lead now.
+            error = failure_of(producer) or error
         found = translate(error, what=f"a transaction of {self._id!r} on {self._ledger_topic!r}")
         if isinstance(found, Fenced) and error.args[0].fatal():
             self._drop()

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from headrace.kafka.fencing import group_offsets, initialise, send_group_commit, slot_id
 from headrace.kafka.kafka_clients import new_idempotent_producer, new_transactional_producer
-from headrace.kafka.kafka_errors import CommitUnknown, is_too_late, is_unanswered, translate
+from headrace.kafka.kafka_errors import CommitUnknown, failure_of, is_too_late, is_unanswered, translate
 from headrace.kafka.producer.batch_produce import best_produce_path
 from headrace.kafka.producer.record_calls import ANY_PARTITION, RecordProduce, SlotRevoked
 from headrace.kafka.producer.window import PartitionCounts, ProduceWindow, producer_properties
@@ -309,17 +309,9 @@ class TransactionalProducer:
             raise
 
     def _raise_failure(self) -> None:
-        """Raise what the open transaction has failed with, if it has.
-
-        A record that comes then is refused with `_STATE` or `_FATAL`, whatever the reason. To begin another
-        transaction is refused as well, with the reason, and without a request.
-        """
-        try:
-            self._producer.begin_transaction()
-        except KafkaException as error:
-            inner = error.args[0]
-            if inner.txn_requires_abort() or inner.fatal():
-                raise self._translated(error, "records") from error
+        failure = failure_of(self._producer)
+        if failure is not None:
+            raise self._translated(failure, "records") from failure
 
     def _call(self, call: Callable[[], None], what: str) -> None:
         try:
