@@ -169,7 +169,7 @@ MUTATIONS: Final = {
         "source",
         "an object's checkpoint is in the transaction of its rows",
         "headrace/kafka/producer/slot_producers.py",
-        "self._ordinary.produce(self._ledger_topic, value, key, 0, {})\n        seconds",
+        "self._queue(self._ledger_topic, value, key, 0, {})\n        seconds",
         "del key, value\n        seconds",
     ),
     "the content that was announced": Mutation(
