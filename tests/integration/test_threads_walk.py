@@ -103,6 +103,8 @@ class RunningService:
         self.end()
         self._thread.join(60)
         assert not self._thread.is_alive()
+        # An injected error that is raised later would be collected by the next case's service.
+        until_sync(lambda: not self.threads(), seconds=60, what="the end of all its threads")
         self._forget()
 
     def _forget(self) -> None:

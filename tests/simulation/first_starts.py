@@ -117,9 +117,10 @@ class Past:
         told = {"sqs.queue.url" in each for _, each in self._starts}
         if word is _Word.READ or told == {False}:
             return word
-        # Events are never filtered, and may come when all is over.
+        # Events are never filtered, but may come when all is over, or while the bucket is not configured.
+        is_always_named = len(options) == len(self._starts)
         is_late = is_held or told != {True} or any(step.given.get("late") for step in steps)
-        return _Word.PERHAPS if is_late else _Word.READ
+        return _Word.PERHAPS if is_late or not is_always_named else _Word.READ
 
     def _of_listing(
         self, number: int, key: str, first: FirstStart, options: Sequence[Mapping[str, str]]

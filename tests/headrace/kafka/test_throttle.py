@@ -6,17 +6,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from headrace.kafka.quotas import HeldBack, Throttle
-
-
-class Clock:
-    """A time to be set."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        """What it is now."""
-        return self.now
+from tests.support.instants import MovedClock
 
 
 def _event(seconds: float) -> Any:
@@ -25,7 +15,7 @@ def _event(seconds: float) -> Any:
 
 def test_it_is_said_once_a_minute_with_all_that_came_since() -> None:
     """Two clients of one process are one line, and what rounds to nothing is none."""
-    clock = Clock()
+    clock = MovedClock(1000)
     held_back = HeldBack(clock)
     one, other = Throttle(held_back), Throttle(held_back)
     with capture_logs() as lines:
@@ -44,7 +34,7 @@ def test_it_is_said_once_a_minute_with_all_that_came_since() -> None:
 
 def test_a_client_is_held_until_its_time_is_over() -> None:
     """Or until the broker says that it is."""
-    clock = Clock()
+    clock = MovedClock(1000)
     throttle = Throttle(HeldBack(clock))
     assert not throttle.holds
     throttle.on_event(_event(3))

@@ -1,18 +1,12 @@
 """What repeats at one place becomes a problem, until it is over."""
 
 from headrace.model.error_policy import LEAST, Repeats
-
-
-class _Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.instants import MovedClock
 
 
 def test_the_third_failure_at_one_place_is_a_problem() -> None:
     """With what, how often, how long, where, why and the fix; not those of other places or positions."""
-    clock = _Clock()
+    clock = MovedClock()
     repeats = Repeats(fix="Mend it.", now=clock)
     for count in range(1, LEAST + 1):
         clock.now += 2
@@ -27,7 +21,7 @@ def test_the_third_failure_at_one_place_is_a_problem() -> None:
 
 def test_what_repeats_seldom_is_one_after_a_minute() -> None:
     """However long it takes each time."""
-    clock = _Clock()
+    clock = MovedClock()
     repeats = Repeats(fix="Mend it.", now=clock)
     repeats.failed("slot 1", None, "It died")
     clock.now = 59

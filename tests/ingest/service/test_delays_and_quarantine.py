@@ -8,17 +8,7 @@ from headrace.kafka.cache_files import CachedEntry
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry
 from ingest.http.snapshot import EventToCommit
 from ingest.service.statistics import Latency, QuarantineList
-
-
-@dataclass(slots=True)
-class Clock:
-    """Seconds, moved by hand."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        """As time.monotonic answers."""
-        return self.now
+from tests.support.instants import MovedClock
 
 
 @dataclass(slots=True)
@@ -58,7 +48,7 @@ def test_percentiles_are_of_objects_that_there_were(
     waits: list[float], shown: tuple[int, float, float, float] | None
 ) -> None:
     """The nearest rank, of the last thousand."""
-    latency = Latency(Clock())
+    latency = Latency(MovedClock())
     for wait in waits:
         latency.took(wait)
 
@@ -72,7 +62,7 @@ def test_percentiles_are_of_objects_that_there_were(
 
 def test_what_is_older_than_ten_minutes_is_no_news() -> None:
     """A slow morning does not colour the evening."""
-    clock = Clock()
+    clock = MovedClock()
     latency = Latency(clock)
     latency.took(100.0)
     clock.now = 400
@@ -90,14 +80,14 @@ def test_the_newest_fifty_come_first() -> None:
     """In whatever order the ledger has them."""
     ledger = Ledger([known(number) for number in (*range(0, 80, 2), *range(1, 80, 2))])
 
-    newest = QuarantineList(Clock()).newest(ledger, "b", count=80, ended=0)
+    newest = QuarantineList(MovedClock()).newest(ledger, "b", count=80, ended=0)
 
     assert [one.bytes for one in newest] == list(range(79, 29, -1))
 
 
 def test_the_ledger_is_read_when_something_may_have_changed() -> None:
     """The service looks four times a second, for years."""
-    clock, ledger = Clock(), Ledger([known(1)])
+    clock, ledger = MovedClock(), Ledger([known(1)])
     quarantine = QuarantineList(clock)
 
     assert quarantine.newest(ledger, "b", count=0, ended=0) == ()
@@ -120,6 +110,6 @@ def test_keys_and_errors_can_be_shown() -> None:
     """They come from outside."""
     ledger = Ledger([known(1, key="a\nb\x1b[31m", error="\u202egpj.exe")])
 
-    (shown,) = QuarantineList(Clock()).newest(ledger, "b", count=1, ended=0)
+    (shown,) = QuarantineList(MovedClock()).newest(ledger, "b", count=1, ended=0)
 
     assert (shown.key, shown.error) == ("a\\nb\\x1b[31m", "\\u202egpj.exe")

@@ -3,17 +3,7 @@
 from structlog.testing import capture_logs
 
 from ingest.service.endpoints import ProblemLog
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        """Its seconds."""
-        return self.seconds
+from tests.support.instants import MovedClock
 
 
 def _lines(log: ProblemLog, problems: dict[str, str]) -> list[tuple[str, str]]:
@@ -24,7 +14,7 @@ def _lines(log: ProblemLog, problems: dict[str, str]) -> list[tuple[str, str]]:
 
 def test_each_problem_is_told_when_it_begins_and_when_it_is_over() -> None:
     """One line at each end, however often one looks."""
-    log = ProblemLog(Clock())
+    log = ProblemLog(MovedClock(100))
     assert _lines(log, {}) == []
     assert _lines(log, {"bucket": "no bucket"}) == [("problem_found", "no bucket")]
     assert _lines(log, {"bucket": "no bucket"}) == []
@@ -36,7 +26,7 @@ def test_each_problem_is_told_when_it_begins_and_when_it_is_over() -> None:
 
 def test_a_sentence_that_only_counts_on_is_the_same_problem() -> None:
     """Numbers in it do not make it another."""
-    log = ProblemLog(Clock())
+    log = ProblemLog(MovedClock(100))
     assert _lines(log, {"archive 1": "3 records wait for 5 s"}) == [
         ("problem_found", "3 records wait for 5 s")
     ]
@@ -45,7 +35,7 @@ def test_a_sentence_that_only_counts_on_is_the_same_problem() -> None:
 
 def test_another_sentence_of_the_same_part_is_another_problem() -> None:
     """What fails there now is said."""
-    log = ProblemLog(Clock())
+    log = ProblemLog(MovedClock(100))
     assert _lines(log, {"archive 1": "no bucket"}) == [("problem_found", "no bucket")]
     assert _lines(log, {"archive 1": "denied"}) == [
         ("problem_over", "no bucket"),
@@ -55,22 +45,22 @@ def test_another_sentence_of_the_same_part_is_another_problem() -> None:
 
 def test_one_that_comes_and_goes_is_told_once_a_minute() -> None:
     """Four minutes of it are four pairs of lines."""
-    clock = Clock()
+    clock = MovedClock(100)
     log = ProblemLog(clock)
     told = 0
     for _ in range(120):
         told += len(_lines(log, {"bucket": "slow"}))
-        clock.seconds += 1
+        clock.now += 1
         told += len(_lines(log, {}))
-        clock.seconds += 1
+        clock.now += 1
     assert told == 2 * 4
 
 
 def test_one_that_lasts_longer_than_a_minute_is_not_told_again() -> None:
     """Time alone tells nothing again."""
-    clock = Clock()
+    clock = MovedClock(100)
     log = ProblemLog(clock)
     assert len(_lines(log, {"bucket": "slow"})) == 1
     for _ in range(10):
-        clock.seconds += 60
+        clock.now += 60
         assert _lines(log, {"bucket": "slow"}) == []

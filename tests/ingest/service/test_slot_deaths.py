@@ -6,18 +6,12 @@ from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.slot_states import SlotDeaths
 from ingest.service.statistics import Statistics
 from tests.ingest.sink.sink_entries import checkpoint, found, leader
-
-
-class _Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.instants import MovedClock
 
 
 def test_three_deaths_without_a_commit_between_them_are_a_problem() -> None:
     """With what the slot had in hand, until it gets further or has worked for long."""
-    clock = _Clock()
+    clock = MovedClock()
     deaths = SlotDeaths(clock)
     for _ in range(3):
         clock.now += 5
@@ -42,7 +36,7 @@ def test_three_deaths_without_a_commit_between_them_are_a_problem() -> None:
 
 def test_a_slot_that_never_gets_ready_is_a_problem() -> None:
     """It has nothing in hand, and nothing moves as long as each of its starts hangs."""
-    clock = _Clock()
+    clock = MovedClock()
     deaths = SlotDeaths(clock)
     for _ in range(2):
         clock.now += 105
@@ -57,7 +51,7 @@ def test_a_slot_that_never_gets_ready_is_a_problem() -> None:
 
 def test_tasks_that_spark_does_not_start_are_a_problem() -> None:
     """Where no slot works: a cluster may have fewer cores than slots."""
-    clock = _Clock()
+    clock = MovedClock()
     deaths = SlotDeaths(clock)
     deaths.starting(0)
     deaths.starting(1)
@@ -76,7 +70,7 @@ def test_tasks_that_spark_does_not_start_are_a_problem() -> None:
 
 def test_slots_are_absent_where_others_work() -> None:
     """Those that Spark has not begun for a minute; where none works, it is a problem."""
-    clock = _Clock()
+    clock = MovedClock()
     deaths = SlotDeaths(clock)
     for slot in range(3):
         deaths.starting(slot)

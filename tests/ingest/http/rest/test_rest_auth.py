@@ -8,6 +8,7 @@ import pytest
 
 from headrace.model.errors import Exit, exit_code
 from ingest.http.rest.auth import AuthFile, InvalidAuthFile, read_accounts
+from tests.support.instants import MovedClock
 
 
 def _file(folder: Path, text: bytes, mode: int = 0o600) -> str:
@@ -97,19 +98,9 @@ def test_accounts_do_not_show_themselves(tmp_path: Path) -> None:
     assert "secret1" not in repr(read_accounts(_file(tmp_path, b"ann:secret1\n")))
 
 
-class _Passing:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_file_that_cannot_be_read_for_a_moment_changes_nothing(tmp_path: Path) -> None:
     """Who was admitted is admitted; it becomes a problem when it lasts, and is none once the file is back."""
-    path, clock = _file(tmp_path, b"ann:one\n"), _Passing()
+    path, clock = _file(tmp_path, b"ann:one\n"), MovedClock()
     auth = AuthFile(path, clock=clock)
     Path(path).rename(tmp_path / "away")
     clock.now = 10.0
@@ -128,7 +119,7 @@ def test_a_file_that_cannot_be_read_for_a_moment_changes_nothing(tmp_path: Path)
 
 def test_a_changed_password_holds_at_once_and_workers_still_know_each_other(tmp_path: Path) -> None:
     """For a quarter of an hour the former one says that a worker lives, and nothing else."""
-    path, clock = _file(tmp_path, b"ann:one\n"), _Passing()
+    path, clock = _file(tmp_path, b"ann:one\n"), MovedClock()
     auth = AuthFile(path, clock=clock)
     _file(tmp_path, b"ann:another\n")
     clock.now = 2.0
@@ -146,7 +137,7 @@ def test_a_changed_password_holds_at_once_and_workers_still_know_each_other(tmp_
 
 def test_a_file_that_everybody_may_read_by_now_is_not_taken(tmp_path: Path) -> None:
     """The users of before stay, and the problem names the remedy."""
-    path, clock = _file(tmp_path, b"ann:one\n"), _Passing()
+    path, clock = _file(tmp_path, b"ann:one\n"), MovedClock()
     auth = AuthFile(path, clock=clock)
     _file(tmp_path, b"eve:two\n", mode=0o644)
     clock.now = 2.0

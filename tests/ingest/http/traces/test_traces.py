@@ -12,18 +12,10 @@ from ingest.http.traces.object_traces import SinkTraces, SourceTraces, Trace
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.statistics import Statistics
 from ingest.source.catalogue import FinishedObject
-from tests.support.instants import STEADY_AHEAD_MS, at
+from tests.support.instants import STEADY_AHEAD_MS, MovedClock, at
 
 SECOND = 1_000_000_000
 ONE = ObjectId("bucket", "a\n.jsonl", "e1")
-
-
-class _Clock:
-    def __init__(self, seconds: float = 1_000.0) -> None:
-        self.seconds = seconds
-
-    def __call__(self) -> int:
-        return int(self.seconds * SECOND)
 
 
 def _split(object_id: ObjectId = ONE, begin: int | None = None) -> Split:
@@ -56,12 +48,12 @@ def _spans(trace: Trace) -> list[tuple[str, float, float]]:
     return [(step.name, step.start_ns / SECOND, step.end_ns / SECOND) for step in (trace.root, *trace.steps)]
 
 
-def _source(act: Callable[[Statistics, _Clock], None]) -> list[Trace]:
+def _source(act: Callable[[Statistics, MovedClock], None]) -> list[Trace]:
     """What a source's statistics send while this happens, which began at second 1,000."""
     sent: list[Trace] = []
-    clock = _Clock()
+    clock = MovedClock(1_000)
     statistics = Statistics(Metrics(dict))
-    statistics.traces = SourceTraces(sent.append, clock)
+    statistics.traces = SourceTraces(sent.append, lambda: int(clock() * SECOND))
     act(statistics, clock)
     return sent
 
@@ -69,10 +61,10 @@ def _source(act: Callable[[Statistics, _Clock], None]) -> list[Trace]:
 def test_an_objects_way_through_a_source() -> None:
     """Announced, waited, read, committed; the transaction's length is the task's own."""
 
-    def act(statistics: Statistics, clock: _Clock) -> None:
-        clock.seconds = 1_002
+    def act(statistics: Statistics, clock: MovedClock) -> None:
+        clock.now = 1_002
         statistics.granted(1, 4, [_split()])
-        clock.seconds = 1_005
+        clock.now = 1_005
         statistics.committed(_committed(1, ONE, seconds=0.5))
         statistics.ended([_ended(DONE)], at(1_005_000))
 
@@ -102,10 +94,10 @@ def test_an_objects_way_through_a_source() -> None:
 def test_a_transaction_that_began_before_the_read_is_shown_from_there() -> None:
     """Until then it was about the objects before."""
 
-    def act(statistics: Statistics, clock: _Clock) -> None:
-        clock.seconds = 1_002
+    def act(statistics: Statistics, clock: MovedClock) -> None:
+        clock.now = 1_002
         statistics.granted(1, 4, [_split()])
-        clock.seconds = 1_005
+        clock.now = 1_005
         statistics.committed(_committed(1, ONE, seconds=4.0))
         statistics.ended([_ended(DONE)], at(1_005_000))
 
@@ -117,8 +109,8 @@ def test_a_transaction_that_began_before_the_read_is_shown_from_there() -> None:
 def test_an_object_of_last_year_begins_when_it_was_listed() -> None:
     """LastModified is no part of its way."""
 
-    def act(statistics: Statistics, clock: _Clock) -> None:
-        clock.seconds = 1_002
+    def act(statistics: Statistics, clock: MovedClock) -> None:
+        clock.now = 1_002
         statistics.ended([_ended(DONE, is_announced=False)], at(1_002_000))
 
     (trace,) = _source(act)
@@ -128,12 +120,12 @@ def test_an_object_of_last_year_begins_when_it_was_listed() -> None:
 def test_reads_that_failed_or_were_lost_are_errors() -> None:
     """And the end of a quarantined object is one of the whole."""
 
-    def act(statistics: Statistics, clock: _Clock) -> None:
+    def act(statistics: Statistics, clock: MovedClock) -> None:
         statistics.granted(1, 0, [_split()])
-        clock.seconds = 1_001
+        clock.now = 1_001
         statistics.slot_lost(1)
         statistics.granted(2, 1, [_split()])
-        clock.seconds = 1_003
+        clock.now = 1_003
         failure = Failure(work=_split(), kind="ObjectDamaged", message="cut\tshort")
         statistics.batch_finished(
             Finished(batch=2, outcome=BatchOutcome.CLEAN, failures=(failure,)), seconds=2.0
@@ -153,11 +145,11 @@ def test_reads_that_failed_or_were_lost_are_errors() -> None:
 def test_hundreds_of_splits_are_one_trace_of_bounded_length() -> None:
     """Its transactions are counted."""
 
-    def act(statistics: Statistics, clock: _Clock) -> None:
+    def act(statistics: Statistics, clock: MovedClock) -> None:
         for number in range(300):
             statistics.granted(number, number % 4, [_split(begin=number * 5)])
         for number in range(300):
-            clock.seconds += 0.01
+            clock.now += 0.01
             statistics.committed(_committed(number, SplitKey(ONE, number * 5, number * 5 + 5)))
             statistics.batch_finished(Finished(batch=number, outcome=BatchOutcome.CLEAN), seconds=1.0)
         statistics.ended([_ended(DONE)], at(1_003_000))
@@ -171,16 +163,16 @@ def test_the_trace_waits_for_the_post_action() -> None:
     """Until the lead is lost: then it is told without."""
     owed = LedgerEntry(state=State.DONE, action="delete")
 
-    def acted(statistics: Statistics, clock: _Clock) -> None:
+    def acted(statistics: Statistics, clock: MovedClock) -> None:
         statistics.ended([_ended(owed)], at(1_000_000))
-        clock.seconds = 1_004
+        clock.now = 1_004
         statistics.acted([ONE, ObjectId("bucket", "of another leadership", "e")])
 
     (trace,) = _source(acted)
     assert _spans(trace)[0] == ("ingest", 990, 1_004)
     assert _spans(trace)[-1] == ("post-action", 1_000, 1_004)
 
-    def lost(statistics: Statistics, _clock: _Clock) -> None:
+    def lost(statistics: Statistics, _clock: MovedClock) -> None:
         statistics.ended([_ended(owed)], at(1_000_000))
         statistics.leadership_ended()
         statistics.acted([ONE])
@@ -209,16 +201,16 @@ def _sealed(object_id: str) -> SealedObject:
 
 def _sink(reports: Iterable[tuple[float, SinkCommitted | SinkCompleted]]) -> list[Trace]:
     sent: list[Trace] = []
-    clock = _Clock()
+    clock = MovedClock(1_000)
     statistics = SinkStatistics(Metrics(dict))
-    statistics.traces = SinkTraces(sent.append, clock)
+    statistics.traces = SinkTraces(sent.append, lambda: int(clock() * SECOND))
     for seconds, report in reports:
-        clock.seconds = seconds
+        clock.now = seconds
         if isinstance(report, SinkCommitted):
             statistics.committed(report)
         else:
             statistics.completed(report)
-    clock.seconds = 1_010
+    clock.now = 1_010
     statistics.left_object_ended(_sealed("of a lost slot"), Verdict.COMPLETE)
     return sent
 
