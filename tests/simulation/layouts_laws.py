@@ -64,12 +64,12 @@ class Archive:
         apart = "sidecars.tombstones.directory"
         self._has_tombstones_apart = apart in scenario.options and "sidecars" not in self._changes
         self._lettered = set(letters_of(outcome))
-        # At least once, what is next to values is put first: a topic that is made again, another bucket, and
-        # records that are deleted before they are read again, leave it alone.
+        # At least once, what is next to values is put first: a topic that is made again, another bucket,
+        # records that are deleted before they are read again, and an operator who stops it leave it alone.
         is_exact = scenario.options.get("exactly.once.support") != "disabled"
         self._repeats = any(step.act in ("rewind", "reset") for step in scenario.steps)
         is_moved = "aws.s3.bucket.name" in self._changes or any(
-            step.act in ("topic again", "retention") for step in scenario.steps
+            step.act in ("topic again", "retention", "pause connector") for step in scenario.steps
         )
         self._loses_values = not is_exact and is_moved
         self._placed: set[int] = set()

@@ -69,7 +69,19 @@ class SimulatedEventLoop(asyncio.SelectorEventLoop):
     def __init__(self, kernel: Kernel) -> None:
         self._waker = _Selector(kernel)
         super().__init__(self._waker)
-        self.set_task_factory(lambda loop, coro, **given: _Task(kernel, coro, loop=loop, **given))
+        self._tasks: list[_Task] = []
+
+        def task(loop: asyncio.AbstractEventLoop, coro: Any, **given: Any) -> _Task:
+            self._tasks.append(made := _Task(kernel, coro, loop=loop, **given))
+            return made
+
+        self.set_task_factory(task)
+
+    def close(self) -> None:
+        """See AbstractEventLoop. Its tasks are forgotten: asyncio looks through those of all loops at each end."""
+        super().close()
+        while self._tasks:
+            asyncio.tasks._unregister_task(self._tasks.pop())
 
     def _write_to_self(self) -> None:
         self._waker.wake()
