@@ -78,7 +78,7 @@ class SimulatedEventLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(task)
 
     def close(self) -> None:
-        """See AbstractEventLoop. Its tasks are forgotten: asyncio looks through those of all loops at each end."""
+        """See AbstractEventLoop. Its tasks are forgotten: asyncio looks through those of all loops."""
         super().close()
         while self._tasks:
             asyncio.tasks._unregister_task(self._tasks.pop())
