@@ -35,7 +35,8 @@ class FallbackSwitch:
     The queue counts as failing from its first failed call on, until a call is answered. Failing for
     `fallback_after` seconds, or refused or unknown before it ever answered, it is left for listings, though
     still tried. When it answers again a full listing begins, which finds what went past the queue; when that
-    has ended, and the queue has not failed again, events are enough once more.
+    has ended, and the queue has not failed for as long once more, events are enough again. A call that fails
+    now and then does not count, here as in `events`: each would ask for another listing of the whole bucket.
     """
 
     def __init__(self, *, has_queue: bool, fallback_after: float) -> None:
@@ -55,9 +56,10 @@ class FallbackSwitch:
     def failed(self, error: HeadraceError, *, now: float, since: float) -> tuple[FallbackStep, ...]:
         """A call to the queue failed; it failed at `since`."""
         self._error = error
-        self._returned_at = None
         if self._failing_since is None:
             self._failing_since = since
+        if now >= self._failing_since + self._fallback_after:
+            self._returned_at = None
         if not self._has_answered and is_lasting(error):
             return self._fall_back()
         return self.tick(now)

@@ -32,7 +32,7 @@ _KEPT: Final = (
     "StorageClass",
 )
 _MOVED: Final = "headrace-moved"
-"""Metadata of a copy in parts or in another bucket, whose ETag may differ: the ETag of what was copied."""
+"""Metadata of a copy, whose ETag may differ: the ETag of what was copied."""
 
 
 class PostActionCalls:
@@ -139,9 +139,9 @@ class PostActionCalls:
         }
         if not self._is_unconditional:
             given["IfNoneMatch"] = "*"
-        if self._target != self._bucket:
-            # Another bucket may encrypt otherwise, and then the copy's own ETag does not say what it is of.
-            given |= self._kept(key, etag)
+        # The copy's own ETag does not say what it is of where the object was uploaded in parts or is encrypted
+        # with a key of KMS, nor in another bucket that encrypts otherwise.
+        given |= self._kept(key, etag)
         with self._unconditional_needed(key, "moved", "copies"):
             if self._unless_replaced(self._client.copy_object, target, self._target, **given):
                 return True

@@ -95,9 +95,22 @@ def test_a_return_that_does_not_last_is_none() -> None:
     switch = _in_fallback()
     switch.answered(now=100)
     assert switch.failed(AWAY, now=105, since=105) == ()
+    assert switch.failed(AWAY, now=135, since=125) == ()
     assert switch.listed(ListingKind.FULL, begun=101) == ()
     assert switch.mode is Mode.FALLBACK
-    assert switch.answered(now=110) == (FallbackStep.LIST_ALL,)
+    assert switch.answered(now=140) == (FallbackStep.LIST_ALL,)
+
+
+def test_a_call_that_fails_now_and_then_does_not_keep_the_fallback() -> None:
+    """Nor does it ask for another listing of the whole bucket, which may take longer than to the next one."""
+    switch = _in_fallback()
+    asked = []
+    for minute in range(2, 7):
+        asked += switch.answered(now=60 * minute)
+        asked += switch.failed(AWAY, now=60 * minute + 40, since=60 * minute + 40)
+    assert asked == [FallbackStep.LIST_ALL]
+    assert switch.listed(ListingKind.FULL, begun=121) == (FallbackStep.MODE_CHANGED,)
+    assert switch.mode is Mode.EVENTS
 
 
 _CALLS = st.lists(
@@ -113,14 +126,16 @@ def test_no_return_without_a_full_listing_and_no_change_without_a_word(
     """Whatever happens: a change of mode is always told, and asks for a full listing on its way."""
     switch, now = _switch(), 0.0
     errors: dict[str, HeadraceError] = {"away": AWAY, "gone": GONE}
-    answered_at, failing = -1.0, False
+    answered_at, asked_at = -1.0, 0.0
+    failing_since: float | None = None
     for call, later in calls:
         before, now = switch.mode, now + later
         match call:
             case "answered":
-                steps, answered_at, failing = switch.answered(now=now), now, False
+                steps, answered_at, failing_since = switch.answered(now=now), now, None
             case "away" | "gone":
-                steps, failing = switch.failed(errors[call], now=now, since=now), True
+                steps, asked_at = switch.failed(errors[call], now=now, since=now), now
+                failing_since = now if failing_since is None else failing_since
             case "tick":
                 steps = switch.tick(now)
             case _:
@@ -130,7 +145,7 @@ def test_no_return_without_a_full_listing_and_no_change_without_a_word(
         if before is Mode.FALLBACK and switch.mode is Mode.EVENTS:
             assert call == "full"
             assert answered_at >= 0
-            assert not failing
+            assert failing_since is None or asked_at - failing_since < 30.0
         if before is Mode.EVENTS and switch.mode is Mode.FALLBACK:
             assert FallbackStep.LIST_ALL in steps
-            assert failing
+            assert failing_since is not None

@@ -301,7 +301,10 @@ class Catalogue:
             return None
         source = source_of(event)
         if event.etag is not None:
-            for key in keys:
+            # The same content under the decoded key may be another object: a HEAD tells. A restore is of
+            # what is known alone.
+            raw = [key for key in keys if key == event.key]
+            for key in keys if source is Source.RESTORE else raw:
                 object_id = ObjectId(event.bucket, key, event.etag)
                 if self.states.table.find(object_id) or self.states.ledger.get(object_id):
                     return self._pending_after_event(

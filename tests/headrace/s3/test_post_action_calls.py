@@ -120,7 +120,7 @@ def test_an_object_moves_with_what_it_has(bucket: str, copy_max_bytes: int) -> N
     assert _keys(bucket) == ["done/a b+c"]
     found = aws.s3().get_object(Bucket=bucket, Key="done/a b+c")
     assert (found["Body"].read() == body, found["ContentType"]) == (True, "text/x")
-    assert found["Metadata"].pop("headrace-moved", etag) == etag
+    assert found["Metadata"].pop("headrace-moved") == etag
     assert found["Metadata"] == {"who": "me"}
     assert _tags(bucket, "done/a b+c") == {"team": "a"}
 
@@ -186,20 +186,22 @@ def test_an_object_moves_to_another_bucket(bucket: str, archive: str, copy_max_b
     assert _tags(archive, "old/a") == {"team": "a"}
 
 
-def test_a_move_to_another_bucket_is_finished_whatever_the_copys_etag_is(bucket: str, archive: str) -> None:
-    """Cut between copy and delete; a bucket with other encryption gives the copy an ETag of its own."""
+@pytest.mark.parametrize("where", ["in the bucket", "in another"])
+def test_a_move_is_finished_whatever_the_copys_etag_is(bucket: str, archive: str, where: str) -> None:
+    """Cut between copy and delete: of uploads in parts, and with keys of KMS, a copy has an ETag of its own."""
+    target = bucket if where == "in the bucket" else archive
     etag = _put(bucket, "in/a")
     with Proxy(aws.address()) as proxy:
         proxy.on(Answer(status=503), when=lambda request: request.method == "DELETE")
         with pytest.raises(SourceUnavailable):
-            _calls(bucket, endpoint=proxy.url, target_bucket=archive).move("in/a", etag, "a")
-    copied = aws.s3().head_object(Bucket=archive, Key="a")
-    aws.s3().put_object(Bucket=archive, Key="a", Body=b"encrypted otherwise", Metadata=copied["Metadata"])
-    assert _keys(bucket) == ["in/a"]
+            _calls(bucket, endpoint=proxy.url, target_bucket=target).move("in/a", etag, "old/a")
+    copied = aws.s3().head_object(Bucket=target, Key="old/a")
+    aws.s3().put_object(Bucket=target, Key="old/a", Body=b"encrypted otherwise", Metadata=copied["Metadata"])
+    assert "in/a" in _keys(bucket)
 
-    assert _calls(bucket, target_bucket=archive).move("in/a", etag, "a")
+    assert _calls(bucket, target_bucket=target).move("in/a", etag, "old/a")
 
-    assert (_keys(bucket), _keys(archive)) == ([], ["a"])
+    assert {*_keys(bucket), *_keys(archive)} == {"old/a"}
 
 
 def test_a_bucket_that_is_not_there_takes_nothing(bucket: str) -> None:

@@ -176,11 +176,20 @@ class TestHead:
         (work,) = desk.works[desk.plan()]
         assert (work.object.id, work.object.version_id) == (object_id("a%2Bb"), "v1")
 
-    def test_no_head_for_what_is_known_under_either_key(self) -> None:
+    def test_no_head_for_what_is_known_under_the_raw_key(self) -> None:
         """The second announcement costs nothing."""
         desk = Desk()
-        desk.announce("m0", event("a+b"))
+        desk.announce("m0", event("a%2Bb"))
         assert desk.announce("m", event("a%2Bb", alternate_key="a+b")).heads == ()
+
+    def test_the_same_content_under_the_alternate_key_is_another_object(self) -> None:
+        """Of two keys with one content the raw one is looked for first, whatever is known of the other."""
+        desk = Desk()
+        desk.announce("m0", event("a b", version_id="v1"))
+        token = self.ask(desk, event("a+b", alternate_key="a b", version_id="v2"))
+        desk.do(desk.catalogue.on_head_answer(token, listed("a+b"), at(NOW)))
+        found = [(work.object.id.key, work.object.version_id) for work in desk.works[desk.plan()]]
+        assert sorted(found) == [("a b", "v1"), ("a+b", "v2")]
 
     def test_a_key_left_out_is_not_asked_for(self) -> None:
         """Only the alternate one matches."""
