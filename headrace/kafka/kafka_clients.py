@@ -193,8 +193,13 @@ def _merged(
     on_error: OnError | None,
     throttle: Throttle | None = None,
 ) -> dict[str, Any]:
-    """All properties of a client; AccessDenied where it needs a token, and there is none."""
+    """All properties of a client; AccessDenied where it needs a token, and there is none.
+
+    No client has brokers make a topic by asking for it, which producers do unless they are told: a missing one
+    is made as `topic.creation.default.*` say, or is an error that names it.
+    """
     merged: dict[str, Any] = {"log.connection.close": False, **properties, **ours, "logger": LOGGER}
+    merged["allow.auto.create.topics"] = False
     merged["throttle_cb"] = (throttle or Throttle()).on_event
     if CONFIG in merged:
         # It signs with botocore, which takes a quarter of a second to load.

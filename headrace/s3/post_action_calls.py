@@ -139,8 +139,8 @@ class PostActionCalls:
         }
         if not self._is_unconditional:
             given["IfNoneMatch"] = "*"
-        # The copy's own ETag does not say what it is of where the object was uploaded in parts or is encrypted
-        # with a key of KMS, nor in another bucket that encrypts otherwise.
+        # The copy's own ETag does not say what it is of where the object was uploaded in parts or is
+        # encrypted with a key of KMS, nor in another bucket that encrypts otherwise.
         given |= self._kept(key, etag)
         with self._unconditional_needed(key, "moved", "copies"):
             if self._unless_replaced(self._client.copy_object, target, self._target, **given):

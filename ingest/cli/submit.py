@@ -106,7 +106,9 @@ def _write_together(
         except CommitUnknown:
             is_open_question = True
         except (Fenced, TransactionAborted, Unavailable) as error:
-            # Fenced: another command was sent at the same moment; nothing of ours was committed.
+            # Fenced: another command, or the leader, initialised the id. That may have completed a commit of
+            # ours whose answer was lost.
+            is_open_question = is_open_question or isinstance(error, Fenced)
             if time.monotonic() >= deadline:
                 raise Unavailable(f"The command could not be written to the ledger: {error}") from error
             _log.info("command_sent_again", error=str(error))

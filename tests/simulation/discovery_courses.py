@@ -17,6 +17,12 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from headrace.kafka.kafka_clients import client_properties
+from headrace.kafka.ledger_reader import LedgerReader
+from headrace.model.ledger_entry import State
+from headrace.model.objects import ObjectId, S3Object
+from ingest.cli.submit import write_commands
+from ingest.source.command_queue import new_commands
 from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.kernel import EPOCH_MS
 from tests.simulation.s3 import StoredObject
@@ -39,7 +45,7 @@ class Course:
         self.made = made
         self.uploaded: Counter[bytes] = Counter()
         """Rows that have to be in Kafka, each as often as it counts."""
-        self._options = {
+        self.options = {
             **FIXED,
             # Clients are kept by their properties: those of another course are none of this one's.
             "bootstrap.servers": f"course-{next(_NUMBERS)}:9092",
@@ -55,20 +61,20 @@ class Course:
     def start(self, **options: str | None) -> None:
         """Begin to read, with these options, `__` for a dot; None: not that one."""
         self._choose(options)
-        self._one = Instance(self.made, self._options)
+        self._one = Instance(self.made, self.options)
 
     def run_until_idle(self, **options: str | None) -> str | None:
         """Read until nothing is left to do, with options as `start` has them; how that ended."""
         self._choose(options)
-        self._one = Instance(self.made, self._options, until_idle=True)
+        self._one = Instance(self.made, self.options, until_idle=True)
         self.wait(lambda: self.one.is_over, "its end")
         return self.one.ending
 
     def _choose(self, options: Mapping[str, str | None]) -> None:
         for name, value in options.items():
-            self._options.pop(name.replace("__", "."), None)
+            self.options.pop(name.replace("__", "."), None)
             if value is not None:
-                self._options[name.replace("__", ".")] = value
+                self.options[name.replace("__", ".")] = value
 
     def stop(self) -> None:
         """End what reads; it has to be without an error."""
@@ -415,6 +421,35 @@ def keys_of_which_none_is_read(course: Course) -> None:
     assert course.run_until_idle(directory__delim="_") == "exit 0"
 
 
+def replayed_as_often_as_asked(course: Course) -> None:
+    """A command whose commit is not answered, while another one takes its transactional id over."""
+    course.start()
+    given = {key: course.put(key, rows(key, 3)) for key in ("a", "b")}
+    course.settled()
+    over: list[str] = []
+
+    def replay(key: str) -> None:
+        found = S3Object(id=ObjectId(INCOMING, key, given[key]), size=1, last_modified_ms=1)
+        states, at_ms = [State.DONE], course.made.bucket.now_ms()
+        messages = new_commands("replay", [found], states=states, from_start=True, at_ms=at_ms)
+        settings = course.made.settings(course.options)
+        ledger = {"name": settings.name, "topic": settings.kafka.ledger_topic}
+        clients = client_properties(settings)
+        with LedgerReader(clients, timeout=30, **ledger) as reading:
+            write_commands(clients, reading, messages, timeout=60, **ledger)
+        over.append(key)
+
+    kernel, network = course.made.kernel, course.made.network
+    network.lose_answers = 1
+    kernel.spawn(kernel.process("command"), lambda: replay("a"), "command")
+    course.wait(lambda: network.lose_answers == 0, "a commit without an answer")
+    replay("b")
+    course.wait(lambda: sorted(over) == ["a", "b"], "both commands")
+    for key in given:
+        course.uploaded.update(rows(key, 3))
+    course.settled()
+
+
 COURSES: Final[dict[str, Callable[[Course], None]]] = {
     course.__name__: course
     for course in (
@@ -433,6 +468,7 @@ COURSES: Final[dict[str, Callable[[Course], None]]] = {
         globs,
         read_when_it_rests,
         keys_of_which_none_is_read,
+        replayed_as_often_as_asked,
     )
 }
 

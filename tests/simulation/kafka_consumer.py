@@ -20,6 +20,8 @@ _EOF: Final = KafkaError._PARTITION_EOF  # how the library names its local codes
 class SimulatedConsumer(Client):
     """`confluent_kafka.Consumer`: by assignment, or as a member of a group that only leads."""
 
+    makes_topics = False
+
     def __init__(self, network: Network, properties: Mapping[str, Any]) -> None:
         super().__init__(network, properties)
         self._is_committed = properties.get("isolation.level", "read_committed") == "read_committed"

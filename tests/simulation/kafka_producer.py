@@ -106,6 +106,7 @@ class SimulatedProducer(Client):
         if self._decided:
             # Its commit has happened, and was not answered.
             self._network.call("commit", timeout)
+            self._checked(lambda: self._broker.require_epoch(self._id, self._epoch))
             self._decided = False
             return
         self._require_whole()

@@ -101,6 +101,9 @@ class SimulatedMessage:
 class Client:
     """What all clients have."""
 
+    makes_topics = True
+    """Whether brokers make a topic that it asks for, unless its properties say no: not for consumers."""
+
     def __init__(self, network: Network, properties: Mapping[str, Any]) -> None:
         if network.no_token_until > network.kernel.now:
             # As `headrace.kafka.kafka_clients` does where one that is made has to log in with a token.
@@ -114,6 +117,10 @@ class Client:
         """See `Consumer.list_topics`."""
         self._network.call("metadata", 60.0 if timeout < 0 else timeout)
         names = list(self._broker.topics) if topic is None else [topic]
+        makes_topics = self._properties.get("allow.auto.create.topics", self.makes_topics)
+        if makes_topics and topic is not None and topic not in self._broker.topics:
+            # As brokers do by default (auto.create.topics.enable).
+            self._broker.create(topic, 1)
         found = {}
         for name in names:
             there = self._broker.topics.get(name)

@@ -23,6 +23,7 @@ _COURSES: Final = (
     "globs",
     "read_when_it_rests",
     "keys_of_which_none_is_read",
+    "replayed_as_often_as_asked",
 )
 
 

@@ -188,7 +188,7 @@ def test_an_object_moves_to_another_bucket(bucket: str, archive: str, copy_max_b
 
 @pytest.mark.parametrize("where", ["in the bucket", "in another"])
 def test_a_move_is_finished_whatever_the_copys_etag_is(bucket: str, archive: str, where: str) -> None:
-    """Cut between copy and delete: of uploads in parts, and with keys of KMS, a copy has an ETag of its own."""
+    """Cut between copy and delete: of uploads in parts, and with KMS, a copy has an ETag of its own."""
     target = bucket if where == "in the bucket" else archive
     etag = _put(bucket, "in/a")
     with Proxy(aws.address()) as proxy:

@@ -1,9 +1,20 @@
 """What a producer knows of the topics it writes to."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from confluent_kafka import KafkaError
+
+from headrace.kafka.kafka_clients import (
+    new_admin,
+    new_consumer,
+    new_idempotent_producer,
+    new_transactional_producer,
+)
 from headrace.kafka.producer.window import PartitionCounts
+from tests.support.mock_brokers import mock_brokers
 
 
 class Producer:
@@ -34,3 +45,23 @@ def test_partitions_are_asked_for_once_in_five_minutes() -> None:
     now[0] += 1
     assert topics.partitions("topic") == 6
     assert producer.asked == 2
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda address: new_transactional_producer(address, "t"),
+        new_idempotent_producer,
+        new_admin,
+        lambda address: new_consumer(address, {"group.id": "g"}),
+    ],
+    ids=["transactions", "at least once", "admin", "consumer"],
+)
+def test_no_topic_is_made_by_being_asked_for(made: Callable[[dict[str, Any]], Any]) -> None:
+    """Brokers make what clients ask for unless these say no: one partition, whatever the options want."""
+    with mock_brokers({}) as bootstrap:
+        client = made({"bootstrap.servers": bootstrap})
+        for _ in range(2):
+            found = client.list_topics("nobody-made-it", timeout=10).topics["nobody-made-it"]
+            assert found.error is not None, found.partitions
+            assert found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
