@@ -104,7 +104,7 @@ def test_a_return_that_does_not_last_is_none() -> None:
 def test_a_call_that_fails_now_and_then_does_not_keep_the_fallback() -> None:
     """Nor does it ask for another listing of the whole bucket, which may take longer than to the next one."""
     switch = _in_fallback()
-    asked = []
+    asked: list[FallbackStep] = []
     for minute in range(2, 7):
         asked += switch.answered(now=60 * minute)
         asked += switch.failed(AWAY, now=60 * minute + 40, since=60 * minute + 40)

@@ -433,10 +433,10 @@ def replayed_as_often_as_asked(course: Course) -> None:
         states, at_ms = [State.DONE], course.made.bucket.now_ms()
         messages = new_commands("replay", [found], states=states, from_start=True, at_ms=at_ms)
         settings = course.made.settings(course.options)
-        ledger = {"name": settings.name, "topic": settings.kafka.ledger_topic}
+        name, topic = settings.name, settings.kafka.ledger_topic
         clients = client_properties(settings)
-        with LedgerReader(clients, timeout=30, **ledger) as reading:
-            write_commands(clients, reading, messages, timeout=60, **ledger)
+        with LedgerReader(clients, name=name, topic=topic, timeout=30) as reading:
+            write_commands(clients, reading, messages, name=name, topic=topic, timeout=60)
         over.append(key)
 
     kernel, network = course.made.kernel, course.made.network
