@@ -18,7 +18,7 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
 from headrace.options.describe import options_hash
-from headrace.options.given import Entry, canonical
+from headrace.options.given import as_written, canonical
 from headrace.options.secret import MASK
 from ingest.http.rest import plugins
 from ingest.http.rest.router import Refused
@@ -295,5 +295,5 @@ def texts_of(body: Any) -> dict[str, str]:
 
 
 def _shown(option: str, text: str) -> str:
-    entry = Entry(option=canonical(option), spelled=option, raw=text, text=text)
+    entry = as_written(option, text)
     return HIDDEN if entry.is_hidden else entry.shown_whole

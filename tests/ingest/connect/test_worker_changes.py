@@ -250,6 +250,14 @@ _SHOWN = [
     ("aws.session.token", "${file:/run/token:text}", "${file:/run/token:text}"),
     ("schema.registry.basic.auth.user.info", "me:s3cret", "[hidden]"),
     ("spark.hadoop.fs.s3a.access.key", "AKIA", "[hidden]"),
+    ("aws.access.key", "AKIA", "AKIA"),
+    ("s3.sse.customer.key", "MDEy", "[hidden]"),
+    ("s3.sse.customer.key", "${env:KEY}", "${env:KEY}"),
+    ("S3_SSE_CUSTOMER_KEY", "MDEy", "[hidden]"),
+    ("route.eu.aws.s3.sse.customer.key", "MDEy", "[hidden]"),
+    ("s3.sse.kms.key.id", "arn:aws:kms:x", "arn:aws:kms:x"),
+    ("confluent.license", "eyJ0", "[hidden]"),
+    ("confluent.topic.replication.factor", "3", "3"),
     ("file.name.template", "x" * 300, "x" * 300),
 ]
 
