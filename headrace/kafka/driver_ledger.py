@@ -178,7 +178,7 @@ class DriverLedger:
                 self._fence_and_read_all(deadline)
                 return
             self._fence([slot_id(self._name, slot) for slot in slots], timeout)
-            self._read_to_end()
+            self.read_to_end()
 
     def raise_slots(self, slots: int) -> None:
         """Commit that this many slots are in use, before a new one's first task. Never lowered. Blocks."""
@@ -230,6 +230,15 @@ class DriverLedger:
         except LedgerEndHidden:
             return False
         return True
+
+    def read_to_end(self) -> None:
+        """Return when all that the ledger has now is in the cache. Blocks.
+
+        Unavailable; LedgerEndHidden where an open transaction hides some of it; whatever ended the reading.
+        """
+        # With open transactions counted: at a takeover nothing of fenced ones can come later or lie above.
+        _, end = self._admin.ends(self._topic)
+        self._reading().wait_for(end, self._stall_seconds)
 
     def add_anchor(self, anchor: str) -> None:
         """Let this output topic carry the group's memory too, from the next `check` on. Does not block."""
@@ -336,7 +345,7 @@ class DriverLedger:
             fenced = self._slots
             self._fence_all(fenced, max(1.0, deadline - time.monotonic()))
             try:
-                self._read_to_end()
+                self.read_to_end()
             except LedgerEndHidden as error:
                 if time.monotonic() > deadline:
                     raise Unavailable(f"The ledger cannot be read to its end. {error}") from error
@@ -387,12 +396,6 @@ class DriverLedger:
             with suppress(Unavailable, AccessDenied):
                 self.check_identity()
             raise
-
-    def _read_to_end(self) -> None:
-        # Taken after the fences and with open transactions counted: nothing of theirs can come later or lie
-        # above.
-        _, end = self._admin.ends(self._topic)
-        self._reading().wait_for(end, self._stall_seconds)
 
     def _commit_owner(self) -> None:
         """Say in the ledger whose it is, and in the group which ledger is its own."""

@@ -362,7 +362,7 @@ class SourceLeader:
             )
         )
         lead_until_over(
-            lambda: running.loop.run(lambda slots: self._publish(running, slots)),
+            lambda: self._run(running),
             close=lambda: self._close(running),
             abandon=lambda error: self._abandon(running, error),
             adapter=self._connector,
@@ -373,6 +373,12 @@ class SourceLeader:
         if unread is not None:
             _log.error("keys_unread", error=unread)
         return Exit.QUARANTINED if unread is not None or self._has_quarantined(running) else Exit.DONE
+
+    def _run(self, running: _Running) -> None:
+        running.loop.run(lambda slots: self._publish(running, slots))
+        if self._process.until_idle and not self._process.stop.asked.is_set():
+            # The exit code is found in the cache, which follows the last commits.
+            running.ledger.read_to_end()
 
     def _has_quarantined(self, running: _Running) -> bool:
         """Whether an object of these buckets is: what another bucket has left is no news of them."""

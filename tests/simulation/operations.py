@@ -34,6 +34,7 @@ from tests.simulation.s3 import SimulatedS3, StoredObject
 
 _COMMAND_SECONDS: Final = 40.0
 _LATE_SECONDS: Final = 400.0
+_BETWEEN_SECONDS: Final = 0.1
 _UPLOAD_SECONDS: Final = 2.0
 _TOMBSTONE_DAYS: Final = 7
 """`delete.retention.ms` of the ledger."""
@@ -195,12 +196,22 @@ class Operations:
         self.foreign[bucket, key] = stored.body
 
     def foreign_changed(self) -> list[str]:
-        """Which of the objects of other programs are not what they were."""
-        objects = self._made.bucket.objects
+        """Which of the objects of other programs are not what they were.
+
+        Without conditions a store is asked just before: what comes between the two is overwritten.
+        """
+        bucket = self._made.bucket
+        put = {key: at for at, what, key, _ in bucket.history if what == "foreign"}
+        between = {
+            key
+            for at, what, key, _ in bucket.history
+            if what == "replaced" and key in put and 0 <= at - put[key] < _BETWEEN_SECONDS
+        }
         return [
             f"s3://{where}/{key}"
             for (where, key), body in self.foreign.items()
-            if (there := objects[where].get(key)) is None or there.body != body
+            if (there := bucket.objects[where].get(key)) is None or there.body != body
+            if not (where in bucket.without_conditions and f"{where}/{key}" in between)
         ]
 
     def free_names(self) -> list[tuple[str, str]]:

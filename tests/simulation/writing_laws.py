@@ -105,7 +105,11 @@ def _names(scenario: Scenario, outcome: WritingOutcome) -> Iterator[Finding]:
     """A name is taken once, unless it is of keys alone, and nothing visible is taken away."""
     recurring = {one.key for one in outcome.visible if _recurs(one.key)}
     over = {own for frame in outcome.frames if frame.overwrites for own in frame.ids}
+    # What other programs put there is looked at by another law.
+    foreign = {key for _, what, key, _ in outcome.history if what == "foreign"}
     for one in outcome.visible:
+        if f"{one.bucket}/{one.key}" in foreign:
+            continue
         if one.was_there and one.key not in recurring and one.id not in over:
             yield Finding("once", f"{one.bucket}/{one.key} was replaced")
     for _, what, key, by in outcome.history:
