@@ -184,7 +184,7 @@ def may_list(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     return unusable(
         name,
         f"s3://{settings.bucket}/{settings.prefix} may not be listed: {facts.survey.words}",
-        f"Allow s3:ListBucket on arn:aws:s3:::{settings.bucket} (a condition on s3:prefix has to admit "
+        f"Allow s3:ListBucket on {settings.arn} (a condition on s3:prefix has to admit "
         f"{settings.prefix!r}). Without it no start is complete, and a missing object looks forbidden.",
     )
 
@@ -201,7 +201,7 @@ def may_get(settings: S3Settings, facts: BucketFacts) -> Finding | None:
         return unusable(
             name,
             f"{url} may not be read: {facts.get.words}",
-            f"Allow s3:GetObject on arn:aws:s3:::{settings.bucket}/{settings.prefix}*, and kms:Decrypt on "
+            f"Allow s3:GetObject on {settings.arn}/{settings.prefix}*, and kms:Decrypt on "
             "the key if the objects are encrypted with one.",
         )
     return unusable(
@@ -221,7 +221,7 @@ def may_get_version(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     return warn(
         name,
         f"the bucket has versions, and they may not be read: {facts.get_version.words}",
-        f"Allow s3:GetObjectVersion on arn:aws:s3:::{settings.bucket}/{settings.prefix}*. Without it an "
+        f"Allow s3:GetObjectVersion on {settings.arn}/{settings.prefix}*. Without it an "
         "object that is overwritten before it was read is lost to this ingester (skipped, superseded).",
     )
 
