@@ -187,8 +187,7 @@ class Startup:
         settings = self._settings
         topics = output_topics(settings, self._clients.admin)
         dead = settings.errors.dead_letter
-        topic = settings.routing.topic
-        named = [] if topic is None else sorted(known_topics(settings.transforms, topic))
+        named = sorted(known_topics(settings.transforms, settings.routing.topic))
         if dead is not None:
             named.append(dead.topic)
         try:

@@ -53,7 +53,7 @@ class Survey:
                 continue
             self.taken += 1
             self.keys.append(s3_object.id.key)
-            _keep_highest(
+            keep_highest(
                 self.topics, route.topic, TopicSample(partition=route.partition, key=s3_object.id.key)
             )
             if s3_object.is_archived:
@@ -66,7 +66,7 @@ class Survey:
     def add_topics(self, topics: dict[str, TopicSample]) -> None:
         """Add what each topic is given by these keys to what it is given by others."""
         for topic, sample in self.topics.items():
-            _keep_highest(topics, topic, sample)
+            keep_highest(topics, topic, sample)
 
     @property
     def all_keys(self) -> list[str]:
@@ -93,7 +93,8 @@ class Survey:
         return counted(self.listed, "key") if self.is_whole else f"the first {self.listed:,} keys"
 
 
-def _keep_highest(topics: dict[str, TopicSample], topic: str, sample: TopicSample) -> None:
+def keep_highest(topics: dict[str, TopicSample], topic: str, sample: TopicSample) -> None:
+    """Add what one key gives the topic, unless another key gives it a higher partition."""
     best = topics.get(topic)
     if best is None or _rank(sample.partition) > _rank(best.partition):
         topics[topic] = sample

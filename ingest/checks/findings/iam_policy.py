@@ -92,8 +92,7 @@ def _written(settings: Settings) -> list[str]:
     """The topics that records and dead letters go to; `*` where keys or records name them."""
     found: dict[str, None] = {}
     if settings.sink is None:
-        topic = settings.routing.topic
-        topics = frozenset[str]() if topic is None else known_topics(settings.transforms, topic)
+        topics = known_topics(settings.transforms, settings.routing.topic)
         found |= dict.fromkeys(sorted(topics) or ["*"])
     if (dead := settings.errors.dead_letter) is not None:
         found[dead.topic] = None
