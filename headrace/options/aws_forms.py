@@ -1,7 +1,7 @@
 """What the options of AWS may be: region, credentials providers, proxy, and the URL of a queue.
 
 Where a configuration names no region it is this machine's for AWS's clients. Providers have Java names, each
-for a source here. A queue's URL says where the queue is.
+for a source here. A queue's URL says where the queue is, and a region in which of AWS's partitions.
 """
 
 import configparser
@@ -174,6 +174,29 @@ def queue_region(url: str) -> str | None:
         if (found := form.match(url)) is not None:
             return found[1]
     return None
+
+
+# By the beginnings of their regions, which no two partitions share. botocore's endpoints say the same, and no
+# client's library is loaded here.
+_PARTITIONS: Final = {
+    "cn-": "aws-cn",
+    "us-gov-": "aws-us-gov",
+    "us-iso-": "aws-iso",
+    "us-isob-": "aws-iso-b",
+    "eu-isoe-": "aws-iso-e",
+    "us-isof-": "aws-iso-f",
+    "eusc-": "aws-eusc",
+}
+
+
+def partition_of(region: str) -> str:
+    """The partition of AWS that the region is in, as its ARNs begin; `aws` for a region that is not AWS's."""
+    return next((found for begin, found in _PARTITIONS.items() if region.startswith(begin)), "aws")
+
+
+def bucket_arn(bucket: str, partition: str) -> str:
+    """The ARN of a bucket, which names its partition and no region."""
+    return f"arn:{partition}:s3:::{bucket}"
 
 
 def is_address(host: str) -> bool:

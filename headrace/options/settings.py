@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from headrace.model.objects import PostAction
 from headrace.names import KeyTemplate
 from headrace.names.archive_names import LayoutName
-from headrace.options.aws_forms import is_address
+from headrace.options.aws_forms import bucket_arn, is_address, partition_of
 from headrace.options.choices import (
     Compression,
     CredentialsProvider,
@@ -178,6 +178,11 @@ class S3Settings:
             return "auto"
         # No host name begins with a bucket's and ends with an address.
         return "path" if is_address(urlsplit(self.endpoint).hostname or "") else "virtual"
+
+    @property
+    def arn(self) -> str:
+        """The bucket's ARN, in the partition of its region."""
+        return bucket_arn(self.bucket, partition_of(self.region))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -113,7 +113,7 @@ def _why(error: ObjectError) -> str:
 def _fix(url: str, error: ObjectError) -> str:
     if isinstance(error, ObjectForbidden):
         return (
-            f"Allow s3:GetObject on arn:aws:s3:::{printable(inventory_folder(url))}*, and kms:Decrypt on its "
+            f"Allow s3:GetObject on s3://{printable(inventory_folder(url))}*, and kms:Decrypt on its "
             "key where the inventory is encrypted with one"
         )
     return "Make it readable, or remove the option: a listing finds the objects as well"

@@ -262,7 +262,7 @@ def least_upload_expiry_ms(s3: S3Settings) -> int | None:
             "lifecycle_not_read",
             error=str(error),
             detail="an upload older than a day that is gone counts as ended by the bucket",
-            remedy=f"allow s3:GetLifecycleConfiguration on arn:aws:s3:::{s3.bucket}",
+            remedy=f"allow s3:GetLifecycleConfiguration on {s3.arn}",
         )
         return SHORTEST_EXPIRY_MS
 

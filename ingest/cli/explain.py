@@ -12,6 +12,8 @@ from headrace.model.text_formatting import printable
 from headrace.names import Explanation
 from headrace.names.archive_names import any_of, is_bookkeeping
 from headrace.options import Settings
+from headrace.options.transforms import TransformChain
+from headrace.options.transforms.read_chain import known_topics
 from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
@@ -88,16 +90,33 @@ def _reader(settings: Settings) -> Callable[[str], Explanation]:
 
 
 def explained(read: Callable[[str], Explanation], settings: Settings, key: str) -> Explanation:
-    """What template or layout say of a key, with the prefix and the option `topic` applied as `run` does."""
+    """What template or layout say of a key; prefix, `topic` and transforms are applied as `run` does."""
     if not key.startswith(settings.s3.prefix):
         reason = f"the key does not begin with aws.s3.prefix {settings.s3.prefix!r}, so it is never listed"
         return Explanation(key=key, matched=False, reason=reason)
     if why := _left_out(settings, key):
         return Explanation(key=key, matched=False, reason=why)
     explanation = read(key)
-    if explanation.matched and settings.routing.topic is not None:
-        return replace(explanation, topic=settings.routing.topic)
-    return explanation
+    if not explanation.matched:
+        return explanation
+    return _routed(
+        settings.transforms, replace(explanation, topic=settings.routing.topic or explanation.topic)
+    )
+
+
+def _routed(transforms: TransformChain, explanation: Explanation) -> Explanation:
+    """The explanation with the topic that records come to; without one, and with why, where they differ."""
+    topic = explanation.topic
+    if topic is None or not transforms.routes:
+        return explanation
+    found = sorted(known_topics(transforms, topic))
+    if len(found) == 1:
+        return replace(explanation, topic=found[0])
+    why = f"transforms name the topic from {topic}, and it is known only with a record"
+    if found:
+        why = f"transforms send each record to one of {', '.join(found)}"
+    reasons = [each for each in (explanation.reason, why) if each]
+    return replace(explanation, topic=None, reason="; ".join(reasons))
 
 
 def _left_out(settings: Settings, key: str) -> str | None:

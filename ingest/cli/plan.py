@@ -198,7 +198,7 @@ def forecasts_of(
     now_ms = wall_ms()
     baselines = {place.s3.bucket: baseline_of(place, cache, now_ms) for place in settings.by_place()}
     filters = object_filters_of(settings, baselines)
-    forecast = Preview(filters, now_ms=now_ms)
+    forecast = Preview(filters, now_ms=now_ms, transforms=settings.transforms)
     restore, archive = settings.format.restore, None
     if restore is not None:
         names = ArchiveNames(restore.layout, restore.names, restore.template)

@@ -9,6 +9,7 @@ from headrace.kafka.admin import KafkaAdmin
 from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.text_formatting import printable
 from headrace.options import Settings
+from headrace.options.transforms.read_chain import known_topics
 from headrace.process import logs
 from ingest.checks.findings.bucket_lifecycle import InvalidTransitions, Transition, parse_transitions
 from ingest.checks.probes.bucket_keys import aws_clients
@@ -100,7 +101,7 @@ def refused_shape(bucket: str, problem: str) -> dict[str, Any]:
 
 
 def topic_steps(settings: Settings, admin: KafkaAdmin) -> Sequence[Step]:
-    """A step for each output topic that the configuration names and the cluster does not have.
+    """A step for each output topic that `run` requires and the cluster does not have.
 
     Without `topic.creation.default.*` the brokers' own defaults are used: setup was asked to make things.
     """
@@ -108,7 +109,8 @@ def topic_steps(settings: Settings, admin: KafkaAdmin) -> Sequence[Step]:
     partitions = -1 if creation is None else creation.partitions
     replication = None if creation is None else creation.replication_factor
     dead = settings.errors.dead_letter
-    wanted = [(settings.routing.topic, replication)]
+    named = sorted(known_topics(settings.transforms, settings.routing.topic))
+    wanted = [(topic, replication) for topic in named]
     if dead is not None:
         wanted.append((dead.topic, dead.replication_factor or replication))
     return [
@@ -117,7 +119,7 @@ def topic_steps(settings: Settings, admin: KafkaAdmin) -> Sequence[Step]:
             apply=_creation(admin, topic, partitions, factor),
         )
         for topic, factor in wanted
-        if topic is not None and not admin.has_topic(topic)
+        if not admin.has_topic(topic)
     ]
 
 

@@ -30,6 +30,7 @@ from headrace.model import clock
 from headrace.model.errors import Fenced, HeadraceError, TransactionAborted, Unavailable
 from headrace.model.ledger_entry import ControlKey, encode_key
 from headrace.options import Settings
+from headrace.options.transforms.read_chain import known_topics
 from ingest.checks.probes.status_reader import has_leader
 from ingest.source.catalogue import Catalogue
 from ingest.source.command_queue import CommandQueue, ObjectsCommand
@@ -290,7 +291,7 @@ def _lead_and_apply(submission: _Submission, *, is_sent: bool) -> bool:
             topic=settings.kafka.ledger_topic,
             lead=lead,
             state_dir=settings.state_dir,
-            anchors=[] if settings.routing.topic is None else [settings.routing.topic],
+            anchors=known_topics(settings.transforms, settings.routing.topic),
             boundary_seconds=settings.kafka.transaction_interval_ms / _MS,
         )
         try:

@@ -187,8 +187,7 @@ class Startup:
         settings = self._settings
         topics = output_topics(settings, self._clients.admin)
         dead = settings.errors.dead_letter
-        topic = settings.routing.topic
-        named = [] if topic is None else sorted(known_topics(settings.transforms, topic))
+        named = sorted(known_topics(settings.transforms, settings.routing.topic))
         if dead is not None:
             named.append(dead.topic)
         try:
@@ -295,7 +294,7 @@ class Startup:
                 error=str(error),
                 detail="with include.existing=false a multipart upload that is under way at the first start "
                 "and that no event announces is not ingested",
-                remedy=f"allow s3:ListBucketMultipartUploads on arn:aws:s3:::{s3.bucket}",
+                remedy=f"allow s3:ListBucketMultipartUploads on {s3.arn}",
             )
             return None
 

@@ -18,6 +18,7 @@ from headrace.options.choices import Ordering
 from headrace.options.describe import options_hash
 from headrace.options.settings import ErrorSettings, FormatSettings, KafkaSettings, S3Settings, Settings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
+from headrace.options.transforms.read_chain import known_topics
 from headrace.s3 import S3Calls, new_s3_calls
 from headrace.s3.reader import RateLimiter
 from spark.task.entry import TaskLog, log_of_this_process
@@ -43,7 +44,8 @@ class TaskSettings:
     errors: ErrorSettings
     ordering: Ordering
     options: str
-    topic: str | None = None
+    topics: tuple[str, ...] = ()
+    """Those that records come to, as far as the configuration names them."""
     post_action: str | None = None
     transforms: TransformChain = NO_TRANSFORMS
     bytes_per_second: float | None = None
@@ -63,7 +65,7 @@ def task_settings(settings: Settings, *, slots: int) -> TaskSettings:
         errors=settings.errors,
         ordering=settings.routing.ordering,
         options=options_hash(settings.format, settings.routing, settings.transforms),
-        topic=settings.routing.topic,
+        topics=tuple(sorted(known_topics(settings.transforms, settings.routing.topic))),
         post_action=None if settings.post_action is None else settings.post_action.text,
         transforms=settings.transforms,
         bytes_per_second=None if rate is None else rate / slots,
@@ -92,8 +94,8 @@ class SourceWork:
             s3_calls(self.settings.s3)
         except HeadraceError as error:
             return str(error)
-        if self.settings.topic is not None:
-            topic_limits(self.settings.kafka).of(self.settings.topic)
+        for topic in self.settings.topics:
+            topic_limits(self.settings.kafka).of(topic)
         return None
 
 
@@ -145,9 +147,10 @@ def new_slot_producer(settings: TaskSettings, slot: int, is_void: Callable[[], b
 
 
 def _with_fitting_batches(settings: TaskSettings) -> dict[str, str]:
-    """The producer's properties; its batches are no larger than the topic takes at once."""
+    """The producer's properties; its batches are no larger than each of the topics takes at once."""
     properties = settings.kafka.client("producer")
-    limit = None if settings.topic is None else topic_limits(settings.kafka).of(settings.topic)
+    limits = map(topic_limits(settings.kafka).of, settings.topics)
+    limit = min((each for each in limits if each is not None), default=None)
     most = int(properties.get("batch.size", DEFAULTS["batch.size"]))
     if limit is not None and limit < most:
         properties["batch.size"] = str(max(1, limit - _BATCH_HEAD_BYTES))

@@ -267,7 +267,7 @@ def test_a_file_that_may_not_be_read_names_both_permissions(tmp_path: Path) -> N
     service, logged = _read(client, _settings(tmp_path), made.manifest("incoming"))
     assert service.keys == []
     (warning,) = _warnings(logged)
-    assert "Allow s3:GetObject on arn:aws:s3:::inventories/inventories/in/daily/*, and kms:Decrypt" in warning
+    assert "Allow s3:GetObject on s3://inventories/inventories/in/daily/*, and kms:Decrypt" in warning
 
 
 def test_no_room_for_a_file_is_said(tmp_path: Path) -> None:

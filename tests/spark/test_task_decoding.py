@@ -55,6 +55,46 @@ def test_a_stream_that_cannot_seek_goes_on(
     assert decoding.can_resume(MemorySource(content)) is can_resume
 
 
+class _Topics:
+    """Topics with limits of their own."""
+
+    def __init__(self, **limits: int) -> None:
+        self._limits = limits
+
+    def get(self, name: str, /) -> OutputTopic:
+        """A topic."""
+        return OutputTopic(name=name, partitions=1, max_record_bytes=self._limits[name.replace("-", "_")])
+
+
+@pytest.mark.parametrize(
+    ("limits", "are_good"),
+    [
+        ({"orders": 20, "new_orders": 1000}, True),
+        ({"orders": 1000, "new_orders": 20}, False),
+    ],
+)
+def test_the_limit_of_a_row_is_that_of_the_topic_it_comes_to(
+    limits: dict[str, int], *, are_good: bool
+) -> None:
+    """A router sends it elsewhere: the topic that it had before may be smaller, or a stranger's."""
+    settings = load_with(
+        {
+            "transforms": "r",
+            "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+            "transforms.r.regex": "(.*)",
+            "transforms.r.replacement": "new-$1",
+        }
+    )
+    decoding = Decoding(settings.format, TopicLimits(_Topics(**limits)), settings.transforms)
+    row = b'{"text": "longer than twenty bytes"}'
+    found = S3Object(id=ObjectId("bucket", "a", "e"), size=len(row), last_modified_ms=0)
+    source: Any = MemorySource(row + b"\n")
+    batches = list(decoding.decode(source, Split(object=found, route=Route(topic="orders"))))
+
+    assert {batch.topic for batch in batches} == {"new-orders"}
+    assert [bool(batch.bad) for batch in batches] == [not are_good]
+
+
 class _AnyTopic:
     """Topics of one limit."""
 

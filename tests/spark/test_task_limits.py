@@ -5,6 +5,14 @@ import pytest
 from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.errors import AccessDenied, TopicMissing, Unavailable
+from spark.source.source_work import task_settings
+from tests.headrace.options.loading import load_with
+
+_NEW = {"transforms.r.regex": "(.*)", "transforms.r.replacement": "new-$1"}
+
+
+def _router(name: str) -> dict[str, str]:
+    return {"transforms": "r", "transforms.r.type": f"org.apache.kafka.connect.transforms.{name}"}
 
 
 class Brokers:
@@ -44,3 +52,19 @@ def test_a_broker_that_does_not_say_is_not_asked_for_each_object(error: Exceptio
 def test_a_missing_topic_is_found_elsewhere() -> None:
     """The producer says so, in its own words and with its own retries."""
     assert TopicLimits(Brokers(TopicMissing("gone"))).of("orders") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "topics"),
+    [
+        ({"topic": "orders"}, ("orders",)),
+        ({"topic": "orders", **_router("RegexRouter"), **_NEW}, ("new-orders",)),
+        ({"topic": "orders", **_router("TimestampRouter")}, ()),
+        ({"topic": None, "file.name.template": "{{topic}}"}, ()),
+    ],
+)
+def test_a_task_looks_at_the_topics_that_it_writes_to(
+    options: dict[str, str | None], topics: tuple[str, ...]
+) -> None:
+    """Its batches are no larger than these take, whatever a topic takes that a router passes over."""
+    assert task_settings(load_with(options), slots=1).topics == topics

@@ -133,9 +133,16 @@ def reachable_topics(chain: smt.TransformChain, topic: str) -> frozenset[str]:
     return found
 
 
-def known_topics(chain: smt.TransformChain, topic: str) -> frozenset[str]:
-    """Those of them whose names are known before any record is: none where a record's time is in the name."""
-    if chain.routes_by_field or any(isinstance(step.transform, smt.TimestampRouter) for step in chain.steps):
+def routes_by_record(chain: smt.TransformChain) -> bool:
+    """Whether topics are known only with a record, whose field or time is in the name."""
+    return chain.routes_by_field or any(
+        isinstance(step.transform, smt.TimestampRouter) for step in chain.steps
+    )
+
+
+def known_topics(chain: smt.TransformChain, topic: str | None) -> frozenset[str]:
+    """Those of them whose names are known before any record is; of None, which keys name, there are none."""
+    if topic is None or routes_by_record(chain):
         return frozenset()
     return reachable_topics(chain, topic)
 

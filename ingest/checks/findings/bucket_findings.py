@@ -53,7 +53,7 @@ class Survey:
                 continue
             self.taken += 1
             self.keys.append(s3_object.id.key)
-            _keep_highest(
+            keep_highest(
                 self.topics, route.topic, TopicSample(partition=route.partition, key=s3_object.id.key)
             )
             if s3_object.is_archived:
@@ -66,7 +66,7 @@ class Survey:
     def add_topics(self, topics: dict[str, TopicSample]) -> None:
         """Add what each topic is given by these keys to what it is given by others."""
         for topic, sample in self.topics.items():
-            _keep_highest(topics, topic, sample)
+            keep_highest(topics, topic, sample)
 
     @property
     def all_keys(self) -> list[str]:
@@ -93,7 +93,8 @@ class Survey:
         return counted(self.listed, "key") if self.is_whole else f"the first {self.listed:,} keys"
 
 
-def _keep_highest(topics: dict[str, TopicSample], topic: str, sample: TopicSample) -> None:
+def keep_highest(topics: dict[str, TopicSample], topic: str, sample: TopicSample) -> None:
+    """Add what one key gives the topic, unless another key gives it a higher partition."""
     best = topics.get(topic)
     if best is None or _rank(sample.partition) > _rank(best.partition):
         topics[topic] = sample
@@ -184,7 +185,7 @@ def may_list(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     return unusable(
         name,
         f"s3://{settings.bucket}/{settings.prefix} may not be listed: {facts.survey.words}",
-        f"Allow s3:ListBucket on arn:aws:s3:::{settings.bucket} (a condition on s3:prefix has to admit "
+        f"Allow s3:ListBucket on {settings.arn} (a condition on s3:prefix has to admit "
         f"{settings.prefix!r}). Without it no start is complete, and a missing object looks forbidden.",
     )
 
@@ -201,7 +202,7 @@ def may_get(settings: S3Settings, facts: BucketFacts) -> Finding | None:
         return unusable(
             name,
             f"{url} may not be read: {facts.get.words}",
-            f"Allow s3:GetObject on arn:aws:s3:::{settings.bucket}/{settings.prefix}*, and kms:Decrypt on "
+            f"Allow s3:GetObject on {settings.arn}/{settings.prefix}*, and kms:Decrypt on "
             "the key if the objects are encrypted with one.",
         )
     return unusable(
@@ -221,7 +222,7 @@ def may_get_version(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     return warn(
         name,
         f"the bucket has versions, and they may not be read: {facts.get_version.words}",
-        f"Allow s3:GetObjectVersion on arn:aws:s3:::{settings.bucket}/{settings.prefix}*. Without it an "
+        f"Allow s3:GetObjectVersion on {settings.arn}/{settings.prefix}*. Without it an "
         "object that is overwritten before it was read is lost to this ingester (skipped, superseded).",
     )
 

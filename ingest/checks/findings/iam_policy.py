@@ -13,6 +13,7 @@ from headrace.model.objects import PostActionKind
 from headrace.model.text_formatting import printable
 from headrace.names.archive_names import LayoutName
 from headrace.options import Settings
+from headrace.options.aws_forms import bucket_arn, partition_of
 from headrace.options.schema_settings import GlueSettings
 from headrace.options.sink_settings import Encryption, SinkSettings
 from headrace.options.token_logins import IamLogin, token_login
@@ -33,7 +34,7 @@ def cluster_of(settings: Settings, given: str | None) -> str | None:
     """
     login = _login(settings)
     if given is None:
-        return None if login is None else f"arn:aws:kafka:{login.region}:ACCOUNT:cluster/CLUSTER/UUID"
+        return None if login is None else _regional("kafka", login.region, "ACCOUNT:cluster/CLUSTER/UUID")
     if _CLUSTER.fullmatch(given) is None:
         raise InvalidConfiguration(
             f"--cluster-arn {printable(given)!r} is not the ARN of an MSK cluster. "
@@ -91,8 +92,7 @@ def _written(settings: Settings) -> list[str]:
     """The topics that records and dead letters go to; `*` where keys or records name them."""
     found: dict[str, None] = {}
     if settings.sink is None:
-        topic = settings.routing.topic
-        topics = frozenset[str]() if topic is None else known_topics(settings.transforms, topic)
+        topics = known_topics(settings.transforms, settings.routing.topic)
         found |= dict.fromkeys(sorted(topics) or ["*"])
     if (dead := settings.errors.dead_letter) is not None:
         found[dead.topic] = None
@@ -117,7 +117,6 @@ def _allow(sid: str, actions: list[str], places: list[str]) -> Statement:
 VERSION: Final = "2012-10-17"
 # Where Lenses' sink keeps an object until its lock says that it is there.
 _LENSES_COPIES: Final = ".temp-upload/"
-_ANY_KEY: Final = "arn:aws:kms:*:*:key/*"
 
 
 def policies(settings: Settings, *, cluster: str | None = None) -> dict[str, Any]:
@@ -167,9 +166,9 @@ def _sink_run(settings: Settings, sink: SinkSettings) -> list[Statement]:
     ]
     if upload.encryption in {Encryption.KMS, Encryption.KMS_DSSE}:
         key = upload.kms_key_id or ""
-        found.append(
-            _grant("key", ["kms:GenerateDataKey", "kms:Decrypt"], key if key.startswith("arn:") else _ANY_KEY)
-        )
+        if not key.startswith("arn:"):
+            key = f"arn:{partition_of(settings.s3.region)}:kms:*:*:key/*"
+        found.append(_grant("key", ["kms:GenerateDataKey", "kms:Decrypt"], key))
     return [*found, *_glue(sink)]
 
 
@@ -185,9 +184,9 @@ def _takeover(settings: Settings, sink: SinkSettings) -> list[Statement]:
     """What going on after Lenses' sink does to its locks, and to copies that it had under way."""
     if sink.takeover_indexes is None:
         return []
-    buckets = dict.fromkeys(each.s3.bucket for each in settings.by_place())
-    locks = [f"arn:aws:s3:::{bucket}/{sink.takeover_indexes.strip('/')}/*" for bucket in buckets]
-    copies = [f"arn:aws:s3:::{bucket}/{_LENSES_COPIES}*" for bucket in buckets]
+    buckets = dict.fromkeys(each.s3.arn for each in settings.by_place())
+    locks = [f"{bucket}/{sink.takeover_indexes.strip('/')}/*" for bucket in buckets]
+    copies = [f"{bucket}/{_LENSES_COPIES}*" for bucket in buckets]
     taken = ["s3:GetObject", "s3:GetObjectTagging", "s3:DeleteObject"]
     return [
         _grant("takeoverLocks", ["s3:GetObject", "s3:PutObject"], _one_or_all(locks)),
@@ -215,7 +214,8 @@ def _source_run(settings: Settings) -> list[Statement]:
 def _inventory(settings: Settings) -> list[Statement]:
     """The manifests of `initial.inventory` and the files that they name; the first start alone needs them."""
     urls = settings.discovery.initial_inventory
-    folders = dict.fromkeys(f"arn:aws:s3:::{inventory_folder(url)}*" for url in urls)
+    partition = partition_of(settings.s3.region)
+    folders = dict.fromkeys(f"{bucket_arn(inventory_folder(url), partition)}*" for url in urls)
     return [_grant("inventory", ["s3:GetObject"], _one_or_all(list(folders)))] if folders else []
 
 
@@ -227,10 +227,8 @@ def _glue_writing(settings: Settings) -> list[Statement]:
     actions = ["glue:GetSchemaByDefinition", "glue:GetSchemaVersion"]
     if glue.auto_register:
         actions += ["glue:RegisterSchemaVersion", "glue:CreateSchema"]
-    place = f"arn:aws:glue:{glue.where.region}:*"
-    return [
-        _grant("schemas", actions, [f"{place}:registry/{glue.registry}", f"{place}:schema/{glue.registry}/*"])
-    ]
+    names = (f"*:registry/{glue.registry}", f"*:schema/{glue.registry}/*")
+    return [_grant("schemas", actions, [_regional("glue", glue.where.region, name) for name in names])]
 
 
 def _post_action(settings: Settings) -> list[Statement]:
@@ -245,7 +243,8 @@ def _post_action(settings: Settings) -> list[Statement]:
         versions = [each.replace("Object", "ObjectVersion") for each in tagging]
         return [_on_objects(settings, "tag", *tagging, *versions)]
     bucket, prefix = action.moves_to
-    targets = [f"arn:aws:s3:::{each}" for each in (settings.buckets if bucket is None else (bucket,))]
+    partition = partition_of(settings.s3.region)
+    targets = [bucket_arn(each, partition) for each in (settings.buckets if bucket is None else (bucket,))]
     put = ["s3:GetObject", "s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipartUpload"]
     # What is at the target already is looked at, and without a listing what is not there looks forbidden.
     return [
@@ -282,12 +281,12 @@ def _listing(settings: Settings) -> Statement:
 
 
 def _on_bucket(settings: Settings, sid: str, *actions: str) -> Statement:
-    buckets = dict.fromkeys(f"arn:aws:s3:::{each.s3.bucket}" for each in settings.by_place())
+    buckets = dict.fromkeys(each.s3.arn for each in settings.by_place())
     return _grant(sid, actions, _one_or_all(list(buckets)))
 
 
 def _on_objects(settings: Settings, sid: str, *actions: str) -> Statement:
-    places = [f"arn:aws:s3:::{each.s3.bucket}/{each.s3.prefix}*" for each in settings.by_place()]
+    places = [f"{each.s3.arn}/{each.s3.prefix}*" for each in settings.by_place()]
     return _grant(sid, actions, _one_or_all(places))
 
 
@@ -299,7 +298,12 @@ def _queue(settings: Settings) -> str:
     """The queue's ARN, as far as its URL tells; `*` for the account of one that has none in its path."""
     assert settings.sqs is not None, "no queue is configured"
     *_, account, name = ("*", *settings.sqs.queue_url.rstrip("/").split("/")[3:])
-    return f"arn:aws:sqs:{settings.sqs.region}:{account}:{name}"
+    return _regional("sqs", settings.sqs.region, f"{account}:{name}")
+
+
+def _regional(service: str, region: str, rest: str) -> str:
+    """The ARN of what is in a region; `rest` begins with the account."""
+    return f"arn:{partition_of(region)}:{service}:{region}:{rest}"
 
 
 def _grant(sid: str, actions: Sequence[str], resource: str | list[str]) -> Statement:

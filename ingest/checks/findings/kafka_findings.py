@@ -8,7 +8,8 @@ from headrace.model.text_formatting import counted
 from headrace.options import Settings
 from headrace.options.choices import Envelope, RestorePartition
 from headrace.options.record_sources import NoSource, ProduceTime, TimestampFrom
-from ingest.checks.findings.bucket_findings import TopicSample
+from headrace.options.transforms.read_chain import known_topics, routes_by_record
+from ingest.checks.findings.bucket_findings import TopicSample, keep_highest
 from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 
 
@@ -48,6 +49,24 @@ class KafkaFacts:
     """Whether this user may join the group that leads; None when the brokers do not say."""
 
 
+def wanted_topics(settings: Settings, samples: Mapping[str, TopicSample]) -> dict[str, TopicSample | None]:
+    """The topics that records and dead letters come to, by what keys say of them.
+
+    `samples` are by the topics that keys, or the option, name; transforms may send records to others.
+    """
+    routed: dict[str, TopicSample] = {}
+    for topic, sample in samples.items():
+        for target in sorted(known_topics(settings.transforms, topic)):
+            keep_highest(routed, target, sample)
+    wanted: dict[str, TopicSample | None] = dict(routed)
+    named = sorted(known_topics(settings.transforms, settings.routing.topic))
+    if (dead := settings.errors.dead_letter) is not None:
+        named.append(dead.topic)
+    for topic in named:
+        wanted.setdefault(topic, None)
+    return wanted
+
+
 def brokers_there(settings: Settings, facts: KafkaFacts) -> Finding:
     """Whether the brokers answer."""
     servers = settings.kafka.bootstrap_servers
@@ -80,7 +99,7 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
     if settings.kafka.topic_creation is not None:
         return ok(name, f"topic {topic!r} is not there, and `run` makes it (topic.creation.default.*)")
     named = facts.wanted[topic]
-    if named is not None:
+    if named is not None and settings.routing.topic is None:
         # The configuration does not name it: setup would not make it, and the key may be read wrongly.
         return misconfigured(
             name,
@@ -92,6 +111,18 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
     if settings.sink is None:
         remedy += ", or set topic.creation.default.partitions and .replication.factor"
     return misconfigured(name, f"topic {topic!r} does not exist.", f"{remedy}.")
+
+
+def topics_open(settings: Settings, _facts: KafkaFacts) -> Finding | None:
+    """A warning where transforms name topics that are known only with a record."""
+    if settings.sink is not None or not routes_by_record(settings.transforms):
+        return None
+    return warn(
+        "topic",
+        "transforms name topics that are known only with a record, so none of them was looked at.",
+        "Create them, or let the brokers do it (auto.create.topics.enable): an object with records for one "
+        "that is missing waits for it (topic_missing).",
+    )
 
 
 def enough_partitions(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
@@ -309,7 +340,7 @@ def transactions_allowed(settings: Settings, facts: KafkaFacts) -> Finding | Non
     )
 
 
-KAFKA_CHECKS: Final = (may_lead, ledger_fit, ledger_remembered, transactions_allowed)
+KAFKA_CHECKS: Final = (topics_open, may_lead, ledger_fit, ledger_remembered, transactions_allowed)
 TOPIC_CHECKS: Final = (
     topic_there,
     enough_partitions,

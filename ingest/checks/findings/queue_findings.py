@@ -91,7 +91,7 @@ def notified(place: BucketAndQueue, facts: QueueFacts) -> Finding | None:
         return warn(
             name,
             f"whether the bucket tells the queue cannot be seen: {facts.notification.words}",
-            f"Allow s3:GetBucketNotification on arn:aws:s3:::{place.s3.bucket} for `check` and `setup`; "
+            f"Allow s3:GetBucketNotification on {place.s3.arn} for `check` and `setup`; "
             "`run` does not need it.",
         )
     if isinstance(facts.attributes, Refused):

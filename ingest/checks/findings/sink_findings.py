@@ -188,7 +188,7 @@ def _tells_missing(settings: Settings, facts: UploadFacts) -> Finding | None:
         "list",
         "S3 does not say whether an object is missing or forbidden (403), so a lost upload cannot be told "
         "from a completed one.",
-        f"Allow s3:ListBucket on arn:aws:s3:::{settings.s3.bucket} and s3:GetObject on {_arn(settings)}.",
+        f"Allow s3:ListBucket on {settings.s3.arn} and s3:GetObject on {_arn(settings)}.",
     )
 
 
@@ -222,7 +222,7 @@ def _url(settings: Settings) -> str:
 
 
 def _arn(settings: Settings) -> str:
-    return f"arn:aws:s3:::{settings.s3.bucket}/{settings.s3.prefix}*"
+    return f"{settings.s3.arn}/{settings.s3.prefix}*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

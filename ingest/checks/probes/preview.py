@@ -1,5 +1,6 @@
 """What `plan` counts: a listing against the ledger, by topic and partition. Pure."""
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -7,6 +8,8 @@ from typing import Any, Final
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import S3Object
+from headrace.options.transforms import NO_TRANSFORMS, TransformChain
+from headrace.options.transforms.read_chain import known_topics
 from ingest.source.catalogue import ExclusionReason, ObjectFilter
 from ingest.source.catalogue.deduplication import LedgerVerdict, Source, verdict_of
 
@@ -68,15 +71,27 @@ class PartitionAmounts:
         }
 
 
+def _only_topic(transforms: TransformChain, topic: str) -> str:
+    """The topic that all records of this one come to; this one where there is no such."""
+    found = known_topics(transforms, topic)
+    return next(iter(found)) if len(found) == 1 else topic
+
+
 TopicPartition = tuple[str, int | None]
 """Topic, and partition; None leaves it to the partitioner."""
 
 
 class Preview:
-    """What `run` would make of a listing now."""
+    """What `run` would make of a listing now.
 
-    def __init__(self, filters: Mapping[str, ObjectFilter], *, now_ms: int) -> None:
+    Topics are those that `transforms` give the records of a key, where that is one for all of them.
+    """
+
+    def __init__(
+        self, filters: Mapping[str, ObjectFilter], *, now_ms: int, transforms: TransformChain = NO_TRANSFORMS
+    ) -> None:
         self._filters = filters
+        self._routed = functools.cache(lambda topic: _only_topic(transforms, topic))
         self._now_ms = now_ms
         self.listed = Amount()
         self.of_bucket = {bucket: Amount() for bucket in filters}
@@ -137,7 +152,7 @@ class Preview:
         if isinstance(route, ExclusionReason):
             self.left_out.setdefault(route.value, Examples()).add_named(s3_object, self._named(s3_object))
             return
-        share = self.shares.setdefault((route.topic, route.partition), PartitionAmounts())
+        share = self.shares.setdefault((self._routed(route.topic), route.partition), PartitionAmounts())
         is_at = verdict_of(entry, s3_object, Source.LISTING, self._now_ms)
         if entry is not None and is_at is LedgerVerdict.SETTLED:
             match entry.state:

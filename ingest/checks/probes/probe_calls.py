@@ -43,7 +43,7 @@ from ingest.checks.findings.archive_findings import ArchiveSample, Sample
 from ingest.checks.findings.bucket_findings import BucketFacts, Survey, TopicSample
 from ingest.checks.findings.bucket_lifecycle import Rule
 from ingest.checks.findings.finding import Cause, Refused
-from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts
+from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts, wanted_topics
 from ingest.checks.findings.queue_findings import QueueFacts
 from ingest.checks.findings.sink_findings import UploadFacts
 from ingest.checks.probes.bucket_keys import AwsClients, answered_ms, list_pages
@@ -170,13 +170,9 @@ def probe_queue(settings: Settings, clients: AwsClients, *, bucket_region: str |
 
 
 def probe_kafka(settings: Settings, samples: Mapping[str, TopicSample]) -> KafkaFacts:
-    """What the brokers answer about the topics that the configuration or keys name. Blocks for seconds."""
+    """What the brokers answer about the topics that records come to. Blocks for seconds."""
     clients = client_properties(settings)
-    wanted: dict[str, TopicSample | None] = dict(samples)
-    dead = settings.errors.dead_letter
-    for named in (settings.routing.topic, None if dead is None else dead.topic):
-        if named is not None:
-            wanted.setdefault(named, None)
+    wanted = wanted_topics(settings, samples)
     admin = KafkaAdmin(clients.admin, timeout=_CALL_SECONDS)
     try:
         cluster: str | Refused = admin.cluster_id()

@@ -10,7 +10,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from headrace.aws.aws_errors import refusal
 from headrace.model.errors import HeadraceError
-from headrace.options.aws_forms import queue_region
+from headrace.options.aws_forms import bucket_arn, queue_region
 from headrace.options.settings import Settings, SqsSettings
 from ingest.checks.probes.bucket_keys import of_each_bucket
 from listeners.discovery_events import error_code, translated_errors
@@ -28,11 +28,6 @@ REDRIVE_LIMIT: Final = 100
 EVENTS: Final = ("s3:ObjectCreated:*", "s3:ObjectRestore:Completed")
 
 
-def bucket_arn(bucket: str, queue_arn: str) -> str:
-    """The bucket's ARN, in the partition (aws, aws-cn, aws-us-gov) of the queue's."""
-    return f"arn:{queue_arn.split(':')[1]}:s3:::{bucket}"
-
-
 def with_statement(policy: str | None, *, bucket: str, queue_arn: str) -> str | None:
     """The queue's policy with a statement that lets this bucket send, or None when it has it already.
 
@@ -42,13 +37,15 @@ def with_statement(policy: str | None, *, bucket: str, queue_arn: str) -> str | 
     document: dict[str, Any] = json.loads(policy) if policy else {"Version": "2012-10-17", "Statement": []}
     found = document.get("Statement", [])
     statements = [found] if isinstance(found, dict) else list(found)
+    # What SQS itself says of the partition holds for regions that are newer than ours.
+    partition = queue_arn.split(":")[1]
     wanted = {
         "Sid": f"headrace-{bucket}",
         "Effect": "Allow",
         "Principal": {"Service": "s3.amazonaws.com"},
         "Action": "sqs:SendMessage",
         "Resource": queue_arn,
-        "Condition": {"ArnEquals": {"aws:SourceArn": bucket_arn(bucket, queue_arn)}},
+        "Condition": {"ArnEquals": {"aws:SourceArn": bucket_arn(bucket, partition)}},
     }
     if wanted in statements:
         return None

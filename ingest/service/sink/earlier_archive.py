@@ -270,7 +270,7 @@ class LensesIndex:
     def _unlisted(self) -> AccessDenied:
         return AccessDenied(
             "Whether Lenses' sink has left locks cannot be told: S3 refuses s3:ListBucket, without which a "
-            f"missing object looks forbidden. Allow s3:ListBucket on arn:aws:s3:::{self._bucket}, or set "
+            f"missing object looks forbidden. Allow s3:ListBucket on s3://{self._bucket}, or set "
             "takeover.indexes=none to begin at the group's offsets."
         )
 
@@ -294,7 +294,7 @@ def _told_what_to_allow(bucket: str) -> Iterator[None]:
 def _not_allowed(bucket: str, error: Exception) -> AccessDenied:
     return AccessDenied(
         f"The locks of Lenses' sink cannot be read and finished: {error} Allow s3:GetObject, s3:PutObject "
-        f"and s3:DeleteObject on arn:aws:s3:::{bucket}/*, or set takeover.indexes=none to begin at the "
+        f"and s3:DeleteObject on s3://{bucket}/*, or set takeover.indexes=none to begin at the "
         "group's offsets."
     )
 

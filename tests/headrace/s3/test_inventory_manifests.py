@@ -98,7 +98,7 @@ def test_one_that_may_not_be_read(key: str) -> None:
     with pytest.raises(InventoryRefused) as refused:
         _read(made, client)
     assert "S3 refuses it to these credentials" in str(refused.value)
-    assert "Allow s3:GetObject on arn:aws:s3:::inventories/inventories/in/daily/*, and kms:Decrypt" in str(
+    assert "Allow s3:GetObject on s3://inventories/inventories/in/daily/*, and kms:Decrypt" in str(
         refused.value
     )
 

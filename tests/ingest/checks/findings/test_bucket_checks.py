@@ -210,3 +210,15 @@ def test_the_bucket_that_objects_move_to_is_looked_at() -> None:
     assert refused is not None
     assert refused.verdict is Verdict.FAIL
     assert refused.sentence == "s3://cold, which objects move to: AccessDenied"
+
+
+def test_what_to_allow_is_in_the_regions_partition() -> None:
+    """As `headrace policy` has it: China and GovCloud have ARNs of their own."""
+    denied = Refused(Cause.DENIED, "AccessDenied")
+    facts = (_facts(survey=denied, get=None), _facts(get=denied, get_version=denied))
+    place = configured({"aws.s3.region": "cn-north-1", "sqs.queue.url": None}).s3
+    found = [check(place, each) for each in facts for check in BUCKET_CHECKS]
+    remedies = [each.remedy or "" for each in found if each is not None]
+
+    assert sum("arn:aws-cn:s3:::bucket" in each for each in remedies) == 3
+    assert not any("arn:aws:" in each for each in remedies)

@@ -322,3 +322,51 @@ def test_an_inventory_is_read_from_its_own_folder() -> None:
     )
     found = policies(configured({"initial.inventory": "s3://inv/manifest.json"}))["run"]["Statement"]
     assert "arn:aws:s3:::inv/*" in [each["Resource"] for each in found]
+
+
+def _resources(options: dict[str, str | None]) -> list[str]:
+    """All ARNs that the documents of a configuration name."""
+    statements = [
+        each for part in policies(configured(options)).values() for each in part.get("Statement", [])
+    ]
+    named = [each["Resource"] for each in statements]
+    return [arn for each in named for arn in ([each] if isinstance(each, str) else each) if arn != "*"]
+
+
+_GLUE: dict[str, str | None] = {
+    "value.converter": "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter",
+    "input.format": "avro",
+}
+
+
+@pytest.mark.parametrize(
+    ("region", "host", "partition"),
+    [
+        ("eu-west-1", "amazonaws.com", "aws"),
+        ("cn-north-1", "amazonaws.com.cn", "aws-cn"),
+        ("us-gov-west-1", "amazonaws.com", "aws-us-gov"),
+        ("us-iso-east-1", "c2s.ic.gov", "aws-iso"),
+    ],
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"post.action": "delete", "include.existing": "false"},
+        {"post.action": "move:s3://cold/done/", "initial.inventory": "s3://inv/a/bucket/all/1/manifest.json"},
+        {"post.action": "tag:a=b", "input.layout": "confluent", "file.name.template": None},
+        _IAM,
+        _GLUE,
+        _SINK | _IAM | {"sqs.queue.url": None},
+        _SINK | {"aws.s3.sse": "aws:kms", "takeover.indexes": ".indexes"},
+    ],
+)
+def test_arns_are_of_the_regions_partition(
+    options: dict[str, str | None], region: str, host: str, partition: str
+) -> None:
+    """China and GovCloud have ARNs of their own, and IAM there refuses others."""
+    queue = {"sqs.queue.url": f"https://sqs.{region}.{host}/123456789012/queue"}
+    brokers = {"bootstrap.servers": f"b-1.orders.abc.c2.kafka.{region}.{host}:9098"}
+    found = _resources(queue | options | brokers | {"aws.s3.region": region})
+
+    assert {arn.split(":")[1] for arn in found} == {partition}
+    assert any(arn.startswith(f"arn:{partition}:s3:::bucket") for arn in found)

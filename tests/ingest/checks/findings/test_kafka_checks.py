@@ -65,7 +65,7 @@ def test_all_is_well() -> None:
         ),
         pytest.param(
             {"topics": {"events": MISSING}, "wanted": {"events": TopicSample(partition=0, key="k-4")}},
-            {},
+            {"topic": None, "file.name.template": "{{topic}}"},
             "topic",
             Verdict.FAIL,
             Exit.CONFIGURATION,
