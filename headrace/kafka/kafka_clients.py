@@ -195,8 +195,8 @@ def _merged(
 ) -> dict[str, Any]:
     """All properties of a client; AccessDenied where it needs a token, and there is none.
 
-    No client has brokers make a topic by asking for it, which producers do unless they are told: a missing
-    one is made as `topic.creation.default.*` say, or is an error that names it.
+    No client has brokers make a topic by asking for it, which producers do by default: a missing one is made
+    as `topic.creation.default.*` say, or is an error that names it.
     """
     merged: dict[str, Any] = {"log.connection.close": False, **properties, **ours, "logger": LOGGER}
     merged["allow.auto.create.topics"] = False
