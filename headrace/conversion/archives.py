@@ -12,7 +12,15 @@ from typing import Any, Final
 from headrace.formats import avro, csv_objects, cut_rows, json_array, jsonl, parquet
 from headrace.formats.compression import stored_codec
 from headrace.formats.compression.codecs import decompressed
-from headrace.formats.content_kind import RowFormat, avro_members, first_row, members_of, row_format
+from headrace.formats.content_kind import (
+    RowFormat,
+    avro_members,
+    first_row,
+    is_sniffed,
+    members_of,
+    named_format,
+    row_format,
+)
 from headrace.formats.cut_rows import BareArrowRows, BareRows, PlainRows
 from headrace.formats.record_columns import ArrowReader, RowShape, TextReader, ToJson
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
@@ -103,13 +111,13 @@ class ArchiveDecoder:
         found, columns = archive.row_format, None
         if found is RowFormat.PARQUET:
             columns = parquet.columns(source, options=options)
-        head = plain_head(source, options.row_max_bytes)
+        head = self.head(source, key, options)
         members = row_members(archive.name, found, archive.options, head, columns)
         return archive.name, ContentFacts(row_format=found, members=members)
 
     def read_as(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
         """How the rows of the object are cut out, and what they become. Raises and blocks as `decode`."""
-        head = plain_head(source, options.row_max_bytes)
+        head = self.head(source, key, options)
         name = self._name(source, key, head)
         found = self._row_format(source, name, head, options)
         self._refuse_unended(source, name, found)
@@ -128,6 +136,18 @@ class ArchiveDecoder:
             separator=restore.separator,
         )
 
+    def head(self, source: ByteSource, key: str, options: DecodeOptions) -> bytes:
+        """The plain beginning: its first rows, or as much of it as may be one. Damage after it shows later.
+
+        The stored one where rows are bytes as they are stored. Raises and blocks as `decode`.
+        """
+        name, sniffed = self.name(key), True
+        if name is not None:
+            is_given = self._restore.is_format_given
+            found = _told(options.format.input_format, name) if is_given else named_format(name)
+            sniffed = is_sniffed(name, found, options.format.compression)
+        return _head(source, options.row_max_bytes, sniffed=sniffed)
+
     def _name(self, source: ByteSource, key: str, head: bytes) -> ArchiveName:
         found = self._names.read(key, head)
         if found.name is None:
@@ -137,7 +157,7 @@ class ArchiveDecoder:
     def _row_format(
         self, source: ByteSource, name: ArchiveName, head: bytes, options: DecodeOptions
     ) -> RowFormat:
-        found = row_format(name, head)
+        found = row_format(name, head, self._restore.rows)
         is_given = self._restore.is_format_given
         if is_given:
             found = _told(options.format.input_format, name)
@@ -226,10 +246,9 @@ def _told(input_format: InputFormat, name: ArchiveName) -> RowFormat:
     return RowFormat.SEPARATED if name.layout is LayoutName.CONFLUENT else RowFormat.WHOLE
 
 
-def plain_head(source: ByteSource, limit: int) -> bytes:
-    """The plain beginning: its first rows, or as much of it as may be one. Damage after it shows later."""
+def _head(source: ByteSource, limit: int, *, sniffed: bool) -> bytes:
     chunks: Iterator[bytes] = (source.read_at(at, _HEAD_BYTES) for at in range(0, source.size, _HEAD_BYTES))
-    codec = stored_codec(source) if source.size else None
+    codec = stored_codec(source) if sniffed and source.size else None
     if codec is not None:
         chunks = decompressed(codec, chunks, name=source.name)
     head = b""

@@ -133,7 +133,9 @@ CSV_ENCODING = option(
     choice(CsvEncoding),
     "base64",
     Group.RESTORE,
-    "How Aiven's csv holds values, as the sink's own option of this name.",
+    "How Aiven's csv holds values, as the sink's own option of this name. With `none` objects are csv, and "
+    "values may be JSON; where rows may be envelopes of `jsonl` too, objects are quarantined "
+    "(`format_undecided`) until `input.format` tells.",
     importance="LOW",
 )
 FILE_DELIMITER = option(
