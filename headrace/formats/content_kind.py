@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from headrace.formats.avro_schema import Node, SchemaError, parse_schema
+from headrace.formats.record_columns import RowShape
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
 from headrace.options.choices import Compression, InputFormat
 from headrace.options.record_sources import CSV_FIELDS, CsvEncoding, Enveloped, RestoreOptions
@@ -272,7 +274,7 @@ def first_row(head: bytes) -> bytes | None:
     return head.partition(b"\n")[0] if head else None
 
 
-def members_of(row: bytes) -> frozenset[str] | None:
+def members_of(row: bytes | msgspec.Raw) -> frozenset[str] | None:
     """The names of a JSON object's members, None for a row that is none."""
     try:
         return frozenset(_OBJECT.decode(row))
@@ -280,13 +282,36 @@ def members_of(row: bytes) -> frozenset[str] | None:
         return None
 
 
-def avro_members(head: bytes) -> frozenset[str] | None:
-    """The fields of the record in the schema of an Avro container, None where the head does not show them."""
-    schema = _avro_schema(head)
-    fields = schema.get("fields") if schema else None
-    if not isinstance(fields, list):
+def json_shape(row: bytes) -> RowShape | None:
+    """The names of a JSON object's members, and of what is in these; None for a row that is none."""
+    try:
+        found = _OBJECT.decode(row)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return frozenset(field["name"] for field in fields if isinstance(field, dict) and "name" in field)
+    within = {name: members for name, text in found.items() if (members := members_of(text)) is not None}
+    return RowShape(frozenset(found), within=within)
+
+
+def avro_shape(head: bytes) -> RowShape | None:
+    """What the schema of an Avro container says of its rows, None where the head does not show it."""
+    text = _avro_schema_text(head)
+    try:
+        return None if text is None else shape_of_node(parse_schema(text))
+    except SchemaError:
+        return None
+
+
+def shape_of_node(node: Node) -> RowShape:
+    """What a schema of Avro says of rows."""
+    if node.kind != "record":
+        return RowShape()
+    below = {name: child.nullable or child for name, child in node.fields}
+    within = {name: _names(child) for name, child in below.items() if child.kind == "record"}
+    return RowShape(_names(node), within=within)
+
+
+def _names(node: Node) -> frozenset[str]:
+    return frozenset(name for name, _ in node.fields)
 
 
 def avro_name(head: bytes) -> str | None:
@@ -298,6 +323,15 @@ def avro_name(head: bytes) -> str | None:
 
 
 def _avro_schema(head: bytes) -> dict[str, object] | None:
+    text = _avro_schema_text(head)
+    try:
+        schema = None if text is None else msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return schema if isinstance(schema, dict) else None
+
+
+def _avro_schema_text(head: bytes) -> bytes | None:
     """The schema as it is in the header, whose length is before it: found by the name of its entry."""
     at = head.find(b"avro.schema")
     if not head.startswith(_AVRO) or at < 0:
@@ -309,8 +343,4 @@ def _avro_schema(head: bytes) -> dict[str, object] | None:
         at, shift = at + 1, shift + 7
         if octet < 0x80:  # noqa: PLR2004  # the last octet of a number
             break
-    try:
-        schema = msgspec.json.decode(head[at : at + size // 2])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return schema if isinstance(schema, dict) else None
+    return head[at : at + size // 2]
