@@ -324,7 +324,7 @@ def struct_member(structs: Any, name: str, faults: Faults) -> Any:
 
 def refused(array: Any, what: str, faults: Faults) -> None:
     """Notes what is there as faults (`not_an_envelope`): it is of a type that the envelope does not have."""
-    _add_unfit(_rows_where(array.is_valid()), f"the {what} is of the type {array.type}", faults)
+    _add_unfit(_rows_where(array.is_valid()), f"the envelope's {what} is of another type", faults)
 
 
 def _rows_where(mask: Any) -> list[int]:
