@@ -12,7 +12,16 @@ from typing import Any, Final
 from headrace.formats import avro, csv_objects, cut_rows, json_array, jsonl, parquet
 from headrace.formats.compression import stored_codec
 from headrace.formats.compression.codecs import decompressed
-from headrace.formats.content_kind import RowFormat, avro_members, first_row, members_of, row_format
+from headrace.formats.content_kind import (
+    RowFormat,
+    avro_shape,
+    first_row,
+    is_sniffed,
+    json_shape,
+    members_of,
+    named_format,
+    row_format,
+)
 from headrace.formats.cut_rows import BareArrowRows, BareRows, PlainRows
 from headrace.formats.record_columns import ArrowReader, RowShape, TextReader, ToJson
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
@@ -100,16 +109,16 @@ class ArchiveDecoder:
         Raises as `decode` does before the first row. Blocks on reads.
         """
         archive = self.read_as(source, key, options)
-        found, columns = archive.row_format, None
+        found, shape = archive.row_format, None
         if found is RowFormat.PARQUET:
-            columns = parquet.columns(source, options=options)
-        head = plain_head(source, options.row_max_bytes)
-        members = row_members(archive.name, found, archive.options, head, columns)
+            shape = parquet.row_shape(source, options=options)
+        head = self.head(source, key, options)
+        members = row_members(archive.name, found, archive.options, head, shape)
         return archive.name, ContentFacts(row_format=found, members=members)
 
     def read_as(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
         """How the rows of the object are cut out, and what they become. Raises and blocks as `decode`."""
-        head = plain_head(source, options.row_max_bytes)
+        head = self.head(source, key, options)
         name = self._name(source, key, head)
         found = self._row_format(source, name, head, options)
         self._refuse_unended(source, name, found)
@@ -128,6 +137,18 @@ class ArchiveDecoder:
             separator=restore.separator,
         )
 
+    def head(self, source: ByteSource, key: str, options: DecodeOptions) -> bytes:
+        """The plain beginning: its first rows, or as much of it as may be one. Damage after it shows later.
+
+        The stored one where rows are bytes as they are stored. Raises and blocks as `decode`.
+        """
+        name, sniffed = self.name(key), True
+        if name is not None:
+            is_given = self._restore.is_format_given
+            found = _told(options.format.input_format, name) if is_given else named_format(name)
+            sniffed = is_sniffed(name, found, options.format.compression)
+        return _head(source, options.row_max_bytes, sniffed=sniffed)
+
     def _name(self, source: ByteSource, key: str, head: bytes) -> ArchiveName:
         found = self._names.read(key, head)
         if found.name is None:
@@ -137,7 +158,7 @@ class ArchiveDecoder:
     def _row_format(
         self, source: ByteSource, name: ArchiveName, head: bytes, options: DecodeOptions
     ) -> RowFormat:
-        found = row_format(name, head)
+        found = row_format(name, head, self._restore.rows)
         is_given = self._restore.is_format_given
         if is_given:
             found = _told(options.format.input_format, name)
@@ -170,17 +191,18 @@ class ArchiveDecoder:
         """Lenses' envelope of key and value alone looks like a value: only the sink's options show it."""
         if name.layout is not LayoutName.LENSES or self._restore.rows.envelope is not Enveloped.AUTO:
             return
-        members: frozenset[str] | None = None
+        shape: RowShape | None = None
         if found is RowFormat.AVRO:
-            members = avro_members(head)
+            shape = avro_shape(head)
         elif found is RowFormat.PARQUET:
-            members = parquet.columns(source, options=options)
+            shape = parquet.row_shape(source, options=options)
         elif found in {RowFormat.JSON, RowFormat.JSONL} and first is not None:
-            members = members_of(first)
-        if members and is_undecided(members):
+            shape = json_shape(first)
+        if shape is not None and is_undecided(shape):
             raise InvalidObject(
-                f"{source.name}: its rows have {' and '.join(sorted(members))} and no metadata: they may be "
-                "Lenses' envelopes as well as values with such fields. Set store.envelope to true or false, "
+                f"{source.name}: its rows have {' and '.join(sorted(shape.members))}, and no metadata of "
+                "topic, partition and offset: they may be Lenses' envelopes as well as values with such "
+                "fields. Set store.envelope to true or false, "
                 "as the sink had it, and replay the object.",
                 reason="envelope_undecided",
             )
@@ -226,10 +248,9 @@ def _told(input_format: InputFormat, name: ArchiveName) -> RowFormat:
     return RowFormat.SEPARATED if name.layout is LayoutName.CONFLUENT else RowFormat.WHOLE
 
 
-def plain_head(source: ByteSource, limit: int) -> bytes:
-    """The plain beginning: its first rows, or as much of it as may be one. Damage after it shows later."""
+def _head(source: ByteSource, limit: int, *, sniffed: bool) -> bytes:
     chunks: Iterator[bytes] = (source.read_at(at, _HEAD_BYTES) for at in range(0, source.size, _HEAD_BYTES))
-    codec = stored_codec(source) if source.size else None
+    codec = stored_codec(source) if sniffed and source.size else None
     if codec is not None:
         chunks = decompressed(codec, chunks, name=source.name)
     head = b""
@@ -319,17 +340,17 @@ def row_members(
     row_format: RowFormat,
     options: RestoreOptions,
     head: bytes,
-    columns: frozenset[str] | None = None,
+    shape: RowShape | None = None,
 ) -> frozenset[str] | None:
     """The members of the envelope, None where rows are values and nothing else.
 
-    `head` is the plain beginning of the object; `columns` are those of Parquet. Of JSON all rows of the head
+    `head` is the plain beginning of the object; `shape` is that of Parquet. Of JSON all rows of the head
     count: a row may leave out what it has none of.
     """
     if row_format is RowFormat.PARQUET:
-        return _of_columns(name, row_format, options, columns or frozenset())
+        return _of_shape(name, row_format, options, shape or RowShape())
     if row_format is RowFormat.AVRO:
-        return _of_columns(name, row_format, options, avro_members(head) or frozenset())
+        return _of_shape(name, row_format, options, avro_shape(head) or RowShape())
     rows = _rows(head, row_format)
     reader = text_reader(name, row_format, options, rows[0] if rows else None)
     if isinstance(reader, BareRows | PlainRows):
@@ -339,11 +360,11 @@ def row_members(
     return frozenset().union(*(members_of(row) or () for row in rows))
 
 
-def _of_columns(
-    name: ArchiveName, row_format: RowFormat, options: RestoreOptions, columns: frozenset[str]
+def _of_shape(
+    name: ArchiveName, row_format: RowFormat, options: RestoreOptions, shape: RowShape
 ) -> frozenset[str] | None:
-    reader = arrow_reader(name, row_format, options, _no_json, RowShape(columns))
-    return None if isinstance(reader, BareArrowRows) else columns
+    reader = arrow_reader(name, row_format, options, _no_json, shape)
+    return None if isinstance(reader, BareArrowRows) else shape.members
 
 
 def _no_json(_array: Any) -> Any:

@@ -15,8 +15,9 @@ from headrace.formats.avro_data import KEY, VALUE, Datum, DatumReader
 from headrace.formats.avro_rows import ValueFault, column_texts, value_texts
 from headrace.formats.avro_schema import Node
 from headrace.formats.avro_skip import COST_BYTES, DatumError, text_sizes
+from headrace.formats.content_kind import shape_of_node
 from headrace.formats.cut_rows import BareArrowRows
-from headrace.formats.record_columns import Faults, RowShape
+from headrace.formats.record_columns import Faults
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
@@ -54,8 +55,7 @@ class AvroArchive:
     def __init__(self, node: Node, archive: ObjectRestore, style: JsonFormat) -> None:
         self._node = node
         self._style = style
-        names = frozenset(name for name, _ in node.fields) if node.kind == "record" else frozenset()
-        self.read = archive.arrow(self._to_json, RowShape(names))
+        self.read = archive.arrow(self._to_json, shape_of_node(node))
         self._is_bare = isinstance(self.read, BareArrowRows)
         wants_json = archive.options.value in {Form.AUTO, Form.JSON}
         self.is_json = self._is_bare and wants_json and node.kind == "record"

@@ -9,8 +9,11 @@ from typing import Final
 
 import msgspec
 
+from headrace.formats.avro_schema import Node, SchemaError, parse_schema
+from headrace.formats.record_columns import RowShape
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
-from headrace.options.choices import InputFormat
+from headrace.options.choices import Compression, InputFormat
+from headrace.options.record_sources import CSV_FIELDS, CsvEncoding, Enveloped, RestoreOptions
 
 # So many lines are looked at, and as many of them have to agree.
 _LINES: Final = 20
@@ -178,31 +181,67 @@ _BY_EXTENSION: Final = {
 }
 
 
-def row_format(name: ArchiveName, head: bytes) -> RowFormat | None:
+# The extension of values that are stored byte for byte: such a value may be a file itself.
+_STORED: Final = {LayoutName.CONFLUENT: "bin", LayoutName.LENSES: "bytes"}
+_BYTES: Final = frozenset({RowFormat.WHOLE, RowFormat.SEPARATED})
+_PLAIN: Final = RestoreOptions()
+
+
+def row_format(name: ArchiveName, head: bytes, options: RestoreOptions = _PLAIN) -> RowFormat | None:
     """The format of the object with this name whose decompressed content begins with `head`.
 
-    `head` should hold the first row; less is taken as it is. What the content shows goes before the name.
+    `head` should hold the first row; less is taken as it is. What the content shows goes before the name,
+    unless that says that values are stored byte for byte.
     None where both jsonl and csv would begin so: `input.format` has to say which.
     """
-    if head.startswith(_AVRO):
-        return RowFormat.AVRO
-    if head.startswith(_PARQUET):
-        return RowFormat.PARQUET
+    if not _holds_stored_values(name):
+        if head.startswith(_AVRO):
+            return RowFormat.AVRO
+        if head.startswith(_PARQUET):
+            return RowFormat.PARQUET
     if name.layout is LayoutName.AIVEN:
-        return _aiven(head)
-    extensions = [f".{label}" for label in name.extension.split(".") if label]
-    known = [_BY_EXTENSION[label] for label in extensions if label in _BY_EXTENSION]
+        return _aiven(head, options)
+    named = named_format(name)
+    return RowFormat.JSON if named is RowFormat.JSONL and head.startswith(_ARRAY_BEGIN) else named
+
+
+def named_format(name: ArchiveName) -> RowFormat | None:
+    """The format that the name says, None where names of its layout say nothing."""
+    if name.layout is LayoutName.AIVEN:
+        return None
+    known = [_BY_EXTENSION[f".{label}"] for label in _labels(name) if f".{label}" in _BY_EXTENSION]
     if known:
-        return RowFormat.JSON if known == [RowFormat.JSONL] and head.startswith(_ARRAY_BEGIN) else known[-1]
+        return known[-1]
     if name.layout is LayoutName.CONFLUENT and name.kind is ObjectKind.VALUES:
         return RowFormat.SEPARATED  # ByteArray writes any extension
     return RowFormat.JSONL  # Lenses' .gz, and extensions that Quix was given
 
 
-def _aiven(head: bytes) -> RowFormat | None:
+def is_sniffed(name: ArchiveName, found: RowFormat | None, compression: Compression) -> bool:
+    """Whether the first bytes of an object say how it is compressed, and are not those of a value.
+
+    Bytes are as they are stored where it was said that nothing is compressed, and in objects of Lenses' sink,
+    which compresses none of them.
+    """
+    if found not in _BYTES:
+        return True
+    is_whole = name.layout is LayoutName.LENSES and _holds_stored_values(name)
+    return compression is not Compression.NONE and not is_whole
+
+
+def _holds_stored_values(name: ArchiveName) -> bool:
+    return name.kind is ObjectKind.VALUES and _STORED.get(name.layout) in _labels(name)
+
+
+def _labels(name: ArchiveName) -> list[str]:
+    return [label for label in name.extension.split(".") if label]
+
+
+def _aiven(head: bytes, options: RestoreOptions) -> RowFormat | None:
     """Names of this sink say nothing of the format; csv is what is no JSON."""
+    is_plain = options.csv_encoding is CsvEncoding.NONE and "value" in options.csv_fields
     if head.startswith(_ARRAY_BEGIN):
-        return RowFormat.JSON
+        return None if is_plain else RowFormat.JSON
     first = first_row(head)
     if not first:
         return RowFormat.LINES
@@ -210,7 +249,16 @@ def _aiven(head: bytes) -> RowFormat | None:
         _ANYTHING.decode(first)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return RowFormat.LINES
+    if is_plain:
+        # An option of csv, whose values may be JSON; a configuration of jsonl may still have it.
+        return None if _may_be_jsonl(first, options) else RowFormat.LINES
     return None if _is_base64(first) else RowFormat.JSONL  # 1234 and true are both
+
+
+def _may_be_jsonl(first: bytes, options: RestoreOptions) -> bool:
+    """True for a row like the envelope of jsonl, and where it was said whether it has one."""
+    members = members_of(first)
+    return options.envelope is not Enveloped.AUTO or bool(members and members <= set(CSV_FIELDS))
 
 
 def _is_base64(text: bytes) -> bool:
@@ -226,7 +274,7 @@ def first_row(head: bytes) -> bytes | None:
     return head.partition(b"\n")[0] if head else None
 
 
-def members_of(row: bytes) -> frozenset[str] | None:
+def members_of(row: bytes | msgspec.Raw) -> frozenset[str] | None:
     """The names of a JSON object's members, None for a row that is none."""
     try:
         return frozenset(_OBJECT.decode(row))
@@ -234,13 +282,36 @@ def members_of(row: bytes) -> frozenset[str] | None:
         return None
 
 
-def avro_members(head: bytes) -> frozenset[str] | None:
-    """The fields of the record in the schema of an Avro container, None where the head does not show them."""
-    schema = _avro_schema(head)
-    fields = schema.get("fields") if schema else None
-    if not isinstance(fields, list):
+def json_shape(row: bytes) -> RowShape | None:
+    """The names of a JSON object's members, and of what is in these; None for a row that is none."""
+    try:
+        found = _OBJECT.decode(row)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return frozenset(field["name"] for field in fields if isinstance(field, dict) and "name" in field)
+    within = {name: members for name, text in found.items() if (members := members_of(text)) is not None}
+    return RowShape(frozenset(found), within=within)
+
+
+def avro_shape(head: bytes) -> RowShape | None:
+    """What the schema of an Avro container says of its rows, None where the head does not show it."""
+    text = _avro_schema_text(head)
+    try:
+        return None if text is None else shape_of_node(parse_schema(text))
+    except SchemaError:
+        return None
+
+
+def shape_of_node(node: Node) -> RowShape:
+    """What a schema of Avro says of rows."""
+    if node.kind != "record":
+        return RowShape()
+    below = {name: child.nullable or child for name, child in node.fields}
+    within = {name: _names(child) for name, child in below.items() if child.kind == "record"}
+    return RowShape(_names(node), within=within)
+
+
+def _names(node: Node) -> frozenset[str]:
+    return frozenset(name for name, _ in node.fields)
 
 
 def avro_name(head: bytes) -> str | None:
@@ -252,6 +323,15 @@ def avro_name(head: bytes) -> str | None:
 
 
 def _avro_schema(head: bytes) -> dict[str, object] | None:
+    text = _avro_schema_text(head)
+    try:
+        schema = None if text is None else msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return schema if isinstance(schema, dict) else None
+
+
+def _avro_schema_text(head: bytes) -> bytes | None:
     """The schema as it is in the header, whose length is before it: found by the name of its entry."""
     at = head.find(b"avro.schema")
     if not head.startswith(_AVRO) or at < 0:
@@ -263,8 +343,4 @@ def _avro_schema(head: bytes) -> dict[str, object] | None:
         at, shift = at + 1, shift + 7
         if octet < 0x80:  # noqa: PLR2004  # the last octet of a number
             break
-    try:
-        schema = msgspec.json.decode(head[at : at + size // 2])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return schema if isinstance(schema, dict) else None
+    return head[at : at + size // 2]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.formats.compression import plain_stream
-from headrace.formats.content_kind import RowFormat
+from headrace.formats.content_kind import RowFormat, is_sniffed
 from headrace.formats.encodings import from_base64
 from headrace.formats.record_columns import Faults, RecordColumns, ToJson
 from headrace.formats.records.decode_options import DecodeOptions
@@ -52,6 +52,9 @@ class _Cutter:
         # A value that is cut short looks like another one.
         is_text = self._format in {RowFormat.TEXT, RowFormat.SEPARATED}
         self._is_ended = is_text and options.archive.name.layout is not LayoutName.AIVEN
+        # A value that is a file itself is one, whatever it looks like.
+        self._is_bytes = self._format in {RowFormat.WHOLE, RowFormat.SEPARATED}
+        self._is_sniffed = is_sniffed(options.archive.name, self._format, options.format.compression)
         self._separator = b"\n" if self._format is not RowFormat.SEPARATED else options.archive.separator
         self._builder = RecordBuilder.of(options)
         self._offset = offset
@@ -65,13 +68,12 @@ class _Cutter:
             if self._format is RowFormat.WHOLE:
                 self._refuse_large(held)
                 continue
-            cut = held.rfind(self._separator)
-            if cut < 0:
+            bounds = self._bounds(held)
+            if bounds is None:
                 self._refuse_large(held)
                 continue
-            cut += len(self._separator)
-            yield from self._rows(held[:cut], is_last=False)
-            held = held[cut:]
+            yield from self._rows(held, *bounds)
+            held = held[int(bounds[2][-1]) :]
         if held and self._is_ended:
             raise ObjectCorrupt(
                 f"{self._source.name}: its last row is cut short: each ends with {self._separator!r}, and "
@@ -79,12 +81,16 @@ class _Cutter:
             )
         # Lines are joined, not ended: what is behind the last line feed is a row, be it empty.
         if held or (self._format is RowFormat.LINES and not self._is_behind):
-            yield from self._rows(held, is_last=True)
+            # One beyond the end, so that a resume does not find the row again.
+            beyond = len(held) + (self._format is RowFormat.LINES)
+            yield from self._rows(held, np.array([0]), np.array([len(held)]), np.array([beyond]))
 
     def _stream(self) -> Iterator[bytes]:
         """The plain bytes from the offset on; notes when it is one beyond the end, after the last line."""
         if self._format is not RowFormat.LINES or not self._offset:
-            yield from plain_stream(self._source, self._offset)
+            yield from plain_stream(
+                self._source, self._offset, sniffed=self._is_sniffed, opaque=self._is_bytes
+            )
             return
         self._is_behind = True
         for chunk in plain_stream(self._source, self._offset - 1):
@@ -100,20 +106,19 @@ class _Cutter:
                 reason="too_large",
             )
 
-    def _rows(self, text: bytes, *, is_last: bool) -> Iterator[RowBatch]:
-        """The rows of `text`, each ended by the separator; with `is_last` it is one row without."""
-        starts, ends, nexts = self._bounds(text, is_last=is_last)
+    def _rows(self, text: bytes, starts: Numbers, ends: Numbers, nexts: Numbers) -> Iterator[RowBatch]:
+        """The rows of `text` that are at these places."""
         offset, self._offset = self._offset, self._offset + int(nexts[-1])
         for first in range(0, len(starts), _BATCH_ROWS):
             span = slice(first, first + _BATCH_ROWS)
             yield self._batch(text, offset, starts[span], ends[span], nexts[span])
 
-    def _bounds(self, text: bytes, *, is_last: bool) -> tuple[Numbers, Numbers, Numbers]:
+    def _bounds(self, text: bytes) -> tuple[Numbers, Numbers, Numbers] | None:
+        """Where rows with a separator after them begin and end, and where the next ones do; None without any.
+
+        Separators are found from a row's start on, so that they are the same wherever a block ends.
+        """
         size = len(self._separator)
-        if is_last:
-            # One beyond the end, so that a resume does not find the row again.
-            beyond = len(text) + (self._format is RowFormat.LINES)
-            return np.array([0]), np.array([len(text)]), np.array([beyond])
         if size == 1:
             ends = np.flatnonzero(np.frombuffer(text, np.uint8) == self._separator[0])
         else:
@@ -122,6 +127,8 @@ class _Cutter:
                 found.append(at)
                 at = text.find(self._separator, at + size)
             ends = np.array(found, np.int64)
+        if not len(ends):
+            return None
         nexts = ends + size
         starts = np.empty_like(ends)
         starts[0], starts[1:] = 0, nexts[:-1]

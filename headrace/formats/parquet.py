@@ -57,12 +57,12 @@ def decode(
             )
 
 
-def columns(source: ByteSource, *, options: DecodeOptions) -> frozenset[str]:
-    """The outermost columns, as the footer says. Raises as `decode` does for damage. Blocks on reads."""
+def row_shape(source: ByteSource, *, options: DecodeOptions) -> RowShape:
+    """What the footer says of rows. Raises as `decode` does for damage. Blocks on reads."""
     file = RangedFile(source, unit_max_bytes=options.format.decode_unit_max_bytes)
     with Translated(source, file):
         groups = RowGroups(source, file, unit_max_bytes=options.format.decode_unit_max_bytes)
-        return frozenset(groups.schema.names)
+        return _shape(groups, options)
     raise AssertionError("an error of the footer is raised")
 
 
@@ -143,7 +143,14 @@ def _shape(groups: RowGroups, options: DecodeOptions) -> RowShape:
     """The columns, and for the one layout that is read by them those that have nulls."""
     is_asked = options.archive is not None and options.archive.name.layout is LayoutName.QUIX
     names = frozenset(groups.schema.names)
-    return RowShape(names, groups.with_nulls(), groups.is_marked(OWN_MARK)) if is_asked else RowShape(names)
+    within = {
+        column.name: frozenset(each.name for each in column.type)
+        for column in groups.schema
+        if pa.types.is_struct(column.type)
+    }
+    if not is_asked:
+        return RowShape(names, within=within)
+    return RowShape(names, groups.with_nulls(), groups.is_marked(OWN_MARK), within)
 
 
 # Whose schema is made of that of the columns.

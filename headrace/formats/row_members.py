@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -285,6 +285,7 @@ def bytes_of(text: msgspec.Raw, form: Form, what: str) -> bytes | None:
 
 
 _STRINGS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_NUMBERS: Final = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
 _BINARY: Final = (
     pa.types.is_binary,
     pa.types.is_large_binary,
@@ -293,9 +294,47 @@ _BINARY: Final = (
 )
 
 
+def is_text(kind: Any) -> bool:
+    """Whether values of the type are texts."""
+    return any(is_string(kind) for is_string in _STRINGS)
+
+
 def structs_of(rows: Any) -> Any:
     """A RecordBatch or an array of structs as one array of structs."""
     return rows.to_struct_array() if isinstance(rows, pa.RecordBatch) else rows
+
+
+def envelopes_of(rows: Any, what: str, faults: Faults) -> Any:
+    """The rows as one array of structs; a row that is no struct is a fault (`not_an_envelope`)."""
+    structs = structs_of(rows)
+    if not pa.types.is_struct(structs.type):
+        _add_unfit(range(len(structs)), f"the row is not one of {what}", faults)
+        return pa.array([{}] * len(structs), pa.struct([]))
+    _add_unfit(_rows_where(structs.is_null()), f"the row is not one of {what}", faults)
+    return structs
+
+
+def struct_member(structs: Any, name: str, faults: Faults) -> Any:
+    """As `member`, None also for what has no members itself, which is a fault of the rows that have it."""
+    array = member(structs, name)
+    if array is None or pa.types.is_struct(array.type):
+        return array
+    return refused(array, name, faults)
+
+
+def refused(array: Any, what: str, faults: Faults) -> None:
+    """Notes what is there as faults (`not_an_envelope`): it is of a type that the envelope does not have."""
+    _add_unfit(_rows_where(array.is_valid()), f"the envelope's {what} is of another type", faults)
+
+
+def _rows_where(mask: Any) -> list[int]:
+    rows: list[int] = np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist()
+    return rows
+
+
+def _add_unfit(rows: Iterable[int], message: str, faults: Faults) -> None:
+    for row in rows:
+        faults.add(row, "not_an_envelope", message)
 
 
 def member(structs: Any, name: str) -> Any:
@@ -310,7 +349,7 @@ def as_column(array: Any, form: Form, to_json: ToJson, what: str, faults: Faults
     if any(is_binary(kind) for is_binary in _BINARY):
         # Avro and Parquet know bytes from text: base64 is what JSON and csv write them as.
         return json_column(array, to_json) if form is Form.JSON else column_of_arrow(array)
-    if form is not Form.JSON and any(is_string(kind) for is_string in _STRINGS):
+    if form is not Form.JSON and is_text(kind):
         texts = column_of_arrow(array)
         return from_base64(texts, what, faults) if form is Form.BASE64 else texts
     return as_bytes(json_column(array, to_json), form, what, faults)
@@ -321,11 +360,35 @@ def json_column(array: Any, to_json: ToJson) -> Column:
     return with_nulls(column_of_arrow(to_json(array)))
 
 
-def int_column(array: Any, *, missing: int) -> Numbers:
-    """The numbers of an array, timestamps as milliseconds since 1970; `missing` for a null."""
-    if pa.types.is_timestamp(array.type):
-        array = array.cast(pa.timestamp("ms", array.type.tz), safe=False)
-    return np.asarray(array.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False), np.int64)
+def int_column(array: Any, what: str, faults: Faults, *, missing: int) -> Numbers | None:
+    """The numbers of an array, timestamps as milliseconds since 1970; `missing` for a null, None without one.
+
+    What is no whole number of 64 bits is a fault of its row (`not_an_envelope`).
+    """
+    if array is None:
+        return None
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        array = array.cast(pa.timestamp("ms", kind.tz), safe=False)
+    elif not any(is_number(kind) for is_number in _NUMBERS):
+        refused(array, what, faults)
+        return np.full(len(array), missing, np.int64)
+    try:
+        whole = array.cast(pa.int64())
+    except pa.ArrowInvalid:
+        whole = _whole(array, what, faults)
+    return np.asarray(whole.fill_null(missing).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _whole(array: Any, what: str, faults: Faults) -> Any:
+    """The numbers one by one, nulls for those that are broken or too large, which are faults."""
+    found: list[int | None] = []
+    for row, value in enumerate(array.to_pylist()):
+        fits = value is not None and value == value // 1 and -(2**63) <= value < 2**63
+        found.append(int(value) if fits else None)
+        if value is not None and not fits:
+            _add_unfit([row], f"the {what} is no whole number of 64 bits", faults)
+    return pa.array(found, pa.int64())
 
 
 def headers_column(array: Any, form: Form, to_json: ToJson, rows: int, faults: Faults) -> list[Headers]:
@@ -344,9 +407,12 @@ def headers_column(array: Any, form: Form, to_json: ToJson, rows: int, faults: F
     flat = lists.flatten()
     if not pa.types.is_struct(flat.type) or flat.type.num_fields != 2:  # noqa: PLR2004  # a name and a value
         return _refused(array, faults)
+    if not is_text(flat.type.field(0).type):
+        return _refused(array, faults)
     names = pc.struct_field(flat, [0]).to_pylist()
     # A fault of one header is one of its row.
     own = Faults()
+    _add_unfit((index for index, name in enumerate(names) if name is None), "a header has no name", own)
     column = as_column(pc.struct_field(flat, [1]), form, to_json, "header", own)
     result, at = [], 0
     for row, count in enumerate(counts):
@@ -377,6 +443,5 @@ def _of_struct(array: Any, form: Form, to_json: ToJson, faults: Faults) -> list[
 
 
 def _refused(array: Any, faults: Faults) -> list[Headers]:
-    for row in range(len(array)):
-        faults.add(row, "not_an_envelope", f"the headers are of the type {array.type}, which holds none")
+    refused(array, "headers", faults)
     return [()] * len(array)

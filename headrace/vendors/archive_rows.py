@@ -12,10 +12,20 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.record_columns import NO_OFFSET, Faults, RowUnfit
-from headrace.formats.row_members import ABSENT, NULL, bytes_of, decoded_rows, placed_members, with_nulls
+from headrace.formats.row_members import (
+    ABSENT,
+    NULL,
+    bytes_of,
+    decoded_rows,
+    is_text,
+    placed_members,
+    refused,
+    with_nulls,
+)
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers, null_column, picked
 from headrace.names.archive_names import ArchiveName, NameElement
 from headrace.options.record_sources import Form
@@ -294,9 +304,13 @@ class OwnPlace:
             _check_texts(partitions, b"%d" % self.partition, "partition", faults)
 
     def check_arrays(self, topics: Any, partitions: Any, faults: Faults) -> None:
-        """The same of Arrow arrays, None where there are none."""
+        """The same of Arrow arrays, None where there are none; other types than theirs are faults, too."""
         for what, array, own in (("topic", topics, self.topic), ("partition", partitions, self.partition)):
             if array is None or own is None:
+                continue
+            fits = pa.types.is_integer if what == "partition" else is_text
+            if not fits(array.type):
+                refused(array, what, faults)
                 continue
             differ = pc.fill_null(pc.not_equal(array, own), fill_value=False)
             for row in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.formats import content_kind as content
+from headrace.formats.record_columns import RowShape
 from headrace.names.archive_names import ArchiveName, LayoutName, is_index
 from headrace.options.record_sources import NameOptions
 from headrace.vendors.aiven.names import FIELDS as AIVEN_MEMBERS
@@ -17,8 +18,7 @@ from headrace.vendors.aiven.names import read_name as aiven
 from headrace.vendors.confluent.names import read_name as confluent
 from headrace.vendors.headrace.names import MEMBERS as HEADRACE_MEMBERS
 from headrace.vendors.headrace.names import read_name as headrace
-from headrace.vendors.lenses.names import MEMBERS as LENSES_MEMBERS
-from headrace.vendors.lenses.names import TELLING as LENSES_TELLING
+from headrace.vendors.lenses.names import is_envelope as is_lenses
 from headrace.vendors.lenses.names import read_name as lenses
 from headrace.vendors.quix.names import read_name as quix
 
@@ -119,18 +119,19 @@ def layout_of_content(head: bytes) -> LayoutName | None:
     Values alone look alike in every layout.
     """
     if (record := content.avro_name(head)) is not None:
-        return _by_members(content.avro_members(head) or frozenset(), record)
+        return _by_shape(content.avro_shape(head) or RowShape(), record)
     first = content.first_row(head.removeprefix(b"[\n"))
-    members = None if first is None else content.members_of(first.removesuffix(b","))
-    return None if members is None else _by_members(members, "")
+    shape = None if first is None else content.json_shape(first.removesuffix(b","))
+    return None if shape is None else _by_shape(shape, "")
 
 
-def _by_members(members: frozenset[str], record: str) -> LayoutName | None:
+def _by_shape(shape: RowShape, record: str) -> LayoutName | None:
+    members = shape.members
     if record == "io.aiven.avro.output.schema.connector_records":
         return LayoutName.AIVEN
     if members == _QUIX_MEMBERS:
         return LayoutName.QUIX
-    if members <= LENSES_MEMBERS and not LENSES_TELLING.isdisjoint(members):
+    if is_lenses(shape):
         return LayoutName.LENSES
     # Fewer members may well be those of a value.
     if members <= HEADRACE_MEMBERS and {"partition", "offset"} <= members:

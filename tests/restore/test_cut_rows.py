@@ -1,12 +1,21 @@
 """Rows that are taken as they are: where they are cut, and that reading goes on at any of their positions."""
 
 import gzip
+import zlib
+from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.formats import DecodeOptions
+from headrace.formats.compression.plain import CHUNK_BYTES
 from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.positions import Position
+from tests.headrace.formats.memory_source import MemorySource
+from tests.headrace.options.loading import load_with
 from tests.restore.one_object import batches_of, decoded, values_of
 
 _CONFLUENT = "topics/t/partition=0/t+0+0000000000.bin"
@@ -61,6 +70,135 @@ def test_a_separator_of_several_bytes() -> None:
         b"two",
         b"",
     ]
+
+
+# As many bytes as a block has at least, of rows that each end with the separator.
+_BEFORE: Final = (b"x" * 1022 + b"||") * (CHUNK_BYTES // 1024)
+
+
+@given(st.lists(st.sampled_from([b"a", b"|"]), max_size=12).map(b"".join), st.integers(0, 12))
+def test_rows_are_cut_from_the_left_wherever_a_block_ends(rest: bytes, at: int) -> None:
+    """No byte is lost where signs of the separator follow each other; what is left at the end is damage."""
+    settings = load_with(
+        {
+            "topic": None,
+            "file.name.template": None,
+            "input.layout": "confluent",
+            "format.bytearray.separator": "||",
+        }
+    ).format
+    assert settings.restore is not None
+    source = MemorySource(_BEFORE + rest, chunk=len(_BEFORE) + at, name=f"s3://archive/{_CONFLUENT}")
+    found: list[RowBatch] = []
+    is_damaged = False
+    try:
+        found.extend(
+            ArchiveDecoder(settings.restore).decode(
+                source,
+                None,
+                key=_CONFLUENT,
+                options=DecodeOptions(format=settings, topic="t"),
+                begin=None,
+                end=None,
+            )
+        )
+    except ObjectCorrupt:
+        is_damaged = True
+
+    *rows, last = rest.split(b"||")
+    assert values_of(found)[CHUNK_BYTES // 1024 :] == rows
+    assert is_damaged == bool(last)
+
+
+_GZIP: Final = gzip.compress(b"hello", mtime=0)
+_ZIP: Final = b"PK\x03\x04 of a value"
+_AVRO: Final = b"Obj\x01 and the rest of a file"
+_BYTES: Final = {"input.format": "bytes"}
+_STORED: Final = {"file.compression.type": "none"}
+
+
+@pytest.mark.parametrize(
+    "value", [_GZIP, zlib.compress(b"hello"), _ZIP, _AVRO, b"PAR1 too", b"[\n1\n]", b'{"a":1}\n{"a":2}\n']
+)
+@pytest.mark.parametrize("more", [{}, _BYTES, _STORED, _BYTES | _STORED])
+def test_an_object_of_one_value_is_that_value(value: bytes, more: dict[str, str]) -> None:
+    """Whatever file it is itself: Lenses' sink does not compress bytes, and has one record an object."""
+    for layout in ("lenses", "auto"):
+        found = decoded({"input.layout": layout, **more}, _LENSES, value)
+
+        assert values_of(found) == [value]
+        assert values_of(decoded({"input.layout": layout, **more}, _LENSES, value, found[-1].after)) == []
+
+
+@pytest.mark.parametrize("value", [_GZIP, _ZIP, _AVRO, b"PAR1 too"])
+@pytest.mark.parametrize("key", [_CONFLUENT, _CONFLUENT.replace(".bin", ".dat")])
+def test_values_that_are_files_are_kept_where_objects_are_not_compressed(key: str, value: bytes) -> None:
+    """`file.compression.type=none` with `input.format=bytes` takes the stored bytes."""
+    given = {"input.layout": "confluent", "format.bytearray.separator": "<END>", **_BYTES, **_STORED}
+    content = (value + b"<END>") * 2
+
+    found = decoded(given, key, content)
+
+    assert values_of(found) == [value] * 2
+    assert values_of(decoded(given, key, content, found[0].positions(1))) == [value]
+
+
+@pytest.mark.parametrize("value", [_GZIP, _ZIP, _AVRO, b"PAR1 too"])
+def test_values_that_are_files_are_kept_in_an_object_that_is_compressed(value: bytes) -> None:
+    """A compression or an archive within it is the value's."""
+    given = {"input.layout": "confluent", "format.bytearray.separator": "<END>"}
+    content = gzip.compress((value + b"<END>") * 2, mtime=0)
+
+    assert values_of(decoded(given, f"{_CONFLUENT}.gz", content)) == [value] * 2
+
+
+def test_bytes_that_are_compressed_are_what_they_hold() -> None:
+    """Unless `file.compression.type=none` says otherwise."""
+    found = decoded({"input.layout": "confluent"}, _CONFLUENT, gzip.compress(b"a\nb\n", mtime=0))
+    assert values_of(found) == [b"a", b"b"]
+    # Not for what is no bytes: there the content decides.
+    given = {"input.layout": "lenses", **_STORED}
+    assert values_of(decoded(given, _JSON, gzip.compress(b"1\n2\n", mtime=0))) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [b'{"id":1}', b"", b'{"id":2}'],
+        [b'"abc"', b'"x"'],
+        [b' {"a": 1} ', b'{"a":2}'],
+        [b'{"id":1}', b"plain"],
+        [b"plain", b"", b'{"id":1}', b'"abc"'],
+        [b"1234", b"null"],
+        [b"null", b"true"],
+        [b"[1]", b""],
+    ],
+)
+def test_values_of_csv_without_encoding_may_be_json(values: list[bytes]) -> None:
+    """The encoding is an option of csv alone: lines are values byte for byte, and an empty one is null."""
+    given = {"input.layout": "aiven", "format.output.fields.value.encoding": "none"}
+
+    assert values_of(decoded(given, "t-0-0", b"\n".join(values))) == [value or None for value in values]
+
+
+@pytest.mark.parametrize(
+    ("content", "more"),
+    [
+        (b'{"value":{"id":1}}\n{"value":null}', {}),
+        (b'{"key":1,"value":2}', {}),
+        (b'[\n{"value":1}\n]', {}),
+        (b'{"id":1}', {"format.output.envelope": "false"}),
+    ],
+)
+def test_an_encoding_is_no_word_on_rows_that_may_be_of_jsonl(content: bytes, more: dict[str, str]) -> None:
+    """The sink's own example has it next to jsonl, where it means nothing: `input.format` tells."""
+    given = {"input.layout": "aiven", "format.output.fields.value.encoding": "none", **more}
+    with pytest.raises(InvalidObject, match=r"Set input\.format to jsonl or to csv") as raised:
+        decoded(given, "t-0-0", content)
+
+    assert raised.value.reason == "format_undecided"
+    lines = [line or None for line in content.split(b"\n")]
+    assert values_of(decoded({**given, "input.format": "csv"}, "t-0-0", content)) == lines
 
 
 def test_a_line_that_does_not_fit_is_a_bad_row() -> None:

@@ -98,8 +98,8 @@ ENVELOPED = option(
     Group.RESTORE,
     "Whether rows of Aiven and Lenses carry key and more next to the value. `auto`: by the members of the "
     "object's first row; say `no` where a value may look like an envelope. A row of Lenses with members of "
-    "an envelope but none that tells (metadata, marks of bytes) is not guessed: the object is quarantined "
-    "(`envelope_undecided`).",
+    "an envelope but none that tells (metadata of topic, partition and offset, marks of bytes) is not "
+    "guessed: the object is quarantined (`envelope_undecided`).",
     importance="LOW",
 )
 STORE_ENVELOPE = optional(
@@ -133,7 +133,9 @@ CSV_ENCODING = option(
     choice(CsvEncoding),
     "base64",
     Group.RESTORE,
-    "How Aiven's csv holds values, as the sink's own option of this name.",
+    "How Aiven's csv holds values, as the sink's own option of this name. With `none` objects are csv, and "
+    "values may be JSON; where rows may be envelopes of `jsonl` too, objects are quarantined "
+    "(`format_undecided`) until `input.format` tells.",
     importance="LOW",
 )
 FILE_DELIMITER = option(

@@ -34,10 +34,10 @@ from headrace.formats.row_members import (
     ABSENT,
     as_bytes,
     as_column,
+    envelopes_of,
     headers_column,
     int_column,
     member,
-    structs_of,
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, Numbers, null_column
 from headrace.options.record_sources import CsvEncoding, Enveloped, Form, RestoreOptions
@@ -60,6 +60,7 @@ _WANTED: Final = Wanted(
     in_place=True,
     raws={"headers": attrgetter("headers")},
 )
+_WHAT: Final = "Aiven's envelope"
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 
@@ -86,7 +87,7 @@ class EnvelopeRows:
     def __init__(self, options: RestoreOptions, place: OwnPlace = ANYWHERE) -> None:
         self._options = options
         self._place = place
-        self._lines = RowLines(_ROW, _EMPTY, "Aiven's envelope", _WANTED)
+        self._lines = RowLines(_ROW, _EMPTY, _WHAT, _WANTED)
 
     def fit(self, lines: Column, /) -> bool:
         """As a LineReader has it."""
@@ -128,18 +129,18 @@ class ArrowEnvelopeRows:
     def __call__(self, rows: Any, /) -> RecordColumns:
         """The records of a batch of rows."""
         options, to_json, faults = self._options, self._to_json, Faults()
-        structs = structs_of(rows)
+        structs = envelopes_of(rows, _WHAT, faults)
         key, value = member(structs, "key"), member(structs, "value")
         offset, timestamp = member(structs, "offset"), member(structs, "timestamp")
         headers = member(structs, "headers")
-        offsets = None if offset is None else int_column(offset, missing=NO_OFFSET)
+        offsets = int_column(offset, "offset", faults, missing=NO_OFFSET)
         return faults.records(
             null_column(len(structs))
             if value is None
             else as_column(value, options.value, to_json, "value", faults),
             keys=None if key is None else as_column(key, options.key, to_json, "key", faults),
             headers=headers_column(headers, options.header, to_json, len(structs), faults),
-            timestamps_ms=None if timestamp is None else int_column(timestamp, missing=NO_TIMESTAMP),
+            timestamps_ms=int_column(timestamp, "timestamp", faults, missing=NO_TIMESTAMP),
             offsets=self._place.checked_offsets(offsets, faults),
         )
 

@@ -26,11 +26,11 @@ from headrace.formats.row_members import (
     NULL,
     as_bytes,
     as_column,
+    envelopes_of,
     headers_column,
     int_column,
     joined,
     member,
-    structs_of,
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, null_column
 from headrace.options.record_sources import Enveloped, Form, RestoreOptions
@@ -65,6 +65,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     headers: msgspec.Raw = NULL
 
 
+_WHAT: Final = "Headrace's envelope"
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 _WANTED: Final = Wanted(
@@ -98,7 +99,7 @@ class EnvelopeRows:
     def __init__(self, place: OwnPlace = ANYWHERE, value: Form = Form.AUTO) -> None:
         self._place = place
         self._has_texts = value is Form.STRING
-        self._lines = RowLines(_ROW, _EMPTY, "Headrace's envelope", _WANTED)
+        self._lines = RowLines(_ROW, _EMPTY, _WHAT, _WANTED)
 
     def fit(self, lines: Column, /) -> bool:
         """As a LineReader has it."""
@@ -185,16 +186,16 @@ class ArrowEnvelopeRows:
     def __call__(self, rows: Any, /) -> RecordColumns:
         """The records of a batch of rows."""
         to_json, faults = self._to_json, Faults()
-        structs = structs_of(rows)
+        structs = envelopes_of(rows, _WHAT, faults)
         count = len(structs)
         key, value = member(structs, "key"), member(structs, "value")
         offset, timestamp = member(structs, "offset"), member(structs, "timestamp")
         self._place.check_arrays(member(structs, "topic"), member(structs, "partition"), faults)
-        offsets = None if offset is None else int_column(offset, missing=NO_OFFSET)
+        offsets = int_column(offset, "offset", faults, missing=NO_OFFSET)
         return faults.records(
             null_column(count) if value is None else as_column(value, Form.AUTO, to_json, "value", faults),
             keys=null_column(count) if key is None else as_column(key, Form.AUTO, to_json, "key", faults),
             headers=headers_column(member(structs, "headers"), Form.AUTO, to_json, count, faults),
-            timestamps_ms=None if timestamp is None else int_column(timestamp, missing=NO_TIMESTAMP),
+            timestamps_ms=int_column(timestamp, "timestamp", faults, missing=NO_TIMESTAMP),
             offsets=self._place.checked_offsets(offsets, faults),
         )

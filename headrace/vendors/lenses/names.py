@@ -13,6 +13,7 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
+from headrace.formats.record_columns import RowShape
 from headrace.names.archive_names import (
     ArchiveName,
     Inexact,
@@ -27,8 +28,9 @@ from headrace.options.record_sources import NameOptions
 
 # Of a row that is an envelope.
 MEMBERS: Final = frozenset({"key", "value", "headers", "metadata", "keyIsArray", "valueIsArray"})
-# One of these says that it is an envelope and not a value that happens to have a key.
-TELLING: Final = frozenset({"metadata", "keyIsArray", "valueIsArray"})
+# One of these, or all of that in its metadata, says that it is an envelope and not a value with such members.
+_MARKS: Final = frozenset({"keyIsArray", "valueIsArray"})
+_PLACE: Final = frozenset({"topic", "partition", "offset"})
 _EXTENSION: Final = r"\.(?P<extension>json|gz|avro|parquet|csv|text|bytes)"
 _TOPIC: Final = re.compile(r"(?:topic=)?(?P<topic>[A-Za-z0-9._-]+)")
 _PARTITION: Final = re.compile(r"(?:partition=)?(?P<partition>[0-9]+)")
@@ -43,6 +45,13 @@ _OLD: Final = re.compile(rf"(?P<last>0|[1-9][0-9]{{0,17}}){_EXTENSION}")
 
 # What the sink pads to by default. No topic has come to such an offset: the number was padded on the right.
 _OFFSET_DIGITS: Final = 12
+
+
+def is_envelope(shape: RowShape) -> bool:
+    """True where rows of this shape are envelopes and nothing else."""
+    is_placed = shape.within.get("metadata", frozenset()) >= _PLACE
+    return shape.members <= MEMBERS and (is_placed or not _MARKS.isdisjoint(shape.members))
+
 
 _SPREAD: Final = Inexact(
     NameElement.ORDER,

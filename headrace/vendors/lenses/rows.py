@@ -1,13 +1,13 @@
 """Rows of Lenses' sink, of JSON, Avro and Parquet: its envelope, or a bare value."""
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from headrace.formats.content_kind import json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
 from headrace.formats.encodings import from_base64
 from headrace.formats.record_columns import (
@@ -23,15 +23,16 @@ from headrace.formats.row_members import (
     NULL,
     as_bytes,
     as_column,
+    envelopes_of,
     headers_column,
     int_column,
     member,
-    structs_of,
+    struct_member,
 )
 from headrace.model.columns import NO_TIMESTAMP, Column, null_column, picked
 from headrace.options.record_sources import Enveloped, Form, RestoreOptions
-from headrace.vendors.archive_rows import ANYWHERE, Int64, OwnPlace, RowLines, Wanted, header_rows, members_of
-from headrace.vendors.lenses.names import MEMBERS, TELLING
+from headrace.vendors.archive_rows import ANYWHERE, Int64, OwnPlace, RowLines, Wanted, header_rows
+from headrace.vendors.lenses.names import MEMBERS, is_envelope
 
 
 class _Metadata(msgspec.Struct, gc=False):
@@ -51,6 +52,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     value_is_bytes: msgspec.Raw = msgspec.field(name="valueIsArray", default=NULL)
 
 
+_WHAT: Final = "Lenses' envelope"
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 _NO_METADATA: Final = _Metadata()
@@ -88,9 +90,9 @@ def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWH
     return EnvelopeRows(options, place) if is_enveloped(options, first) else BareRows(options)
 
 
-def is_undecided(members: AbstractSet[str]) -> bool:
+def is_undecided(shape: RowShape) -> bool:
     """True where rows may be envelopes of key and value alone as well as values with such members."""
-    return bool(members) and members <= MEMBERS and TELLING.isdisjoint(members)
+    return bool(shape.members) and shape.members <= MEMBERS and not is_envelope(shape)
 
 
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
@@ -100,8 +102,8 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
     """
     if options.envelope is not Enveloped.AUTO or first is None:
         return options.envelope is Enveloped.YES
-    members = members_of(first)
-    return members <= MEMBERS and not TELLING.isdisjoint(members)
+    shape = json_shape(first)
+    return shape is not None and is_envelope(shape)
 
 
 class EnvelopeRows:
@@ -110,7 +112,7 @@ class EnvelopeRows:
     def __init__(self, options: RestoreOptions, place: OwnPlace) -> None:
         self._options = options
         self._place = place
-        self._lines = RowLines(_ROW, _EMPTY, "Lenses' envelope", _WANTED)
+        self._lines = RowLines(_ROW, _EMPTY, _WHAT, _WANTED)
 
     def fit(self, lines: Column, /) -> bool:
         """As a LineReader has it."""
@@ -158,7 +160,7 @@ def arrow_reader(
     """The reader for an object of that place whose rows have this shape."""
     enveloped = options.envelope is Enveloped.YES
     if options.envelope is Enveloped.AUTO:
-        enveloped = shape.members <= MEMBERS and not TELLING.isdisjoint(shape.members)
+        enveloped = is_envelope(shape)
     return ArrowEnvelopeRows(options, to_json, place) if enveloped else BareArrowRows(options, to_json)
 
 
@@ -173,20 +175,21 @@ class ArrowEnvelopeRows:
     def __call__(self, rows: Any, /) -> RecordColumns:
         """The records of a batch of rows."""
         options, to_json, faults = self._options, self._to_json, Faults()
-        structs = structs_of(rows)
+        structs = envelopes_of(rows, _WHAT, faults)
         count = len(structs)
-        key, value, metadata = (member(structs, name) for name in ("key", "value", "metadata"))
+        key, value = member(structs, "key"), member(structs, "value")
+        metadata = struct_member(structs, "metadata", faults)
         timestamp = None if metadata is None else member(metadata, "timestamp")
         offset = None if metadata is None else member(metadata, "offset")
         if metadata is not None:
             self._place.check_arrays(member(metadata, "topic"), member(metadata, "partition"), faults)
-        offsets = None if offset is None else int_column(offset, missing=NO_OFFSET)
+        offsets = int_column(offset, "offset", faults, missing=NO_OFFSET)
         return faults.records(
             null_column(count)
             if value is None
             else as_column(value, options.value, to_json, "value", faults),
             keys=null_column(count) if key is None else as_column(key, options.key, to_json, "key", faults),
             headers=headers_column(member(structs, "headers"), options.header, to_json, count, faults),
-            timestamps_ms=None if timestamp is None else int_column(timestamp, missing=NO_TIMESTAMP),
+            timestamps_ms=int_column(timestamp, "timestamp", faults, missing=NO_TIMESTAMP),
             offsets=self._place.checked_offsets(offsets, faults),
         )

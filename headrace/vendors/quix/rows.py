@@ -23,10 +23,10 @@ from headrace.formats.row_members import (
     NULL,
     as_bytes,
     as_column,
+    envelopes_of,
     int_column,
     json_column,
     member,
-    structs_of,
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column
 from headrace.options.record_sources import Form, RestoreOptions
@@ -52,6 +52,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     value: msgspec.Raw = msgspec.field(name="_value")
 
 
+_WHAT: Final = "Quix's rows"
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row(timestamp=NULL, key=NULL, value=NULL)
 _WANTED: Final = Wanted(texts=("timestamp", "key", "value"))
@@ -62,7 +63,7 @@ class JsonRows:
 
     def __init__(self, options: RestoreOptions) -> None:
         self._options = options
-        self._lines = RowLines(_ROW, _EMPTY, "Quix's rows", _WANTED)
+        self._lines = RowLines(_ROW, _EMPTY, _WHAT, _WANTED)
 
     def fit(self, lines: Column, /) -> bool:
         """As a LineReader has it."""
@@ -98,7 +99,7 @@ class ParquetRows:
     def __call__(self, rows: Any, /) -> RecordColumns:
         """The records of a batch of rows; keys that are dumps of objects are null, and counted."""
         options, faults = self._options, Faults()
-        structs = structs_of(rows)
+        structs = envelopes_of(rows, _WHAT, faults)
         timestamp, key = (
             None if name in self._taken else member(structs, name) for name in (_TIMESTAMP, _KEY)
         )
@@ -109,7 +110,7 @@ class ParquetRows:
         return faults.records(
             json_column(_value(structs, {_TIMESTAMP, _KEY} - self._taken), self._to_json),
             keys=keys,
-            timestamps_ms=None if timestamp is None else int_column(timestamp, missing=NO_TIMESTAMP),
+            timestamps_ms=int_column(timestamp, "timestamp", faults, missing=NO_TIMESTAMP),
             inexact=_counts({DUMPED_KEYS: dumped, TAKEN_PARTS: len(structs) if self._taken else 0}),
         )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from headrace.conversion.archives import ArchiveDecoder, plain_head
+from headrace.conversion.archives import ArchiveDecoder
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import S3Object
@@ -76,7 +76,7 @@ class ArchiveSampler:
         source = RangedObject(self._client, self._s3, wanted)
         shown = None
         try:
-            shown = layout_of_content(plain_head(source, self._options.row_max_bytes))
+            shown = layout_of_content(self._decoder.head(source, wanted.id.key, self._options))
             name, facts = self._decoder.facts(source, key=wanted.id.key, options=self._options)
         except HeadraceError as error:
             return ArchiveSample(

@@ -117,7 +117,10 @@ def _avro(content: bytes) -> tuple[Any, RowShape]:
     schema = reader.writer_schema
     if isinstance(schema, dict) and schema.get("type") == "record":
         names = [field["name"] for field in schema["fields"]]
-        return _structs(rows, names), RowShape(frozenset(names))
+        within = {
+            name: frozenset(each) for row in rows for name, each in row.items() if isinstance(each, dict)
+        }
+        return _structs(rows, names), RowShape(frozenset(names), within=within)
     return pa.array(rows), RowShape()
 
 
@@ -135,7 +138,12 @@ def _parquet(content: bytes) -> tuple[Any, RowShape]:
     batches = table.to_batches()
     batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
     nulls = frozenset(name for name in table.schema.names if table[name].null_count)
-    return batch, RowShape(frozenset(table.schema.names), nulls)
+    within = {
+        column.name: frozenset(each.name for each in column.type)
+        for column in table.schema
+        if pa.types.is_struct(column.type)
+    }
+    return batch, RowShape(frozenset(table.schema.names), nulls, within=within)
 
 
 def _to_json(array: Any) -> Any:

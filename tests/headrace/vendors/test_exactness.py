@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from headrace.formats.content_kind import RowFormat, avro_members, first_row, members_of, row_format
+from headrace.formats.content_kind import RowFormat, avro_shape, first_row, members_of, row_format
 from headrace.names.archive_names import ArchiveName, ObjectKind
 from headrace.options.record_sources import NameOptions
 from headrace.vendors.exactness import Aspect, ContentFacts, Exactness, Grade, exactness, worst
@@ -61,7 +61,8 @@ def _members(bucket: Archive, content: bytes, found: RowFormat) -> frozenset[str
     if found is RowFormat.PARQUET:
         return shape_of(content).members
     if found is RowFormat.AVRO:
-        return avro_members(content)
+        shape = avro_shape(content)
+        return None if shape is None else shape.members
     return members_of((first_row(content.removeprefix(b"[\n")) or b"").removesuffix(b","))
 
 
