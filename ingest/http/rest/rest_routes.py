@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from headrace.kafka.control_records import TargetState
 from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import json_text
+from headrace.options.given import Problem
 from ingest.http.http_server import Request, Response
 from ingest.http.rest import plugins, router
 from ingest.http.rest.plugins import InvalidPluginConfig
@@ -45,6 +46,9 @@ class ConnectorDirectory(Protocol):
     @property
     def worker_config(self) -> str:
         """What a configuration may leave out because the worker knows it, as `.properties` text."""
+
+    def judge(self, config: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[Problem]]:
+        """A configuration with what is hidden in it as it was before, and what is this process's in it."""
 
     def require_health(self) -> None:
         """NotLeading from a standby, Unanswered when the service does not answer."""
@@ -293,7 +297,8 @@ class RestRoutes:
                     HTTPStatus.BAD_REQUEST,
                     f"Included connector type {included} does not match request type {call.names[0]}",
                 )
-        return Response.of_json(plugins.validated(plugin, body, self._directory.worker_config))
+        config, problems = self._directory.judge(plugins.texts_of(body))
+        return Response.of_json(plugins.validated(plugin, config, self._directory.worker_config, problems))
 
 
 def info_of(one: ServedConnector) -> dict[str, Any]:
