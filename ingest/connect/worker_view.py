@@ -28,7 +28,7 @@ from ingest.http.http_server import Request, Response, Route
 from ingest.http.metrics import ProcessMetrics
 from ingest.http.page import PAGE_HEADERS, status_page, worker_page
 from ingest.http.rest import plugins
-from ingest.http.rest.port import ConnectorCondition, NotLeading
+from ingest.http.rest.port import AskedCondition, ConnectorCondition, NotLeading
 from ingest.http.rest.rest_routes import ServedConnector
 from ingest.http.rest.router import Identity
 
@@ -124,6 +124,10 @@ class _Absent:
     def condition(self) -> ConnectorCondition:
         """See `ConnectorPort.condition`."""
         return unassigned()
+
+    def ask_condition(self) -> AskedCondition:
+        """See `ConnectorPort.ask_condition`."""
+        return lambda _seconds: unassigned()
 
     def revive(self) -> bool:
         """See `ConnectorPort.revive`."""

@@ -3,6 +3,7 @@
 The connectors are the one of `headrace run`, or those of a worker.
 """
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,6 +18,8 @@ from ingest.http.http_server import Request, Response
 from ingest.http.rest import plugins, router
 from ingest.http.rest.plugins import InvalidPluginConfig
 from ingest.http.rest.port import (
+    AskedCondition,
+    ConnectorCondition,
     ConnectorPort,
     InvalidOffsets,
     NotLeading,
@@ -63,6 +66,11 @@ class ConnectorDirectory(Protocol):
 # One transaction of the driver each; more are sent in several requests.
 MAX_OFFSETS: Final = 5_000
 _ITEMS_AT_ONCE: Final = 500
+_LIST_SECONDS: Final = 5.0
+_NO_ANSWER: Final = (
+    f"it has not answered for {_LIST_SECONDS:.0f} s: it is very busy, or hangs; look at its own status, and "
+    "restart the process if it stays so"
+)
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -152,9 +160,12 @@ class RestRoutes:
         names = self._directory.names()
         if wanted is None:
             return Response.of_json(list(names))
-        shown = {name: self._directory.find(name) for name in names}
+        shown = [one for one in map(self._directory.find, names) if one is not None]
+        # All are asked before any is waited for: one that hangs keeps no other from being shown.
+        asked = [(one, one.port.ask_condition()) for one in shown]
+        deadline = time.monotonic() + _LIST_SECONDS
         return Response.of_json(
-            {name: _expanded(found, wanted) for name, found in shown.items() if found is not None}
+            {one.identity.name: _expanded(one, wanted, _answered(answer, deadline)) for one, answer in asked}
         )
 
     # -- the connector ---------------------------------------------------------------------------------------
@@ -310,10 +321,17 @@ def info_of(one: ServedConnector) -> dict[str, Any]:
     return router.connector_info(one.identity, condition)
 
 
-def _expanded(one: ServedConnector, wanted: Collection[str]) -> dict[str, Any]:
+def _answered(asked: AskedCondition, deadline: float) -> ConnectorCondition:
+    """How a connector is; of one that has not answered until then, that it has not."""
+    try:
+        return asked(max(0.0, deadline - time.monotonic()))
+    except Unanswered:
+        return ConnectorCondition(target=TargetState.RUNNING, problems=(_NO_ANSWER,), slots=())
+
+
+def _expanded(one: ServedConnector, wanted: Collection[str], condition: ConnectorCondition) -> dict[str, Any]:
     """One connector of `GET /connectors?expand=..`."""
     expanded: dict[str, Any] = {}
-    condition = one.port.condition()
     if "status" in wanted:
         expanded["status"] = router.connector_status(one.identity, condition)
     if "info" in wanted:
