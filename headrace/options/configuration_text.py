@@ -90,6 +90,21 @@ class ReferenceMissing(LookupError):
     """What a reference points at is not there; the text says where it was looked for."""
 
 
+class NoReference(ReferenceMissing):
+    """A reference of another form than those that are known, wherever it is resolved."""
+
+
+def has_reference(text: str) -> bool:
+    """Whether a value holds references, all of a known form."""
+    found = list(_REFERENCE.finditer(text))
+    return bool(found) and all(_is_of_its_form(one) for one in found)
+
+
+def _is_of_its_form(found: re.Match[str]) -> bool:
+    form = _FORMS.get(found[1])
+    return form is not None and bool(found[3]) and bool(found[2]) == ("PATH" in form)
+
+
 class References:
     """Replaces references in values; files are read once."""
 
@@ -111,8 +126,8 @@ class References:
     def _one(self, option: str, found: re.Match[str]) -> str:
         provider, path, key = found[1], found[2] or "", found[3]
         form = _FORMS.get(provider)
-        if form is not None and not (key and bool(path) == ("PATH" in form)):
-            raise ReferenceMissing(f"{found[0]} is no reference; expected {form}")
+        if form is not None and not _is_of_its_form(found):
+            raise NoReference(f"{found[0]} is no reference; expected {form}")
         if provider == "env":
             return self._variable(key)
         if provider == "file":
@@ -121,7 +136,7 @@ class References:
             return self._whole(path, key)
         if option.startswith("spark."):
             return found[0]
-        raise ReferenceMissing(
+        raise NoReference(
             f"knows the references {_FORMS['env']}, {_FORMS['file']} and {_FORMS['dir']}, not those of "
             f"{provider!r}"
         )
@@ -186,6 +201,11 @@ _READ: Final = (
 )
 _YAML: Final = re.compile(r"---\s*$|[\w.]+:(\s|$)")
 _PROPERTY: Final = re.compile(r"[\w.]+\s*=")
+
+
+def note_missing(problems: Problems, option: str, error: ReferenceMissing) -> None:
+    """Note that a reference of an option leads nowhere."""
+    problems.add(option, str(error), is_missing=not isinstance(error, NoReference))
 
 
 class _Members(list[tuple[str, object]]):

@@ -62,11 +62,15 @@ def canonical(spelled: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """One sentence about one option; `value` is what was given as it may be shown, None when it may not."""
+    """One sentence about one option; `value` is what was given as it may be shown, None when it may not.
+
+    `is_missing`: what its reference points at is not there, on this machine and at this time.
+    """
 
     option: str
     message: str
     value: str | None = None
+    is_missing: bool = False
 
     def __str__(self) -> str:
         shown = "" if self.value is None else f" = {self.value!r}"
@@ -95,9 +99,10 @@ class Problems:
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}
 
-    def add(self, option: str, message: str, value: str | None = None) -> None:
+    def add(self, option: str, message: str, value: str | None = None, *, is_missing: bool = False) -> None:
         """Note a problem of an option; the value only as it may be shown."""
-        self._found[Problem(option=option, message=message, value=value)] = None
+        problem = Problem(option=option, message=message, value=value, is_missing=is_missing)
+        self._found[problem] = None
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._found)

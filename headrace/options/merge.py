@@ -11,6 +11,7 @@ from headrace.options.configuration_text import (
     PropertiesError,
     ReferenceMissing,
     References,
+    note_missing,
     parse_properties,
 )
 from headrace.options.declarations import CANONICAL, FAMILIES
@@ -151,7 +152,7 @@ def _entry(
         text = references.replaced(option, raw)
     except ReferenceMissing as error:
         gathered.broken.add(option)
-        problems.add(spelled, str(error))
+        note_missing(problems, spelled, error)
         return None
     return Entry(option=option, spelled=spelled.strip(), raw=raw, text=text)
 

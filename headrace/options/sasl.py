@@ -284,7 +284,7 @@ def _refuse_without_iam(
         into.refuse(given[_ENDPOINT], "AWS IAM asks no token endpoint; keep one of them")
 
 
-_LOG_IN: Final = ("sasl.username", "sasl.password", "sasl.jaas.config")
+_LOG_IN: Final = ("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "sasl.jaas.config")
 
 
 def _refuse_incomplete(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from headrace.options.client_names import LONGEST_MS
-from headrace.options.configuration_text import ReferenceMissing, References
+from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.given import Problems, as_written
 from headrace.options.vendor import Fate, Vendor
 
@@ -34,13 +34,15 @@ class TranslatedLine:
 class Translated:
     """The configuration in our own options, as text with references unreplaced.
 
-    `spelled` names the maker's option that an option of ours comes from, for error texts.
+    `spelled` names the maker's option that an option of ours comes from, for error texts; `lost` has those of
+    ours whose value is one of a reference that leads nowhere.
     """
 
     options: Mapping[str, str]
     spelled: Mapping[str, str]
     lines: tuple[TranslatedLine, ...]
     warnings: tuple[str, ...]
+    lost: frozenset[str] = frozenset()
 
 
 class Translation:
@@ -59,6 +61,7 @@ class Translation:
         self._problems = problems
         self._own: dict[str, str] = {}
         self._spelled: dict[str, str] = {}
+        self._lost: set[str] = set()
         self._notes: dict[str, tuple[Fate, str]] = {}
         self._warnings: list[str] = []
 
@@ -134,6 +137,8 @@ class Translation:
         if self.is_given(option):
             self._own[own] = self._raw[option]
             self._spelled[own] = option
+        elif self._is_lost(option):
+            self._lost.add(own)
 
     def note(self, option: str, fate: Fate, sentence: str) -> None:
         """Say what became of an option, where that depends on its value."""
@@ -144,7 +149,9 @@ class Translation:
         self._warnings.append(sentence)
 
     def refuse(self, option: str, message: str) -> None:
-        """Note a problem of an option that is given, or is missing."""
+        """Note a problem of an option that is given, or is missing; of a lost value there is one already."""
+        if self._is_lost(option):
+            return
         raw = self._raw.get(option)
         self._problems.add(option, message, None if raw is None else as_written(option, raw).shown_whole)
 
@@ -155,7 +162,12 @@ class Translation:
             spelled=dict(self._spelled),
             lines=tuple(self._line(vendor, name) for name in self._raw),
             warnings=tuple(self._warnings),
+            lost=frozenset(self._lost),
         )
+
+    def _is_lost(self, option: str) -> bool:
+        """Whether it is given by a reference that leads nowhere."""
+        return option in self._raw and option not in self._given
 
     def _line(self, vendor: Vendor, name: str) -> TranslatedLine:
         row = vendor.option(name)
@@ -186,7 +198,7 @@ def translate(
         try:
             given[name] = references.replaced(name, text)
         except ReferenceMissing as error:
-            problems.add(name, str(error))
+            note_missing(problems, name, error)
     translation = Translation(given, raw, worker, problems)
     for name in raw:
         row = vendor.option(name)
@@ -211,6 +223,7 @@ def translate(
         options={_CLASS: vendor.own_class, **found.options, **others},
         spelled={own: theirs for own, theirs in found.spelled.items() if own not in others},
         lines=lines,
+        lost=found.lost - others.keys(),
         warnings=(
             *found.warnings,
             *(f"{each.option}: {each.note}" for each in capped.values() if each.fate is Fate.CHANGED),

@@ -240,6 +240,7 @@ def load(
     gathered.broken |= unread
     if translated is not None:
         _spell(gathered, translated)
+        gathered.broken |= translated.lost
     values = Values(
         gathered.entries, problems, frozenset(gathered.broken), _machines(gathered, environment, read_file)
     )

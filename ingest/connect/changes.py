@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.clock import wall_ms
@@ -18,9 +18,8 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
 from headrace.options.describe import options_hash
-from headrace.options.given import as_written, canonical
+from headrace.options.given import Problem, as_written, canonical
 from headrace.options.secret import MASK
-from ingest.http.rest import plugins
 from ingest.http.rest.router import Refused
 from spark.sink.sink_work import can_group_by, grouping_hash, grouping_options
 
@@ -114,7 +113,12 @@ def begun_in_ledger(settings: Settings, meaning: str) -> list[str]:
 
 HIDDEN: Final = "[hidden]"
 """What is shown in place of a secret, and brought back to keep it."""
-_OF_THE_WORKER: Final = frozenset({"http.listen", "rest.listen", "rest.auth.file", "instance.id"})
+STATE_FOLDER: Final = "state.dir"
+_IN_ITS_FILE: Final = "is the worker's; set it in the worker's file"
+_OF_THE_WORKER: Final = {
+    **dict.fromkeys(("http.listen", "rest.listen", "rest.auth.file", STATE_FOLDER), _IN_ITS_FILE),
+    "instance.id": "is of a process, and a worker's connectors are none; remove it",
+}
 
 
 class RecordTooLarge(HeadraceError):
@@ -148,12 +152,10 @@ class ConnectorChanges:
         store: ConfigurationStore,
         load: Callable[[ConnectorRecord], Settings],
         *,
-        reserved: str,
         in_hand: InHand,
     ) -> None:
         self._store = store
         self._load = load
-        self._reserved = reserved
         self._in_hand = in_hand
         self._lock = threading.Lock()
 
@@ -229,18 +231,8 @@ class ConnectorChanges:
 
     def _judge(self, record: ConnectorRecord, before: ConnectorRecord | None) -> None:
         """400 with every problem, as Connect words it."""
-        problems = [
-            f"{option} is the worker's: set it in the worker's file"
-            for option in record.config
-            if canonical(option) in _OF_THE_WORKER or option.startswith("spark.")
-        ]
-        if record.name == self._reserved:
-            problems.append(f"name = {record.name!r} is the name of the workers' own group; choose another")
-        problems += [
-            f"{option} = {_shown(option, text)}: there is no value to keep; send the secret itself"
-            for option, text in record.config.items()
-            if _is_hidden(option, text)
-        ]
+        # What is stored with one is still loaded: an earlier version took it.
+        problems = [str(problem) for problem in folder_problems(record.config)]
         settings: Settings | None = None
         try:
             settings = self._load(record)
@@ -260,6 +252,42 @@ class ConnectorChanges:
         except SettingsError:
             # It cannot have run with these: nothing of it is stored.
             return None
+
+
+def folder_problems(config: Mapping[str, str]) -> list[Problem]:
+    """That a connector's configuration names a folder for what is the worker's to keep, if it does."""
+    return [one for one in _of_the_worker(config) if canonical(one.option) == STATE_FOLDER]
+
+
+def worker_problems(name: str, config: Mapping[str, str], *, reserved: str) -> list[Problem]:
+    """All else that a worker refuses in a connector's configuration, however it came to have it."""
+    problems = [one for one in _of_the_worker(config) if canonical(one.option) != STATE_FOLDER]
+    if name == reserved:
+        # Its leadership would be the workers' own.
+        problems.append(
+            Problem(
+                option="name", message="is the name of the workers' own group; choose another", value=name
+            )
+        )
+    problems += [
+        Problem(
+            option=option,
+            message="there is no value to keep; give the secret itself",
+            value=_shown(option, text),
+        )
+        for option, text in config.items()
+        if _is_hidden(option, text)
+    ]
+    return problems
+
+
+def _of_the_worker(config: Mapping[str, str]) -> Iterator[Problem]:
+    for option in config:
+        known = canonical(option)
+        if known.startswith("spark."):
+            yield Problem(option=option, message=_IN_ITS_FILE)
+        elif known in _OF_THE_WORKER:
+            yield Problem(option=option, message=_OF_THE_WORKER[known])
 
 
 def invalid_text(record: ConnectorRecord, problems: list[str]) -> str:
@@ -289,11 +317,6 @@ def kept_secrets(config: Mapping[str, str], before: ConnectorRecord | None) -> d
     }
 
 
-def texts_of(body: Any) -> dict[str, str]:
-    """The options of a body, those that are null left out. InvalidPluginConfig when it is no flat object."""
-    return {option: text for option, text in plugins.given(body).items() if text is not None}
-
-
 def _shown(option: str, text: str) -> str:
     entry = as_written(option, text)
     return HIDDEN if entry.is_hidden else entry.shown_whole
@@ -302,4 +325,4 @@ def _shown(option: str, text: str) -> str:
 def _is_hidden(option: str, text: str) -> bool:
     """Whether this is what is shown of a secret, or of a URL with one, and not a value."""
     is_mask = text.strip() == MASK and as_written(option, text).is_secret
-    return text == HIDDEN or is_mask or f"{MASK}@" in text
+    return text.strip() == HIDDEN or is_mask or f"{MASK}@" in text

@@ -15,7 +15,7 @@ from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.options import Settings
 from headrace.process.threads import ThreadFailures, collecting_own, start_thread
 from ingest.connect.shared_slots import SharedSlots, SharedSpark
-from ingest.http.rest.port import ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
+from ingest.http.rest.port import AskedCondition, ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
 from ingest.http.rest.server import offsets_port
 from ingest.service.composition import Connector, RunOptions
 from ingest.service.startup import Stopped
@@ -168,15 +168,31 @@ class HostedPort:
 
     def condition(self) -> ConnectorCondition:
         """FAILED with its sentence, UNASSIGNED until it leads, then as it says itself."""
-        failure = self._hosted.failure or self._held_elsewhere()
-        if failure is not None:
-            return ConnectorCondition(target=TargetState.RUNNING, problems=(failure,), slots=())
-        if self._stands_by():
-            return unassigned()
+        known = self._known()
+        if known is not None:
+            return known
         try:
             return self._port().condition()
         except NotLeading:
             return unassigned()
+
+    def ask_condition(self) -> AskedCondition:
+        """See `ConnectorPort.ask_condition`."""
+        known = self._known()
+        if known is not None:
+            return lambda _seconds: known
+        try:
+            asked = self._port().ask_condition()
+        except NotLeading:
+            return lambda _seconds: unassigned()
+
+        def answer(seconds: float) -> ConnectorCondition:
+            try:
+                return asked(seconds)
+            except NotLeading:
+                return unassigned()
+
+        return answer
 
     def steer(self, target: TargetState) -> None:
         """See `ConnectorPort.steer`."""
@@ -201,6 +217,13 @@ class HostedPort:
     def reset_topics(self) -> None:
         """See `ConnectorPort.reset_topics`."""
         self._led().reset_topics()
+
+    def _known(self) -> ConnectorCondition | None:
+        """How it is, where it need not be asked."""
+        failure = self._hosted.failure or self._held_elsewhere()
+        if failure is not None:
+            return ConnectorCondition(target=TargetState.RUNNING, problems=(failure,), slots=())
+        return unassigned() if self._stands_by() else None
 
     def _stands_by(self) -> bool:
         connector = self._hosted.connector

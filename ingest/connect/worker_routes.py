@@ -10,11 +10,12 @@ from urllib.parse import parse_qs, quote, unquote
 
 from headrace.model.connector_records import ConnectorRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger
-from ingest.connect.changes import ConnectorChanges, texts_of
+from ingest.connect.changes import ConnectorChanges
 from ingest.connect.other_workers import ANSWER_SECONDS, WorkerSilent, forward_as_worker
 from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request, Response
 from ingest.http.rest.auth import INTERNAL
+from ingest.http.rest.plugins import texts_of
 from ingest.http.rest.port import NotLeading
 from ingest.http.rest.rest_routes import READS, RestRoutes, info_of
 from ingest.http.rest.router import Acts, Call, Refused, conflict, error_response, refusing

@@ -13,8 +13,9 @@ from prometheus_client.registry import Collector
 from headrace.kafka.control_records import TargetState
 from headrace.model.connector_records import ConnectorRecord
 from headrace.model.text_formatting import printable
+from headrace.options.given import Problem
 from headrace.options.vendor import Direction
-from ingest.connect.changes import shown_config
+from ingest.connect.changes import folder_problems, kept_secrets, shown_config, worker_problems
 from ingest.connect.hosted_connector import (
     HostedConnector,
     HostedConnectors,
@@ -22,11 +23,12 @@ from ingest.connect.hosted_connector import (
     HostedPort,
     unassigned,
 )
+from ingest.connect.worker_settings import WorkerSettings
 from ingest.http.http_server import Request, Response, Route
 from ingest.http.metrics import ProcessMetrics
 from ingest.http.page import PAGE_HEADERS, status_page, worker_page
 from ingest.http.rest import plugins
-from ingest.http.rest.port import ConnectorCondition, NotLeading
+from ingest.http.rest.port import AskedCondition, ConnectorCondition, NotLeading
 from ingest.http.rest.rest_routes import ServedConnector
 from ingest.http.rest.router import Identity
 
@@ -41,7 +43,7 @@ class WorkerDirectory:
         *,
         worker_id: str,
         version: str,
-        worker_config: str,
+        settings: WorkerSettings,
         cluster_id: Callable[[], str | None],
     ) -> None:
         self._records = records
@@ -49,7 +51,7 @@ class WorkerDirectory:
         self._worker_id = worker_id
         self._version = version
         self._cluster_id = cluster_id
-        self._worker_config = worker_config
+        self._settings = settings
 
     @property
     def cluster_id(self) -> str | None:
@@ -59,7 +61,14 @@ class WorkerDirectory:
     @property
     def worker_config(self) -> str:
         """See `ConnectorDirectory.worker_config`."""
-        return self._worker_config
+        return self._settings.text
+
+    def judge(self, config: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[Problem]]:
+        """See `ConnectorDirectory.judge`: as it would be created, or changed where there is such a one."""
+        name = config.get("name", "")
+        kept = kept_secrets(config, self._records().get(name))
+        of_worker = worker_problems(name, kept, reserved=self._settings.name)
+        return kept, [*of_worker, *folder_problems(kept)]
 
     def require_health(self) -> None:
         """The configurations can be read; how each connector is, its status says."""
@@ -115,6 +124,10 @@ class _Absent:
     def condition(self) -> ConnectorCondition:
         """See `ConnectorPort.condition`."""
         return unassigned()
+
+    def ask_condition(self) -> AskedCondition:
+        """See `ConnectorPort.ask_condition`."""
+        return lambda _seconds: unassigned()
 
     def revive(self) -> bool:
         """See `ConnectorPort.revive`."""

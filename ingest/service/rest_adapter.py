@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from headrace.kafka.control_records import TOPICS, TargetState
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.errors import HeadraceError
-from ingest.http.rest.port import ConnectorCondition, NotLeading, Unanswered
+from ingest.http.rest.port import AskedCondition, ConnectorCondition, NotLeading, Unanswered
 from ingest.http.snapshot import SnapshotHolder
 from ingest.service.service_events import RunInServiceThread
 
@@ -89,8 +89,13 @@ class RestAdapter(Generic[V]):
 
     def condition(self) -> ConnectorCondition:
         """How it is now, as the service's thread sees it."""
+        return self.ask_condition()(REQUEST_SECONDS)
+
+    def ask_condition(self) -> AskedCondition:
+        """See `ConnectorPort.ask_condition`."""
         led = self._require_led()
-        return self._ask(led, led.condition)
+        told = self._posted(led, led.condition)
+        return lambda seconds: self._await(led, told, seconds)
 
     def steer(self, target: TargetState) -> None:
         """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""
@@ -152,6 +157,9 @@ class RestAdapter(Generic[V]):
 
     def _ask(self, led: V, act: Callable[[], T]) -> T:
         """What it returns or raises, called in the service's thread."""
+        return self._await(led, self._posted(led, act), REQUEST_SECONDS)
+
+    def _posted(self, led: V, act: Callable[[], T]) -> Future[T]:
         told: Future[T] = Future()
 
         def run() -> None:
@@ -161,7 +169,7 @@ class RestAdapter(Generic[V]):
                 told.set_exception(error)
 
         led.post(RunInServiceThread(run))
-        return self._await(led, told, REQUEST_SECONDS)
+        return told
 
     def _await(self, led: V, told: Future[T], seconds: float) -> T:
         with self._waiting_lock:

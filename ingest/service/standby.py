@@ -15,6 +15,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import TopicPartition
 from ingest.http.rest.port import (
+    AskedCondition,
     Change,
     ConnectorCondition,
     ConnectorPort,
@@ -128,8 +129,16 @@ class InstanceConnector(Generic[P]):
 
     def condition(self) -> ConnectorCondition:
         """How it is now; of the leader's problems a standby knows nothing."""
+        return self._leader.condition() if self._leads() else self._standing_by()
+
+    def ask_condition(self) -> AskedCondition:
+        """See `ConnectorPort.ask_condition`."""
         if self._leads():
-            return self._leader.condition()
+            return self._leader.ask_condition()
+        known = self._standing_by()
+        return lambda _seconds: known
+
+    def _standing_by(self) -> ConnectorCondition:
         controls = self._ledger.cache().controls()
         pause = decode_control(PAUSE, controls[PAUSE]) if PAUSE in controls else None
         used = decode_control(SLOTS, controls[SLOTS]) if SLOTS in controls else None

@@ -16,7 +16,7 @@ from headrace.names.archive_names import (
     read_topic_directories,
     without_prefix,
 )
-from headrace.options.configuration_text import ReferenceMissing, References
+from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.given import Problems
 from headrace.options.record_sources import NameOptions
 
@@ -87,7 +87,7 @@ def with_our_names(layer: Mapping[str, str], references: References, problems: P
         try:
             text = references.replaced(theirs, found.pop(theirs)).strip()
         except ReferenceMissing as error:
-            problems.add(theirs, str(error))
+            note_missing(problems, theirs, error)
             continue
         value = _value(theirs, text, problems)
         if value:

@@ -1,18 +1,20 @@
 """The connector classes as Connect's plugins: options as definitions, and a configuration judged by them."""
 
 import json
+import re
 import stat
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import printable
+from headrace.options.configuration_text import PropertiesError, has_reference, parse_properties
 from headrace.options.declarations import BY_NAME, OPTIONS
 from headrace.options.declarations.option import Group, Option
-from headrace.options.given import SettingsError, as_written, canonical
+from headrace.options.given import Problem, SettingsError, as_written, canonical
 from headrace.options.parsed_options import is_for
 from headrace.options.vendor import (
     AIVEN_SOURCE,
@@ -29,6 +31,8 @@ _CLASSES: Final[Mapping[str, Direction]] = {
 }
 _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
 _MAX_STORE: Final = 1024 * 1024
+# Place, type and password of a store are held against each other.
+_STORE: Final = re.compile(r".*\bssl\.(key|trust)store\.")
 
 
 class InvalidPluginConfig(HeadraceError):
@@ -74,17 +78,38 @@ def definitions(plugin: str) -> list[dict[str, Any]]:
     return found
 
 
-def validated(plugin: str, body: Any, worker_config: str) -> dict[str, Any]:
+def validated(
+    plugin: str, config: Mapping[str, str], worker_config: str, problems: Sequence[Problem]
+) -> dict[str, Any]:
     """`PUT /connector-plugins/{class}/config/validate`: each option, its value and what is wrong with it.
 
     What a Connect worker knows (the brokers) is taken from `worker_config`, the text of its properties, where
-    the body leaves it out. References (`${env:..}`, `${file:..}`) are not followed: their values are not
-    checked. InvalidPluginConfig when the body is no flat JSON object.
+    the configuration leaves it out. References, the worker's own included, are not followed: their values are
+    not checked. `problems` are those that are found already.
     """
-    texts = {name: text for name, text in given(body).items() if text is not None}
-    texts.setdefault("connector.class", plugin)
-    referring = {canonical(name) for name, text in texts.items() if "${env:" in text or "${file:" in text}
+    texts = {"connector.class": plugin, **config}
     errors: dict[str, list[str]] = defaultdict(list)
+    for problem in (*problems, *_problems(texts, worker_config)):
+        errors[_option_of(problem)].append(problem.message)
+    shown = {canonical(name): as_written(name, text).shown_whole for name, text in texts.items()}
+    known = [
+        {"definition": definition, "value": _value(definition["name"], shown, errors)}
+        for definition in definitions(plugin)
+    ]
+    defined = {one["value"]["name"] for one in known}
+    others = [
+        {"definition": None, "value": _value(name, shown, errors)} for name in errors if name not in defined
+    ]
+    return {
+        "name": plugin,
+        "error_count": sum(map(len, errors.values())),
+        "groups": [group.value for group in Group],
+        "configs": [*known, *others],
+    }
+
+
+def _problems(texts: Mapping[str, str], worker_config: str) -> list[Problem]:
+    """What is wrong with a configuration, but for what depends on the value of a reference."""
     try:
         load(
             json.dumps(texts),
@@ -95,24 +120,25 @@ def validated(plugin: str, body: Any, worker_config: str) -> dict[str, Any]:
             read_bytes=_read_store,
         )
     except SettingsError as error:
-        for problem in error.problems:
-            name = canonical(problem.option)
-            if name not in referring:
-                errors[name].append(problem.message)
-    shown = {canonical(name): as_written(name, text).shown_whole for name, text in texts.items()}
-    known = [
-        {"definition": definition, "value": _value(definition["name"], shown, errors)}
-        for definition in definitions(plugin)
-    ]
-    others = [
-        {"definition": None, "value": _value(name, shown, errors)} for name in errors if name not in BY_NAME
-    ]
-    return {
-        "name": plugin,
-        "error_count": sum(map(len, errors.values())),
-        "groups": [group.value for group in Group],
-        "configs": [*known, *others],
-    }
+        is_unsure = _unsure(texts, worker_config)
+        return [one for one in error.problems if not one.is_missing and not is_unsure(_option_of(one))]
+    return []
+
+
+def _option_of(problem: Problem) -> str:
+    """The option that a problem is shown at: that of a translated one also tells the name here."""
+    return canonical(problem.option.partition(" (here ")[0])
+
+
+def _unsure(texts: Mapping[str, str], worker_config: str) -> Callable[[str], bool]:
+    """Whether what is wrong with an option may depend on a reference: its own, or one of the same store."""
+    try:
+        of_worker = dict(parse_properties(worker_config))
+    except PropertiesError:
+        of_worker = {}  # said by who reads it
+    referring = {canonical(name) for name, text in {**of_worker, **texts}.items() if has_reference(text)}
+    stores = tuple(found[0] for name in referring if (found := _STORE.match(name)) is not None)
+    return lambda option: option in referring or option.startswith(stores)
 
 
 def given(body: Any) -> dict[str, str | None]:
@@ -129,6 +155,11 @@ def given(body: Any) -> dict[str, str | None]:
             fix = inside if name == "config" else "write a text"
             raise InvalidPluginConfig(f"{printable(name)}: the value is an object; {fix}")
     return {name: None if value is None else _text(value) for name, value in body.items()}
+
+
+def texts_of(body: Any) -> dict[str, str]:
+    """The options of a body, those that are null left out. InvalidPluginConfig when it is no flat object."""
+    return {option: text for option, text in given(body).items() if text is not None}
 
 
 def _text(value: Any) -> str:

@@ -1,6 +1,6 @@
 """What the REST interface asks of the service: each method in a connection's thread, where it may block."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -52,6 +52,10 @@ class ConnectorCondition:
     """In Connect's words, where it is not one of those that follow from the rest: UNASSIGNED."""
 
 
+AskedCondition = Callable[[float], ConnectorCondition]
+"""The answer within so many seconds; Unanswered after them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerObject:
     """An object as the ledger has it; of a split one, how many splits there are and how many are done."""
@@ -85,6 +89,9 @@ class ConnectorPort(Protocol):
 
     def condition(self) -> ConnectorCondition:
         """How it is now."""
+
+    def ask_condition(self) -> AskedCondition:
+        """Ask how it is now, and wait for nothing: what is returned waits for the answer."""
 
     def steer(self, target: TargetState) -> None:
         """Return once the wish is in the ledger; for STOPPED also once all slots are given back."""

@@ -3,6 +3,7 @@
 The connectors are the one of `headrace run`, or those of a worker.
 """
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -12,10 +13,13 @@ from urllib.parse import parse_qs, urlsplit
 from headrace.kafka.control_records import TargetState
 from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import json_text
+from headrace.options.given import Problem
 from ingest.http.http_server import Request, Response
 from ingest.http.rest import plugins, router
 from ingest.http.rest.plugins import InvalidPluginConfig
 from ingest.http.rest.port import (
+    AskedCondition,
+    ConnectorCondition,
     ConnectorPort,
     InvalidOffsets,
     NotLeading,
@@ -46,6 +50,9 @@ class ConnectorDirectory(Protocol):
     def worker_config(self) -> str:
         """What a configuration may leave out because the worker knows it, as `.properties` text."""
 
+    def judge(self, config: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[Problem]]:
+        """A configuration with what is hidden in it as it was before, and what is this process's in it."""
+
     def require_health(self) -> None:
         """NotLeading from a standby, Unanswered when the service does not answer."""
 
@@ -59,6 +66,11 @@ class ConnectorDirectory(Protocol):
 # One transaction of the driver each; more are sent in several requests.
 MAX_OFFSETS: Final = 5_000
 _ITEMS_AT_ONCE: Final = 500
+_LIST_SECONDS: Final = 5.0
+_NO_ANSWER: Final = (
+    f"it has not answered for {_LIST_SECONDS:.0f} s: it is very busy, or hangs; look at its own status, and "
+    "restart the process if it stays so"
+)
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -148,9 +160,12 @@ class RestRoutes:
         names = self._directory.names()
         if wanted is None:
             return Response.of_json(list(names))
-        shown = {name: self._directory.find(name) for name in names}
+        shown = [one for one in map(self._directory.find, names) if one is not None]
+        # All are asked before any is waited for: one that hangs keeps no other from being shown.
+        asked = [(one, one.port.ask_condition()) for one in shown]
+        deadline = time.monotonic() + _LIST_SECONDS
         return Response.of_json(
-            {name: _expanded(found, wanted) for name, found in shown.items() if found is not None}
+            {one.identity.name: _expanded(one, wanted, _answered(answer, deadline)) for one, answer in asked}
         )
 
     # -- the connector ---------------------------------------------------------------------------------------
@@ -293,7 +308,8 @@ class RestRoutes:
                     HTTPStatus.BAD_REQUEST,
                     f"Included connector type {included} does not match request type {call.names[0]}",
                 )
-        return Response.of_json(plugins.validated(plugin, body, self._directory.worker_config))
+        config, problems = self._directory.judge(plugins.texts_of(body))
+        return Response.of_json(plugins.validated(plugin, config, self._directory.worker_config, problems))
 
 
 def info_of(one: ServedConnector) -> dict[str, Any]:
@@ -305,10 +321,17 @@ def info_of(one: ServedConnector) -> dict[str, Any]:
     return router.connector_info(one.identity, condition)
 
 
-def _expanded(one: ServedConnector, wanted: Collection[str]) -> dict[str, Any]:
+def _answered(asked: AskedCondition, deadline: float) -> ConnectorCondition:
+    """How a connector is; of one that has not answered until then, that it has not."""
+    try:
+        return asked(max(0.0, deadline - time.monotonic()))
+    except Unanswered:
+        return ConnectorCondition(target=TargetState.RUNNING, problems=(_NO_ANSWER,), slots=())
+
+
+def _expanded(one: ServedConnector, wanted: Collection[str], condition: ConnectorCondition) -> dict[str, Any]:
     """One connector of `GET /connectors?expand=..`."""
     expanded: dict[str, Any] = {}
-    condition = one.port.condition()
     if "status" in wanted:
         expanded["status"] = router.connector_status(one.identity, condition)
     if "info" in wanted:

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from headrace.options import Settings, changed_options, describe
 from headrace.options.describe import options_hash
+from headrace.options.given import Problem
 from headrace.options.value_types import HostPort
 from headrace.options.vendor import Direction
 from headrace.process.log_levels import LEVELS
@@ -51,6 +52,10 @@ class OnlyConnector:
     def worker_config(self) -> str:
         """See `ConnectorDirectory.worker_config`."""
         return f"bootstrap.servers={describe(self._running).get('bootstrap.servers', '')}"
+
+    def judge(self, config: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[Problem]]:
+        """See `ConnectorDirectory.judge`: its process is its own."""
+        return config, ()
 
     def require_health(self) -> None:
         """See `ConnectorDirectory.require_health`."""

@@ -121,6 +121,14 @@ def test_problems_name_the_makers_option(changes: Mapping[str, str | None], prob
     assert any(found.startswith(problem) for found in _problems(changes)), _problems(changes)
 
 
+@pytest.mark.parametrize("option", ["example.bucket", "example.secret", "example.count"])
+def test_a_reference_that_leads_nowhere_is_one_problem(option: str) -> None:
+    """What it would have given is not said to be missing, too."""
+    problems = _problems({option: "${env:NONE}"})
+
+    assert problems == [f"{option}: the environment variable NONE is not set"]
+
+
 def test_what_a_worker_says_fills_gaps() -> None:
     """A worker's file gives what connectors leave out."""
     sink = load_example(worker="offset.flush.interval.ms=5000\nkey.converter=x\n").sink

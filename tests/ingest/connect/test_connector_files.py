@@ -1,8 +1,15 @@
 """Connectors as files: taken up as they come, change and go; a broken one is a connector with a problem."""
 
+import json
 from pathlib import Path
 
+import pytest
+
+from headrace.model.connector_records import ConnectorRecord
+from headrace.options import SettingsError
+from ingest.connect.worker import loading
 from ingest.connect.worker_settings import ConnectorFiles
+from tests.ingest.connect.test_worker_changes import SOURCE, load_text, worker_settings
 
 
 def test_files_are_connectors_by_their_name(tmp_path: Path) -> None:
@@ -70,3 +77,40 @@ def test_a_file_that_cannot_be_read_for_a_moment_is_what_it_was(tmp_path: Path) 
         path.write_text(f'{{"name": "{path.stem}"}}')
     assert sorted(files.records()) == ["a", "b"]
     assert files.records()["b"].problem is None
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"spark.executor.memory": "8g"}, ["spark.executor.memory: is the worker's"]),
+        ({"spark.master": "spark://big:7077", "http.listen": ":1"}, ["spark.master", "http.listen"]),
+        ({"rest.listen": "127.0.0.1:9", "instance.id": "one"}, ["rest.listen", "instance.id"]),
+        ({"state.dir": "/elsewhere"}, ["state.dir: is the worker's"]),
+        ({"name": "worker-group"}, ["the workers' own group"]),
+        ({"aws.secret.access.key": "[hidden]"}, ["no value to keep"]),
+        ({"spark.ui.port": "1", "poll.interval.ms": "soon"}, ["spark.ui.port", "poll.interval.ms"]),
+    ],
+)
+def test_what_is_the_workers_is_an_error_of_a_file_too(
+    tmp_path: Path, config: dict[str, str], said: list[str]
+) -> None:
+    """It would do nothing, or take the workers' own lead; all of it at once, as over REST."""
+    (tmp_path / "a.json").write_text(json.dumps({**SOURCE, **config}))
+    (record,) = ConnectorFiles(tmp_path).records().values()
+    with pytest.raises(SettingsError) as raised:
+        loading(worker_settings(), load_text)(record)
+
+    for sentence in said:
+        assert sentence in str(raised.value)
+
+
+def test_a_stored_connector_with_a_folder_of_its_own_runs_with_the_workers() -> None:
+    """Earlier versions took it over REST: what it loses is a cache, and a warning says so."""
+    settings = worker_settings()
+    record = ConnectorRecord(
+        name="a", config={**SOURCE, "name": "a", "state.dir": "/elsewhere"}, at_ms=1, created_ms=1
+    )
+    found = loading(settings, load_text)(record)
+
+    assert found.state_dir == settings.frame.state_dir
+    assert [one for one in found.warnings if one.startswith("state.dir of this connector")]

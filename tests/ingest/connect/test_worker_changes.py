@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,13 +24,24 @@ from headrace.process.log_levels import LoggerLevels
 from headrace.vendors.load import load
 from ingest.connect.changes import ConnectorChanges, RecordTooLarge, kept_secrets, shown_config
 from ingest.connect.hosted_connector import HostedConnectors
+from ingest.connect.worker import loading
 from ingest.connect.worker_routes import changing_acts
+from ingest.connect.worker_settings import WorkerSettings, read_worker
 from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request
 from ingest.http.rest.rest_routes import RestRoutes
 from ingest.http.rest.router import Loggers
 
-WORKER = "bootstrap.servers=127.0.0.1:9092"
+WORKER = "bootstrap.servers=127.0.0.1:9092\ngroup.id=group"
+ENVIRONMENT = {
+    "KEY": "value",
+    "N": "3",
+    "MECHANISM": "PLAIN",
+    "CERTIFICATES": "/ca.pem",
+    "BUCKET": "bucket",
+    "BROKERS": "127.0.0.1:9092",
+    "REGISTRY": "http://registry:8081",
+}
 SOURCE = {
     "connector.class": "HeadraceSource",
     "aws.s3.bucket.name": "bucket",
@@ -72,21 +84,20 @@ class Store:
 class Worker:
     """The routes of a worker that leads, runs nothing, and keeps configurations in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str = WORKER) -> None:
         self.store = Store()
+        settings = worker_settings(text)
         directory = WorkerDirectory(
             self.records,
             HostedConnectors(none_runs),
             worker_id="127.0.0.1:8083",
             version="9.9",
-            worker_config=WORKER,
+            settings=settings,
             cluster_id=lambda: "cluster",
         )
         self.in_hand: list[str] = []
         self.asked_for = 0
-        changes = ConnectorChanges(
-            self.store, load_record, reserved="worker-group", in_hand=self._keys_in_hand
-        )
+        changes = ConnectorChanges(self.store, loading(settings, load_text), in_hand=self._keys_in_hand)
         self._routes = RestRoutes(
             directory,
             Loggers(LoggerLevels()),
@@ -118,15 +129,24 @@ def none_runs(record: ConnectorRecord) -> Any:
     raise AssertionError(f"nothing runs here: {record.name}")
 
 
-def load_record(record: ConnectorRecord) -> Settings:
-    """The settings of a connector."""
+def worker_settings(text: str = WORKER) -> WorkerSettings:
+    """The settings of a worker's file."""
+    return read_worker(text, is_json=False, environment=ENVIRONMENT, read_file=_read_file)
+
+
+def load_text(config: Mapping[str, str], worker_config: str) -> Settings:
+    """The settings of a connector next to a worker's file."""
     return load(
-        json.dumps({**record.config, "name": record.name}),
+        json.dumps(dict(config)),
         kind="json",
-        environment={"KEY": "value"},
-        read_file=str,
-        worker_config=WORKER,
+        environment=ENVIRONMENT,
+        read_file=_read_file,
+        worker_config=worker_config,
     )
+
+
+def _read_file(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -182,8 +202,12 @@ def test_a_connector_is_created_read_back_and_deleted(worker: Worker) -> None:
         ("POST", "/connectors", {"config": {**SINK, "name": "x"}}, 400, "doesn't match connector name"),
         ("POST", "/connectors", "", 400, "has no body"),
         ("PUT", "/connectors/x/config", {**SINK, "tasks.max": None}, 400, "tasks.max: Null value"),
-        ("PUT", "/connectors/x/config", {**SINK, "http.listen": ":1"}, 400, "http.listen is the worker's"),
+        ("PUT", "/connectors/x/config", {**SINK, "http.listen": ":1"}, 400, "http.listen: is the worker's"),
         ("PUT", "/connectors/x/config", {**SINK, "spark.ui.enabled": "true"}, 400, "is the worker's"),
+        ("PUT", "/connectors/x/config", {**SINK, " spark.ui.enabled": "true"}, 400, "is the worker's"),
+        ("PUT", "/connectors/x/config", {**SINK, "state.dir": "/x"}, 400, "state.dir: is the worker's"),
+        ("PATCH", "/connectors/uploads/config", {"state.dir": "/x"}, 400, "state.dir: is the worker's"),
+        ("PUT", "/connectors/x/config", {**SINK, "instance.id": "one"}, 400, "instance.id: is of a process"),
         (
             "PUT",
             "/connectors/x/config",
@@ -196,7 +220,7 @@ def test_a_connector_is_created_read_back_and_deleted(worker: Worker) -> None:
             "/connectors",
             {"name": "x", "config": {**SOURCE, "aws.s3.proxy.url": "http://***@proxy:3128"}},
             400,
-            "aws.s3.proxy.url = http://***@proxy:3128: there is no value to keep",
+            "aws.s3.proxy.url = 'http://***@proxy:3128': there is no value to keep",
         ),
         (
             "POST",

@@ -12,6 +12,7 @@ from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.hosted_connector import HostedConnectors
+from ingest.connect.worker import loading
 from ingest.connect.worker_routes import Membership, WorkerRoutes, changing_acts
 from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request, Response
@@ -19,7 +20,7 @@ from ingest.http.rest.rest_routes import RestRoutes
 from ingest.http.rest.router import Loggers, conflict
 from ingest.http.rest.server import FORWARDED, patiently
 from localstack.ports import free_port
-from tests.ingest.connect.test_worker_changes import SINK, WORKER, Store, load_record, none_runs
+from tests.ingest.connect.test_worker_changes import SINK, Store, load_text, none_runs, worker_settings
 
 
 @dataclass(slots=True)
@@ -54,11 +55,13 @@ class Group:
             HostedConnectors(none_runs),
             worker_id="a:1",
             version="9.9",
-            worker_config=WORKER,
+            settings=worker_settings(),
             cluster_id=lambda: None,
         )
         changes = ConnectorChanges(
-            self.store, load_record, reserved="worker-group", in_hand=lambda _settings, _meaning: []
+            self.store,
+            loading(worker_settings(), load_text),
+            in_hand=lambda _settings, _meaning: [],
         )
         routes = RestRoutes(
             directory,

@@ -12,7 +12,7 @@ from headrace.options.choices import InputFormat
 from headrace.process.log_levels import LoggerLevels
 from headrace.vendors.load import load
 from ingest.http.http_server import Request, Response
-from ingest.http.rest.port import Change, ConnectorCondition, LedgerObject, NotLeading
+from ingest.http.rest.port import AskedCondition, Change, ConnectorCondition, LedgerObject, NotLeading
 from ingest.http.rest.rest_offsets import OffsetsReader, SourceOffsets
 from ingest.http.rest.rest_routes import RestRoutes, ServedConnector
 from ingest.http.rest.router import Identity, Loggers
@@ -60,6 +60,10 @@ class FakeConnector:
     def condition(self) -> ConnectorCondition:
         """As it was made."""
         return ConnectorCondition(target=self.target, problems=self.problems, slots=self.slots)
+
+    def ask_condition(self) -> AskedCondition:
+        """The same."""
+        return lambda _seconds: self.condition()
 
     def steer(self, target: TargetState) -> None:
         """Note it."""
