@@ -177,6 +177,9 @@ _BY_EXTENSION: Final = {
     ".bytes": RowFormat.WHOLE,
 }
 
+# It has no others of its own: `.csv`, say, is what ByteArray was given (`format.bytearray.extension`).
+_OF_CONFLUENT: Final = frozenset({RowFormat.AVRO, RowFormat.PARQUET, RowFormat.JSONL})
+
 
 def row_format(name: ArchiveName, head: bytes) -> RowFormat | None:
     """The format of the object with this name whose decompressed content begins with `head`.
@@ -192,9 +195,13 @@ def row_format(name: ArchiveName, head: bytes) -> RowFormat | None:
         return _aiven(head)
     extensions = [f".{label}" for label in name.extension.split(".") if label]
     known = [_BY_EXTENSION[label] for label in extensions if label in _BY_EXTENSION]
+    if name.layout is LayoutName.CONFLUENT:
+        known = [each for each in known if each in _OF_CONFLUENT]
     if known:
         return RowFormat.JSON if known == [RowFormat.JSONL] and head.startswith(_ARRAY_BEGIN) else known[-1]
-    if name.layout is LayoutName.CONFLUENT and name.kind is ObjectKind.VALUES:
+    if name.kind is ObjectKind.KEYS or (
+        name.layout is LayoutName.CONFLUENT and name.kind is ObjectKind.VALUES
+    ):
         return RowFormat.SEPARATED  # ByteArray writes any extension
     return RowFormat.JSONL  # Lenses' .gz, and extensions that Quix was given
 
