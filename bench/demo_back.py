@@ -106,6 +106,7 @@ def _restore(bucket: str) -> dict[str, object]:
         "aws__s3__bucket__name": bucket,
         "aws__s3__prefix": "backup/",
         "input__layout": "headrace",
+        "restore__sidecars": "ignore",
         "ordering": "partition",
         "tasks__max": 4,
         "topic": _RESTORED,

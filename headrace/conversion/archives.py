@@ -36,7 +36,7 @@ from headrace.options.settings import RestoreSettings
 from headrace.vendors.aiven import rows as aiven_rows
 from headrace.vendors.aiven.rows import CsvRows
 from headrace.vendors.archive_rows import OwnPlace
-from headrace.vendors.confluent.join import ArrowHeaders, ArrowKeys, JsonHeaders, JsonKeys
+from headrace.vendors.confluent.join import ArrowHeaders, ArrowKeys, JsonHeaders, JsonKeys, PlainKeys
 from headrace.vendors.exactness import ContentFacts
 from headrace.vendors.headrace import rows as headrace_rows
 from headrace.vendors.key_names import ArchiveNames
@@ -159,10 +159,11 @@ class ArchiveDecoder:
         self, source: ByteSource, name: ArchiveName, head: bytes, options: DecodeOptions
     ) -> RowFormat:
         found = row_format(name, head, self._restore.rows)
-        is_given = self._restore.is_format_given
+        # Objects of keys and headers have formats of their own, which each of them says itself.
+        is_given = self._restore.is_format_given and name.kind is ObjectKind.VALUES
         if is_given:
             found = _told(options.format.input_format, name)
-        if name.layout is LayoutName.HEADRACE:
+        if name.layout is LayoutName.HEADRACE and name.kind is ObjectKind.VALUES:
             _refuse_bare(source, name, is_given=is_given and found is not RowFormat.CSV)
         if found is None:
             raise InvalidObject(
@@ -210,7 +211,8 @@ class ArchiveDecoder:
     @staticmethod
     def _refuse_unended(source: ByteSource, name: ArchiveName, found: RowFormat) -> None:
         """A value that is cut short may look whole, so that its end has to be there."""
-        if name.layout not in _ENDING or found not in _MAY_LOOK_WHOLE or not source.size:
+        is_ended = name.layout in _ENDING or name.kind is not ObjectKind.VALUES
+        if not is_ended or found not in _MAY_LOOK_WHOLE or not source.size:
             return
         # A codec notices itself where its stream is cut short.
         if stored_codec(source) is None and source.read_at(source.size - 1, 1) != b"\n":
@@ -274,7 +276,7 @@ def text_reader(
     The first row of the object and not of a batch: what is decided by it holds wherever reading begins.
     """
     if name.kind is ObjectKind.KEYS:
-        return JsonKeys(options)
+        return PlainKeys(options) if row_format is RowFormat.SEPARATED else JsonKeys(options)
     if name.kind is ObjectKind.HEADERS:
         return JsonHeaders(options)
     if row_format is RowFormat.LINES:

@@ -1,6 +1,7 @@
 """An object of an archive read together with those of its keys and headers, and with merged tombstones."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.joined_rows import bad_ordinals, merged, rows_from, skipped
-from headrace.formats.content_kind import RowFormat
+from headrace.formats.content_kind import RowFormat, row_format
 from headrace.formats.parquet import row_count
 from headrace.formats.record_columns import RecordColumns, RowFault
 from headrace.formats.records.decode_options import DecodeOptions
@@ -76,6 +77,10 @@ class JoinedDecoder:
             )
         if start is None:
             self._compare_counts(own, sides)
+            for each in tombstones:
+                if each.headers is not None and self._may_be_cut(each.keys):
+                    with self._as_side(each.keys):
+                        self._compare_counts(each.keys, [each.headers])
         at = start or JoinedPosition(None, 0)
         batches = self._records(own, sides, at)
         if start is None and first_row:
@@ -133,18 +138,24 @@ class JoinedDecoder:
     def _finished(self, batch: RowBatch, source_headers: SourceHeaders | None) -> RowBatch:
         """The batch within the limit, with where its rows are where that is asked for."""
         if source_headers is not None:
-            nothing = RecordColumns(rows=np.arange(len(batch)), values=batch.values)
-            batch = source_headers.of_rows(batch, nothing)
+            columns = RecordColumns(rows=np.arange(len(batch)), values=batch.values, offsets=batch.offsets)
+            batch = source_headers.of_rows(batch, columns)
         return self._builder.within_limit(batch)
 
     def _side_columns(self, side: ReadObject) -> Iterator[RecordColumns]:
         return map(_columns, self._side_batches(side))
 
     def _side_batches(self, side: ReadObject) -> Iterator[RowBatch]:
-        try:
+        with self._as_side(side):
             yield from self._decoder.decode(
                 side.source, None, key=side.key, options=self._bare, begin=None, end=None
             )
+
+    @contextmanager
+    def _as_side(self, side: ReadObject) -> Iterator[None]:
+        """InvalidObject (`side_object_changed`) where the side object is not there as it was."""
+        try:
+            yield
         except (ObjectMissing, ObjectSuperseded) as error:
             # It is not the object itself that is gone.
             raise InvalidObject(
@@ -171,12 +182,13 @@ class JoinedDecoder:
             raise InvalidObject(f"{each.keys.source.name}: {error}.", reason=ROWS_DIFFER) from error
 
     def _compare_counts(self, own: ReadObject, sides: Sequence[ReadObject]) -> None:
-        row_format = self._decoder.read_as(own.source, own.key, self._bare).row_format
-        count = self._count(own, always=row_format in _AMBIGUOUS)
+        is_ambiguous = self._row_format(own) in _AMBIGUOUS or any(map(self._may_be_cut, sides))
+        count = self._count(own, always=is_ambiguous)
         if count is None:
             return
         for side in sides:
-            rows = self._count(side, always=row_format in _AMBIGUOUS)
+            with self._as_side(side):
+                rows = self._count(side, always=is_ambiguous)
             if rows is not None and rows != count:
                 raise InvalidObject(
                     f"{own.source.name} has {count} rows and {side.source.name} has {rows}, so it is not "
@@ -187,9 +199,17 @@ class JoinedDecoder:
 
     def _count(self, side: ReadObject, *, always: bool) -> int | None:
         """The rows of an object, None where all of it would have to be read to know."""
-        if self._decoder.read_as(side.source, side.key, self._bare).row_format is RowFormat.PARQUET:
+        if self._row_format(side) is RowFormat.PARQUET:
             return row_count(side.source, options=self._bare)
         return self.rows_of(side) if always else None
+
+    def _may_be_cut(self, side: ReadObject) -> bool:
+        """Whether a key may be two rows of the object, as far as its name shows: nothing of it is read."""
+        name = self._decoder.name(side.key)
+        return name is not None and row_format(name, b"") is RowFormat.SEPARATED
+
+    def _row_format(self, each: ReadObject) -> RowFormat:
+        return self._decoder.read_as(each.source, each.key, self._bare).row_format
 
     def rows_of(self, side: ReadObject) -> int:
         """The rows of an object, bad ones included; reads all of it."""

@@ -180,6 +180,9 @@ _BY_EXTENSION: Final = {
     ".bytes": RowFormat.WHOLE,
 }
 
+# It has no others of its own: `.csv`, say, is what ByteArray was given (`format.bytearray.extension`).
+_OF_CONFLUENT: Final = frozenset({RowFormat.AVRO, RowFormat.PARQUET, RowFormat.JSONL})
+
 
 # The extension of values that are stored byte for byte: such a value may be a file itself.
 _STORED: Final = {LayoutName.CONFLUENT: "bin", LayoutName.LENSES: "bytes"}
@@ -210,9 +213,13 @@ def named_format(name: ArchiveName) -> RowFormat | None:
     if name.layout is LayoutName.AIVEN:
         return None
     known = [_BY_EXTENSION[f".{label}"] for label in _labels(name) if f".{label}" in _BY_EXTENSION]
+    if name.layout is LayoutName.CONFLUENT:
+        known = [each for each in known if each in _OF_CONFLUENT]
     if known:
         return known[-1]
-    if name.layout is LayoutName.CONFLUENT and name.kind is ObjectKind.VALUES:
+    if name.kind is ObjectKind.KEYS or (
+        name.layout is LayoutName.CONFLUENT and name.kind is ObjectKind.VALUES
+    ):
         return RowFormat.SEPARATED  # ByteArray writes any extension
     return RowFormat.JSONL  # Lenses' .gz, and extensions that Quix was given
 

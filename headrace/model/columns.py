@@ -192,7 +192,8 @@ class RowBatch:
     differ from row to row (None: only the constant ones). `timestamps_ms` None means the constant one, and a
     value below 0 the time of producing. `after` is the position after the last row, bad ones included: a
     checkpoint there loses and repeats nothing. `positions(i)` is where row i begins. `inexact` counts what a
-    restore could not give back as it was. `topic` is set after transforms: where the records go, and they
+    restore could not give back as it was. `offsets` are those that rows of an archive say of themselves, for
+    the headers of a join. `topic` is set after transforms: where the records go, and they
     have all of their headers and their keys in the batch; None: both are as the object's target says.
     """
 
@@ -204,6 +205,7 @@ class RowBatch:
     timestamps_ms: Numbers | None = None
     bad: tuple[BadRow, ...] = field(default=())
     inexact: Mapping[str, int] = field(default_factory=dict)
+    offsets: Numbers | None = None
     topic: str | None = None
 
     def __len__(self) -> int:

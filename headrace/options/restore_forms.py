@@ -14,7 +14,14 @@ from headrace.options.choices import (
 from headrace.options.declarations import format_options, reading_options, record_options, restore_options
 from headrace.options.declarations.option import Option
 from headrace.options.parsed_options import Values
-from headrace.options.record_sources import Enveloped, NameOptions, NoSource, ObjectHeaders, RestoreOptions
+from headrace.options.record_sources import (
+    Enveloped,
+    Form,
+    NameOptions,
+    NoSource,
+    ObjectHeaders,
+    RestoreOptions,
+)
 from headrace.options.settings import JoiningSettings, RestoreSettings
 
 # The options that mean nothing where objects are no archive.
@@ -89,6 +96,30 @@ def check_restore(values: Values) -> None:
     _check_prefix(values)
     _check_columns(values)
     _check_tombstones(values)
+    _check_own_rows(values)
+
+
+def _check_own_rows(values: Values) -> None:
+    """Headrace's envelope says itself how each part is written, but for texts that were written as JSON."""
+    value, sidecars, told = restore_options.VALUE, restore_options.SIDECARS, restore_options.ENVELOPED
+    if values[restore_options.LAYOUT] is not InputLayout.HEADRACE or not values.are_good(
+        value, sidecars, told
+    ):
+        return
+    is_enveloped = values[told] is Enveloped.YES
+    if values.is_given(value) and is_enveloped and values[value] in {Form.JSON, Form.BASE64}:
+        values.refuse(
+            value,
+            f"means nothing with input.layout=headrace and {told.name}=yes, whose rows say themselves what "
+            "is base64; remove it, or set string for texts that were written as JSON",
+        )
+    for option in (restore_options.KEY, restore_options.HEADER):
+        if values.is_given(option) and values[sidecars] is RestoreSidecars.IGNORE:
+            values.refuse(
+                option,
+                f"means nothing with input.layout=headrace and {sidecars.name}=ignore: it is for objects of "
+                "keys and headers, and rows say themselves what is base64; remove it",
+            )
 
 
 def _check_tombstones(values: Values) -> None:
@@ -217,8 +248,10 @@ def joining_settings(values: Values) -> JoiningSettings:
     """Return what objects of an archive are read together."""
     sidecars: RestoreSidecars = values[restore_options.SIDECARS]
     tombstones: RestoreTombstones = values[restore_options.TOMBSTONES]
-    # Keys that nobody restores are deleted by nobody.
-    without_keys = sidecars is RestoreSidecars.IGNORE
+    # Keys that nobody restores are deleted by nobody, and our own names have no directory of tombstones.
+    without_keys = (
+        sidecars is RestoreSidecars.IGNORE or values[restore_options.LAYOUT] is InputLayout.HEADRACE
+    )
     return JoiningSettings(
         sidecars=sidecars,
         wait_ms=values[restore_options.SIDECARS_WAIT],

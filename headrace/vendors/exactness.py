@@ -66,6 +66,8 @@ _WRITTEN_ANEW: Final = "the sink wrote JSON again: the same content, other text;
 _SCHEMA: Final = "the content comes back, the schema that it had in Kafka does not"
 _EMPTY_IS_NULL: Final = "null and empty were written alike, and come back as null"
 _CSV_NULLS: Final = "null and empty values were written alike: an empty value comes back as a tombstone"
+_HEADERS_AS_TEXT: Final = "values were stored as text, those of bytes as base64"
+_SIDES: Final = {ObjectKind.KEYS: Aspect.KEY, ObjectKind.HEADERS: Aspect.HEADERS}
 _UNIQUE: Final = "of headers of one name only the last was kept"
 
 
@@ -170,7 +172,7 @@ def _confluent(name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
     if ObjectKind.HEADERS not in facts.sides:
         yield from _absent(Aspect.HEADERS)
     else:
-        yield _partly(Aspect.HEADERS, "values were stored as text, those of bytes as base64")
+        yield _partly(Aspect.HEADERS, _HEADERS_AS_TEXT)
     if facts.sides:
         yield _partly(Aspect.RECORDS, "records without a key or without headers were left out")
     yield _partly(Aspect.RECORDS, "the last open object of a partition may never have been written")
@@ -226,19 +228,22 @@ def _quix(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
 
 
 def _headrace(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
+    apart = {_SIDES[side] for side in facts.sides}
+    if Aspect.HEADERS in apart:
+        yield _partly(Aspect.HEADERS, _HEADERS_AS_TEXT)
     if facts.members is None:
         yield _partly(Aspect.OFFSET, _FIRST)
-        yield from _absent(Aspect.KEY, Aspect.TIMESTAMP, Aspect.HEADERS)
+        yield from _absent(Aspect.TIMESTAMP, *({Aspect.KEY, Aspect.HEADERS} - apart))
         yield _partly(Aspect.TOMBSTONES, "JSON's null is a tombstone")
         return
-    yield from _missing(
-        facts,
-        _FIRST,
-        key=Aspect.KEY,
-        offset=Aspect.OFFSET,
-        timestamp=Aspect.TIMESTAMP,
-        headers=Aspect.HEADERS,
-    )
+    members = {
+        "key": Aspect.KEY,
+        "offset": Aspect.OFFSET,
+        "timestamp": Aspect.TIMESTAMP,
+        "headers": Aspect.HEADERS,
+    }
+    wanted = {member: aspect for member, aspect in members.items() if aspect not in apart}
+    yield from _missing(facts, _FIRST, **wanted)
 
 
 _RULES: Final = {

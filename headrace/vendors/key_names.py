@@ -33,6 +33,8 @@ READ_NAME: Final[dict[LayoutName, ReadName]] = {
 }
 _QUIX_MEMBERS: Final = frozenset({"_timestamp", "_key", "_value"})
 _DIGITS: Final = re.compile(r"[0-9]+")
+_WITH_SIDES: Final = frozenset({LayoutName.HEADRACE, LayoutName.CONFLUENT})
+_SIDE_ENDING: Final = re.compile(r"\.(?:keys|headers)(?:\.[A-Za-z0-9]+)+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +152,7 @@ class ArchiveNames:
     def __init__(self, layout: LayoutName | None, options: NameOptions, template: str | None = None) -> None:
         self._layout = layout
         self._options = options
+        self._source = template
         self._template = None if template is None else TemplateNames(template)
 
     @property
@@ -165,6 +168,12 @@ class ArchiveNames:
         if is_index(key, self._options.indexes):
             reason = "the key is below layout.indexes: no data"
             return Detection(name=None, reason=reason, pattern=pattern, is_index=True)
+        if self._is_side_of_template(key):
+            reason = (
+                "objects of keys and headers are joined where names are the layout's own, and not those of "
+                "file.name.template: records come without them"
+            )
+            return Detection(name=None, reason=reason, pattern=pattern)
         name = self._told(self._layout, key)
         if name is None:
             how = "file.name.template" if self._template else f"input.layout={self._layout.value}"
@@ -172,6 +181,12 @@ class ArchiveNames:
         return Detection(
             name=name, reason=f"the key is of {name.layout.value} ({name.rule})", pattern=pattern
         )
+
+    def _is_side_of_template(self, key: str) -> bool:
+        """Whether a template that takes any ending would take keys or headers for records of their own."""
+        if self._source is None or self._layout not in _WITH_SIDES or _SIDE_ENDING.search(self._source):
+            return False
+        return _SIDE_ENDING.search(key) is not None
 
     def _told(self, layout: LayoutName, key: str) -> ArchiveName | None:
         if self._template is None:

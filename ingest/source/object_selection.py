@@ -185,7 +185,7 @@ class ArchiveRoutes:
 
 def _archive_place(name: ArchiveName) -> ArchivePlace | None:
     """What the object is among those it belongs with; the keys of tombstones are rows of their own."""
-    if name.layout is not LayoutName.CONFLUENT or not name.folder:
+    if not name.folder:
         return None
     side = None if name.kind is ObjectKind.VALUES else name.kind.value
     if name.tombstones and name.kind is ObjectKind.KEYS:

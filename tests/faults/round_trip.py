@@ -107,6 +107,8 @@ class RoundTrip:
     def _source(self, stack: ExitStack, route: Route) -> Scene:
         name = aws.unique("source")
         options = route.options(name=name, through_proxies=False, input__layout="headrace")
+        # The sink has none, and nothing is to wait for them.
+        options["restore.sidecars"] = "ignore"
         # The layout says both.
         del options["input.format"], options["file.name.template"]
         return self._scene(stack, name, options)

@@ -218,6 +218,7 @@ def test_our_own_layout_comes_back_to_the_byte(
         proxy,
         topic,
         input__layout="headrace",
+        restore__sidecars__wait__ms=1000,
         topic=None,
         restore__topic__map=f"orders:{topic}",
         record__headers="source",

@@ -1,5 +1,6 @@
 """Objects of an archive read with those of their keys and headers, and with tombstones merged into them."""
 
+import gzip
 import io
 import json
 from collections.abc import Sequence
@@ -177,18 +178,120 @@ def test_values_that_may_hold_their_separator_are_counted_first() -> None:
         _rows(own, [_keys(range(2))])
 
 
-def test_a_side_object_that_is_gone_is_not_the_value_object() -> None:
-    """`missing` would be the end of values that are there."""
+_PLAIN_KEYS: Final = [b'"a"', b"", b"null", b" 7 ", b"{"]
 
-    class _Gone(MemorySource):
-        def read_at(self, offset: int, length: int) -> bytes:
-            del offset, length
-            raise ObjectMissing(f"{self.name} is gone.")
 
-    gone = ReadObject(f"{_STEM}.keys.json", _Gone(b'"k"\n', name="s3://archive/gone"))
+@pytest.mark.parametrize("separator", ["\n", "|", "\r\n"])
+@pytest.mark.parametrize("ending", ["bin", "bin.gz", "csv", "bytes", "text"])
+@pytest.mark.parametrize("values", ["json", "avro", "bin"])
+def test_keys_of_bytes_are_what_they_are(separator: str, ending: str, values: str) -> None:
+    """Byte for byte, empty ones too: no line of JSON, whatever ending ByteArray was given."""
+    end = separator.encode()
+    content = b"".join(key + end for key in _PLAIN_KEYS)
+    keys = _part(f"{_STEM}.keys.{ending}", gzip.compress(content) if ending.endswith("gz") else content)
+    rows = range(len(_PLAIN_KEYS))
+    own = _part(f"{_STEM}.{ending}", b"".join(b"%d" % row + end for row in rows))
+    own = own if values == "bin" else _values(rows, values)
+
+    found = _rows(own, [keys], format__bytearray__separator=separator)
+
+    assert [row[0] for _, row in found] == _PLAIN_KEYS
+    assert all(row[3] is None for _, row in found)
+    for number, (position, _) in enumerate(found):
+        assert _rows(own, [keys], start=position, format__bytearray__separator=separator) == found[number:]
+
+
+def test_keys_of_bytes_may_be_base64() -> None:
+    """As values of a sink that had them so."""
+    found = _rows(_values(range(2)), [_part(f"{_STEM}.keys.bin", b"azA=\n!\n")], restore__key="base64")
+
+    assert [row[0] or row[3] for _, row in found] == [b"k0", "not_base64"]
+
+
+@pytest.mark.parametrize("values", ["json", "avro", "snappy.parquet"])
+def test_keys_that_may_hold_their_separator_are_counted_first(values: str) -> None:
+    """As values are, whatever these are written in: no record may get the key of another."""
+    keys = _part(f"{_STEM}.keys.bin", b"k0\nk\n1\n")
+
+    with pytest.raises(InvalidObject, match=r"has 2 rows and .* has 3, so it is not certain which keys"):
+        _rows(_values(range(2), values), [keys])
+
+
+def test_keys_of_tombstones_that_may_hold_their_separator_are_counted_first() -> None:
+    """Where they have headers, which would be those of others."""
+    keys = _part(f"{_TOMBSTONES}.keys.bin", b"k\n0\n")
+    merged = MergedTombstones(keys, _headers([0], stem=_TOMBSTONES), (RowPlace(0, 0, 1),))
+
+    with pytest.raises(InvalidObject, match=r"has 2 rows and .* has 1, so it is not certain which headers"):
+        list(_decoder().decode(_values([0]), [], [merged], None))
+
+
+def test_a_cut_key_is_damage() -> None:
+    """Each ends with the separator, and a line of JSON with a line feed."""
+    for ending, content in (("bin", b"k0\nk1"), ("json", b"1\n12")):
+        with pytest.raises(ObjectCorrupt, match="cut short"):
+            _rows(_values(range(2)), [_part(f"{_STEM}.keys.{ending}", content)])
+
+
+@pytest.mark.parametrize("told", ["bytes", "jsonl", "avro", "parquet"])
+@pytest.mark.parametrize("side", _FORMATS)
+def test_a_given_format_is_that_of_values(told: str, side: str) -> None:
+    """Keys, headers and tombstones have formats of their own, by the sink's own options."""
+    rows = range(3)
+    values = {"bytes": "bin", "jsonl": "json", "parquet": "snappy.parquet"}
+    extension = values.get(told, told)
+    own = _part(f"{_STEM}.bin", b"a\nb\nc\n") if extension == "bin" else _values(rows, extension)
+    tombstones = _keys(rows, side, stem=_TOMBSTONES)
+
+    found = _rows(own, [_keys(rows, side), _headers(rows, side)], input__format=told)
+    alone = _rows(tombstones, [_headers(rows, side, stem=_TOMBSTONES)], input__format=told)
+
+    assert [(row[0], row[2], row[3]) for _, row in found] == [
+        (b"k%d" % row, (("h", b"v%d" % row),), None) for row in rows
+    ]
+    assert [row for _, row in alone] == [(b"k%d" % row, None, (("h", b"v%d" % row),), None) for row in rows]
+
+
+def test_confluents_own_source_configuration_reads_its_sinks_keys() -> None:
+    """ByteArrayFormat is of the values: keys are Avro unless the sink was told another format."""
+    source = "io.confluent.connect.s3."
+    loaded = load_with(
+        {
+            "topic": None,
+            "file.name.template": None,
+            "aws.s3.bucket.name": None,
+            "connector.class": f"{source}source.S3SourceConnector",
+            "s3.bucket.name": "bucket",
+            "s3.region": "us-east-1",
+            "format.class": f"{source}format.bytearray.ByteArrayFormat",
+        }
+    ).format
+    assert loaded.restore is not None
+    decoder = JoinedDecoder(ArchiveDecoder(loaded.restore), DecodeOptions(format=loaded, topic="t"))
+    own = _part(f"{_STEM}.bin", b"a\nb\n")
+
+    found = _read(list(decoder.decode(own, [_keys(range(2), "avro"), _headers(range(2), "avro")], (), None)))
+
+    assert [row for _, row in found] == [
+        (b"k0", b"a", (("h", b"v0"),), None),
+        (b"k1", b"b", (("h", b"v1"),), None),
+    ]
+
+
+class _Gone(MemorySource):
+    def read_at(self, offset: int, length: int) -> bytes:
+        del offset, length
+        raise ObjectMissing(f"{self.name} is gone.")
+
+
+@pytest.mark.parametrize("values", ["json", "snappy.parquet"])
+@pytest.mark.parametrize("keys", ["json", "bin", "snappy.parquet"])
+def test_a_side_object_that_is_gone_is_not_the_value_object(values: str, keys: str) -> None:
+    """`missing` would be the end of values that are there; also where rows are counted first."""
+    gone = ReadObject(f"{_STEM}.keys.{keys}", _Gone(b'"k"\n', name="s3://archive/gone"))
 
     with pytest.raises(InvalidObject, match=r"s3://archive/gone is gone\. It holds the keys") as raised:
-        _rows(_values(range(1)), [gone])
+        _rows(_values(range(1), values), [gone])
     assert raised.value.reason == "side_object_changed"
 
 

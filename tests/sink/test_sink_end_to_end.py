@@ -134,6 +134,7 @@ def test_a_backup_restored_by_the_source_is_equal_to_the_byte(archive: Archive) 
         topics=None,
         topic=restored,
         input__layout="headrace",
+        restore__sidecars="ignore",
         ordering="partition",
     )
     archive.run(source)

@@ -245,5 +245,6 @@ def without_rows(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, ke
         keys=None if batch.keys is None else picked(batch.keys, good),
         headers=None if batch.headers is None else tuple(batch.headers[index] for index in kept.tolist()),
         timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[good],
+        offsets=None if batch.offsets is None else batch.offsets[good],
         bad=tuple(sorted([*bad, *before], key=lambda row: row.position)),
     )

@@ -86,6 +86,7 @@ class RestoredRecords:
             headers=columns.headers,
             timestamps_ms=columns.timestamps_ms if is_original else None,
             inexact=columns.inexact,
+            offsets=columns.offsets,
         )
         return batch if self.source_headers is None else self.source_headers.of_rows(batch, columns)
 

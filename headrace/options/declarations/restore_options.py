@@ -46,7 +46,8 @@ VALUE = option(
     Group.RESTORE,
     "What a stored value becomes. `json`: its JSON, unchanged. `string`: a text without its quotes. "
     "`base64`: the bytes after it. `auto`: by the layout's own marks, else csv fields base64, JSON strings "
-    "text, other JSON its text, bytes of Avro and Parquet bytes.",
+    "text, other JSON its text, bytes of Avro and Parquet bytes. Rows of Headrace's envelope say themselves "
+    "what is base64; of these options only `restore.value=string` is for them.",
 )
 KEY = option(
     "restore.key", choice(Form), "auto", Group.RESTORE, "What a stored key becomes; as `restore.value`."
@@ -71,9 +72,10 @@ SIDECARS = option(
     choice(RestoreSidecars),
     "auto",
     Group.RESTORE,
-    "Confluent's objects of keys and headers, joined row by row. `auto`: an object waits for those that its "
-    "topic is known to have, and continues without what does not come. `required`: without them it is "
-    "quarantined (`side_object_missing`). `ignore`: records have neither key nor headers.",
+    "Objects of keys and headers, of Confluent's and of Headrace's own sink, joined row by row. `auto`: an "
+    "object waits for those that its topic is known to have, and continues without what does not come. "
+    "`required`: without them it is quarantined (`side_object_missing`). `ignore`: records have neither key "
+    "nor headers but those that are in their rows.",
 )
 SIDECARS_WAIT = option(
     "restore.sidecars.wait.ms",

@@ -3,13 +3,14 @@
 A side object has one row for each row of the value object.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from headrace.formats.encodings import from_base64
 from headrace.formats.record_columns import Faults, RecordColumns, ToJson
 from headrace.formats.row_members import (
     NULL,
@@ -22,7 +23,7 @@ from headrace.formats.row_members import (
     with_nulls,
 )
 from headrace.model.columns import Column, Headers, column_of, null_column
-from headrace.options.record_sources import RestoreOptions
+from headrace.options.record_sources import Form, RestoreOptions
 from headrace.vendors.archive_rows import header_rows
 
 
@@ -117,7 +118,7 @@ def _joined(batch: RecordColumns, sides: dict[str, _Side]) -> RecordColumns:
     for fault in batch.faults:
         faults.add(fault.row, fault.reason, fault.message)
     keys: Column | None = None if batch.keys is None else _spread(batch.keys, batch.rows, total)
-    headers: list[Headers] | None = None
+    headers: Sequence[Headers] | None = None if batch.headers is None else _spread_headers(batch, total)
     for what, side in sides.items():
         side_keys, side_headers, bad = side.next_rows(total)
         if what == "keys":
@@ -128,6 +129,14 @@ def _joined(batch: RecordColumns, sides: dict[str, _Side]) -> RecordColumns:
             if why is not None:
                 faults.add(row, why[0], f"in the object of {what}: {why[1]}")
     return faults.records(_spread(batch.values, batch.rows, total), keys=keys, headers=headers)
+
+
+def _spread_headers(batch: RecordColumns, total: int) -> list[Headers]:
+    """The rows' own headers, none for each row that gave no record."""
+    found: list[Headers] = [()] * total
+    for row, headers in zip(batch.rows.tolist(), batch.headers or (), strict=True):
+        found[row] = headers
+    return found
 
 
 def _spread(column: Column, rows: np.ndarray, total: int) -> Column:
@@ -145,6 +154,19 @@ class _Headers(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _ROW: Final = msgspec.json.Decoder(_Headers)
 _EMPTY: Final = _Headers(headers=NULL)
+
+
+class PlainKeys:
+    """Keys byte for byte, or the base64 of them, with a separator after each."""
+
+    def __init__(self, options: RestoreOptions) -> None:
+        self._form = options.key
+
+    def __call__(self, rows: Column, /) -> RecordColumns:
+        """Keys of records without values."""
+        faults = Faults()
+        keys = from_base64(rows, "key", faults) if self._form is Form.BASE64 else rows
+        return faults.records(null_column(len(rows)), keys=keys)
 
 
 class JsonKeys:

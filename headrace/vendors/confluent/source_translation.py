@@ -177,7 +177,7 @@ def _translate_restore(given: Translation) -> None:
     """An archive of Confluent's sink: names say topic, partition and order."""
     given.own("input.layout", "confluent", by="mode")
     given.own("aws.s3.prefix", _prefix(given), by="topics.dir")
-    # What is given is believed, also of objects of keys, which have other formats: each says its own.
+    # Names say of Avro and JSON what they are. Any ending may be that of bytes: what is given is believed.
     form = _format(given)
     if form == "bytes":
         given.own("input.format", "bytes", by=_FORMAT)

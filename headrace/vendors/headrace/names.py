@@ -1,4 +1,7 @@
-"""Keys of Headrace's own sink: `<topic>/<partition>/<start offset, 20 digits>.headrace.<extension>`."""
+"""Keys of Headrace's own sink: `<topic>/<partition>/<start offset, 20 digits>.headrace.<extension>`.
+
+Objects of keys and headers next to that of the values have `.keys` or `.headers` before the extension.
+"""
 
 import re
 from typing import Final
@@ -6,6 +9,7 @@ from typing import Final
 from headrace.names.archive_names import (
     ArchiveName,
     LayoutName,
+    ObjectKind,
     directories_of,
     is_topic_name,
     read_offset,
@@ -30,7 +34,8 @@ MEMBERS: Final = frozenset(
     }
 )
 _FILE: Final = re.compile(
-    r"(?P<start>[0-9]{20})(?:-(?P<last>[0-9]{20}))?\.headrace(?P<extension>(?:\.[a-z0-9]+)+)"
+    r"(?P<start>[0-9]{20})(?:-(?P<last>[0-9]{20}))?\.headrace"
+    r"(?P<tail>(?:\.(?P<side>keys|headers))?(?P<extension>(?:\.[a-z0-9]+)+))"
 )
 
 
@@ -60,7 +65,10 @@ def read_name(key: str, options: NameOptions) -> ArchiveName | None:
         partition=partition,
         start_offset=start,
         last_offset=last,
+        kind=ObjectKind(found["side"] or "values"),
         directories=directories_of(directories[:-2]),
-        stem=key,
+        stem=key.removesuffix(found["tail"]),
+        # The partition's directory and the file are what keys of a topic differ in.
+        folder=key.removesuffix(f"{directories[-1]}/{file}"),
         extension=found["extension"],
     )

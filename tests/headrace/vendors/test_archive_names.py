@@ -284,6 +284,25 @@ def test_names_of_headrace() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ending", "kind", "extension"),
+    [
+        (".jsonl.gz", "values", ".jsonl.gz"),
+        (".keys.avro", "keys", ".avro"),
+        (".headers.jsonl.gz", "headers", ".jsonl.gz"),
+        (".keys", "values", ".keys"),
+    ],
+)
+def test_what_belongs_together_of_headrace(ending: str, kind: str, extension: str) -> None:
+    """Objects of keys and headers have the stem of their values, below the topic's own directory."""
+    stem = "backup/region=eu/orders/3/00000000000000000042-00000000000000000099.headrace"
+    found = headrace(f"{stem}{ending}", NameOptions(prefix="backup/"))
+
+    assert found is not None
+    assert (found.kind, found.extension) == (ObjectKind(kind), extension)
+    assert (found.stem, found.folder) == (stem, "backup/region=eu/orders/")
+
+
 @pytest.mark.parametrize("topic", [".", "..", "a b", "x" * 250])
 def test_no_names_of_headrace(topic: str) -> None:
     """Kafka has no topic of this name, so no sink wrote it."""

@@ -115,6 +115,23 @@ def test_our_own_layout_loses_nothing() -> None:
     assert [each.aspect for each in found] == list(Aspect)
 
 
+@pytest.mark.parametrize("members", [None, frozenset({"offset", "timestamp", "value"})])
+@pytest.mark.parametrize("sides", [set(), {ObjectKind.KEYS}, {ObjectKind.KEYS, ObjectKind.HEADERS}])
+def test_our_own_side_objects_bring_keys_and_headers(
+    members: frozenset[str] | None, sides: set[ObjectKind]
+) -> None:
+    """What is in none of them is gone; headers' values are text there."""
+    name = headrace("orders/3/00000000000000000042.headrace.jsonl.gz", NameOptions())
+    assert name is not None
+    facts = ContentFacts(row_format=RowFormat.JSONL, members=members, sides=frozenset(sides))
+
+    found = {each.aspect: each.grade for each in exactness(name, facts, ordering="partition")}
+
+    assert found[Aspect.KEY] is (Grade.EXACT if ObjectKind.KEYS in sides else Grade.ABSENT)
+    assert found[Aspect.HEADERS] is (Grade.PARTLY if ObjectKind.HEADERS in sides else Grade.ABSENT)
+    assert found[Aspect.TIMESTAMP] is (Grade.ABSENT if members is None else Grade.EXACT)
+
+
 def test_the_worst_of_several_objects_counts() -> None:
     """With every reason once."""
     found = worst(

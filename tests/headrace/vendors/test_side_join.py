@@ -1,10 +1,11 @@
 """Values, keys and headers of three objects, row by row."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from headrace.formats.record_columns import Faults, RecordColumns
+from headrace.formats.record_columns import Faults, RecordColumns, RowFault
 from headrace.model.columns import column_of
 from headrace.options.record_sources import Form, RestoreOptions
 from headrace.vendors.confluent.join import JsonHeaders, JsonKeys, RowsDiffer, joined
@@ -60,6 +61,21 @@ def test_what_values_bring_themselves_is_kept() -> None:
     values = _values([b"1"])
 
     assert list(joined(values, None, None)) == values
+
+
+def test_headers_of_rows_stay_next_to_keys_of_others() -> None:
+    """Of a bad row, too: those after it keep their own."""
+    (values,) = _values([b"1", b"2"])
+    values = replace(values, headers=((("h", b"1"),), (("h", b"2"),)))
+    faulty = replace(
+        values, rows=values.rows + 1, faults=(RowFault(0, "not_json", "the line is not one JSON value"),)
+    )
+
+    (found,) = joined([values], _keys([b'"a"', b'"b"']), None)
+    (other,) = joined([faulty], _keys([b'"a"', b'"b"', b'"c"']), None)
+
+    assert found.headers == other.headers == ((("h", b"1"),), (("h", b"2"),))
+    assert _pairs(iter([other])) == [(b"b", b"1"), (b"c", b"2")]
 
 
 @pytest.mark.parametrize(("rows", "what"), [(1, "fewer"), (3, "1 rows more")])

@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.model.objects import ArchivePlace, Route
+from headrace.options.choices import RestoreTombstones
 from headrace.options.describe import options_hash
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.listing_merge import ExclusionReason
@@ -83,6 +84,24 @@ def test_what_belongs_together_has_a_stem_in_common(name: str, side: str | None,
     assert isinstance(found, Route)
     stem = f"backup/topics/events/{name[: name.index('7') + 1]}"
     assert found.archive == ArchivePlace(stem, "backup/topics/events/", side, is_tombstone)
+
+
+@pytest.mark.parametrize("layout", ["headrace", "auto"])
+@pytest.mark.parametrize(
+    ("ending", "side"), [("jsonl", None), ("keys.avro", "keys"), ("headers.avro", "headers")]
+)
+def test_our_own_names_have_side_objects_too(layout: str, ending: str, side: str | None) -> None:
+    """Which no reader takes for records of their own; there is no directory of tombstones."""
+    stem = "backup/orders/3/00000000000000000042.headrace"
+    found = _filter(layout).route_or_reason(f"{stem}.{ending}")
+
+    place = ArchivePlace(stem, "backup/orders/", side)
+    assert found == Route(topic="orders", partition=3, start_offset=42, archive=place)
+    joining = load_with({**BARE, "input.layout": layout}).joining
+    assert (joining.tombstones is RestoreTombstones.IGNORE) == (layout == "headrace")
+    if side is not None:
+        left_out = _filter(layout, restore__sidecars="ignore").route_or_reason(f"{stem}.{ending}")
+        assert left_out is ExclusionReason.INTERNAL
 
 
 @pytest.mark.parametrize(
