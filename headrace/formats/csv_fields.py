@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from headrace.formats.arrow import Pieces, joined, scalar_pieces
-from headrace.formats.lines import LineBlock, LongLine
+from headrace.formats.lines import BOM, LineBlock, LongLine
 from headrace.model.columns import Numbers
 from headrace.options.choices import CsvType, JsonFormat
 from headrace.options.row_settings import CsvSettings
@@ -39,8 +40,7 @@ class CsvRows:
         self._limit = limit
         self._chunks: list[bytes] = []
         self._held = self._wanted = 0
-        self._in_quotes = False  # of a row that is dropped
-        self._dropped = False
+        self._dropped: _RowEnd | None = None  # of a row that is not held
 
     def cut(self, chunks: Iterator[bytes]) -> Iterator[LineBlock | LongLine]:
         """The rows, without LF or CRLF; the last LF may be missing."""
@@ -48,7 +48,7 @@ class CsvRows:
             yield from self._feed(chunk)
         self._wanted = 0
         yield from self._feed(b"")
-        if self._dropped:
+        if self._dropped is not None:
             yield self._long(self._held, self._held)
         elif self._held:
             # A row that is not ended by its quotes is one, too: whoever reads its fields says what is wrong.
@@ -56,8 +56,8 @@ class CsvRows:
             yield self._block(data, np.array([len(data)]))
 
     def _feed(self, chunk: bytes) -> Iterator[LineBlock | LongLine]:
-        if self._dropped:
-            end = self._end_of_dropped(chunk)
+        if self._dropped is not None:
+            end = self._dropped.find(chunk)
             if end is None:
                 self._held += len(chunk)
                 return
@@ -78,27 +78,13 @@ class CsvRows:
         self._chunks, self._held = ([rest] if rest else []), len(rest)
         self._wanted = 2 * self._held if self._held > _HELD_BYTES else 0
         if self._held > self._limit + 2:
-            quote = self._settings.quote
-            self._dropped, self._chunks, self._wanted = True, [], 0
-            self._in_quotes = bool(quote) and rest.count(quote) % 2 == 1
-
-    def _end_of_dropped(self, chunk: bytes) -> int | None:
-        at, quote = -1, self._settings.quote
-        begin = 0
-        while (at := chunk.find(b"\n", at + 1)) >= 0:
-            if quote and chunk.count(quote, begin, at) % 2:
-                self._in_quotes = not self._in_quotes
-            begin = at
-            if not self._in_quotes:
-                return at
-        if quote and chunk.count(quote, begin) % 2:
-            self._in_quotes = not self._in_quotes
-        return None
+            self._dropped, self._chunks, self._wanted = _RowEnd(self._settings), [], 0
+            self._dropped.find(rest)
 
     def _long(self, size: int, length: int) -> LongLine:
         line = LongLine(begin=self._begin, after=self._begin + length, size=size)
         self._begin += length
-        self._dropped, self._held = False, 0
+        self._dropped, self._held = None, 0
         return line
 
     def _block(self, buffer: bytes, ends: Numbers) -> LineBlock:
@@ -147,8 +133,10 @@ def are_regular(octets: np.ndarray, quotes: Numbers, settings: CsvSettings) -> b
 def are_plain(rows: bytes, settings: CsvSettings) -> bool:
     """True when every reader of CSV sees the same in these rows: regular quotes, and no CR but before LF.
 
-    Arrow takes `"12"34` for 1234, and a CR for an end of a row.
+    Arrow takes `"12"34` for 1234, a CR for an end of a row, and a byte order mark of the first row for none.
     """
+    if rows.startswith(BOM):
+        return False
     octets = np.frombuffer(rows, np.uint8)
     quotes = np.zeros(0, np.int64)
     if settings.quote and settings.quote in rows:
@@ -163,14 +151,73 @@ def are_plain(rows: bytes, settings: CsvSettings) -> bool:
 
 
 def _row_pattern(settings: CsvSettings) -> "re.Pattern[bytes]":
-    """A row with the LF that ends it; what is between a closing quote and a delimiter is its fault."""
-    delimiter = re.escape(settings.delimiter)
-    if not settings.quote:
-        return re.compile(rb"[^\n]*\n")
-    quote = re.escape(settings.quote)
+    """A row with the LF that ends it."""
+    field = _field_pattern(settings)
+    return re.compile(rb"%s(?:%s%s)*+\n" % (field, re.escape(settings.delimiter), field))
+
+
+def _field_pattern(settings: CsvSettings) -> bytes:
+    """A field; what is between a closing quote and a delimiter is its fault."""
+    delimiter, quote = re.escape(settings.delimiter), re.escape(settings.quote)
+    if not quote:
+        return rb"[^%s\n]*+" % delimiter
     quoted = rb"%s(?:[^%s]++|%s%s)*+%s[^%s\n]*+" % (quote, quote, quote, quote, quote, delimiter)
-    field = rb"(?:%s|(?!%s)[^%s\n]*+)" % (quoted, quote, delimiter)
-    return re.compile(rb"%s(?:%s%s)*+\n" % (field, delimiter, field))
+    return rb"(?:%s|(?!%s)[^%s\n]*+)" % (quoted, quote, delimiter)
+
+
+class _At(Enum):
+    """Where in a row its bytes so far have ended."""
+
+    BEGIN = auto()  # of a field
+    QUOTED = auto()
+    QUOTE = auto()  # after one that ends a quoted field, or is the first of two
+    TEXT = auto()
+
+
+class _RowEnd:
+    """Finds the LF that ends a row whose bytes come in chunks, as `_row_pattern` does; make one for each."""
+
+    def __init__(self, settings: CsvSettings) -> None:
+        self._quote = settings.quote
+        field, delimiter = _field_pattern(settings), re.escape(settings.delimiter)
+        self._fields = re.compile(rb"(?:%s%s)*+" % (field, delimiter))
+        quote = re.escape(settings.quote)
+        self._quoted = re.compile(rb"(?:[^%s]++|%s%s)*+" % (quote, quote, quote) if quote else b"")
+        self._after_text = re.compile(rb"[%s\n]" % delimiter if self._quote else rb"\n")
+        self._at = _At.BEGIN
+
+    def find(self, chunk: bytes) -> int | None:
+        """Where the LF is in the row's next bytes; None where the row continues after them."""
+        at = 0
+        while at < len(chunk):
+            match self._at:
+                case _At.BEGIN:
+                    # Whole fields first, and then the one that is not.
+                    found = self._fields.match(chunk, at)
+                    at = at if found is None else found.end()
+                    if at < len(chunk):
+                        at = self._quoted_or_text(chunk, at)
+                case _At.QUOTED:
+                    found = self._quoted.match(chunk, at)
+                    at = at if found is None else found.end()
+                    if at < len(chunk):
+                        at, self._at = at + 1, _At.QUOTE
+                case _At.QUOTE:
+                    at = self._quoted_or_text(chunk, at)
+                case _At.TEXT:
+                    found = self._after_text.search(chunk, at)
+                    if found is None:
+                        return None
+                    if found[0] == b"\n":
+                        return found.start()
+                    at, self._at = found.end(), _At.BEGIN
+        return None
+
+    def _quoted_or_text(self, chunk: bytes, at: int) -> int:
+        """Where to continue: after a quote within quotes, else at text."""
+        is_quoted = bool(self._quote) and chunk.startswith(self._quote, at)
+        self._at = _At.QUOTED if is_quoted else _At.TEXT
+        return at + is_quoted
 
 
 Fault = tuple[str, str]

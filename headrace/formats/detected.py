@@ -1,6 +1,6 @@
 """What every format is to its callers, a decoder and perhaps a splitter; `input.format=auto` finds out.
 
-Each object is read as what its first bytes are, or else as what it is called.
+Each object is read as what its first bytes are, or else as what it is called; CSV and text by name alone.
 """
 
 from collections.abc import Iterator
@@ -80,6 +80,10 @@ _ENDINGS: Final = {
     "bin": InputFormat.BYTES,
     "bytes": InputFormat.BYTES,
 }
+# Their lines may begin like anything.
+_LINES_BY_NAME: Final = {
+    ending: found for ending, found in _ENDINGS.items() if found in {InputFormat.CSV, InputFormat.TEXT}
+}
 _LINES_OF_JSON: Final = frozenset({"jsonl", "ndjson"})
 # Endings that say how an object is compressed; what it holds stands before them.
 _COMPRESSED: Final = frozenset({"gz", "gzip", "bgz", "zst", "zstd", "snappy", "sz", "bz2", "lz4", "xz"})
@@ -118,6 +122,9 @@ def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[in
 
 def detected(source: ByteSource) -> InputFormat | None:
     """The format of the object; None for one without content. One small read of its beginning."""
+    named = _LINES_BY_NAME.get(_ending(source.name))
+    if named is not None:
+        return named
     magic = source.read_at(0, 4)
     for beginning, input_format in _MAGIC:
         if magic == beginning:
@@ -128,12 +135,12 @@ def detected(source: ByteSource) -> InputFormat | None:
 
 def format_of(head: bytes, name: str) -> InputFormat | None:
     """The format of plain bytes that begin with `head`, of an object called `name`; None for blanks alone."""
+    ending = _ending(name)
+    if ending in _LINES_BY_NAME:
+        return _LINES_BY_NAME[ending]
     for beginning, input_format in _MAGIC:
         if head.startswith(beginning):
             return input_format
-    ending = _ending(name)
-    if _ENDINGS.get(ending) in (InputFormat.CSV, InputFormat.TEXT):
-        return _ENDINGS[ending]  # their lines may begin like JSON
     first = head.removeprefix(_BOM).lstrip(b" \t\r\n")[:1]
     if first == b"[" and ending not in _LINES_OF_JSON:
         return InputFormat.JSON

@@ -150,9 +150,17 @@ class LineReader:
         if self._pattern.null is not None:
             column = pc.if_else(pc.equal(column, self._pattern.null), pa.scalar(None, pa.string()), column)
         if name in self._pattern.encoded:
-            texts = [None if each is None else unquote(each) for each in column.to_pylist()]
+            texts = [None if each is None else _unquoted(each) for each in column.to_pylist()]
             column = pa.array(texts, pa.string())
         return column
+
+
+def _unquoted(text: str) -> str:
+    """The text with its %XX decoded; where they are not UTF-8 (a client's Latin-1), with its blanks alone."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text.replace("%20", " ")
 
 
 _BOM_BYTES: Final = 3

@@ -39,11 +39,24 @@ class LineBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongLine:
-    """A line above the limit, from byte `begin` of the stream; `after` is where the next one begins."""
+    """A line above the limit, from byte `begin` of the stream; `after` is where the next one begins.
+
+    `edges` is what `line_edges` gives of it.
+    """
 
     begin: int
     after: int
     size: int
+    edges: bytes = b""
+
+
+# So much of each end of a line above the limit is kept.
+EDGE_BYTES: Final = 4096
+
+
+def line_edges(line: bytes) -> bytes:
+    """The first and the last bytes of a line, or all of a shorter one."""
+    return line if len(line) <= 2 * EDGE_BYTES else line[:EDGE_BYTES] + line[-EDGE_BYTES:]
 
 
 def lines(chunks: Iterator[bytes], *, offset: int, limit: int) -> Iterator[LineBlock | LongLine]:
@@ -67,6 +80,7 @@ class _LineSplitter:
         self._chunks: list[bytes] = []
         self._held = 0  # length of the unfinished line so far; its bytes are only kept up to the limit
         self._dropped = False
+        self._head = self._tail = b""  # of a line that is dropped
 
     def feed(self, chunk: bytes) -> Iterator[LineBlock | LongLine]:
         cut = chunk.rfind(b"\n") + 1
@@ -76,7 +90,12 @@ class _LineSplitter:
         first = 0
         if self._dropped:
             first = chunk.index(b"\n") + 1
-            yield self._long_line(self._held + first - 1, self._held + first)
+            self._keep_edges(chunk[: first - 1])
+            if self._tail.endswith(b"\r"):
+                self._tail = self._tail[:-1]
+                yield self._long_line(self._held + first - 2, self._held + first)
+            else:
+                yield self._long_line(self._held + first - 1, self._held + first)
         if cut > first:
             head = memoryview(chunk)[first:cut]
             buffer = b"".join([*self._chunks, head]) if self._chunks or cut < len(chunk) or first else chunk
@@ -95,13 +114,24 @@ class _LineSplitter:
     def _hold(self, text: bytes) -> None:
         self._held += len(text)
         # Two bytes more than the limit, so that CR and LF do not make a line of just the limit too long.
-        if self._held > self._limit + 2:
-            self._dropped, self._chunks = True, []
-        if not self._dropped:
+        if self._dropped:
+            self._keep_edges(text)
+        elif self._held > self._limit + 2:
+            self._dropped, self._head, self._tail = True, b"", b""
+            self._keep_edges(b"".join([*self._chunks, text]))
+            self._chunks = []
+        else:
             self._chunks.append(text)
 
+    def _keep_edges(self, text: bytes) -> None:
+        self._head += text[: EDGE_BYTES - len(self._head)]
+        # A byte more, which may be a CR before the LF.
+        self._tail = (self._tail + text[-EDGE_BYTES - 1 :])[-EDGE_BYTES - 1 :]
+
     def _long_line(self, size: int, length: int) -> LongLine:
-        line = LongLine(begin=self._begin, after=self._begin + length, size=size)
+        rest = min(max(size - EDGE_BYTES, 0), EDGE_BYTES)
+        edges = self._head[:size] + self._tail[len(self._tail) - rest :]
+        line = LongLine(begin=self._begin, after=self._begin + length, size=size, edges=edges)
         self._begin += length
         self._dropped, self._held = False, 0
         return line

@@ -13,7 +13,15 @@ from headrace.formats.compression import plain_stream
 from headrace.formats.json_batches import BATCH_ROWS, one_bad_row, row_batch
 from headrace.formats.jsonl import lines_before, long_line
 from headrace.formats.line_patterns import LineReader, has_header, line_reader
-from headrace.formats.lines import LineBlock, LongLine, line_block, line_stream, lines
+from headrace.formats.lines import (
+    EDGE_BYTES,
+    LineBlock,
+    LongLine,
+    line_block,
+    line_edges,
+    line_stream,
+    lines,
+)
 from headrace.formats.lines import cuts as line_cuts
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
@@ -42,7 +50,8 @@ def records(
     """The records of the stream whose first byte, byte `offset`, begins a line, as rows of blocks.
 
     With a start pattern alone a record begins at each line in which it is found, with an end pattern alone
-    after each; what is before the first start is a record, too. With both, lines outside are left out.
+    after each; what is before the first start is a record, too. With both, lines outside are left out. Of a
+    line above the limit only the edges are looked into: one outside that may begin a record is one by itself.
     """
     cutter = _RecordCutter(settings, offset, limit)
     for found in lines(chunks, offset=offset, limit=limit):
@@ -61,19 +70,27 @@ class _RecordCutter:
         self._end = None if settings.end is None else re.compile(settings.end.encode())
         self._has_outside = self._start is not None and self._end is not None
         self._limit = limit
+        # A longer line is searched at its edges alone, as it is where it was not held.
+        self._searched_whole = max(limit, 2 * EDGE_BYTES)
         self._begin: int | None = None  # of the unfinished record
         self._after = offset
         self._carry = b""
         self._dropped = False
 
-    def long(self, line: LongLine) -> Iterator[LongLine]:
-        """A line above the limit is not looked into: it belongs to the record it is in, or begins one."""
+    def long(self, line: LongLine) -> Iterator[LineBlock | LongLine | Unended]:
+        """What ends with, or before, a line above the limit; the record that it is in is dropped."""
+        begins = self._start is not None and self._start.search(line.edges) is not None
+        if begins and self._begin is not None and self._end is None:
+            yield from self.finish()
+            self._begin = None
+        is_outside = self._begin is None and self._has_outside and not begins
+        if is_outside and line.size <= self._searched_whole:
+            return
         if self._begin is None:
-            if self._has_outside:
-                return
             self._begin = line.begin
         self._dropped, self._carry, self._after = True, b"", line.after
-        yield from ()
+        if is_outside or (self._end is not None and self._end.search(line.edges)):
+            yield self._long()
 
     def feed(self, block: LineBlock) -> Iterator[LineBlock | LongLine]:
         if self._dropped:
@@ -137,7 +154,7 @@ class _RecordCutter:
 
     def _end_of_dropped(self, block: LineBlock) -> int | None:
         """The first line after the record that is dropped; None when it continues."""
-        for row, line in enumerate(_texts(block)):
+        for row, line in enumerate(self._texts(block)):
             if self._end is not None:
                 if self._end.search(line):
                     return row + 1
@@ -150,11 +167,13 @@ class _RecordCutter:
         found: list[tuple[int, int]] = []
         # The first line is inside a record unless there is an outside and nothing was carried.
         first = None if self._has_outside and not self._carry else 0
-        for row, line in enumerate(_texts(block)):
+        for row, line in enumerate(self._texts(block)):
             if first is None:
                 if self._start is None or self._start.search(line):
                     first = row
                 else:
+                    if block.ends[row] - block.starts[row] > self._searched_whole:
+                        found.append((row, row))
                     continue
             elif self._end is None and row > first and self._start is not None and self._start.search(line):
                 found.append((first, row - 1))
@@ -164,10 +183,17 @@ class _RecordCutter:
                 first = None
         return found, first
 
+    def _texts(self, block: LineBlock) -> Iterator[bytes]:
+        """The lines of the block, or what is searched of them."""
+        buffer = block.buffer
+        texts = (
+            buffer[start:end] for start, end in zip(block.starts.tolist(), block.ends.tolist(), strict=True)
+        )
+        is_long = int(np.max(block.ends - block.starts)) > self._searched_whole
+        return map(self._searched, texts) if is_long else texts
 
-def _texts(block: LineBlock) -> Iterator[bytes]:
-    buffer = block.buffer
-    return (buffer[start:end] for start, end in zip(block.starts.tolist(), block.ends.tolist(), strict=True))
+    def _searched(self, line: bytes) -> bytes:
+        return line_edges(line) if len(line) > self._searched_whole else line
 
 
 # -- Text: lines as they stand, or records of several lines that patterns cut --------------------------------

@@ -94,7 +94,8 @@ _ANY_UNSUPPORTED: Final = tuple(magic for magic, _ in _UNSUPPORTED_MAGIC)
 _LZMA: Final = b"\x5d\x00\x00"
 _LZMA_LENGTH_ENDS: Final = (b"\xff\xff", b"\x00\x00")
 _TAR_AT: Final = 257
-_TAR: Final = b"ustar"
+# POSIX's and GNU's. The word alone may well be one of a text, in which no NUL is.
+_TARS: Final = (b"ustar\x00", b"ustar  \x00")
 
 # Formats without a magic of their own, by what their writers call the objects.
 _ENDINGS: Final = {
@@ -130,11 +131,16 @@ def unsupported(head: bytes, name: str) -> str | None:
         return next(words for magic, words in _UNSUPPORTED_MAGIC if head.startswith(magic))
     if head.startswith(_LZMA) and head[11:13] in _LZMA_LENGTH_ENDS:
         return _ENDINGS[".lzma"]
-    if head.startswith(_TAR, _TAR_AT):
+    if is_ustar(head):
         return "a tar archive"
     dot = name.rfind(".")
     named = None if dot < name.rfind("/") else _ENDINGS.get(name[dot:].lower())
     return None if named is None or _is_text(head) else named
+
+
+def is_ustar(head: bytes) -> bool:
+    """True for a tar's first header, unless it is of before POSIX; needs HEAD_BYTES if there are."""
+    return head.startswith(_TARS, _TAR_AT)
 
 
 def refusal(name: str, words: str, outer: str | None = None) -> str:

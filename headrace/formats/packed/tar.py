@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from headrace.formats.compression import plain_stream, stored_codec
-from headrace.formats.compression.magic import PeekableStream
+from headrace.formats.compression.magic import PeekableStream, is_ustar
 from headrace.formats.packed.member_source import ArchiveRules, MemberSource, bounded, relative
 from headrace.formats.records.decode_options import PackedMember
 from headrace.model.objects import ByteSource
@@ -89,7 +89,7 @@ def is_tar(head: bytes, name: str) -> bool:
         return False
     if not head.strip(b"\x00"):
         return _ENDINGS.search(name) is not None  # one without entries
-    return head.startswith(_MAGIC, _MAGIC_AT) or _has_checksum(head)
+    return is_ustar(head) or _has_checksum(head)
 
 
 def read_header(block: bytes) -> TarHeader:

@@ -120,7 +120,7 @@ class RecordBuilder:
             row = b"null" if length == NULL_LENGTH else octets[start : start + length]
             try:
                 found.append(self.read(row))
-            except (RecordFault, RecursionError) as error:
+            except (RecordFault, RecursionError, UnicodeDecodeError) as error:
                 found.append(None)
                 size = max(0, int(batch.values.lengths[index]))
                 faults[index] = (*_why(error), size)
@@ -196,10 +196,13 @@ def _marked(faults: Collection[int], count: int) -> Any:
     return found
 
 
-def _why(error: RecordFault | RecursionError) -> tuple[str, str]:
+def _why(error: RecordFault | RecursionError | UnicodeDecodeError) -> tuple[str, str]:
     """Reason and sentence of a row that gives no record."""
     if isinstance(error, RecordFault):
         return error.reason, str(error)
+    if isinstance(error, UnicodeDecodeError):
+        # Lines of text, which `input.format=auto` may find, are not checked before.
+        return "not_utf8", f"what becomes the record's key, value or headers is not UTF-8: {error.reason}"
     # The parser's depth is what the caller's stack leaves of Python's limit, and that is less here than where
     # the row was checked.
     return "too_deep", "the row is nested deeper than the JSON parser follows (about 1,000 levels)"

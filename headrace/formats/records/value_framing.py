@@ -180,16 +180,41 @@ def _compiled(text: str, files: dict[str, str], number: int | UUID) -> ProtobufS
 def _encoder(message: Any, *, is_own: bool) -> Callable[[bytes], bytes]:
     """What makes a message of a row's JSON; with `is_own` its schema was made of that of the rows."""
     from google.protobuf import message_factory
+    from google.protobuf.message import DecodeError, EncodeError
 
     made: Any = message_factory.GetMessageClass(message)
     change = _changes(message, {}, is_own=is_own)
+    is_deep = _may_be_deep(message)
     decode = msgspec.json.Decoder().decode
 
     def encode(text: bytes) -> bytes:
         row = decode(text)
-        return bytes(made(**(row if change is None else change(row))).SerializeToString())
+        try:
+            found = bytes(made(**(row if change is None else change(row))).SerializeToString())
+            if is_deep:
+                made.FromString(found)  # readers follow about 100 levels, which writers do not count
+        except (EncodeError, DecodeError) as error:
+            raise ValueError(str(error)) from error
+        return found
 
     return encode
+
+
+def _may_be_deep(message: Any) -> bool:
+    """True where the message, or one that it holds, may hold itself."""
+
+    def returns(one: Any, above: tuple[str, ...]) -> bool:
+        if one.full_name in known:
+            return False
+        if one.full_name in above:
+            return True
+        held = [field.message_type for field in one.fields if field.message_type is not None]
+        found = any(returns(each, (*above, one.full_name)) for each in held)
+        known.add(one.full_name)
+        return found
+
+    known: set[str] = set()
+    return returns(message, ())
 
 
 _WRONG: Final = (
@@ -198,6 +223,7 @@ _WRONG: Final = (
     AttributeError,
     KeyError,
     OverflowError,
+    RecursionError,
     binascii.Error,
     msgspec.DecodeError,
 )
@@ -206,6 +232,8 @@ Change = Callable[[Any], Any]
 
 def _changes(message: Any, known: dict[str, Change], *, is_own: bool) -> Change | None:
     """What makes values for the library of a row's JSON: bytes of base64, and moments; None if nothing.
+
+    Of a `oneof` a row has one member at most.
 
     In a schema of the rows' own a number that is always there is null in JSON where it is not finite, and for
     the library a null would be 0.
@@ -224,11 +252,13 @@ def _changes(message: Any, known: dict[str, Change], *, is_own: bool) -> Change 
         if change is not None:
             changes[field.name] = change
     filled = [each.name for each in message.fields if is_own and _is_always_there(each)]
-    if not changes and not filled:
+    choices = _choices(message)
+    if not changes and not filled and not choices:
         return None
 
     def changed(row: Any) -> Any:
         found = dict(_members(row))
+        _check_choices(found, choices)
         if any(found.get(name) is None for name in filled):
             raise ValueError("a number is not finite")
         for name, change in changes.items():
@@ -239,6 +269,18 @@ def _changes(message: Any, known: dict[str, Change], *, is_own: bool) -> Change 
 
     known[message.full_name] = changed
     return changed
+
+
+def _choices(message: Any) -> list[list[str]]:
+    """The names of each `oneof` that has several."""
+    return [[each.name for each in one.fields] for one in message.oneofs if len(one.fields) > 1]
+
+
+def _check_choices(row: dict[str, Any], choices: list[list[str]]) -> None:
+    """ValueError for two members of one `oneof`, of which the library would keep one."""
+    for names in choices:
+        if sum(row.get(name) is not None for name in names) > 1:
+            raise ValueError(f"several of {', '.join(names)}")
 
 
 def _is_always_there(field: Any) -> bool:

@@ -14,6 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headrace.formats import SPLITTERS
+from headrace.formats.csv_fields import CsvRows
+from headrace.formats.lines import LongLine
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BytePosition, RowPosition
 from headrace.options.choices import CsvType, InputFormat, ValueFormat
@@ -288,6 +290,55 @@ def test_the_cut_of_a_stream_changes_nothing(text: str, chunk: int) -> None:
 
     cut, whole = outcome(chunk), outcome(1 << 20)
     assert cut == whole
+
+
+def _cut(content: bytes, settings: CsvSettings, *, chunk: int) -> list[tuple[int, int, bool]]:
+    """Begin, end and whether it is above the limit of each row; decoders are given larger chunks."""
+    limit = 12
+    chunks = (content[at : at + chunk] for at in range(0, len(content), chunk))
+    cut: list[tuple[int, int, bool]] = []
+    for found in CsvRows(settings, offset=0, limit=limit).cut(chunks):
+        if isinstance(found, LongLine):
+            cut.append((found.begin, found.after, True))
+        else:
+            spans = zip(found.starts.tolist(), found.ends.tolist(), found.nexts.tolist(), strict=True)
+            cut += [
+                (found.offset + start, found.offset + after, end - start > limit)
+                for start, end, after in spans
+            ]
+    return cut
+
+
+_PIECES = st.sampled_from(["a", '"', '"', ",", ",", "\n", "\r\n", "x" * 9, '"' + "x" * 9 + '"'])
+
+
+@pytest.mark.parametrize("quote", [b'"', b""])
+@given(st.lists(_PIECES, max_size=24), st.sampled_from([1, 2, 3, 7, 20]))
+@settings(max_examples=examples(600), deadline=None)
+def test_rows_above_the_limit_end_where_they_end(quote: bytes, pieces: list[str], chunk: int) -> None:
+    """Whichever of their bytes are held: quotes that are text take no other row with them."""
+    content, by = "".join(pieces).encode(), CsvSettings(quote=quote)
+
+    assert _cut(content, by, chunk=chunk) == _cut(content, by, chunk=1 << 20)
+
+
+@pytest.mark.parametrize(
+    "large", [b'0,5" pipe %s\n', b'0,%s 5" pipe\n', b'"a""b"c"%s,x"\n', b'0,"%s\n""",\n'], ids=str
+)
+def test_a_row_above_the_limit_is_bad_alone(large: bytes) -> None:
+    """With quotes that are text, or junk, or two for one."""
+    content = b"id,text\n" + large % (b"x" * 3_000_000) + b"1,y\n2,z\n"
+    decoded = decode_all(MemorySource(content), CSV)
+
+    assert decoded.values == [b'{"id":"1","text":"y"}', b'{"id":"2","text":"z"}']
+    assert [row.reason for row in decoded.bad] == ["too_large"]
+
+
+def test_a_byte_order_mark_of_a_row_is_its_own() -> None:
+    """Only that of the object is left out."""
+    decoded = decode_all(MemorySource("a,b\n\ufeffx,1\n\ufeffx,2\n".encode()), CSV)
+
+    assert decoded.values == [f'{{"a":"\ufeffx","b":"{row}"}}'.encode() for row in (1, 2)]
 
 
 def test_named_columns_need_no_first_row() -> None:

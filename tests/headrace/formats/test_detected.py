@@ -47,6 +47,9 @@ AVRO = file_of(
         (b"[1 Jan] x\ny\n", "x.log", InputFormat.TEXT),
         (b"x\ny\n", "a.b/x.txt", InputFormat.TEXT),
         (b"xy", "x.bin", InputFormat.BYTES),
+        (b"PAR1,PAR2\n1,2\n3,4\n", "golf.csv", InputFormat.CSV),
+        (b"PAR1 is the first\nPAR2\n", "golf.txt", InputFormat.TEXT),
+        (b"Obj\x01\ny\n", "x.log.gz", InputFormat.TEXT),
     ],
 )
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])

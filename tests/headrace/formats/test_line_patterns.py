@@ -140,6 +140,19 @@ def test_cloudfront_says_its_fields(chunk: int) -> None:
     ]
 
 
+def test_cloudfront_keeps_what_is_not_utf_8() -> None:
+    """Of clients that sent Latin-1: a replaced sign would be another value."""
+    header = "#Fields: date cs(User-Agent) cs(Referer)\n"
+    lines = "2026-01-01\tcaf%E9%20x%22\tcaf%C3%A9%20x\n2026-01-01\t%20\t%\n"
+
+    found = _objects(header + lines, _by(KnownLog.CLOUDFRONT))
+
+    assert [(row["cs_user_agent"], row["cs_referer"]) for row in found] == [
+        ("caf%E9 x%22", "café x"),
+        (" ", "%"),
+    ]
+
+
 @every_chunk
 def test_flow_logs_say_their_fields(chunk: int) -> None:
     """In the first line, in any order, if there is such a line."""

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import MemberPosition, Position
+from headrace.options.choices import InputFormat, Packing
 from tests.headrace.formats.archives import COMPRESSIONS, packed, tar_of, tarred
 from tests.headrace.formats.memory_source import Decoded, MemorySource, decode_all
 
@@ -147,6 +148,19 @@ def test_what_tars_are_like(content: bytes) -> None:
         out = _read(compress(content))
         assert out.values == [b"1"], out.error
         assert _names([out.rows[0][0]]) == ["a"]
+
+
+@pytest.mark.parametrize("word", ["custard", "ustar", "ustar 00", "ustar  ", "ustar\\t"])
+@pytest.mark.parametrize("packing", [Packing.NONE, Packing.AUTO])
+def test_a_text_with_a_tars_magic_is_none(word: str, packing: Packing) -> None:
+    """The word may be anywhere in a line of JSON, at byte 257, too."""
+    line = b"[%s" % (b" " * (255 - word.index("u"))) + b'"%s"]' % word.encode()
+    assert line.index(b"ustar") == 257
+    content = b"\n".join([line, b"1", b" " * 600 + b"2"])
+    options = packed(InputFormat.JSONL, kind=packing)
+    for compress in COMPRESSIONS.values():
+        out = decode_all(MemorySource(compress(content)), options)
+        assert (len(out.values), out.bad, out.error) == (3, [], None)
 
 
 def test_tars_one_after_another() -> None:

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.formats import SPLITTERS, DecodeOptions
+from headrace.formats.lines import LineBlock, LongLine
+from headrace.formats.text import records
 from headrace.model.positions import BlockPosition, BytePosition
 from headrace.options.choices import InputFormat, ValueFormat
 from headrace.options.row_settings import TextSettings
@@ -108,10 +110,58 @@ def test_a_record_above_the_limit_is_bad(options: DecodeOptions, content: bytes,
     assert [value for value in decoded.values if value and b"c" in value]
 
 
+# Above the limit, and longer than what is looked into of a line's two ends.
+_LIMIT, _LONG = 20_000, b"x" * 30_000
+_GOOD, _NEXT = b"BEGIN 1\na\nEND\n", b"BEGIN 3\nc\nEND\n"
+_BOTH = TextSettings(start="^BEGIN", end="END$")
+
+
+def _cut(content: bytes, by: TextSettings, *, chunk: int, limit: int = _LIMIT) -> list[tuple[int, int, str]]:
+    """Begin, end and kind of each record; decoders are given larger chunks than a test's source has."""
+    chunks = (content[at : at + chunk] for at in range(0, len(content), chunk))
+    cut: list[tuple[int, int, str]] = []
+    for found in records(chunks, by, offset=0, limit=limit):
+        if isinstance(found, LineBlock):
+            spans = zip(found.starts.tolist(), found.ends.tolist(), found.nexts.tolist(), strict=True)
+            cut += [
+                (found.offset + start, found.offset + after, "too_large" if end - start > limit else "good")
+                for start, end, after in spans
+            ]
+        else:
+            cut.append((found.begin, found.after, "too_large" if isinstance(found, LongLine) else "no_end"))
+    return cut
+
+
+@pytest.mark.parametrize(
+    ("by", "large"),
+    [
+        pytest.param(_BOTH, b"BEGIN 2 " + _LONG + b" END\n", id="a whole record"),
+        pytest.param(_BOTH, b"BEGIN 2 " + _LONG + b" END\r\n", id="one with CR"),
+        pytest.param(_BOTH, b"BEGIN 2 " + _LONG + b"\nb\nEND\n", id="its beginning"),
+        pytest.param(_BOTH, b"BEGIN 2\nb\n" + _LONG + b" END\n", id="its end"),
+        pytest.param(_BOTH, b"BEGIN 2\n" + _LONG + b"\nEND\n", id="within it"),
+        pytest.param(_BOTH, _LONG + b" BEGIN END " + _LONG + b"\n", id="perhaps outside"),
+        pytest.param(TextSettings(end="END$"), _LONG + b" END\n", id="the end alone"),
+        pytest.param(TextSettings(start="^BEGIN"), b"BEGIN 2 " + _LONG + b"\nb\n", id="the start alone"),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1000, 4096, 1 << 20])
+def test_a_long_line_begins_and_ends_its_record(by: TextSettings, large: bytes, chunk: int) -> None:
+    """By what is at its two ends: one bad row, of just its bytes, and good ones before and after it."""
+    before, size = len(_GOOD), len(large)
+
+    assert _cut(_GOOD + large + _NEXT, by, chunk=chunk) == [
+        (0, before, "good"),
+        (before, before + size, "too_large"),
+        (before + size, before + size + len(_NEXT), "good"),
+    ]
+    assert _cut(_GOOD + large, by, chunk=chunk)[1:] == [(before, before + size, "too_large")]
+
+
 lines = st.lists(
     st.sampled_from(["BEGIN x", "x END", "", "line", "BEGIN END", "z" * 40, "w" * 10]), max_size=20
 )
-patterns = st.sampled_from([(None, None), ("BEGIN", None), (None, "END"), ("BEGIN", "END")])
+patterns = st.sampled_from([("BEGIN", None), (None, "END"), ("BEGIN", "END")])
 
 
 @given(lines, patterns, st.sampled_from([1, 5, 33]))
@@ -120,14 +170,31 @@ def test_the_cut_of_a_stream_changes_nothing(
     found: list[str], by: tuple[str | None, str | None], chunk: int
 ) -> None:
     """The same records and the same bad ones."""
-    options = decode_options(InputFormat.TEXT, text=TextSettings(start=by[0], end=by[1]), record_max_bytes=30)
-    content = "\n".join(found).encode()
-    whole, cut = (decode_all(MemorySource(content, chunk=size), options) for size in (1 << 20, chunk))
+    settings, content = TextSettings(start=by[0], end=by[1]), "\n".join(found).encode()
 
-    assert (cut.rows, cut.order) == (whole.rows, whole.order)
-    assert [(row.reason, row.position, row.after) for row in cut.bad] == [
-        (row.reason, row.position, row.after) for row in whole.bad
-    ]
+    cut = _cut(content, settings, chunk=chunk, limit=30)
+    assert cut == _cut(content, settings, chunk=1 << 20, limit=30)
+
+
+_FILLS = ["", "y" * 3000, "y" * 9000, "y" * 20_000, "y" * 5000 + " BEGIN END " + "y" * 5000]
+long_lines = st.builds(
+    "{} {} {}".format,
+    st.sampled_from(["BEGIN", "x"]),
+    st.sampled_from(_FILLS),
+    st.sampled_from(["END", "x", "END\r"]),
+)
+
+
+@given(st.lists(long_lines, max_size=6), patterns, st.sampled_from([100, 8192, 10_001]))
+@settings(max_examples=examples(150), deadline=None)
+def test_the_cut_of_long_lines_changes_nothing(
+    found: list[str], by: tuple[str | None, str | None], chunk: int
+) -> None:
+    """Also of those that are never held whole."""
+    settings, content = TextSettings(start=by[0], end=by[1]), "\n".join(found).encode()
+
+    cut = _cut(content, settings, chunk=chunk, limit=8000)
+    assert cut == _cut(content, settings, chunk=1 << 20, limit=8000)
 
 
 @given(lines, st.lists(st.integers(0, 100), max_size=4))

@@ -13,7 +13,7 @@ import pytest
 from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
 from headrace.formats.records.row_fields import RecordFault, timestamp
 from headrace.model.positions import BytePosition
-from headrace.options.choices import InputFormat, JsonFormat, ValueFormat
+from headrace.options.choices import Envelope, InputFormat, JsonFormat, ValueFormat
 from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options
@@ -79,6 +79,32 @@ def test_key_converters(key_format: ValueFormat, key: bytes) -> None:
     options = decode_options(InputFormat.JSONL, key_source=FieldSource(("k",)), key_format=key_format)
 
     assert _keys(_lines(b'{"k":"x"}'), options) == [key]
+
+
+@pytest.mark.parametrize(
+    ("row", "changes"),
+    [
+        (b'{"f":"caf\xe9"}', {"key_source": FieldSource(("f",))}),
+        (b'{"f":"caf\xe9"}', {"value_source": FieldSource(("f",))}),
+        (b'{"f":{"a":"caf\xe9"}}', {"headers": FieldHeaders(("f",))}),
+        (b'{"f":{"caf\xe9":"a"}}', {"headers": FieldHeaders(("f",))}),
+        (b'{"f":[{"key":"caf\xe9"}]}', {"headers": FieldHeaders(("f",))}),
+        (b'{"caf\xe9":1,"f":{}}', {"headers": FieldHeaders(("f",))}),
+        (b'{"key":"caf\xe9"}', {"envelope": Envelope.AIVEN}),
+        (b'{"value":"caf\xe9"}', {"envelope": Envelope.AIVEN}),
+        (b'{"headers":{"a":"caf\xe9"}}', {"envelope": Envelope.AIVEN}),
+        (b'{"caf\xe9":"x"}', {"envelope": Envelope.AIVEN}),
+        (b'{"offset":"caf\xe9"}', {"envelope": Envelope.AIVEN}),
+    ],
+)
+def test_a_field_of_a_line_of_text_that_is_not_utf_8(row: bytes, changes: dict[str, Any]) -> None:
+    """Lines that `auto` takes for text are not checked, and a bad one is a bad row among good ones."""
+    good = b'{"f":{},"key":"k"}'
+    source = MemorySource(b"\n".join([good, row, good]), name="s3://bucket/app.log")
+    decoded = decode_all(source, decode_options(InputFormat.AUTO, **changes))
+
+    assert len(decoded.rows) == 2
+    assert [(bad.reason, bad.raw, bad.index) for bad in decoded.bad] == [("not_utf8", row, 1)]
 
 
 def test_a_value_field_replaces_the_row() -> None:

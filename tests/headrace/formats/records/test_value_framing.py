@@ -249,6 +249,11 @@ def test_a_row_that_is_no_message_is_a_bad_row() -> None:
     assert [row.raw for row in found.bad] == [b'{"id":1,"more":2}', b'{"id":"x"}', b"[1]"]
 
 
+def _nested(depth: int) -> bytes:
+    """What makes messages of this many levels, below the row's own, where each holds itself as `x`."""
+    return b'{"x":' * (depth - 1) + b"{}" + b"}" * (depth - 1)
+
+
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
@@ -263,6 +268,14 @@ def test_a_row_that_is_no_message_is_a_bad_row() -> None:
         ("R x", b"{}", (b"[]", b'{"x":[]}', b"true")),
         ("R x = 2; float f", b'{"x":{"f":1}}', (b'{"x":{"f":1e39}}', b'{"x":{"x":{"f":true}}}')),
         ("repeated R x", b'[{"x":[]}]', (b"{}", b"[[]]", b"[null]")),
+        ("R x", _nested(100), (_nested(101), _nested(700))),
+        ("float f = 2; R x", _nested(100), (_nested(101), _nested(700))),
+        ("M y = 2; message M { R z = 1; } M x", b'{"z":{}}', (b'{"z":{"y":' * 51 + b"{}" + b"}}" * 51,)),
+        (
+            "oneof o { string a = 2; int32 b = 3; } R x",
+            b'{"a":"","b":null}',
+            (b'{"a":"x","b":2}', b'{"b":0,"a":""}', b'{"x":{"b":1,"a":"x"}}'),
+        ),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
@@ -275,6 +288,16 @@ def test_a_value_that_its_field_does_not_hold_is_bad(kind: str, good: bytes, bad
 
     assert len(found.values) == 1
     assert [row.reason for row in found.bad] == ["not_protobuf"] * (len(bad) + 1)
+
+
+def test_a_row_without_a_member_that_its_message_needs_is_bad() -> None:
+    """As messages of the older syntax may."""
+    one = _latest(registry(), "PROTOBUF", 'syntax = "proto2"; message R { required int32 x = 1; }')
+
+    found = _decoded(b'{}\n{"x":1}\n', one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+
+    assert len(found.values) == 1
+    assert [row.reason for row in found.bad] == ["not_protobuf"]
 
 
 @_BOTH
