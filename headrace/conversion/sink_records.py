@@ -18,7 +18,7 @@ from headrace.formats.converted_records import (
     InferredValues,
     RecordFault,
 )
-from headrace.formats.converters.choice import column_converter, makes_columns
+from headrace.formats.converters.choice import column_converter, makes_columns, member_form
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
 from headrace.formats.converters.json_converter import JsonConverter
 from headrace.formats.converters.plain_converters import (
@@ -63,6 +63,29 @@ def _glue_versions(settings: GlueSettings) -> Callable[[str], tuple[str, str] | 
     return glue_versions(settings)
 
 
+def _key_output(converters: Converters, output: OutputSettings) -> OutputSettings:
+    """The output that keys are read for: their side objects, where there are any."""
+    # Bytes are never refused there: each format of keys has a form of them.
+    is_plain = converters.key.kind is ConverterKind.BYTES
+    is_here = is_plain or output.sidecars.keys is None
+    return output if is_here else side_output(output, SideRole.KEYS)
+
+
+def member_forms(sink: SinkSettings) -> dict[OutputField, str]:
+    """How members of keys and of values look in names, where options of the output have a say in it."""
+    opened = frozenset(OutputField(field) for field in sink.transforms.looks_into)
+    converters = sink.converters
+    read = (
+        (OutputField.KEY, converters.key, _key_output(converters, sink.output)),
+        (OutputField.VALUE, converters.value, sink.output),
+    )
+    found = {
+        field: member_form(settings, field, output, is_transformed=field in opened)
+        for field, settings, output in read
+    }
+    return {field: form for field, form in found.items() if form is not None}
+
+
 class RecordConverter:
     """Converts the records of one sink; make one for each task.
 
@@ -82,13 +105,10 @@ class RecordConverter:
         self._sidecars = output.sidecars
         self._holds_all = transformed is not None
         opened = transformed or frozenset()
-        beside = output if output.sidecars.keys is None else side_output(output, SideRole.KEYS)
-        # Bytes are never refused there: each format of keys has a form of them.
-        is_plain = converters.key.kind is ConverterKind.BYTES
         self._key = column_converter(
             converters.key,
             OutputField.KEY,
-            output if is_plain else beside,
+            _key_output(converters, output),
             is_transformed=OutputField.KEY in opened,
             glue=_glue_versions,
         )

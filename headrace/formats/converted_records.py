@@ -294,7 +294,10 @@ def _text(value: bytes | None) -> ConnectValue:
 
 
 def _json(value: bytes | None, *, schemas: bool | None = None) -> ConnectValue:
-    """JSON with a schema next to its payload, or any other; `schemas`: that all are the one, or the other."""
+    """JSON with a schema next to its payload, or any other; `schemas`: that all are the one, or the other.
+
+    With None an envelope is only what has a schema of Connect's, or null; others stay as they are.
+    """
     if value is None:
         return NULL
     try:
@@ -306,7 +309,12 @@ def _json(value: bytes | None, *, schemas: bool | None = None) -> ConnectValue:
                 "asks for"
             )
         if is_envelope and schemas is not False:
-            schema = schema_of_json(_ENCODER.encode(found["schema"]))
+            try:
+                schema = schema_of_json(_ENCODER.encode(found["schema"]))
+            except InvalidSchema:
+                if schemas is None:
+                    return plain_value(found)
+                raise
             if schema is not None and not has_struct(schema):
                 return payload_value(schema, found["payload"])
             # A struct of a header is a map here, whose members are as JSON has them.

@@ -199,7 +199,8 @@ def _check_converters(values: Values) -> None:
         (record_options.KEY_CONVERTER_CLASS, record_options.KEY_SCHEMAS),
         (record_options.VALUE_CONVERTER_CLASS, record_options.VALUE_SCHEMAS),
     ):
-        if values.are_good(converter, schemas) and values[converter] is ValueFormat.JSON and values[schemas]:
+        is_json = values.are_good(converter, schemas) and values[converter] is ValueFormat.JSON
+        if is_json and values[schemas] is not False:
             values.refuse(
                 schemas,
                 "is true by JsonConverter's default, which writes schemas into records; that is not done "

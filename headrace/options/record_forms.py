@@ -8,7 +8,7 @@ from headrace.model.objects import PostAction, PostActionKind
 from headrace.options import record_sources
 from headrace.options.choices import SubjectNameStrategy, ValueFormat
 from headrace.options.sink_settings import ConverterKind
-from headrace.options.value_types import Form, FormError
+from headrace.options.value_types import Form, FormError, check_tag
 
 _BYTE_ARRAY: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
@@ -246,8 +246,10 @@ def _post_action(text: str) -> PostAction | None:
                 raise FormError("another bucket is named as in move:s3://bucket/prefix/")
         case PostActionKind.MOVE if not target or target.startswith("/"):
             raise FormError("move needs a prefix that does not begin with /")
-        case PostActionKind.TAG if not _TAG.fullmatch(target) or target.lower().startswith("aws:"):
-            raise FormError("tag needs KEY=VALUE of letters, digits, blanks and _ . : / = + - @")
+        case PostActionKind.TAG:
+            if not _TAG.fullmatch(target):
+                raise FormError("tag needs KEY=VALUE of letters, digits, blanks and _ . : / = + - @")
+            check_tag(target)
     return action
 
 

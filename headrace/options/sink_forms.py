@@ -12,7 +12,7 @@ from headrace.options.choices import Compression
 from headrace.options.schema_settings import DecimalFormat
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
-from headrace.options.value_types import TOPIC, Form, FormError, matching
+from headrace.options.value_types import TOPIC, Form, FormError, check_tag, matching
 
 _SEPARATORS: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\"}
 _ESCAPE: Final = re.compile(r"\\x([0-9A-Fa-f]{2})|\\.|\\$")
@@ -232,6 +232,8 @@ def _tags(text: str) -> tuple[bool, tuple[tuple[str, str], ...]]:
     if not all(_TAG.fullmatch(pair) for pair in pairs):
         raise FormError
     found = {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
+    for name in found:
+        check_tag(name)
     has_offsets = len(pairs) < len(items)
     if len(found) < len(pairs):
         raise FormError("a tag is there twice")

@@ -34,6 +34,12 @@ class FormError(ValueError):
     """A value does not have its form; the text adds to what the form expects and never holds the value."""
 
 
+def check_tag(name: str) -> None:
+    """Raises FormError for the name of a tag that S3 refuses on each object, in any case of its letters."""
+    if name.lower().startswith("aws:"):
+        raise FormError("names of tags that begin with aws: are AWS's own, which S3 takes from no client")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form(Generic[T_co]):
     """What an option's value looks like: for parsing, for the error text, for the docs and for REST."""

@@ -16,7 +16,13 @@ from headrace.model.slot_protocol import Finished
 from headrace.names.name_template import NameField, path_text, read_name_template
 from headrace.options.declarations.named_options import ROUTE
 from headrace.options.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
-from headrace.options.sink_settings import ConverterKind, NameValues, SinkSettings
+from headrace.options.sink_settings import (
+    OF_REGISTRIES,
+    ConverterKind,
+    NameTimeSource,
+    NameValues,
+    SinkSettings,
+)
 from spark.task.entry import TaskLog, log_of_this_process
 
 if TYPE_CHECKING:
@@ -28,7 +34,10 @@ if TYPE_CHECKING:
 _TRANSFORMS: Final = "transforms"
 EXACT_NUMBERS: Final = "file.name.numbers"
 """No option: what tells groups of this version from those of earlier ones."""
+_FORM: Final = ".form"
+"""Ends the names of what is no option: how members of keys or values look in names."""
 _WITHOUT_NUMBERS: Final = frozenset({ConverterKind.BYTES, ConverterKind.STRING})
+_WITHOUT_FORMS: Final = frozenset(ConverterKind) - OF_REGISTRIES - {ConverterKind.JSON}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +100,8 @@ def grouping_for_topic(options: GroupingOptions, topic: str) -> GroupingOptions:
     own = {name: text for name, text in options.options.items() if not name.startswith(ROUTE)}
     if route is not None:
         prefix = f"{ROUTE}{route}."
-        own |= {
+        # What it does not note, such as how keys look that its names do not show, is not the sink's.
+        own = {name: text for name, text in own.items() if name == _TRANSFORMS} | {
             name.removeprefix(prefix): text
             for name, text in options.options.items()
             if name.startswith(prefix)
@@ -114,7 +124,29 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
         # Only where it is set: the hashes of others stay what they were.
         **({} if tombstones is None else {"sidecars.tombstones.directory": tombstones}),
         **({EXACT_NUMBERS: "exact"} if _shows_exact_numbers(sink) else {}),
+        **{name: form for name, form in _member_forms(sink).items() if name in _looked_into(sink)},
     }
+
+
+def _looked_into(sink: SinkSettings) -> set[str]:
+    """The forms that decide groups: of keys and values whose members names and their times show."""
+    variables = read_name_template(sink.names.template).variables
+    has_times = sink.names.time_source is NameTimeSource.VALUE and any(each.date for each in variables)
+    shown = {each.field for each in variables}
+    fields = shown & {NameField.KEY, NameField.VALUE}
+    if has_times or NameField.SCHEMA_NAME in shown:
+        fields.add(NameField.VALUE)
+    return {f"{each}{_FORM}" for each in fields}
+
+
+def _member_forms(sink: SinkSettings) -> dict[str, str]:
+    """How members of keys and values look, as far as the output's format and `json.format` decide it."""
+    if sink.converters.key.kind in _WITHOUT_FORMS and sink.converters.value.kind in _WITHOUT_FORMS:
+        return {}
+    # With all that converts records, which few names need.
+    from headrace.conversion.sink_records import member_forms
+
+    return {f"{each}{_FORM}": form for each, form in member_forms(sink).items()}
 
 
 def _shows_exact_numbers(sink: SinkSettings) -> bool:
@@ -131,7 +163,31 @@ def can_group_by(earlier: GroupingOptions, sink: SinkSettings) -> bool:
     """Whether records can be grouped now as they were by earlier options: what reads them is the same."""
     now = grouping_options(sink)
     readers = [*(name for name in now if name.endswith(".converter")), _TRANSFORMS]
-    return all(earlier.options.get(name) == now.get(name) for name in readers)
+    if any(earlier.options.get(name) != now.get(name) for name in readers):
+        return False
+    return all(_looks_alike(earlier, sink, topic) for topic in _routed_topics(earlier, sink))
+
+
+def _routed_topics(earlier: GroupingOptions, sink: SinkSettings) -> set[str]:
+    """The topics that have, or had, a route, and one that has none."""
+    ending = ".topics"
+    had = {
+        topic
+        for name, topics in earlier.options.items()
+        if name.startswith(ROUTE) and name.endswith(ending)
+        for topic in topics.split(",")
+    }
+    return had.union(("",), *(route.topics for route in sink.routes))
+
+
+def _looks_alike(earlier: GroupingOptions, sink: SinkSettings, topic: str) -> bool:
+    """Whether the members that names of a topic showed look as they did.
+
+    Earlier versions did not note it: an upgrade changes no option, and stops no partition.
+    """
+    route, before = sink.route(topic), grouping_for_topic(earlier, topic).options
+    now = _member_forms(sink if route is None else route.sink)
+    return all(before.get(name, form) == form for name, form in now.items())
 
 
 def grouping_changed(sink: SinkSettings, *, behind: int) -> str:
@@ -141,9 +197,10 @@ def grouping_changed(sink: SinkSettings, *, behind: int) -> str:
     """
     closing = "" if sink.rotation.on_stop else " and set rotate.on.stop=true"
     return (
-        "objects were open when converters or transforms were changed, and what is archived is known by the "
-        f"old ones only: set them back{closing}, let the sink read this partition past offset {behind}, stop "
-        "it cleanly once, which closes all objects, and change them then"
+        "objects were open when converters, transforms, or output.format or json.format of fields in names "
+        f"were changed, and what is archived is known by the old ones only: set them back{closing}, let the "
+        f"sink read this partition past offset {behind}, stop it cleanly once, which closes all objects, and "
+        "change them then"
     )
 
 

@@ -194,18 +194,47 @@ def column_converter(
         case ConverterKind.AVRO | ConverterKind.JSON_SCHEMA | ConverterKind.PROTOBUF:
             return _of_registry(settings, field, output, glue, is_transformed=is_transformed)
         case ConverterKind.JSON:
-            wants_columns = field is OutputField.VALUE and field in output.fields and makes_columns(output)
-            has_schema = field is OutputField.VALUE or has_typed_envelope(output)
-            by_schema = has_schema and _writes_by_schema(output)
             return JsonConverter(
                 field,
                 output.json_format,
                 schemas=settings.schemas_enable,
-                wants_columns=wants_columns or is_transformed or by_schema,
-                infers=wants_columns and not is_transformed,
+                wants_columns=is_transformed or _json_has_columns(field, output),
+                infers=_infers(field, output) and not is_transformed,
             )
         case _:
             return NumberConverter(field, settings.kind)
+
+
+def member_form(
+    settings: ConverterSettings, field: OutputField, output: OutputSettings, *, is_transformed: bool = False
+) -> str | None:
+    """How members of keys or values look by options of the output; None where those have no say in it.
+
+    A date that becomes a column is 2024-01-15 or 19737, as `json.format` has it; in JSON it is its text.
+    """
+    match settings.kind:
+        case ConverterKind.JSON if settings.schemas_enable is not False:
+            is_text = not (is_transformed or _json_has_columns(field, output))
+            form = "columns"
+        case ConverterKind.AVRO | ConverterKind.JSON_SCHEMA | ConverterKind.PROTOBUF:
+            use = _schema_use(output, is_written=field in output.fields, is_transformed=is_transformed)
+            is_text = use is SchemaUse.TEXTS and settings.kind is ConverterKind.JSON_SCHEMA
+            # The same reader.
+            form = (SchemaUse.COLUMNS if use is SchemaUse.DATA else use).name.lower()
+        case _:
+            return None
+    return "text" if is_text else f"{form}:{output.json_format}"
+
+
+def _infers(field: OutputField, output: OutputSettings) -> bool:
+    """Whether JSON without a schema becomes columns."""
+    return field is OutputField.VALUE and field in output.fields and makes_columns(output)
+
+
+def _json_has_columns(field: OutputField, output: OutputSettings) -> bool:
+    """Whether JSON with a schema becomes columns."""
+    has_schema = field is OutputField.VALUE or has_typed_envelope(output)
+    return _infers(field, output) or (has_schema and _writes_by_schema(output))
 
 
 def _of_bytes(field: OutputField, output: OutputSettings) -> ColumnConverter:

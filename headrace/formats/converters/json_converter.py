@@ -9,7 +9,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
+from headrace.formats.connect.schema import schema_of_json
 from headrace.formats.converted_records import ColumnSchema, Form
 from headrace.formats.converters.inferred_column import inferred_column
 from headrace.formats.converters.plain_converters import segment
@@ -41,7 +43,8 @@ _ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
 class JsonConverter:
     """JSON texts, each of which fits in a line; the JSON `null` is a null.
 
-    `schemas` True: each value is an envelope of schema and payload; None: those are that look like one.
+    `schemas` True: each value is an envelope of schema and payload; None: those are whose `schema` is one of
+    Connect's, or null, and others whose members are called so stay as they are.
     `wants_columns`: members become columns, by that schema, or (`infers`) by one that is found in the values.
     """
 
@@ -61,6 +64,7 @@ class JsonConverter:
         self._infers = infers
         self._hints: dict[str, Any] = {}
         self._known: dict[bytes, PayloadSchema] = {}
+        self._schema_texts: set[bytes] = set()
 
     def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
         """The rows that are JSON, in segments of one schema; others are faults."""
@@ -97,6 +101,8 @@ class JsonConverter:
         if self._schemas is None and not _has_payloads(column):
             return column
         texts: list[bytes | None] = []
+        # Schemas repeat: most rows only compare theirs with that of the row before.
+        schema, lack = b"null", ""
         for row in range(len(column)):
             text = column.get(row)
             texts.append(text)
@@ -112,10 +118,30 @@ class JsonConverter:
                     faults.add(row, "no_schema", message)
                     texts[-1] = None
                 continue
+            if (found := bytes(envelope.schema)) != schema:
+                schema, lack = found, self._schema_lack(found)
+            if lack:
+                if self._schemas:
+                    faults.add(row, "schema_unfit", f"the {self._what} cannot be read: {lack}")
+                    texts[-1] = None
+                continue
             texts[-1] = bytes(envelope.payload)
-            if bytes(envelope.schema) != b"null" and texts[-1] != b"null":
-                schemas[row] = bytes(envelope.schema)
+            if schema != b"null" and texts[-1] != b"null":
+                schemas[row] = schema
         return column_of(texts)
+
+    def _schema_lack(self, text: bytes) -> str:
+        """Why what is next to a payload is no schema of Connect's; empty where it is one, or null."""
+        if text in self._schema_texts:
+            return ""
+        try:
+            schema_of_json(text)
+        except InvalidSchema as error:
+            return str(error)
+        if len(self._schema_texts) >= _SCHEMAS_KEPT:
+            self._schema_texts.clear()
+        self._schema_texts.add(text)
+        return ""
 
     def _inferred(self, column: Column, rows: Numbers, topic: str, faults: RowFaults) -> list[Segment]:
         """One segment, of values that each have a type of their own."""

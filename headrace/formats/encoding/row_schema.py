@@ -103,6 +103,18 @@ def _index_of(wanted: Any, source: Any) -> int:
     return int(next((index for index in found if index >= 0), -1))
 
 
+def holds(source: Any, target: Any) -> bool:
+    """Whether one type, which `fits` the other, loses no member there."""
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        taken = {_index_of(field, source): field.type for field in target}
+        return all(index in taken and holds(field.type, taken[index]) for index, field in enumerate(source))
+    if pa.types.is_list(source) and pa.types.is_list(target):
+        return holds(source.value_type, target.value_type)
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return holds(source.item_type, target.item_type)
+    return True
+
+
 def projected(array: Any, target: Any) -> Any:
     """The values as `target`, which `fits`: members by name or alias, absent ones their default or null."""
     source = array.type
@@ -297,14 +309,22 @@ def _change(
 
 
 def _registered(compatibility: SchemaCompatibility, opened: ColumnSchema, new: ColumnSchema) -> SchemaChange:
-    """By the registry's order of versions: which one is the newer decides who is projected to whom."""
+    """By the order of ids: which one is the newer decides who is projected to whom.
+
+    A version whose text was registered before, or imported, has a lower id than the one before it. So only
+    FORWARD, which asks for it, projects a record to what has not all of its members; and what is wider than
+    the open object is the newer one, whatever its id.
+    """
     if compatibility is SchemaCompatibility.NONE or opened.version is None or new.version is None:
         return NewObject()
     is_newer = new.version > opened.version
-    if is_newer is not (compatibility is SchemaCompatibility.FORWARD):
+    is_forward = compatibility is SchemaCompatibility.FORWARD
+    if is_newer is not is_forward:
         return NewObject()
     if fits(new.arrow, opened.arrow):
-        return Projected()
+        return Projected() if is_forward or holds(new.arrow, opened.arrow) else NewObject()
+    if not is_forward and fits(opened.arrow, new.arrow) and holds(opened.arrow, new.arrow):
+        return NewObject()
     return Refused(
         "schema_incompatible",
         f"the schema with the id {new.version} cannot be read as the one with the id {opened.version} of the "

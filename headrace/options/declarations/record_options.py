@@ -139,13 +139,14 @@ KEY_CONVERTER_CLASS = optional(
     "unless it is given; the converters of numbers (ShortConverter, IntegerConverter ..) are for sinks.",
     importance="LOW",
 )
-KEY_SCHEMAS = option(
+KEY_SCHEMAS = optional(
     "key.converter.schemas.enable",
     BOOLEAN,
-    "true",
     Group.RECORDS,
     "Must be `false` with JsonConverter: schemas inside records are not written here. In a sink: whether "
-    "each text is an envelope of schema and payload; absent, its own shape decides.",
+    "each text is an envelope of schema and payload; absent, one is where it has these two members alone and "
+    "`schema` is one of Connect's, or null.",
+    default_says="`true`; in a sink, what each text looks like",
     importance="LOW",
 )
 VALUE_CONVERTER_CLASS = optional(
@@ -157,13 +158,14 @@ VALUE_CONVERTER_CLASS = optional(
     "as bytes unless it is given; the converters of numbers are for sinks.",
     importance="LOW",
 )
-VALUE_SCHEMAS = option(
+VALUE_SCHEMAS = optional(
     "value.converter.schemas.enable",
     BOOLEAN,
-    "true",
     Group.RECORDS,
     "Must be `false` with JsonConverter: schemas inside records are not written here. In a sink: whether "
-    "each text is an envelope of schema and payload; absent, its own shape decides.",
+    "each text is an envelope of schema and payload; absent, one is where it has these two members alone and "
+    "`schema` is one of Connect's, or null.",
+    default_says="`true`; in a sink, what each text looks like",
     importance="LOW",
 )
 JSON_FORMAT = option(

@@ -57,13 +57,14 @@ HEADER_CONVERTER_CLASS = optional(
     default_says="ByteArrayConverter",
     importance="LOW",
 )
-HEADER_SCHEMAS = option(
+HEADER_SCHEMAS = optional(
     "header.converter.schemas.enable",
     BOOLEAN,
-    "true",
     Group.SINK,
-    "With JsonConverter: whether each header is an envelope of schema and payload; absent, its own shape "
-    "decides. Accepted without a meaning for a source.",
+    "With JsonConverter: whether each header is an envelope of schema and payload; absent, one is where "
+    "it has these two members alone and `schema` is one of Connect's, or null. Accepted without a meaning "
+    "for a source.",
+    default_says="what each header looks like",
     importance="LOW",
 )
 NULL_VALUES = option(

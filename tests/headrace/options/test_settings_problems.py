@@ -423,6 +423,13 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             id="text without text",
         ),
         pytest.param(
+            {"post.action": "tag:Aws:state=done"},
+            "post.action = 'tag:Aws:state=done': expected none, delete, move:PREFIX, "
+            "move:s3://BUCKET/PREFIX or tag:KEY=VALUE; names of tags that begin with aws: are AWS's own, "
+            "which S3 takes from no client",
+            id="a tag of AWS's own",
+        ),
+        pytest.param(
             {"post.action": "move:s3://bucket/done/"},
             "post.action = 'move:s3://bucket/done/': names the bucket that objects are read from; write "
             "move:PREFIX ('done/' now)",

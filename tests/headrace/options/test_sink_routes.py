@@ -81,6 +81,22 @@ def test_what_groups_by_a_route_is_remembered() -> None:
     assert set(money) - {"topics"} == set(orders)
 
 
+def test_a_route_has_nothing_of_the_sinks_own_groups() -> None:
+    """How values look is noted where names show them, and a route's may not."""
+    by_a = "{{topic}}/{{partition}}/{{value:a}}/{{start_offset}}"
+    changes = {
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "file.name.template": by_a,
+        "route.money.file.name.template": "{{topic}}/{{partition}}/{{start_offset}}",
+    }
+    settings = _routed(changes)
+    assert settings.sink is not None
+    options = GroupingOptions(hash=grouping_hash(settings.sink), options=grouping_options(settings.sink))
+
+    assert "value.form" in grouping_for_topic(options, "orders").options
+    assert "value.form" not in grouping_for_topic(options, "payments").options
+
+
 def test_a_changed_route_changes_the_hash() -> None:
     """Its records may come into other groups."""
     sinks = [

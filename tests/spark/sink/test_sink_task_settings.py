@@ -70,6 +70,75 @@ def test_groups_of_numbers_are_told_from_those_of_earlier_versions(
     assert ("file.name.numbers" in grouping_options(sink(changes))) is is_told
 
 
+_BY_DAY = {
+    "file.name.template": "{{topic}}/{{partition}}/{{value:day}}/{{start_offset}}",
+    "value.converter": _JSON,
+}
+_BY_TIME = {
+    "file.name.template": "{{topic}}/{{partition}}/{{timestamp:unit=yyyy}}/{{start_offset}}",
+    "file.name.timestamp.source": "value:day",
+    "value.converter": _JSON,
+}
+_PARQUET = {"output.format": "parquet"}
+_CONNECT = {"json.format": "connect"}
+_AVRO = {
+    "value.converter": "io.confluent.connect.avro.AvroConverter",
+    "schema.registry.url": "http://127.0.0.1:8081",
+}
+_ROUTED = {"topics": "orders,payments", "route.r.topics": "payments"}
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "can"),
+    [
+        (_BY_DAY, _PARQUET, False),
+        (_BY_DAY, _CONNECT, True),
+        (_BY_DAY, {"output.format": "json"}, True),
+        (_BY_DAY | _PARQUET, _CONNECT, False),
+        (_BY_DAY | _PARQUET, {"output.format": "avro"}, True),
+        (_BY_DAY | {"value.converter.schemas.enable": "false"}, _PARQUET | _CONNECT, True),
+        (_BY_DAY | {"file.name.template": "{{topic}}/{{partition}}/{{start_offset}}"}, _PARQUET, True),
+        (_BY_TIME, _PARQUET, False),
+        (_BY_TIME | {"file.name.timestamp.source": "event"}, _PARQUET, True),
+        (_BY_DAY | _AVRO, _CONNECT, False),
+        (_BY_DAY | _AVRO | {"file.name.template": "{{topic}}/{{partition}}/{{key:a}}"}, _CONNECT, True),
+        (_BY_DAY | _ROUTED, {"route.r.output.format": "parquet"}, False),
+        (_BY_DAY | _ROUTED | {"route.r.output.format": "parquet"}, {"route.r.json.format": "connect"}, False),
+        (
+            _BY_DAY | _ROUTED | {"route.r.file.name.template": "{{topic}}/{{partition}}/{{start_offset}}"},
+            {"route.r.output.format": "parquet"},
+            True,
+        ),
+        # Names that show the field no more: what was open is still named by it.
+        (_BY_DAY | _PARQUET, {"file.name.template": "{{topic}}/{{partition}}/{{start_offset}}"}, True),
+        (
+            _BY_DAY | _PARQUET,
+            {"file.name.template": "{{topic}}/{{partition}}/{{start_offset}}", **_CONNECT},
+            False,
+        ),
+    ],
+)
+def test_an_output_that_shows_fields_otherwise_groups_otherwise(
+    before: Mapping[str, str], change: Mapping[str, str], can: bool
+) -> None:
+    """A date is 2024-01-15, or 19737: of what is archived as the one, nothing may come as the other."""
+    after = {**before, **change}
+
+    assert can_group_by(earlier(before), sink(after)) is can
+    if not can:
+        assert grouping_hash(sink(before)) != grouping_hash(sink(after))
+
+
+def test_an_upgrade_stops_no_partition() -> None:
+    """Earlier versions did not note how fields look: the hash is another one, their groups are followed."""
+    settings = sink({**_BY_DAY, **_PARQUET})
+    noted = grouping_options(settings)
+    before = {name: text for name, text in noted.items() if not name.endswith(".form")}
+
+    assert noted.keys() - before.keys() == {"value.form"}
+    assert can_group_by(GroupingOptions(hash="before", options=before), settings)
+
+
 @pytest.mark.parametrize(
     ("before", "now", "can"),
     [

@@ -162,23 +162,57 @@ def test_a_schema_that_is_none_is_a_fault(schema: Any) -> None:
     ]
 
 
+_ENVELOPE: Final = b'{"schema":{"type":"struct","fields":[]},"payload":{"id":1}}'
+
+
 @pytest.mark.parametrize(
     ("schemas", "texts", "faults"),
     [
         (True, [b'{"id":1}', None, None, None], [(1, "no_schema"), (2, "no_schema")]),
-        (False, [b'{"schema":{"type":"struct"},"payload":{"id":1}}', b'{"id":1}', b"5", None], []),
+        (False, [_ENVELOPE, b'{"id":1}', b"5", None], []),
         (None, [b'{"id":1}', b'{"id":1}', b"5", None], []),
     ],
 )
 def test_whether_values_have_schemas(schemas: bool | None, texts: list[Any], faults: list[Any]) -> None:
     """`schemas.enable` true, false, and absent: then each value's shape tells."""
-    values = [b'{"schema":{"type":"struct"},"payload":{"id":1}}', b'{"id":1}', b"5", None]
+    values = [_ENVELOPE, b'{"id":1}', b"5", None]
 
     found = _convert(values, output(), schemas=schemas)
 
     assert _faults(found) == faults
     written = [run.value.texts().get(row) for run in found.runs for row in range(len(run))]
     assert written == [text for row, text in enumerate(texts) if row not in dict(faults)]
+
+
+_LIKE_ENVELOPES: Final = [
+    b'{"schema":"orders.v2","payload":{"id":7}}',
+    b'{"schema":{"$id":"order.json"},"payload":{"id":8}}',
+    b'{"schema":2,"payload":"x"}',
+    b'{"schema":"orders.v2","payload":null}',
+    b'{"schema":{"type":"struct"},"payload":{"id":9}}',
+]
+
+
+@pytest.mark.parametrize("how", [output(), _PARQUET])
+def test_members_called_schema_and_payload_are_no_envelope(how: OutputSettings) -> None:
+    """Only a schema of Connect's, or null, makes one; a payload of null is no tombstone else."""
+    envelopes = [
+        b'{"schema":null,"payload":{"id":1}}',
+        b'{"schema":{"type":"int32","optional":true},"payload":5}',
+        b'{"schema":{"type":"int32","optional":true},"payload":null}',
+    ]
+
+    absent = _convert([*_LIKE_ENVELOPES, *envelopes], how, schemas=None)
+    wanted = _convert([*_LIKE_ENVELOPES, *envelopes], how, schemas=True)
+
+    assert _faults(wanted) == [(row, "schema_unfit") for row in range(len(_LIKE_ENVELOPES))]
+    assert absent.faults == ()
+    kept = {
+        int(offset): run.value.texts().get(row)
+        for run in absent.runs
+        for row, offset in enumerate(run.records.offsets)
+    }
+    assert [kept[row] for row in sorted(kept)] == [*_LIKE_ENVELOPES, b'{"id":1}', b"5", None]
 
 
 _LEAVES: Final = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=4)

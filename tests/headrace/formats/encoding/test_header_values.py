@@ -81,6 +81,8 @@ def test_a_header_is_in_a_line_or_its_record_is_bad(layout: LayoutName, kind: Co
         (ConverterKind.JSON, b'{"a":\n[1,\r\n2]}', {"a": [1, 2]}),
         (ConverterKind.JSON, _ENVELOPED, 7),
         (ConverterKind.JSON, _STRUCT, {"a": 5}),
+        (ConverterKind.JSON, b'{"schema":"v2","payload":7}', {"schema": "v2", "payload": 7}),
+        (ConverterKind.JSON, b'{"schema":"v2","payload":null}', {"schema": "v2", "payload": None}),
         (ConverterKind.STRING, b"a\nb", "a\nb"),
         (ConverterKind.BYTES, b"a", "YQ=="),
     ],

@@ -10,7 +10,7 @@ from headrace.conversion.encoders import new_encoder
 from headrace.formats.converted_records import ColumnSchema, Form
 from headrace.formats.converters.json_inference import TypesConflict, merged
 from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema, schema_of
-from headrace.formats.encoding.row_schema import DEFAULT, ColumnForm, fits, projected
+from headrace.formats.encoding.row_schema import ALIASES, DEFAULT, ColumnForm, fits, projected
 from headrace.options.sink_settings import OutputFormat, SchemaCompatibility
 from tests.headrace.formats.encoding.outputs import bare, converted, converters, fetched, output
 from tests.headrace.formats.encoding.registry import avro, framed, registry
@@ -20,8 +20,15 @@ _ADDED: Final = pa.struct([pa.field("id", pa.int32(), nullable=False), pa.field(
 _FIXED: Final = pa.struct(
     [pa.field("id", pa.int32(), nullable=False), pa.field("x", pa.string(), nullable=False)]
 )
+_RENAMED: Final = pa.struct([pa.field("number", pa.int32(), False, {ALIASES: '["id"]'})])
+_WIDE: Final = pa.struct([pa.field("id", pa.int64(), nullable=False)])
 _N, _B = SchemaCompatibility.NONE, SchemaCompatibility.BACKWARD
 _F, _A = SchemaCompatibility.FORWARD, SchemaCompatibility.FULL
+
+
+def _within(kind: Any) -> Any:
+    """A struct with members of this type, alone, in a list and in a map."""
+    return pa.struct([("one", kind), ("all", pa.list_(kind)), ("named", pa.map_(pa.string(), kind))])
 
 
 def _schema(kind: Any, version: int | None) -> RowSchema:
@@ -43,6 +50,15 @@ def _schema(kind: Any, version: int | None) -> RowSchema:
         (_A, (_OLD, 1), (_ADDED, 2), NewObject),
         (_A, (_ADDED, 2), (_OLD, 1), Projected),
         (_A, (_FIXED, 2), (_OLD, 1), Refused),
+        # Ids are the registry's, not the subject's: a newer version may have a lower one.
+        (_B, (_OLD, 10), (_ADDED, 7), NewObject),
+        (_A, (_OLD, 10), (_ADDED, 7), NewObject),
+        (_F, (_ADDED, 7), (_OLD, 10), Projected),
+        (_B, (_within(_OLD), 10), (_within(_ADDED), 7), NewObject),
+        (_B, (_within(_ADDED), 10), (_within(_OLD), 7), Projected),
+        (_B, (_RENAMED, 10), (_OLD, 7), Projected),
+        (_B, (_OLD, 10), (_WIDE, 7), NewObject),
+        (_B, (_WIDE, 10), (_OLD, 7), Projected),
         (_B, (_ADDED, None), (_OLD, 1), NewObject),
         (_N, (_OLD, 1), (pa.null(), None), Projected),
         (_N, (pa.null(), None), (_OLD, 1), NewObject),
