@@ -16,6 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, if not in so many words
+    AclOperation,
     ConfigResource,
     NewTopic,
     OffsetSpec,
@@ -23,7 +24,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
 
 from headrace.kafka.fencing import assigned_topics
 from headrace.kafka.kafka_clients import Properties, new_consumer, shared_admin
-from headrace.kafka.kafka_errors import is_log_in, kafka_error, kind_of, translate
+from headrace.kafka.kafka_errors import (
+    is_log_in,
+    is_topic_refused,
+    kafka_error,
+    kind_of,
+    topic_forbidden,
+    translate,
+)
 from headrace.model.errors import AccessDenied, HeadraceError, TopicMissing, Unavailable
 
 T = TypeVar("T")
@@ -95,6 +103,22 @@ class KafkaAdmin:
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has."""
         return len(self._describe(topic).partitions)
+
+    def writable_partitions(self, topic: str) -> int:
+        """How many partitions the topic has; TopicForbidden where brokers say that it may not be written.
+
+        Some say nothing of rights (KIP-430); then the first record tells.
+        """
+        try:
+            found = self._describe(topic, include_authorized_operations=True)
+        except AccessDenied as error:
+            if is_topic_refused(error.__cause__):
+                raise topic_forbidden(topic) from error
+            raise
+        allowed = found.authorized_operations
+        if allowed and AclOperation.WRITE not in allowed:
+            raise topic_forbidden(topic)
+        return len(found.partitions)
 
     def has_topic(self, topic: str) -> bool:
         """Whether the topic exists."""
@@ -335,10 +359,10 @@ class KafkaAdmin:
                 return translate(error, what=what)
         return None
 
-    def _describe(self, topic: str) -> Any:
+    def _describe(self, topic: str, **options: bool) -> Any:
         wanted = TopicCollection([topic])
         return self._answer(
-            lambda seconds: self._client.describe_topics(wanted, request_timeout=seconds)[topic],
+            lambda seconds: self._client.describe_topics(wanted, request_timeout=seconds, **options)[topic],
             f"topic {topic!r} could not be described",
         )
 

@@ -13,7 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.kafka_clients import Properties
 from headrace.kafka.ledger_topic import Holds, LedgerMarks
-from headrace.model.errors import AccessDenied, InvalidConfiguration, TopicMissing
+from headrace.model.errors import AccessDenied, InvalidConfiguration, TopicForbidden, TopicMissing
 
 # What Kafka keeps for itself is no data of anybody's.
 _INTERNAL = re.compile(r"__.*")
@@ -144,7 +144,7 @@ class TopicSurvey:
 _log = structlog.get_logger(__name__)
 
 _FRESH_SECONDS: Final = 30.0
-# A missing topic may be made at any moment; a template can name many that are not there.
+# A missing topic may be made at any moment, a forbidden one allowed; a template can name many such topics.
 _MISSING_FRESH_SECONDS: Final = 5.0
 
 
@@ -192,18 +192,20 @@ class OutputTopics:
         self._marks = LedgerMarks(properties)
         self._creation = creation
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, OutputTopic | TopicMissing]] = {}
+        self._known: dict[str, tuple[float, OutputTopic | TopicForbidden | TopicMissing]] = {}
 
     def get(self, name: str) -> OutputTopic:
-        """The topic; TopicMissing when it is not there, Unavailable and AccessDenied from the brokers."""
+        """The topic; TopicMissing, TopicForbidden, and Unavailable and AccessDenied from the brokers."""
         with self._lock:
             until, found = self._known.get(name, (0.0, None))
             if found is None or time.monotonic() > until:
                 found = self._asked(name)
-                fresh = _MISSING_FRESH_SECONDS if isinstance(found, TopicMissing) else _FRESH_SECONDS
+                fresh = _FRESH_SECONDS if isinstance(found, OutputTopic) else _MISSING_FRESH_SECONDS
                 self._known[name] = (time.monotonic() + fresh, found)
         if isinstance(found, TopicMissing):
             raise TopicMissing(str(found))
+        if isinstance(found, TopicForbidden):
+            raise TopicForbidden(str(found), topic=name)
         return found
 
     def require(self, names: Iterable[str]) -> list[OutputTopic]:
@@ -222,13 +224,15 @@ class OutputTopics:
         return found
 
     def forget(self, name: str) -> None:
-        """Ask again at the next question: a task has found that the topic is not there."""
+        """Ask again at the next question: a task has found that the topic is not there, or forbidden."""
         with self._lock:
             self._known.pop(name, None)
 
-    def _asked(self, name: str) -> OutputTopic | TopicMissing:
+    def _asked(self, name: str) -> OutputTopic | TopicForbidden | TopicMissing:
         try:
             return self._described(name)
+        except TopicForbidden as error:
+            return error
         except TopicMissing:
             if self._creation is None:
                 return TopicMissing(_sentence([name], may_create=self._may_create))
@@ -249,7 +253,7 @@ class OutputTopics:
         return settled(self._described, name)
 
     def _described(self, name: str) -> OutputTopic:
-        partitions = self._admin.partition_count(name)
+        partitions = self._admin.writable_partitions(name)
         configuration = self._admin.topic_configuration(name)
         # In force, so that it is the brokers' message.max.bytes where the topic sets none.
         return OutputTopic(

@@ -13,6 +13,7 @@ from headrace.model.errors import (
     Fenced,
     HeadraceError,
     RecordRefused,
+    TopicForbidden,
     TopicMissing,
     TransactionAborted,
     Unavailable,
@@ -165,6 +166,23 @@ def why_refused(error: RecordRefused) -> str:
     inner = kafka_error(cause)
     why = _REFUSALS.get(inner.code(), "compare max.message.bytes of the topic, and of the brokers")
     return f" ({inner.name()}): {why}"
+
+
+def is_topic_refused(error: BaseException | None) -> bool:
+    """Whether brokers refuse a question about a topic, as this user may not describe it."""
+    if not isinstance(error, KafkaException):
+        return False
+    return kafka_error(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def topic_forbidden(topic: str) -> TopicForbidden:
+    """The error for a topic that this user may not write, or not even describe."""
+    return TopicForbidden(
+        f"The topic {topic!r} may not be written by this user (TOPIC_AUTHORIZATION_FAILED). Allow Write, "
+        "Describe and DescribeConfigs on it (docs/security.md), or correct what names it "
+        "(file.name.template, transforms, restore.topic.map).",
+        topic=topic,
+    )
 
 
 def is_log_in(error: KafkaException | KafkaError) -> bool:

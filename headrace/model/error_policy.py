@@ -34,6 +34,7 @@ class FailureScope(Enum):
     SOURCE_SILENT = auto()  # S3, or what decoding needs, has not answered: a problem when it lasts
     ALL_DENIED = auto()
     TOPIC_MISSING = auto()
+    TOPIC_FORBIDDEN = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,12 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
     ),
     "TopicMissing": ErrorPolicy(
         state=State.FAILED, reason="topic_missing", wait=RetryDelay.OBJECT, says=FailureScope.TOPIC_MISSING
+    ),
+    "TopicForbidden": ErrorPolicy(
+        state=State.FAILED,
+        reason="topic_forbidden",
+        wait=RetryDelay.OBJECT,
+        says=FailureScope.TOPIC_FORBIDDEN,
     ),
     # The task has halved its way to the record, and could not set it aside either.
     "RecordRefused": ErrorPolicy(state=State.QUARANTINED, reason="record_refused"),

@@ -16,7 +16,8 @@
     │   └── InvalidObject         a permanent refusal with its reason (unit_too_large, unknown_partition, ..)
     ├── SourceUnavailable         throttling, 5xx, resets: the object goes back and is tried later
     ├── AccessDenied              403, expired credentials: true of all objects
-    │   └── ResourceMissing       there is no such bucket or queue         exit 2
+    │   ├── ResourceMissing       there is no such bucket or queue         exit 2
+    │   └── TopicForbidden        one topic may not be written: other objects have others
     ├── TopicMissing              the topic is not there: try again, and say so
     ├── RecordRefused             the broker refuses a record that was measured
     ├── FrameRefused              a frame of Spark cannot be read or written (docs/spark.md)
@@ -98,6 +99,14 @@ class AccessDenied(HeadraceError):
 
 class ResourceMissing(AccessDenied):
     """There is no bucket or queue of this name: a final answer, as for a missing topic (exit code 2)."""
+
+
+class TopicForbidden(AccessDenied):
+    """The brokers' ACLs forbid this user to write `topic`, one that keys or transforms may name."""
+
+    def __init__(self, message: str, *, topic: str) -> None:
+        super().__init__(message)
+        self.topic = topic
 
 
 class TopicMissing(HeadraceError):

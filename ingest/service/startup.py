@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-import msgspec
 import structlog
 
 from headrace.formats.inventory_manifest import Manifest
@@ -40,15 +39,13 @@ from ingest.service.service_events import OwnEvent, TopicAnswered
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.sink import active_members
+from ingest.source.object_selection import newest_uploads
 from spark.jvm import require_master
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _TRY_AGAIN_SECONDS: Final = 0.5
-# A record of the ledger stays well below the broker's usual message.max.bytes of 1 MB.
-_UPLOADS_BYTES: Final = 500_000
-_TIME_BYTES: Final = 16
 _LOOK_SECONDS: Final = 0.05
 
 
@@ -318,22 +315,8 @@ def _warn_of_region(calls: S3Calls, s3: S3Settings) -> None:
 
 
 def newest(begun_ms: dict[str, int]) -> dict[str, int]:
-    """As many uploads as one record of the ledger can hold, the newest: old ones are mostly forgotten."""
-    room = _UPLOADS_BYTES
-    kept: dict[str, int] = {}
-    for key, at_ms in sorted(begun_ms.items(), key=lambda one: -one[1]):
-        room -= len(msgspec.json.encode(key)) + _TIME_BYTES
-        if room < 0:
-            _log.warning(
-                "uploads_left_out",
-                uploads=len(begun_ms) - len(kept),
-                detail="there are more multipart uploads under way than the ledger remembers; with "
-                "include.existing=false the oldest ones are not ingested unless an event announces them",
-                remedy="abort those that will not be completed before the first start",
-            )
-            break
-        kept[key] = at_ms
-    return kept
+    """As many uploads as one record of the ledger can hold, the newest."""
+    return newest_uploads([begun_ms])[0]
 
 
 # A template can name any number of topics; what does not fit is asked for by its next failed attempt.

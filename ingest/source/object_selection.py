@@ -3,7 +3,7 @@
 A key is routed by the file name template or the archive's layout, and by `topic`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -195,6 +195,9 @@ def _archive_place(name: ArchiveName) -> ArchivePlace | None:
 
 # Of more changes of the prefix than anybody makes the oldest are forgotten: the record has to stay small.
 _MAX_EARLIER: Final = 100
+# A record of the ledger stays well below the broker's usual message.max.bytes of 1 MB.
+_UPLOADS_BYTES: Final = 500_000
+_TIME_BYTES: Final = 16
 
 
 def object_filter_of(settings: Settings, baseline: Baseline = Baseline()) -> ObjectFilter:  # noqa: B008 - it is frozen
@@ -276,7 +279,39 @@ def begun_again(
         return replace(now, prefix=prefix)
     gone = {"earlier": msgspec.UNSET, "inventory": msgspec.UNSET, "is_inventory_over": msgspec.UNSET}
     earlier = [replace(one, moved_to=(), **gone) for one in before.all[:_MAX_EARLIER]]
-    return replace(now, prefix=prefix, moved_to=before.moved_to, earlier=tuple(earlier))
+    begun = replace(now, prefix=prefix, moved_to=before.moved_to, earlier=tuple(earlier))
+    kept = newest_uploads([{} if one.uploads is msgspec.UNSET else one.uploads for one in begun.all])
+    uploads = [
+        one.uploads if one.uploads is msgspec.UNSET else left
+        for one, left in zip(begun.all, kept, strict=True)
+    ]
+    earlier = [replace(one, uploads=left) for one, left in zip(earlier, uploads[1:], strict=True)]
+    return replace(begun, uploads=uploads[0], earlier=tuple(earlier))
+
+
+def newest_uploads(begun_ms: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
+    """As many uploads of these starts as one record of the ledger can hold; old ones are mostly forgotten.
+
+    A WARN says how many are left out.
+    """
+    room, is_full = _UPLOADS_BYTES, False
+    kept: list[dict[str, int]] = [{} for _ in begun_ms]
+    every = [(at_ms, start, key) for start, uploads in enumerate(begun_ms) for key, at_ms in uploads.items()]
+    for at_ms, start, key in sorted(every, key=lambda one: (-one[0], one[1])):
+        room -= len(msgspec.json.encode(key)) + _TIME_BYTES
+        if room < 0:
+            is_full = True
+            break
+        kept[start][key] = at_ms
+    if is_full:
+        _log.warning(
+            "uploads_left_out",
+            uploads=len(every) - sum(map(len, kept)),
+            detail="there are more multipart uploads under way than the ledger remembers; with "
+            "include.existing=false the oldest ones are not ingested unless an event announces them",
+            remedy="abort those that will not be completed before the first start",
+        )
+    return kept
 
 
 def first_start_of(cache: "LedgerCache", bucket: str) -> control_records.FirstStart | None:

@@ -64,6 +64,9 @@ class _NoBroker:
         """No topic is known."""
         raise TopicMissing(name)
 
+    def forget(self, name: str, /) -> None:
+        """Nothing is remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadTask(Shipped):

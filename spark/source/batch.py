@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -20,6 +21,7 @@ from headrace.model.errors import (
     InvalidObject,
     RecordRefused,
     SourceUnavailable,
+    TopicForbidden,
     TopicMissing,
     TransactionAborted,
 )
@@ -87,10 +89,14 @@ class BatchRun:
             self._give_up()
             return self._finished(BatchOutcome.FENCED, error)
         except HeadraceError as error:
-            touched = self._transaction.touched()
+            touched, writers = self._transaction.touched(), self._transaction.writers()
             is_aborted = self._transaction.abort()
+            forbidden = self._forbidden(writers) if isinstance(error, AccessDenied) else {}
+            others = (
+                error if isinstance(error, _TELLING) and not forbidden else TransactionAborted(str(error))
+            )
             for progress in touched:
-                progress.fail(error if isinstance(error, _TELLING) else TransactionAborted(str(error)))
+                progress.fail(forbidden.get(progress, others))
             # An abort that nobody has acknowledged may come after a commit that was tried: void, fence, read.
             return self._finished(BatchOutcome.ABORTED if is_aborted else BatchOutcome.UNKNOWN, error)
         # The producer of an aborted transaction is not kept, though the rest of the batch went well.
@@ -223,7 +229,11 @@ class BatchRun:
             if rows.bad and self._settings.errors.dead_letter is not None:
                 # Missing, it is told at once; librdkafka would wait for it, the whole transaction with it.
                 self._producer.partitions(self._settings.errors.dead_letter.topic)
+                self._limits.require_writable(self._settings.errors.dead_letter.topic)
                 self._limits.of_dead_letters(self._settings.errors.dead_letter.topic)
+        except TopicForbidden as error:
+            progress.fail(self._of_all(error))
+            return
         except (TopicMissing, AccessDenied, InvalidObject, SourceUnavailable) as error:
             progress.fail(error)
             return
@@ -266,7 +276,7 @@ class BatchRun:
             transaction.touch(progress)
             self._refused.sends_row(index, partial(rows.positions, begin))
             # Before: where one of the first is refused, the others are not queued any more.
-            transaction.count(target.topic, until - begin)
+            transaction.count(target.topic, until - begin, progress)
             self._producer.send(target, rows, begin, until)
             progress.advance(then if until == end else rows.positions(until), records=until - begin)
             begin = until
@@ -276,7 +286,7 @@ class BatchRun:
     def _target(self, index: int, split: Split, topic: str | None) -> RecordTarget:
         """Where the work's rows go; to `topic` if transforms say so.
 
-        TopicMissing; InvalidObject when its partition does not exist.
+        TopicMissing, TopicForbidden; InvalidObject when its partition does not exist.
         """
         known = self._targets.get((index, topic))
         if known is None:
@@ -285,6 +295,8 @@ class BatchRun:
                 known = replace(known, topic=topic, key=None, headers=())
             wanted = self._decoding.partitions_wanted(known.partition)
             count = self._producer.partitions(known.topic, at_least=wanted)
+            # Told at once as well: a refused transaction is aborted with what others wrote in it.
+            self._limits.require_writable(known.topic)
             partition = self._decoding.partition_among(known.partition, count)
             if partition != known.partition:
                 known = replace(known, partition=partition)
@@ -322,7 +334,7 @@ class BatchRun:
                     topic_max_bytes=0 if is_emptied else self._limits.of_dead_letters(topic),
                 )
                 self._refused.sends_dead_letter(progress, bad.position)
-                transaction.count(topic, 1)
+                transaction.count(topic, 1, progress)
                 self._producer.send_record(topic, key=key, value=value, headers=headers)
                 becomes = "dead letter"
             progress.advance(bad.after, bad=1)
@@ -377,6 +389,27 @@ class BatchRun:
         self._has_aborted = True
         if not self._transaction.abort():
             raise TransactionAborted(f"{error} (and the transaction could not be aborted)") from error
+
+    # A topic that may not be written.
+
+    def _forbidden(
+        self, writers: Mapping[str, Collection[SplitProgress]]
+    ) -> dict[SplitProgress, HeadraceError]:
+        """What the works of a refused transaction fail with that wrote to a forbidden topic; may block.
+
+        The ACLs have changed since the topic was asked for. Brokers do not say which topic they refused.
+        """
+        found: dict[SplitProgress, HeadraceError] = {}
+        for topic, works in writers.items():
+            try:
+                self._limits.require_writable(topic, is_fresh=True)
+            except TopicForbidden as error:
+                found |= dict.fromkeys(works, self._of_all(error))
+        return found
+
+    def _of_all(self, error: TopicForbidden) -> AccessDenied:
+        """The error as it is reported: of the topic that all objects go to it is true of all of them."""
+        return AccessDenied(str(error)) if error.topic == self._settings.topic else error
 
     # The end.
 

@@ -211,6 +211,7 @@ class SlotTransaction:
         self._opened_at = 0.0
         self._touched: dict[int, SplitProgress] = {}
         self._records: Counter[str] = Counter()
+        self._writers: dict[str, set[SplitProgress]] = {}
         self._bad: Counter[str] = Counter()
         self._inexact: Counter[str] = Counter()
         self._most = self._limit = settings.kafka.transaction_records
@@ -264,9 +265,10 @@ class SlotTransaction:
         """The work gets a checkpoint in it."""
         self._touched[id(progress)] = progress
 
-    def count(self, topic: str, records: int) -> None:
-        """So many records more are in it."""
+    def count(self, topic: str, records: int, progress: SplitProgress) -> None:
+        """So many records more of this work are in it."""
         self._records[topic] += records
+        self._writers.setdefault(topic, set()).add(progress)
         self.sent += records
 
     def count_bad(self, reason: str) -> None:
@@ -310,6 +312,10 @@ class SlotTransaction:
         self._reset()
         return acknowledged
 
+    def writers(self) -> Mapping[str, Collection[SplitProgress]]:
+        """The works that it holds records of, by topic."""
+        return dict(self._writers)
+
     def touched(self) -> tuple[SplitProgress, ...]:
         """The works that it holds something of."""
         return tuple(self._touched.values())
@@ -317,6 +323,7 @@ class SlotTransaction:
     def _reset(self) -> None:
         self._touched.clear()
         self._records.clear()
+        self._writers.clear()
         self._bad.clear()
         self._inexact.clear()
         self.sent = 0

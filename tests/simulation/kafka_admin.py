@@ -8,6 +8,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, if not in so many words
+    AclOperation,
+)
 
 from tests.simulation.broker import refusal
 from tests.simulation.network import Client
@@ -51,7 +54,13 @@ class SimulatedAdmin(Client):
             topic = self._broker.topics.get(name)
             if topic is None:
                 raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)
-            return SimpleNamespace(name=name, topic_id=topic.id, partitions=list(range(len(topic.logs))))
+            may = [AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS]
+            return SimpleNamespace(
+                name=name,
+                topic_id=topic.id,
+                partitions=list(range(len(topic.logs))),
+                authorized_operations=may if name in self._broker.denied else [*may, AclOperation.WRITE],
+            )
 
         return self._all_answered({name: partial(describe, name) for name in topics.topic_names})
 

@@ -138,6 +138,6 @@ def test_records_go_alone_after_a_refused_one_and_more_at_once_as_they_are_taken
         assert one.is_due is (reason == "refused")
         one.make_room()
         rooms.append(one.room)
-        one.count("orders", one.room)
+        one.count("orders", one.room, under_way("one"))
 
     assert rooms == [1, 2, 4, 8, 16, 32, 64, 100, 100, 100]

@@ -27,6 +27,9 @@ class NoBrokers:
         """A question that must not come."""
         raise AssertionError(name)
 
+    def forget(self, name: str, /) -> None:
+        """Nothing is remembered."""
+
 
 @pytest.mark.parametrize(
     ("input_format", "content", "can_resume"),
@@ -101,6 +104,9 @@ class _AnyTopic:
     def get(self, name: str, /) -> OutputTopic:
         """A topic."""
         return OutputTopic(name=name, partitions=1, max_record_bytes=1 << 20)
+
+    def forget(self, name: str, /) -> None:
+        """Nothing is remembered."""
 
 
 def test_a_task_writes_by_the_registry_of_its_settings() -> None:

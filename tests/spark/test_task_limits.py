@@ -4,7 +4,7 @@ import pytest
 
 from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
-from headrace.model.errors import AccessDenied, TopicMissing, Unavailable
+from headrace.model.errors import AccessDenied, TopicForbidden, TopicMissing, Unavailable
 from spark.source.source_work import task_settings
 from tests.headrace.options.loading import load_with
 
@@ -21,6 +21,7 @@ class Brokers:
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
         self.asked = 0
+        self.forgotten: list[str] = []
 
     def get(self, name: str, /) -> OutputTopic:
         """The topic."""
@@ -28,6 +29,10 @@ class Brokers:
         if self.error is not None:
             raise self.error
         return OutputTopic(name=name, partitions=1, max_record_bytes=5000)
+
+    def forget(self, name: str, /) -> None:
+        """Counted as a question of its own."""
+        self.forgotten.append(name)
 
 
 def test_a_limit_is_the_topics() -> None:
@@ -68,3 +73,19 @@ def test_a_task_looks_at_the_topics_that_it_writes_to(
 ) -> None:
     """Its batches are no larger than these take, whatever a topic takes that a router passes over."""
     assert task_settings(load_with(options), slots=1).topics == topics
+
+
+def test_a_forbidden_topic_is_told_when_it_is_written_to() -> None:
+    """Its limit is not what is wrong with it, and no answer at all forbids nothing."""
+    brokers = Brokers(TopicForbidden("no", topic="orders"))
+    limits = TopicLimits(brokers)
+
+    assert limits.of("orders") is None
+    for is_fresh in (False, True):
+        with pytest.raises(TopicForbidden):
+            limits.require_writable("orders", is_fresh=is_fresh)
+    assert brokers.forgotten == ["orders"]
+
+    for error in (TopicMissing("gone"), AccessDenied("no"), Unavailable("away"), None):
+        brokers.error = error
+        limits.require_writable("orders", is_fresh=True)

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import structlog
 
 from headrace.kafka.data_topics import OutputTopic, OutputTopics
-from headrace.model.errors import AccessDenied, InvalidObject, TopicMissing, Unavailable
+from headrace.model.errors import AccessDenied, InvalidObject, TopicForbidden, TopicMissing, Unavailable
 from headrace.options.settings import KafkaSettings
 
 log = structlog.get_logger(__name__)
@@ -22,7 +22,10 @@ class TopicLookup(Protocol):
     """Who knows the topics: `headrace.kafka.data_topics.OutputTopics`."""
 
     def get(self, name: str, /) -> OutputTopic:
-        """The topic; TopicMissing, Unavailable or AccessDenied. May block."""
+        """The topic; TopicMissing, TopicForbidden, Unavailable or AccessDenied. May block."""
+
+    def forget(self, name: str, /) -> None:
+        """Ask the brokers at the next question."""
 
 
 class TopicLimits:
@@ -39,15 +42,15 @@ class TopicLimits:
         """Bytes of the largest record of the topic, or None where no broker reports it; may block.
 
         InvalidObject for a ledger: nothing may be written into it. Without an answer the object is read all
-        the same: a topic that is missing is found on the way to it, and a record that is too large for it is
-        searched for once the broker refuses it.
+        the same: a topic that is missing or forbidden is found on the way to it, and a record that is too
+        large for it is searched for once the broker refuses it.
         """
         with self._lock:
             if self._clock() < self._silent_until.get(topic, 0.0):
                 return None
         try:
             found = self._topics.get(topic)
-        except TopicMissing:
+        except (TopicMissing, TopicForbidden):
             return None
         except (AccessDenied, Unavailable) as error:
             self._note(topic, error)
@@ -55,6 +58,25 @@ class TopicLimits:
         if found.is_ledger:
             raise InvalidObject(found.ledger_sentence, reason="ledger_topic")
         return found.max_record_bytes
+
+    def require_writable(self, topic: str, *, is_fresh: bool = False) -> None:
+        """TopicForbidden where brokers say that this user may not write the topic; may block.
+
+        `is_fresh`: not from memory, as a transaction with the topic in it was refused.
+        """
+        with self._lock:
+            if not is_fresh and self._clock() < self._silent_until.get(topic, 0.0):
+                return
+        if is_fresh:
+            self._topics.forget(topic)
+        try:
+            self._topics.get(topic)
+        except TopicForbidden:
+            raise
+        except TopicMissing:
+            return
+        except (AccessDenied, Unavailable) as error:
+            self._note(topic, error)
 
     def of_dead_letters(self, topic: str) -> int | None:
         """The same of a dead letter topic, which may have become a ledger of another connector since."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from headrace.kafka.kafka_errors import translate
+from headrace.kafka.kafka_errors import topic_forbidden, translate
 from headrace.kafka.producer.record_calls import wait_for_room
 from headrace.model.columns import RecordTarget, RowBatch
 from headrace.model.errors import InvalidObject, TopicMissing
@@ -201,7 +201,7 @@ class PartitionCounts:
         self._partitions: dict[str, tuple[int, float]] = {}
 
     def partitions(self, topic: str, *, at_least: int = 0) -> int:
-        """How many partitions the topic has; TopicMissing, or what the broker says otherwise. Blocks.
+        """How many partitions the topic has; TopicMissing, TopicForbidden, or what brokers say. Blocks.
 
         Fewer than `at_least` is never said from memory.
         """
@@ -227,6 +227,8 @@ class PartitionCounts:
                     f"Kafka takes no topic of the name {topic!r}. Set topic, or correct file.name.template.",
                     reason="invalid_topic",
                 )
+            if refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise topic_forbidden(topic)
             raise translate(refusal, what=f"metadata of topic {topic!r}")
         count = len(found.partitions)
         self._partitions[topic] = (count, self._clock())

@@ -34,6 +34,7 @@ def test_every_error_class_has_one_answer() -> None:
         ("SourceUnavailable", None, "source_unavailable", False, True),
         ("AccessDenied", None, "access_denied", False, True),
         ("TopicMissing", State.FAILED, "topic_missing", False, True),
+        ("TopicForbidden", State.FAILED, "topic_forbidden", False, True),
         ("RecordRefused", State.QUARANTINED, "record_refused", False, False),
         ("TransactionAborted", None, "transaction_aborted", False, True),
         ("Fenced", None, "fenced", False, True),

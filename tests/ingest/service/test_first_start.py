@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import structlog.testing
+from msgspec import UNSET
 
 from headrace.kafka.cache_files import CacheDirectory, LedgerRows, collect_rows
 from headrace.kafka.control_records import (
@@ -196,3 +197,18 @@ def test_back_at_a_prefix_its_own_first_start_counts() -> None:
         assert found.listed_route_or_reason(listed(key)) is ExclusionReason.START_KEY
     for key in ("a/6", "b/6", "c/1"):
         assert not isinstance(found.listed_route_or_reason(listed(key)), ExclusionReason)
+
+
+def test_all_first_starts_share_the_room_of_one_record() -> None:
+    """Each had half a megabyte of uploads of its own: with three the brokers refused the record, for ever."""
+    then = None
+    for number, prefix in enumerate(("in/eu/", "in/", "")):
+        uploads = {f"in/eu/{at_ms:06}{'x' * 90}": at_ms for at_ms in range(4_000)}
+        with structlog.testing.capture_logs() as logged:
+            then = begun_again(FirstStart(at_ms=9_000 + number, uploads=uploads), then, prefix)
+        assert [one["event"] for one in logged] == ["uploads_left_out"] * (number > 0)
+    assert then is not None
+    assert len(encode_control(then)) < 600_000
+    oldest = [min(one.uploads.values()) for one in then.all if one.uploads is not UNSET]
+    assert len(oldest) == 3
+    assert max(oldest) - min(oldest) <= 1, "the newest of each are remembered"
