@@ -50,6 +50,11 @@ class Entry:
         return shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}.."
 
 
+def as_written(spelled: str, raw: str) -> Entry:
+    """Return an entry for an option as a configuration has it, its references not replaced: to show it."""
+    return Entry(option=canonical(spelled), spelled=spelled, raw=raw, text=raw)
+
+
 def canonical(spelled: str) -> str:
     """Return the name under which an option is known here; unknown names are their own."""
     return CANONICAL.get(spelled.strip(), spelled.strip())

@@ -6,12 +6,14 @@ from typing import Final
 MASK: Final = "***"
 
 # Spark redacts by secret|password|token|access key (spark.redaction.regex); clients of Kafka and of the
-# schema registry add key material, JAAS entries and user:password pairs. The id of AWS's access key
+# schema registry add key material, JAAS entries and user:password pairs; Hadoop's own list adds keys that
+# encrypt, an account's, and stores' `pass`; Confluent a license. The id of AWS's access key
 # (`aws.access.key.id`, Lenses' `connect.s3.aws.access.key`) is a name, as a client's id is.
 _SECRET_NAME: Final = re.compile(
     r"secret|passw|passphrase|token(?!\.endpoint)|credential(?!s\.(?:provider|source|client\.id))|jaas"
-    r"|(?<!s3\.aws\.)access[._]?key(?![._]?id)"
-    r"|key\.pem|keystore\.key|private\.?key|user\.info|api\.?key|oauthbearer\.(?:config|extensions)",
+    r"|(?<!s3\.aws\.)(?<!^aws\.)access[._]?key(?![._]?id)"
+    r"|key\.pem|keystore\.(?:key|pass)|private\.?key|user\.info|api\.?key|oauthbearer\.(?:config|extensions)"
+    r"|(?:customer|account)[._]?key|encryption\.key(?![a-z]|\.id)|confluent[._]license",
     re.IGNORECASE,
 )
 # As far as the last @: a password not quoted for a URL may hold any sign, and a scheme may be missing.

@@ -6,8 +6,7 @@ from typing import Final, TypeVar
 
 from headrace.options.client_names import LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References
-from headrace.options.given import Problems
-from headrace.options.secret import MASK, is_secret_name
+from headrace.options.given import Problems, as_written
 from headrace.options.vendor import Fate, Vendor
 
 T = TypeVar("T")
@@ -147,8 +146,7 @@ class Translation:
     def refuse(self, option: str, message: str) -> None:
         """Note a problem of an option that is given, or is missing."""
         raw = self._raw.get(option)
-        shown = raw if raw is None or not is_secret_name(option) else MASK
-        self._problems.add(option, message, shown)
+        self._problems.add(option, message, None if raw is None else as_written(option, raw).shown_whole)
 
     def result(self, vendor: Vendor) -> Translated:
         """What came of it."""

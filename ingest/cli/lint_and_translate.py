@@ -9,7 +9,6 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import counted, json_text, printable
 from headrace.options import Settings, describe
 from headrace.options.client_translation import GROUP
-from headrace.options.secret import MASK
 from headrace.options.vendor import Direction
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
@@ -80,13 +79,14 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
         )
     shown = describe(settings)
     config = {name: shown[name] for name in sorted(settings.given)}
+    hidden = [name for name, raw, _ in sorted(settings.texts) if config[name] != raw.reveal()]
     if settings.sink is not None:
         # A sink of our own class has its offsets in the group of its name.
         config["name"] = settings.sink.group_id
         config.pop(f"consumer.override.{GROUP}", None)
     return {
         "config": config,
-        "hidden": [name for name, text in config.items() if text == MASK],
+        "hidden": hidden,
         "options": [
             {"option": line.option, "fate": str(line.fate), "note": line.note} for line in translated.lines
         ],

@@ -18,7 +18,7 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
 from headrace.options.describe import options_hash
-from headrace.options.given import Entry, canonical
+from headrace.options.given import as_written, canonical
 from headrace.options.secret import MASK
 from ingest.http.rest import plugins
 from ingest.http.rest.router import Refused
@@ -237,9 +237,9 @@ class ConnectorChanges:
         if record.name == self._reserved:
             problems.append(f"name = {record.name!r} is the name of the workers' own group; choose another")
         problems += [
-            f"{option} = {HIDDEN}: there is no value to keep; send the secret itself"
+            f"{option} = {_shown(option, text)}: there is no value to keep; send the secret itself"
             for option, text in record.config.items()
-            if text == HIDDEN
+            if _is_hidden(option, text)
         ]
         settings: Settings | None = None
         try:
@@ -295,5 +295,11 @@ def texts_of(body: Any) -> dict[str, str]:
 
 
 def _shown(option: str, text: str) -> str:
-    entry = Entry(option=canonical(option), spelled=option, raw=text, text=text)
+    entry = as_written(option, text)
     return HIDDEN if entry.is_hidden else entry.shown_whole
+
+
+def _is_hidden(option: str, text: str) -> bool:
+    """Whether this is what is shown of a secret, or of a URL with one, and not a value."""
+    is_mask = text.strip() == MASK and as_written(option, text).is_secret
+    return text == HIDDEN or is_mask or f"{MASK}@" in text

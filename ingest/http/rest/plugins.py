@@ -12,7 +12,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import printable
 from headrace.options.declarations import BY_NAME, OPTIONS
 from headrace.options.declarations.option import Group, Option
-from headrace.options.given import Entry, SettingsError, canonical
+from headrace.options.given import SettingsError, as_written, canonical
 from headrace.options.parsed_options import is_for
 from headrace.options.vendor import (
     AIVEN_SOURCE,
@@ -99,7 +99,7 @@ def validated(plugin: str, body: Any, worker_config: str) -> dict[str, Any]:
             name = canonical(problem.option)
             if name not in referring:
                 errors[name].append(problem.message)
-    shown = {canonical(name): _shown(name, text) for name, text in texts.items()}
+    shown = {canonical(name): as_written(name, text).shown_whole for name, text in texts.items()}
     known = [
         {"definition": definition, "value": _value(definition["name"], shown, errors)}
         for definition in definitions(plugin)
@@ -161,10 +161,6 @@ def _value(name: str, shown: Mapping[str, str], errors: Mapping[str, list[str]])
         "errors": errors.get(name, []),
         "visible": True,
     }
-
-
-def _shown(name: str, text: str) -> str:
-    return Entry(option=canonical(name), spelled=name, raw=text, text=text).shown_whole
 
 
 def _read_nothing(path: str) -> str:

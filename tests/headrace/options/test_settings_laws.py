@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.options import OPTIONS, Secret, Settings, SettingsError, describe
 from headrace.options.client_names import KNOWN, TOP_LEVEL
+from headrace.options.secret import is_secret_name
 from headrace.vendors.load import load
 from tests.headrace.options.loading import COMPLETE, no_file
 from tests.support.examples import examples
@@ -126,6 +127,10 @@ SECRETS = (
     "spark.hadoop.fs.s3a.access.key",
     "spark.authenticate.secret",
     "spark.driver.extraJavaOptions",
+    "spark.hadoop.fs.s3a.encryption.key",
+    "spark.hadoop.fs.s3a.bucket.one.server-side-encryption.key",
+    "spark.hadoop.fs.azure.account.key.one.dfs.core.windows.net",
+    "spark.hadoop.ssl.server.keystore.pass",
     "aws.secret.acces.key",
     "producer.override.sasl.pasword",
     "hadoop.password",
@@ -208,3 +213,24 @@ def test_a_secret_shows_as_stars_and_survives_copies() -> None:
     assert secret != "hunter2"
     assert len({secret, Secret("hunter2")}) == 1
     assert secret.reveal() == "hunter2"
+
+
+@pytest.mark.parametrize("option", [option.name for option in OPTIONS if option.is_secret])
+def test_a_secret_option_is_one_by_its_name(option: str) -> None:
+    """As part of another name too: after a route's, or as another tool calls it."""
+    assert is_secret_name(f"other.{option}")
+    assert is_secret_name(option.removeprefix("aws."))
+
+
+@pytest.mark.parametrize("option", [option.name for option in OPTIONS if not option.is_secret])
+def test_no_other_option_is(option: str) -> None:
+    """What is hidden without need cannot be compared with what was given."""
+    assert not is_secret_name(option)
+
+
+@pytest.mark.parametrize(
+    "option", ["spark.io.encryption.keySizeBits", "spark.io.encryption.keygen.algorithm", "s3.sse.kms.key.id"]
+)
+def test_what_tells_of_a_key_is_no_key(option: str) -> None:
+    """Its size, its maker, its id."""
+    assert not is_secret_name(option)
