@@ -10,7 +10,7 @@
 """
 
 from headrace.options.declarations import FAMILIES, OPTIONS
-from headrace.options.describe import changed_options, describe
+from headrace.options.describe import applied, changed_options, describe, is_same, written_options
 from headrace.options.given import Problem, SettingsError
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
@@ -22,6 +22,9 @@ __all__ = [
     "Secret",
     "Settings",
     "SettingsError",
+    "applied",
     "changed_options",
     "describe",
+    "is_same",
+    "written_options",
 ]

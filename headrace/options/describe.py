@@ -5,9 +5,9 @@ secrets included. The hash is of what gives a position in an object its meaning.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from hmac import compare_digest
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -24,9 +24,10 @@ from headrace.options.declarations import (
     sink_options,
 )
 from headrace.options.declarations.option import WITHOUT_MEANING
-from headrace.options.given import Entry, canonical
+from headrace.options.given import Entry, as_written, canonical
 from headrace.options.name_checks import DEFAULT_TEMPLATE
 from headrace.options.parsed_options import Values, direction, is_for
+from headrace.options.secret import HIDDEN, MASK
 from headrace.options.settings import FormatSettings, RoutingSettings, Settings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 from headrace.options.vendor import Direction
@@ -65,44 +66,130 @@ def shown_values(
     return tuple(sorted(found.items()))
 
 
+def written_options(settings: Settings) -> dict[str, str]:
+    """Return the options as they were given, names and references too; secrets are masked."""
+    return {name: as_written(name, raw.reveal()).shown_whole for name, raw, _ in settings.written}
+
+
 def changed_options(settings: Settings, config: Mapping[str, str | None], *, is_whole: bool) -> list[str]:
     """Return the names of the options that `config` would change, sorted; none: it is the running one.
 
-    A value counts as the same as it was written, with its references replaced, and as `describe` shows it.
-    None removes an option. `is_whole` says that what `config` leaves out is removed too; only what a Connect
-    worker knows by itself (brokers and their security) may be left out.
+    A value counts as the same as it was written, with its references replaced, and as it is shown. None
+    removes an option. `is_whole` says that what `config` leaves out is removed too; only what a Connect
+    worker knows by itself (brokers and their security) may be left out. Options of another vendor's connector
+    are compared by their texts alone. The class is not compared.
     """
-    named = {canonical(name): text for name, text in config.items()}
-    changed = set(_given_otherwise(settings, named))
+    known_as = _known_as(settings)
+    named = {known_as(name): text for name, text in config.items()}
+    written = _written(settings)
+    changed = {name for name, text in named.items() if _is_changed(settings, written, name, text)}
     if is_whole:
-        changed.update(_left_out(settings, named))
-    return sorted(changed)
+        left_out = {name: text for name, (text, _) in written.items() if name not in named}
+        changed.update(
+            name
+            for name, text in left_out.items()
+            if not _is_workers(name) and not _is_needless(settings, name, text)
+        )
+    return sorted(changed - {_CLASS})
 
 
-def _given_otherwise(settings: Settings, named: Mapping[str, str | None]) -> Iterator[str]:
-    shown = describe(settings)
-    texts = {option: (raw.reveal(), text.reveal()) for option, raw, text in settings.texts}
-    for name, text in named.items():
-        if name in WITHOUT_MEANING:
-            continue
-        known = {*texts.get(name, ()), *([shown[name]] if name in shown else [])}
+def applied(settings: Settings, config: Mapping[str, str | None], *, is_whole: bool) -> dict[str, str]:
+    """Return the configuration that `config` would make of the running one, which `is_same` compares with it.
+
+    What is as before has its references replaced.
+    """
+    known_as = _known_as(settings)
+    written = _written(settings)
+    whole = {} if is_whole else {name: text for name, (text, _) in written.items()}
+    for name, text in ((known_as(name), text) for name, text in config.items()):
         if text is None:
-            if name in texts and not _is_default(name, texts[name][1]):
-                yield name
-        elif not any(compare_digest(text.strip().encode(), one.strip().encode()) for one in known):
-            yield name
+            whole.pop(name, None)
+        else:
+            before, alike = written.get(name, ("", ()))
+            whole[name] = before if _is_one_of(text, alike) else text
+    return whole
 
 
-def _left_out(settings: Settings, named: Mapping[str, str | None]) -> Iterator[str]:
-    for name, _, text in settings.texts:
-        is_workers = name == "bootstrap.servers" or name in client_names.TOP_LEVEL
-        if name not in named and not is_workers and not _is_default(name, text.reveal()):
-            yield name
+def is_same(settings: Settings, other: Settings) -> bool:
+    """Whether the options of another configuration, translated, are those of the running one.
+
+    `other` may leave out what a worker knows, and the surroundings in which it was read do not count.
+    """
+    shown = describe(settings)
+    before, after = (
+        {name: text.reveal().strip() for name, _, text in each.texts} for each in (settings, other)
+    )
+    for name in {*before, *after} - {_CLASS}:
+        if name not in after:
+            same = _is_workers(name) or _is_default(name, before[name])
+        else:
+            known = before.get(name, shown.get(name))
+            same = known is not None and _is_one_of(after[name], (known,))
+        if not same:
+            return False
+    groups = [None if each.sink is None else each.sink.group_id for each in (settings, other)]
+    return groups[0] == groups[1] and (settings.translated is None) is (other.translated is None)
+
+
+_CLASS: Final = "connector.class"
+
+
+def _known_as(settings: Settings) -> Callable[[str], str]:
+    """Return what makes one name of the names of an option; another vendor's are names of their own."""
+    return canonical if settings.translated is None else str.strip
+
+
+def _written(settings: Settings) -> dict[str, tuple[str, set[str]]]:
+    """Return each option's text with its references replaced, and all texts that are as good."""
+    known_as = _known_as(settings)
+    found: dict[str, tuple[str, set[str]]] = {}
+    for name, raw, text in settings.written:
+        entry = as_written(name, raw.reveal())
+        alike = {raw.reveal(), text.reveal(), entry.shown_whole}
+        if entry.is_secret:
+            alike |= {MASK, HIDDEN}
+        _, others = found.get(known_as(name), ("", set[str]()))
+        found[known_as(name)] = text.reveal(), alike | others
+    return found
+
+
+def _is_changed(
+    settings: Settings, written: Mapping[str, tuple[str, set[str]]], name: str, text: str | None
+) -> bool:
+    if name in written:
+        before, alike = written[name]
+        is_as_before = text is not None and _is_one_of(text, alike)
+        return not is_as_before and not _is_needless(settings, name, before if text is None else None)
+    if text is None:
+        return False
+    # An option of ours that is not given is as its default is, or as a worker's file has it.
+    effective = {described} if (described := describe(settings).get(name)) is not None else set[str]()
+    effective.update(known.reveal() for option, _, known in settings.texts if option == name)
+    is_ours = settings.translated is None
+    return not (is_ours and (name in WITHOUT_MEANING or _is_one_of(text, effective)))
+
+
+def _is_one_of(text: str, known: Collection[str]) -> bool:
+    return any(compare_digest(text.strip().encode(), one.strip().encode()) for one in known)
+
+
+def _is_needless(settings: Settings, name: str, text: str | None) -> bool:
+    """Whether an option of ours decides nothing: at all, or because this text of it is the default."""
+    if settings.translated is not None:
+        return False
+    return name in WITHOUT_MEANING or (text is not None and _is_default(name, text))
+
+
+def _is_workers(name: str) -> bool:
+    return name == "bootstrap.servers" or name in client_names.TOP_LEVEL
 
 
 def _is_default(name: str, text: str) -> bool:
     option = BY_NAME.get(name)
-    return option is not None and option.default == text.strip()
+    # The region that is not given is the machine's.
+    if option is None or option is reading_options.REGION:
+        return False
+    return option.default == text.strip()
 
 
 def options_hash(

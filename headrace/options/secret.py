@@ -4,6 +4,8 @@ import re
 from typing import Final
 
 MASK: Final = "***"
+HIDDEN: Final = "[hidden]"
+"""What workers show in place of a secret."""
 
 # Spark redacts by secret|password|token|access key (spark.redaction.regex); clients of Kafka and of the
 # schema registry add key material, JAAS entries and user:password pairs; Hadoop's own list adds keys that

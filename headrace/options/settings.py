@@ -376,9 +376,10 @@ class Settings:
 
     `sqs` is None when there is no queue. `warnings` are lines for the log at start. `shown` holds each
     option's effective value as it may be shown, and `given` the names of those that the configuration names.
-    `texts` holds, for each of those, its text as it was written and with its references replaced. `sink` is
-    None for a source. `post_action` is what becomes of
-    objects that are done. `translated` is there when the configuration is one of another vendor's sink.
+    `texts` holds, for each of those, its text as it was written and with its references replaced; `written`
+    the same before a translation: all that was given, by the names it was given. `sink` is None for a source.
+    `post_action` is what becomes of objects that are done.
+    `translated` is there when the configuration is one of another vendor's sink.
     """
 
     identity: IdentitySettings
@@ -398,6 +399,7 @@ class Settings:
     shown: tuple[tuple[str, str], ...]
     given: frozenset[str]
     texts: tuple[tuple[str, Secret, Secret], ...]
+    written: tuple[tuple[str, Secret, Secret], ...]
     sink: SinkSettings | None = None
     transforms: TransformChain = NO_TRANSFORMS
     post_action: PostAction | None = None

@@ -28,6 +28,7 @@ from headrace.options.client_translation import (
 )
 from headrace.options.configuration_text import (
     FileKind,
+    ReferenceMissing,
     References,
     connector_defaults,
     is_unreplaced,
@@ -40,7 +41,7 @@ from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problems, canonical
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, is_known
 from headrace.options.parsed_options import Values, direction, options_without_meaning
-from headrace.options.secret import is_secret_name
+from headrace.options.secret import Secret, is_secret_name
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
 from headrace.options.suggestions import suggested, unknown_class
@@ -219,6 +220,7 @@ def load(
     vendor = vendor_of({**file, **overrides}, vendors)
     if vendor is None:
         _check_class({**file, **overrides}, problems)
+    written = _written(file, overrides, references, canonical if vendor is None else str.strip)
     translated = None
     if vendor is not None:
         translated = translate(
@@ -288,6 +290,7 @@ def load(
             *transform_warnings(values, transforms),
         ),
         shown=shown_values(gathered.entries, values, environment),
+        written=written,
         reading=reading,
         group=group,
         translated=translated,
@@ -301,6 +304,26 @@ def _check_class(configuration: Mapping[str, str], problems: Problems) -> None:
     if message is not None:
         problems.add("connector.class", message, named)
         problems.raise_if_any()
+
+
+def _written(
+    file: Mapping[str, str],
+    overrides: Mapping[str, str],
+    references: References,
+    known_as: Callable[[str], str],
+) -> tuple[tuple[str, Secret, Secret], ...]:
+    """Return what is given by the names it has, each text as written and with its references replaced."""
+    overridden = {known_as(name) for name in overrides}
+    kept = {name: text for name, text in file.items() if known_as(name) not in overridden}
+    found = []
+    for name, raw in {**kept, **overrides}.items():
+        try:
+            text = references.replaced(name, raw)
+        except ReferenceMissing:
+            # A problem, unless the line decides nothing.
+            text = raw
+        found.append((name.strip(), Secret(raw), Secret(text)))
+    return tuple(found)
 
 
 def _machines(

@@ -1,6 +1,5 @@
 """What answers over HTTP: small, in threads of its own, and unharmed by slow or malformed clients."""
 
-import ipaddress
 import math
 import os
 import socket
@@ -18,8 +17,9 @@ from typing import Any, Final, Self
 import structlog
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.text_formatting import json_text
+from headrace.model.text_formatting import json_text, printable
 from headrace.process.threads import start_thread
+from ingest.http.other_sites import is_local, is_loopback
 
 _log = structlog.get_logger(__name__)
 
@@ -30,6 +30,7 @@ MAX_CONNECTIONS: Final = 512
 # So many requests are carried out at once: one more is refused, and answers that it was not carried out.
 MAX_REQUESTS: Final = 256
 RETRY: Final = (("Retry-After", "1"),)
+_DEFECT: Final = "This request met a defect of Headrace; the log has it as endpoint_failed"
 _BUSY: Final = "There are too many requests at once; this one was not carried out: send it again"
 # What is being answered when the server closes gets so much time.
 _CLOSING_SECONDS: Final = 2.0
@@ -121,7 +122,7 @@ class HttpServer:
             max_body=max_body,
             refuse=refuse,
             admit=admit,
-            host_names=None if host_names is None or not _is_loopback(host) else {host, *host_names},
+            host_names=None if host_names is None or not is_loopback(host) else {host, *host_names},
             option=option,
             is_vital=is_vital,
         )
@@ -330,7 +331,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _names_us(self) -> bool:
         """Whether the Host is a name of ours; who sends none is no browser."""
         names, host = self.server.manners.host_names, self.headers.get("Host")
-        return names is None or host is None or _is_local(str(host), names)
+        return names is None or host is None or is_local(str(host), names)
 
     def _pass_on(self, body: bytes) -> None:
         path, _, query = self.path.partition("?")
@@ -338,9 +339,18 @@ class _Handler(BaseHTTPRequestHandler):
         manners = self.server.manners
         # What the answer waits for is no fault of the client's.
         if self.server.begin(self.request, takes_place=not manners.is_vital(path)):
-            self._answer(manners.answer(request))
+            self._answer(self._answer_to(request))
         else:
             self._answer(manners.busy(), ends=True)
+
+    def _answer_to(self, request: Request) -> Response:
+        """The answer; 500 for a defect: a connection that ends looks to clients like a broken network."""
+        manners = self.server.manners
+        try:
+            return manners.answer(request)
+        except Exception:  # noqa: BLE001 - the log has it, and the client an answer
+            _log.exception("endpoint_failed", method=request.method, path=printable(request.path))
+            return manners.refuse(HTTPStatus.INTERNAL_SERVER_ERROR, _DEFECT)
 
     def _body_length(self) -> int | HTTPStatus:
         """How many bytes follow the headers, or why they are not read."""
@@ -355,6 +365,12 @@ class _Handler(BaseHTTPRequestHandler):
         if len(length) > 10 or int(length) > self.server.manners.max_body:  # noqa: PLR2004 - see above
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         return int(length)
+
+    def handle_expect_100(self) -> bool:
+        """Ask for the body at once: what is written waits for the rest of an answer otherwise."""
+        asked = super().handle_expect_100()
+        self.wfile.flush()
+        return asked
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer in the words of the server's own refusals, without a word of what the client sent."""
@@ -422,29 +438,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
         """Nothing: probes and scrapes every few seconds are no news."""
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens on this host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def _is_local(header: str, names: Collection[str]) -> bool:
-    """Whether a `Host` is an address, localhost or one of these names.
-
-    A web page reaches loopback under a name of its own once that name is bound to it (DNS rebinding): for the
-    browser it is the page's own site then. An address cannot be bound to another.
-    """
-    host = header.strip().lower()
-    bracketed = host.startswith("[") and "]" in host
-    name = host[1 : host.index("]")] if bracketed else host.partition(":")[0]
-    if name == "localhost" or name.endswith(".localhost") or name in {one.lower() for one in names}:
-        return True
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -409,7 +409,7 @@ class BatchRun:
 
     def _of_all(self, error: TopicForbidden) -> AccessDenied:
         """The error as it is reported: of the topic that all objects go to it is true of all of them."""
-        return AccessDenied(str(error)) if error.topic == self._settings.topic else error
+        return AccessDenied(str(error)) if self._settings.topics == (error.topic,) else error
 
     # The end.
 

@@ -68,6 +68,9 @@ class _Topics:
         """A topic."""
         return OutputTopic(name=name, partitions=1, max_record_bytes=self._limits[name.replace("-", "_")])
 
+    def forget(self, name: str, /) -> None:
+        """Nothing is remembered."""
+
 
 @pytest.mark.parametrize(
     ("limits", "are_good"),

@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from headrace.kafka.control_records import TargetState
 from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import json_text
 from headrace.options.given import Problem
 from ingest.http.http_server import Request, Response
+from ingest.http.other_sites import is_of_another_site
 from ingest.http.rest import plugins, router
 from ingest.http.rest.plugins import InvalidPluginConfig
 from ingest.http.rest.port import (
@@ -364,7 +365,7 @@ def _refuse_other_sites(request: Request) -> None:
     origin = request.headers.get("Origin")
     if origin is None or request.method in READS:
         return
-    if urlsplit(origin).netloc.lower() != str(request.headers.get("Host", "")).lower():
+    if is_of_another_site(str(origin), str(request.headers.get("Host", ""))):
         raise Refused(HTTPStatus.FORBIDDEN, f"A page of {origin} may not steer this connector")
 
 

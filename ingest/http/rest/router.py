@@ -146,10 +146,23 @@ class Call:
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                 f"HTTP 415 Unsupported Media Type: send the body with Content-Type: {_JSON}",
             )
-        try:
-            return json.loads(self.request.body)
-        except ValueError as error:
-            raise Refused(HTTPStatus.BAD_REQUEST, "The body of the request is not JSON") from error
+        return _read_json(self.request.body)
+
+
+def _read_json(body: bytes) -> Any:
+    """The document; 400 for what is not JSON, and for JSON that nothing could be answered about."""
+    try:
+        found = json.loads(body)
+        # Half of a surrogate pair can be written, as an escape, and has no bytes: no answer could repeat it.
+        json.dumps(found, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, "The body of the request is nested too deeply") from error
+    except UnicodeEncodeError as error:
+        what = "The body of the request has half of a character in it (a surrogate without its other half)"
+        raise Refused(HTTPStatus.BAD_REQUEST, what) from error
+    except ValueError as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, "The body of the request is not JSON") from error
+    return found
 
 
 _JSON: Final = "application/json"

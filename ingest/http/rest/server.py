@@ -3,17 +3,27 @@
 That connector's configuration is a file, so nothing here makes or changes one.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
-from headrace.options import Settings, changed_options, describe
+from headrace.options import (
+    Settings,
+    SettingsError,
+    applied,
+    changed_options,
+    describe,
+    is_same,
+    written_options,
+)
 from headrace.options.describe import options_hash
 from headrace.options.given import Problem
 from headrace.options.value_types import HostPort
 from headrace.options.vendor import Direction
 from headrace.process.log_levels import LEVELS
+from headrace.vendors.load import load, vendor_of
 from ingest.http.http_server import RETRY, Answer, HttpServer, Request, Response
 from ingest.http.rest import plugins
 from ingest.http.rest.auth import INTERNAL, AuthFile
@@ -23,6 +33,7 @@ from ingest.http.rest.rest_offsets import OffsetsReader, SinkOffsets, SourceOffs
 from ingest.http.rest.rest_routes import READS, RestRoutes, ServedConnector, info_of
 from ingest.http.rest.router import Acts, Call, Identity, Loggers, Refused, error_response, refusing
 
+_CLASS: Final = "connector.class"
 _NO_CREATING: Final = (
     "`headrace run` is one connector, made by its configuration file: start another one, or a `headrace "
     "worker`, which runs many"
@@ -88,14 +99,7 @@ class OnlyConnector:
             raise Refused(HTTPStatus.NOT_FOUND, f"Connector {call.names[0]} not found")
         # As Connect does, the name is taken from the path where the body leaves it out.
         config = {"name": name, **plugins.given(call.json())}
-        way = Direction(self._served.identity.type)
-        named = plugins.plugin_class(str(config.get("connector.class") or plugins.default_class(way)).strip())
-        same_class = named is not None and plugins.direction_of(named) is way
-        changed = [
-            option
-            for option in changed_options(self._running, config, is_whole=call.request.method == "PUT")
-            if option != "connector.class" or not same_class
-        ]
+        changed = self._changed(config, is_whole=call.request.method == "PUT")
         if changed:
             raise Refused(
                 HTTPStatus.METHOD_NOT_ALLOWED,
@@ -103,6 +107,53 @@ class OnlyConnector:
                 f"{_NO_CONFIGURING}.",
             )
         return Response.of_json(info_of(self._served))
+
+    def _changed(self, config: Mapping[str, str | None], *, is_whole: bool) -> list[str]:
+        """The options that differ, unless all of it is the same once it is translated."""
+        changed = changed_options(self._running, config, is_whole=is_whole)
+        if not self._has_class_of(config, is_whole=is_whole):
+            return sorted([*changed, _CLASS])
+        if not changed:
+            return []
+        given = applied(self._running, config, is_whole=is_whole)
+        given.pop(_CLASS, None)
+        if (written := self._written_class) is not None:
+            given[_CLASS] = written
+        try:
+            # Nothing of this machine is read for a client: what is as before is in `given` already.
+            other = load(
+                json.dumps(given),
+                kind="json",
+                environment={},
+                read_file=_read_nothing,
+                worker_config=self.worker_config,
+                read_bytes=_read_nothing,
+            )
+        except SettingsError:
+            return changed
+        return [] if is_same(self._running, other) else changed
+
+    @property
+    def _written_class(self) -> str | None:
+        return written_options(self._running).get(_CLASS)
+
+    def _has_class_of(self, config: Mapping[str, str | None], *, is_whole: bool) -> bool:
+        """Whether the class stays, or is another name of the same: ours has some."""
+        if _CLASS not in config and not is_whole:
+            return True
+        way = _direction(self._running)
+        running = (self._written_class or default_class(way)).strip()
+        named = (config.get(_CLASS) or default_class(way)).strip()
+        if named == running:
+            return True
+        known = plugins.plugin_class(named)
+        if known is None or plugins.direction_of(known) is not way:
+            return False
+        return vendor_of({_CLASS: known}) is vendor_of({_CLASS: running})
+
+
+def _read_nothing(path: str) -> NoReturn:
+    raise PermissionError(1, "nothing is read for a client", path)
 
 
 _MAX_BODY: Final = 2 * 1024 * 1024
@@ -206,9 +257,7 @@ def _shown(settings: Settings) -> dict[str, str]:
 
     Tools look for the class and the name.
     """
-    described = describe(settings)
-    given = {name: text for name, text in described.items() if name in settings.given}
-    return {"connector.class": default_class(_direction(settings)), **given, "name": settings.name}
+    return {_CLASS: default_class(_direction(settings)), **written_options(settings), "name": settings.name}
 
 
 def _direction(settings: Settings) -> Direction:

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from http import HTTPStatus
 
 import pytest
+from structlog.testing import capture_logs
 
 from ingest.http import http_server as endpoints
 from ingest.http.http_server import AddressTaken, HttpServer, Request, Response
@@ -238,3 +239,31 @@ def test_a_server_that_waits_for_requests_ends_at_once() -> None:
 
     # Others may have the cores; half a second would be waited for each time.
     assert any(takes() < 0.2 for _ in range(40))
+
+
+@pytest.mark.parametrize("error", [KeyError("secret"), OSError(28, "No space left"), RecursionError()])
+def test_a_defect_of_a_route_is_an_answer_and_a_line_in_the_log(error: Exception) -> None:
+    """Not a connection that ends, which clients take for a network that is broken; the next one is served."""
+
+    def fail() -> Response:
+        raise error
+
+    server = StatusEndpoints("127.0.0.1", 0, {"/bad": fail, "/good": lambda: Response.of_text("x")})
+    server.start()
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        with capture_logs() as logged:
+            connection.request("GET", "/bad")
+            response = connection.getresponse()
+            found = (response.status, response.read())
+            connection.request("GET", "/good")
+            assert connection.getresponse().read() == b"x"
+    finally:
+        connection.close()
+        server.close()
+
+    assert found == (
+        500,
+        b"This request met a defect of Headrace; the log has it as endpoint_failed\n",
+    )
+    assert [(line["event"], line["path"]) for line in logged] == [("endpoint_failed", "/bad")]

@@ -178,6 +178,78 @@ def test_what_is_no_request_is_refused_in_connects_shape(server: HttpServer, raw
         assert json.loads(response.read())["error_code"] == status
 
 
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        pytest.param(b"[" * 100_000, "nested too deeply", id="lists"),
+        pytest.param(b'{"a":' * 100_000, "nested too deeply", id="objects"),
+        pytest.param(rb'{"topic": "\ud800"}', "half of a character", id="half of a pair"),
+        pytest.param(rb'{"\uDFFF": "x"}', "half of a character", id="half of a pair as a name"),
+        pytest.param(b'{"topic": 1' + b"0" * 5000 + b"}", "not JSON", id="a number without end"),
+        pytest.param(b"\xff\xfe\xfd", "not JSON", id="no text"),
+    ],
+)
+def test_a_hostile_body_is_answered_with_400(server: HttpServer, body: bytes, what: str) -> None:
+    """One sentence, whatever the parser makes of it."""
+    status, shape = ask(server, "PUT", "/connectors/uploads/config", body)
+
+    assert (status, what in shape["message"]) == (400, True)
+
+
+def test_a_pair_of_escapes_is_one_character(server: HttpServer) -> None:
+    """What `json.dumps` makes of a character beyond the basic plane is refused as any other change is."""
+    assert ask(server, "PUT", "/connectors/uploads/config", rb'{"topic": "\ud83d\ude00"}')[0] == 405
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "http://\u2100.example"])
+def test_an_origin_that_is_no_address_is_another_site(server: HttpServer, origin: str) -> None:
+    """403, not a connection that ends."""
+    status, shape = ask(server, "PUT", "/connectors/uploads/pause", Origin=origin.encode().decode("latin-1"))
+
+    assert (status, shape["error_code"]) == (403, 403)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Host: [",
+        "Host: [::1",
+        "Host: \xff",
+        "Host: ::::",
+        "Authorization: Basic \xff",
+        "Content-Type: \xff",
+        "Content-Length: \xb2",
+        "Content-Length: ",
+    ],
+)
+@pytest.mark.parametrize("target", ["/connectors/%ff%", "/connectors/uploads?expand=%ff&=&%", "/%00"])
+def test_no_header_and_no_path_ends_a_connection_without_an_answer(
+    server: HttpServer, line: str, target: str
+) -> None:
+    """Whatever it is, it gets a status."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(f"GET {target} HTTP/1.1\r\n{line}\r\n\r\n".encode("latin-1"))
+        response = http.client.HTTPResponse(client)
+        response.begin()
+
+        assert response.status in {200, 400, 403, 404}
+
+
+def test_a_client_that_waits_to_be_asked_for_its_body_is_asked(server: HttpServer) -> None:
+    """At once: some clients would wait for it until their request runs out of time."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+        client.sendall(
+            b"PUT /connectors/uploads/config HTTP/1.1\r\nExpect: 100-continue\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+        )
+        assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+
+        client.sendall(b"[]")
+        response = http.client.HTTPResponse(client)
+        response.begin()
+        assert response.status == 400
+
+
 def test_half_a_body_holds_nobody_up(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that promises a body and does not send it is cut; others are answered meanwhile."""
     monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 0.5)
