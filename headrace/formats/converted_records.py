@@ -140,6 +140,13 @@ class ConvertedColumn(ABC):
         Bytes are read as JSON for a path, and are text for an empty one where they are UTF-8.
         """
 
+    def moments(self, path: Sequence[str]) -> list[object]:
+        """The same where it is to be a moment: a date as ms since 1970, MISSING for a time of day.
+
+        As JSON either may be a number, of days or of ms, that says nothing of a moment.
+        """
+        return self.field(path)
+
 
 class Fit(NamedTuple):
     """How many of the next values an object takes, and of which kind it is then.

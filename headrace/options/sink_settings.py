@@ -274,7 +274,8 @@ class NameSettings:
     `prefix` is before what the template gives, as it is. `missing` is the text of a null, or of a field
     that is not there, among plain values. `round_ms`: times are shown at the multiple of it before them; 0 is
     off. `exact_numbers`: those of the data show all their digits, where earlier versions showed doubles; not
-    among plain values.
+    among plain values. `typed_dates`: times of values know dates by their type, which earlier versions took
+    for their JSON.
     """
 
     prefix: str
@@ -287,6 +288,7 @@ class NameSettings:
     null_keys: NullKeys = NullKeys.NAMED
     round_ms: int = 0
     exact_numbers: bool = True
+    typed_dates: bool = True
 
 
 class RotateTogether(StrEnum):

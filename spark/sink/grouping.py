@@ -208,7 +208,10 @@ class Grouping:
     def _times(self, records: ConvertedRecords) -> Numbers:
         """Ms since 1970 of each record; below 0 where it has none."""
         if self._names.time_source is NameTimeSource.VALUE:
-            return times_of_field(records, self._names.value_path)
+            path = self._names.value_path
+            if not self._names.has_typed_dates:
+                return _times_ms(records.value.field(path))
+            return times_of_field(records, path)
         return records.records.timestamps_ms
 
 
@@ -240,7 +243,11 @@ def _schema_name(values: ConvertedColumn) -> str | None:
 
 def times_of_field(records: ConvertedRecords, path: Sequence[str]) -> Numbers:
     """Ms since 1970 by a field of the value of each record; below 0 where that is no time."""
-    return np.array([_milliseconds(field) for field in records.field("value", path)], np.int64)
+    return _times_ms(records.value.moments(path))
+
+
+def _times_ms(moments: Sequence[object]) -> Numbers:
+    return np.array([_milliseconds(moment) for moment in moments], np.int64)
 
 
 def _milliseconds(value: object) -> int:

@@ -96,6 +96,8 @@ class ObjectNames:
         self._missing = settings.missing
         self.has_exact_numbers = settings.exact_numbers and not self._is_plain
         """Whether numbers that no double is show all their digits."""
+        self.has_typed_dates = settings.typed_dates
+        """Whether times of values know dates by their type."""
         self._round_ms = settings.round_ms
         self.value_path = settings.value_path
         self.zone = ZoneInfo(settings.timezone)

@@ -40,6 +40,8 @@ class Transaction:
     objects: tuple[SealedObject, ...]
     commit: PartitionCommit
     dead_letters: tuple[DeadLetter, ...]
+    bad: tuple[str, ...]
+    """The reason of each record that is left out, with a dead letter or without."""
     is_urgent: bool
     times: Mapping[str, ObjectTimes]
     """Of the objects, by id."""
@@ -63,7 +65,8 @@ class PartitionWork:
             closes_together=tools.shapes.values.names.is_of_batches
             or not tools.settings.sink.transforms.is_deterministic,
         )
-        self._dead_letters: dict[int, DeadLetter | None] = {}
+        # By offset: why the record is left out, and its dead letter, if it has one.
+        self._bad: dict[int, tuple[str, DeadLetter | None]] = {}
         self._adding: KafkaRecords | None = None
         self._has_written_beyond_stop = False
         self.isolation: Final = Isolation()
@@ -216,17 +219,18 @@ class PartitionWork:
                 self._stop_at(fault.offset, fault.reason, fault.message)
                 return False
             try:
-                self._dead_letters[fault.offset] = self._tools.dead_letters.of(self._adding, fault)
+                dead_letter = self._tools.dead_letters.of(self._adding, fault)
             except InvalidObject as error:
                 # Its topic has become a ledger, which nothing may be written into.
                 self._stop_at(fault.offset, "dead_letter_refused", str(error))
                 return False
+            self._bad[fault.offset] = fault.reason, dead_letter
             self._offsets.add_dead_letter(fault.offset)
         return True
 
     def stop_at_dead_letter(self, why: str) -> None:
         """Stop at the first record whose dead letter no topic takes."""
-        self._stop_at(min(self._dead_letters), "dead_letter_refused", why)
+        self._stop_at(min(self._bad), "dead_letter_refused", why)
 
     def give_up(self, why: str) -> None:
         """Stop where reading would begin again: objects of what follows cannot be made."""
@@ -250,11 +254,12 @@ class PartitionWork:
         commit = self._offsets.commit()
         if not self._offsets.is_news(commit):
             return None
-        dead_letters = (self._dead_letters[offset] for offset in commit.dead_letters)
+        bad = [self._bad[offset] for offset in commit.dead_letters]
         return Transaction(
             objects=self.objects.closed.entries(commit.objects, now_ms),
             commit=commit,
-            dead_letters=tuple(dead_letter for dead_letter in dead_letters if dead_letter is not None),
+            dead_letters=tuple(dead_letter for _, dead_letter in bad if dead_letter is not None),
+            bad=tuple(reason for reason, _ in bad),
             is_urgent=bool(commit.objects or commit.dead_letters),
             times=self.objects.closed.times(commit.objects),
         )
@@ -264,13 +269,13 @@ class PartitionWork:
         commit = transaction.commit
         self._offsets.committed(commit)
         for offset in commit.dead_letters:
-            del self._dead_letters[offset]
+            del self._bad[offset]
         self.objects.closed.committed(commit.objects)
 
     def abandon(self) -> None:
         """Give up everything that is not committed: reading continues at the checkpoint, up to a stop."""
         self.objects.abandon()
-        self._dead_letters.clear()
+        self._bad.clear()
         self._offsets.abandon()
         self._has_written_beyond_stop = False
         self.isolation.begin_again()

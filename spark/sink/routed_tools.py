@@ -76,6 +76,9 @@ class SmallFiles:
 
 # -- What all partitions of a slot of the sink work with -----------------------------------------------------
 
+# Noted where times of typed values decide groups, and never by the versions that took dates for numbers.
+_VALUE_FORM: Final = "value.form"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotTools:
@@ -161,6 +164,7 @@ def _earlier_shapes(options: GroupingOptions, sink: SinkSettings) -> ObjectShape
         missing=options.options.get("file.name.missing", ""),
         round_ms=int(options.options.get("file.name.timestamp.round.ms", "0")),
         exact_numbers=EXACT_NUMBERS in options.options,
+        typed_dates=_VALUE_FORM in options.options,
     )
     sidecars = replace(
         sink.output.sidecars, tombstone_template=options.options.get("sidecars.tombstones.directory")

@@ -265,14 +265,14 @@ class SinkRun:
                 [one for _, commit in commits for one in commit.objects],
                 [commit.checkpoint for _, commit in commits],
                 [dead_letter for _, commit in commits for dead_letter in commit.dead_letters],
+                [reason for _, commit in commits for reason in commit.bad],
             )
         except DeadLettersRefused as error:
             self._stop_at_dead_letters([work for work, commit in commits if commit.dead_letters], error)
             return
         self._gone |= self._transactions.gone
-        for _, commit in commits:
-            report.times.update(commit.times)
         for work, commit in commits:
+            report.times.update(commit.times)
             work.committed(commit)
             self._read_again.over(str(work.partition))
             for one in commit.objects:

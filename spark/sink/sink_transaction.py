@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -75,8 +75,12 @@ class SinkTransactions:
         objects: Sequence[SealedObject],
         checkpoints: Sequence[PartitionCheckpoint],
         dead_letters: Sequence[DeadLetter],
+        bad: Iterable[str],
     ) -> SinkCommitted:
-        """Commit these together; what the leader is to be sent. Repeated while it can be, for a minute."""
+        """Commit these together; what the leader is to be sent. Repeated while it can be, for a minute.
+
+        `bad` has the reason of each record that is left out with it, which not each has a dead letter for.
+        """
         deadline = time.monotonic() + _REPEAT_SECONDS
         pause = _PAUSE_SECONDS
         while True:
@@ -105,13 +109,13 @@ class SinkTransactions:
                     objects=tuple(objects),
                     checkpoints=tuple(checkpoints),
                     records_by_topic=dict(records),
-                    bad_by_reason=dict(Counter(dead_letter.reason for dead_letter in dead_letters)),
+                    bad_by_reason=dict(Counter(bad)),
                     seconds=time.monotonic() - began,
                 )
 
     def prove(self) -> None:
         """Show that the slot may work on: a transaction with nothing but the leader's group commit."""
-        self.commit((), (), ())
+        self.commit((), (), (), ())
 
     def _transact(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.arrow_rows import json_values
+from headrace.formats.connect.schema import DATE, TIME, ConnectSchema, Type
 from headrace.formats.converted_records import (
     MISSING,
     ColumnSchema,
@@ -28,6 +29,8 @@ from headrace.formats.converted_records import (
 )
 from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, owned
 from headrace.options.choices import JsonFormat
+
+_DAY_MS: Final = 86_400_000
 
 
 def json_fields(texts: Iterable[bytes | None], path: Sequence[str]) -> list[object]:
@@ -170,17 +173,47 @@ class TypedColumn(ConvertedColumn):
 
     def field(self, path: Sequence[str]) -> list[object]:
         """The member at `path` of each value."""
-        array, rest = self._array, list(path)
-        if array is None or not path:
+        if self._array is None or not path:
             texts = self.texts()
             return json_fields((texts.get(row) for row in range(len(texts))), path)
-        while rest and pa.types.is_struct(array.type):
-            index = array.type.get_field_index(rest.pop(0))
-            if index < 0:
-                return [MISSING] * len(array)
-            array = pc.struct_field(array, [index])
+        array, rest = _member(self._array, path)
+        if array is None:
+            return [MISSING] * len(self)
         shown = column_of_arrow(json_values(array, self.style))
         return json_fields((shown.get(row) for row in range(len(shown))), rest)
+
+    def moments(self, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each value; dates are ms since 1970."""
+        array, rest = (None, path) if self._array is None else _member(self._array, path)
+        kind = pa.null() if array is None or rest else array.type
+        if array is not None and pa.types.is_date(kind):
+            found: list[object] = array.cast(pa.date32()).cast(pa.int32()).to_pylist()
+        else:
+            found = self.field(path)
+        name = _logical_name(self.schema.connect, path)
+        if pa.types.is_time(kind) or name == TIME:
+            return [MISSING] * len(found)
+        if pa.types.is_date(kind) or name == DATE:
+            return [each * _DAY_MS if type(each) is int else each for each in found]
+        return found
+
+
+def _member(array: Any, path: Sequence[str]) -> tuple[Any, list[str]]:
+    """The array of the member, None where there is none, and the names that are left below a struct."""
+    rest = list(path)
+    while rest and pa.types.is_struct(array.type):
+        index = array.type.get_field_index(rest.pop(0))
+        if index < 0:
+            return None, rest
+        array = pc.struct_field(array, [index])
+    return array, rest
+
+
+def _logical_name(schema: ConnectSchema | None, path: Sequence[str]) -> str | None:
+    for name in path:
+        if schema is not None:
+            schema = schema.value if schema.type is Type.MAP else schema.field(name)
+    return None if schema is None else schema.name
 
 
 def _part(column: Column | None, rows: Rows) -> Column | None:

@@ -227,7 +227,8 @@ ROTATE_BYTES = option(
     long(0, unit="bytes"),
     "67108864",
     Group.ROTATION,
-    "An object closes when its compressed bytes have reached this.",
+    "An object closes when its compressed bytes have reached this. Of Parquet the rows of an open row group, "
+    "up to 32 MiB, count as they are in memory, before they are compressed.",
     importance="HIGH",
 )
 ROTATE_AGE = option(

@@ -1,15 +1,26 @@
 """Records to groups, and groups to names: what of the data shows, what cannot, and when times are over."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from headrace.conversion.sink_records import RecordConverter
+from headrace.formats.converted_records import ColumnSchema
+from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.model.sink_entries import GroupingOptions
-from spark.sink.grouping import Grouping, GroupRows
+from headrace.options.choices import JsonFormat
+from headrace.options.sink_settings import OutputFormat
+from spark.sink.grouping import Grouping, GroupRows, times_of_field
 from spark.sink.object_keys import NameTooLong, ObjectFacts
 from spark.sink.routed_tools import RoutedTools
 from spark.sink.sink_work import grouping_options, sink_task_settings
+from tests.headrace.formats.encoding.outputs import converters, fetched, output
+from tests.headrace.formats.encoding.registry import avro, framed, registry
 from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names
 from tests.support.sink_archives import DrivenTools, sink_settings
 
@@ -169,6 +180,88 @@ def test_the_time_may_be_a_field_of_the_value(value: bytes) -> None:
     assert list(split_names(names, records_of([value], options=JSON))) == ["202601011200/t/3/0.jsonl"]
 
 
+_DATE, _TIME, _TIMESTAMP = (f"org.apache.kafka.connect.data.{name}" for name in ("Date", "Time", "Timestamp"))
+_FIFTEENTH = 1_705_276_800_000  # 2024-01-15 00:00 UTC
+
+
+@pytest.mark.parametrize("style", ["iso", "connect"])
+@pytest.mark.parametrize("written", ["avro", "parquet"])
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "expected"),
+    [
+        ("int32", _DATE, 19_737, _FIFTEENTH),
+        ("int64", _TIMESTAMP, _FIFTEENTH + 1, _FIFTEENTH + 1),
+        ("int64", None, _FIFTEENTH + 1, _FIFTEENTH + 1),
+        ("string", None, "2024-01-15", _FIFTEENTH),
+        ("int32", _DATE, None, -1),
+        # A time of day is on no day, though it is a number of ms, too.
+        ("int32", _TIME, 3_600_000, -1),
+    ],
+)
+def test_a_date_of_a_schema_is_that_day_whatever_its_json_is(
+    kind: str, name: str | None, value: object, expected: int, written: str, style: str
+) -> None:
+    """Connect has days since 1970, which are no milliseconds."""
+    at = {"field": "at", "type": kind, "optional": True} | (
+        {} if name is None else {"name": name, "version": 1}
+    )
+    day = {"field": "day", "type": "struct", "fields": [at]}
+    text = json.dumps(
+        {"schema": {"type": "struct", "fields": [day]}, "payload": {"day": {"at": value}}}
+    ).encode()
+    options = {
+        **JSON,
+        "value.converter.schemas.enable": "true",
+        "output.format": written,
+        "json.format": style,
+    }
+    records = records_of([text, text], options=options)
+    assert times_of_field(records, ["day", "at"]).tolist() == [expected, expected]
+    assert times_of_field(records, ["day", "no"]).tolist() == [-1, -1]
+    assert times_of_field(records, ["day"]).tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("style", JsonFormat)
+@pytest.mark.parametrize("wanted", [OutputFormat.JSONL, OutputFormat.AVRO, OutputFormat.PARQUET])
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ({"type": "int", "logicalType": "date"}, 19_737, _FIFTEENTH),
+        ({"type": "long", "logicalType": "timestamp-millis"}, _FIFTEENTH + 1, _FIFTEENTH + 1),
+        ({"type": "int", "logicalType": "time-millis"}, 3_600_000, -1),
+        ("long", _FIFTEENTH + 1, _FIFTEENTH + 1),
+    ],
+    ids=["date", "timestamp", "time", "number"],
+)
+@pytest.mark.parametrize("is_in_a_map", [False, True])
+def test_a_date_of_avro_is_that_day_in_any_output(
+    kind: object, value: int, expected: int, wanted: OutputFormat, style: JsonFormat, *, is_in_a_map: bool
+) -> None:
+    """As columns, or as JSON by the schema."""
+    one = registry()
+    held: object = {"type": "map", "values": kind} if is_in_a_map else _avro_record("Held", kind)
+    given = framed(one, _avro_record("Row", held), {"at": {"at": value}})
+    conversion = RecordConverter(converters(avro(one)), output(wanted, json_format=style)).convert(
+        fetched([given])
+    )
+    (run,) = conversion.runs
+    assert times_of_field(run, ["at", "at"]).tolist() == [expected]
+
+
+def _avro_record(name: str, kind: object) -> dict[str, object]:
+    return {"type": "record", "name": name, "fields": [{"name": "at", "type": kind}]}
+
+
+@pytest.mark.parametrize("style", JsonFormat)
+@pytest.mark.parametrize("kind", [*map(pa.timestamp, ("s", "ms", "us", "ns")), pa.date32(), pa.date64()])
+def test_moments_of_arrow_are_ms_whatever_they_are_counted_in(kind: Any, style: JsonFormat) -> None:
+    """In a column of them alone, too."""
+    array = pa.array(["2024-01-15", None]).cast(pa.timestamp("s")).cast(kind)
+    column = TypedColumn(ColumnSchema(arrow=kind, avro='"long"'), array=array, style=style)
+    records = replace(records_of([b"1", b"2"]), value=column)
+    assert times_of_field(records, []).tolist() == [_FIFTEENTH, -1]
+
+
 def test_what_has_no_time_is_a_bad_record() -> None:
     """Kafka's -1, a time after the year 9999, and a field that is no time."""
     groups = Grouping(names_of("{{date:yyyy}}/" + TAIL)).split(
@@ -291,6 +384,38 @@ def test_numbers_that_no_double_is_have_names_of_their_own() -> None:
         "t/0.0",
         "t/1.1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("noted", "day"), [({}, "1970-01-01"), ({"value.form": "columns:connect"}, "2024-01-15")]
+)
+def test_dates_that_an_earlier_version_took_for_numbers_are_known_by_those(
+    noted: dict[str, str], day: str
+) -> None:
+    """Archived under 1970, they would come under their day once more."""
+    config = {
+        "aws.s3.bucket.name": "bucket",
+        "topics": "t",
+        "file.name.template": "{{date:yyyy-MM-dd}}/" + TAIL,
+        "file.name.timestamp.source": "value:at",
+    }
+    settings = sink_settings(config)
+    assert settings.sink is not None
+    before = GroupingOptions(hash="before", options=grouping_options(settings.sink) | noted)
+    with TemporaryDirectory() as folder:
+        driven = DrivenTools(settings, Path(folder))
+        tools = RoutedTools(
+            (before,),
+            settings=sink_task_settings(settings, settings.sink),
+            uploads=driven.uploads,
+            dead_letters=driven.tools.for_topic("t").dead_letters,
+            recurring=driven.recurring,
+        ).for_topic("t")
+    array = pa.array([{"at": 19_737}], pa.struct([("at", pa.int32())])).cast(pa.struct([("at", pa.date32())]))
+    column = TypedColumn(ColumnSchema(arrow=array.type, avro="{}"), array=array, style=JsonFormat.CONNECT)
+    records = replace(records_of([b"1"]), value=column)
+    assert list(split_names(tools.earlier["before"].values.names, records)) == [f"{day}/t/3/0.jsonl.gz"]
+    assert list(split_names(tools.shapes.values.names, records)) == ["2024-01-15/t/3/0.jsonl.gz"]
 
 
 def test_what_an_earlier_version_archived_is_grouped_as_it_was() -> None:

@@ -78,7 +78,8 @@ def _letters(topic: str, *sizes: int, key: bytes | None = b"k") -> list[DeadLett
 def _commit(transactions: SinkTransactions, letters: list[DeadLetter]) -> int:
     topic = kafka.new_topic()
     checkpoint = PartitionCheckpoint(topic=topic, partition=0, topic_id="i", offset=5)
-    return sum(transactions.commit([], [checkpoint], letters).bad_by_reason.values())
+    reasons = [letter.reason for letter in letters]
+    return sum(transactions.commit([], [checkpoint], letters, reasons).bad_by_reason.values())
 
 
 def test_letters_above_the_topics_own_limit_come_without_their_content(

@@ -1,15 +1,19 @@
 """What one transaction of a slot has, and what Kafka would not take."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import TopicPartition as Place
 
 from headrace.model.sink_entries import PartitionCheckpoint, TopicPartition
-from headrace.model.sink_protocol import LeaderGroup, SinkBatch
+from headrace.model.sink_protocol import LeaderGroup, PartitionGrant, SinkBatch
+from spark.sink.partition_work import PartitionWork
 from spark.sink.sink_transaction import SinkTransactions
 from spark.sink.sink_work import sink_task_settings
-from tests.support.sink_archives import sink_settings
+from tests.headrace.vendors.archive import Record
+from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records, sink_settings
 
 
 class _Producer:
@@ -20,6 +24,7 @@ class _Producer:
     def __init__(self) -> None:
         self.offsets: list[tuple[str, int]] = []
         self.entries: list[bytes] = []
+        self.sent: list[str] = []
 
     def begin(self, group: bytes) -> None:
         assert group == b"generation"
@@ -27,6 +32,9 @@ class _Producer:
     def send_offsets(self, offsets: Sequence[Place], _group: bytes) -> None:
         assert offsets
         self.offsets += [(one.topic, one.offset) for one in offsets]
+
+    def send_record(self, topic: str, **_record: object) -> None:
+        self.sent.append(topic)
 
     def write_ledger(self, key: bytes, _value: bytes) -> None:
         self.entries.append(key)
@@ -53,7 +61,7 @@ def _commit(producer: Any, link: Any, *topics: str) -> SinkTransactions:
         batch, producer=producer, link=link, settings=sink_task_settings(settings, settings.sink)
     )
     made.commit(
-        [], [PartitionCheckpoint(topic=each, partition=0, topic_id="i", offset=5) for each in topics], []
+        [], [PartitionCheckpoint(topic=each, partition=0, topic_id="i", offset=5) for each in topics], [], []
     )
     return made
 
@@ -72,3 +80,64 @@ def test_a_topic_that_is_gone_does_not_hold_back_the_others() -> None:
     there = _Producer()
     assert not _commit(there, _Link(), "t", "u").gone
     assert there.offsets == [("t", 5), ("u", 5)]
+
+
+_OURS = (("__connect.errors.connector.name", b"archive"),)
+_BAD_ROWS = (1, 2, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("config", "headers", "sent"),
+    [
+        ({"errors.deadletterqueue.topic.name": "dead"}, (), 4),
+        ({}, (), 0),
+        ({"errors.log.enable": "false"}, (), 0),
+        ({"exactly.once.support": "disabled"}, (), 0),
+        # They are dead letters of this sink, which get no other ones.
+        ({"errors.deadletterqueue.topic.name": "dead"}, _OURS, 0),
+    ],
+    ids=["dead letters", "none", "not logged", "at least once", "dead letters read again"],
+)
+def test_records_that_are_left_out_are_counted_with_their_reasons(
+    tmp_path: Path, config: dict[str, str], headers: tuple[tuple[str, bytes], ...], sent: int
+) -> None:
+    """Once, with the commit that leaves them out, whatever becomes of them besides."""
+    settings = sink_settings(
+        {
+            "topics": "t",
+            "aws.s3.bucket.name": "bucket",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "false",
+            "errors.tolerance": "all",
+            **config,
+        }
+    )
+    assert settings.sink is not None
+    driven = DrivenTools(settings, tmp_path)
+    try:
+        grant = PartitionGrant(topic="t", partition=0, topic_id="id", offset=0)
+        work = PartitionWork(grant, driven.tools.for_topic("t"))
+        values = [b"no json" if offset in _BAD_ROWS else b"{}" for offset in range(6)]
+        work.add(
+            kafka_records(
+                [Record("t", 0, at, NOON_MS, None, each, headers) for at, each in enumerate(values)]
+            ),
+            NOON_MS,
+        )
+        found = work.transaction(NOON_MS)
+        assert found is not None
+        assert found.commit.dead_letters == _BAD_ROWS
+        producer: Any = _Producer()
+        link: Any = _Link()
+        made = SinkTransactions(
+            SinkBatch(number=1, slot=0, group=b"", partitions=()),
+            producer=producer,
+            link=link,
+            settings=sink_task_settings(settings, settings.sink),
+        )
+        report = made.commit(found.objects, [found.checkpoint], found.dead_letters, found.bad)
+        assert (report.bad_by_reason, len(producer.sent)) == ({"not_json": 4}, sent)
+        work.committed(found)
+        assert work.transaction(NOON_MS) is None
+    finally:
+        driven.close()
