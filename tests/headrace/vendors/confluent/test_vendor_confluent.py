@@ -253,6 +253,38 @@ def test_tags_encryption_and_retries_are_kept() -> None:
     assert (sink.output.compression, sink.output.compression_level) == (Compression.GZIP, 9)
 
 
+_CUSTOMER_KEY: Final = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "used", "needless"),
+    [
+        (None, {}, {"s3.sse.customer.key", "s3.sse.kms.key.id"}),
+        ("AES256", {"aws.s3.sse.customer.key": _CUSTOMER_KEY}, {"s3.sse.kms.key.id"}),
+        ("aes256", {"aws.s3.sse.customer.key": _CUSTOMER_KEY}, {"s3.sse.kms.key.id"}),
+        (
+            "aws:kms",
+            {"aws.s3.sse": "aws:kms", "aws.s3.sse.kms.key.id": "alias/mine"},
+            {"s3.sse.customer.key"},
+        ),
+    ],
+)
+def test_keys_of_encryption_count_with_their_algorithm_alone(
+    algorithm: str | None, used: Mapping[str, str], needless: set[str]
+) -> None:
+    """As in Confluent's sink; the other one decides nothing, and a warning names it."""
+    keys = {"s3.sse.customer.key": _CUSTOMER_KEY, "s3.sse.kms.key.id": "alias/mine"}
+    settings = _load(SMALL, {**keys, "s3.ssea.name": algorithm})
+    translated = settings.translated
+
+    assert translated is not None
+    assert {name: text for name, text in translated.options.items() if ".sse" in name} == used
+    assert {line.option for line in translated.lines if line.fate is Fate.NEEDLESS} == needless
+    assert any(
+        "accepted though nothing depends" in each and min(needless) in each for each in settings.warnings
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -335,7 +367,10 @@ def test_every_option_is_read_or_said_to_decide_nothing() -> None:
     """No row of the table is a promise that the translation does not keep."""
     read: set[str] = set()
     for partitioner in ("Default", "Field", "TimeBased", "Hourly"):
-        for provider in ("", f"{_S3}auth.AwsAssumeRoleCredentialsProvider"):
+        for provider, algorithm in (
+            ("", "aws:kms"),
+            (f"{_S3}auth.AwsAssumeRoleCredentialsProvider", "AES256"),
+        ):
             given = _Recording(
                 read,
                 {
@@ -343,7 +378,7 @@ def test_every_option_is_read_or_said_to_decide_nothing() -> None:
                     "s3.credentials.provider.class": provider,
                     "store.kafka.keys": "true",
                     "store.kafka.headers": "true",
-                    "s3.ssea.name": "aws:kms",
+                    "s3.ssea.name": algorithm,
                 },
             )
             CONFLUENT.translate(Translation(given, given, {}, Problems()))
