@@ -13,6 +13,8 @@ _HIVE: Final = "no Hive metastore is written; the objects are what such tables r
 
 
 _CONNECTOR: Final = (
+    changed("mode", "`GENERIC`, its default, is what is written; `BACKUP_FULL_RECORD` is refused"),
+    changed("format.json.schema.enable", "`false`, its default, is what is written; `true` is refused"),
     changed("format.class", "`output.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`"),
     changed("flush.size", "`rotate.records`, of a topic-partition's open objects together"),
     changed("rotate.interval.ms", "`rotate.span.ms`, with a partitioner by time; -1 is 0, off"),

@@ -285,11 +285,39 @@ def test_keys_of_encryption_count_with_their_algorithm_alone(
     )
 
 
+_REGISTRY: Final = {
+    "value.converter": "io.confluent.connect.avro.AvroConverter",
+    "value.converter.schema.registry.url": "http://registry:8081",
+}
+
+
+def test_the_modes_that_write_values_alone_pass() -> None:
+    """In the words of the sink's own table."""
+    defaults = {"mode": "generic", "format.json.schema.enable": "false"}
+    translated = _load(
+        SMALL, {**_REGISTRY, **defaults, "value.converter.schema.backup.enabled": "false"}
+    ).translated
+
+    assert translated is not None
+    notes = {line.option: line.note for line in translated.lines}
+    assert all("is what is written" in notes[option] for option in defaults)
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
         ({"flush.size": None}, "flush.size: is missing; add flush.size=N"),
         ({"format.class": None}, "format.class: is missing; add one of"),
+        (
+            {"mode": "BACKUP_FULL_RECORD"},
+            "mode = 'BACKUP_FULL_RECORD': puts keys, headers and times into rows",
+        ),
+        ({"mode": "RESTORE_BACKUP"}, "mode = 'RESTORE_BACKUP': expected one of GENERIC, BACKUP_FULL_RECORD"),
+        ({"format.json.schema.enable": "true"}, "format.json.schema.enable = 'true': writes a schema into"),
+        (
+            {**_REGISTRY, "value.converter.schema.backup.enabled": "true"},
+            "value.converter.schema.backup.enabled = 'true': has schemas written next to records",
+        ),
         ({"storage.class": None}, "storage.class: is missing; add storage.class="),
         (
             {"storage.class": "a.b.Hdfs"},
