@@ -216,6 +216,12 @@ def test_a_duration_cuts_times_where_the_pattern_is_finer(pattern: str, duration
     assert translated.options.get("file.name.timestamp.round.ms", "0") == str(rounded)
 
 
+@pytest.mark.parametrize(("given", "zone"), [("+02:00", "+02:00"), ("-0530", "-05:30"), ("+00:00", "UTC")])
+def test_an_offset_is_a_time_zone(given: str, zone: str) -> None:
+    """Which Confluent's page names first."""
+    assert _sink(SMALL, {**_TIMED, "timezone": given}).names.timezone == zone
+
+
 def test_a_role_is_assumed_as_confluents_provider_does() -> None:
     """With keys of its own, which stay hidden."""
     changes = {
@@ -333,6 +339,10 @@ def test_the_modes_that_write_values_alone_pass() -> None:
             "timestamp.extractor = 'a.B': is an extractor that is not",
         ),
         ({"value.converter": None}, "value.converter: is missing; name the class"),
+        (
+            {**_TIMED, "timezone": "+2:60"},
+            "timezone = '+2:60': expected a time zone such as UTC, Europe/Berlin or +02:00 (here file.",
+        ),
         ({"flush.size": "0"}, "flush.size = '0': expected a whole number from 1"),
         (
             {"rotate.schedule.interval.ms": "60000"},
