@@ -137,6 +137,7 @@ class ConvertedColumn(ABC):
     def field(self, path: Sequence[str]) -> list[object]:
         """The member at `path` of each value, MISSING where there is none; for an empty path the value.
 
+        A member whose name is the whole path, dots and all, comes before those inside others.
         Bytes are read as JSON for a path, and are text for an empty one where they are UTF-8.
         """
 

@@ -1,8 +1,9 @@
 """The parts that a date in a name can have, and their texts, in English where they are words."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -18,6 +19,9 @@ _ORDINALS: Final = ("1st", "2nd", "3rd", "4th")
 _SHORT: Final = 3
 # From here on some zone is in the year 10000, which four digits do not show.
 LAST_DATE_MS: Final = 253_402_214_400_000
+# What Joda and Java take for an offset; no zone is farther from UTC than 14 hours.
+_FIXED: Final = re.compile(r"([+-])(?:([0-9]{1,2})|([0-9]{2}):?([0-5][0-9]))")
+_FARTHEST: Final = timedelta(hours=14)
 
 
 class DateKind(StrEnum):
@@ -123,7 +127,27 @@ def is_date(moment_ms: int) -> bool:
     return 0 <= moment_ms < LAST_DATE_MS
 
 
-def local_time(moment_ms: int, zone: ZoneInfo) -> datetime:
+def read_zone(name: str) -> tzinfo:
+    """Return the zone of a name, or of an offset such as +02:00; ValueError where there is none.
+
+    Its text is the name, of an offset with hours and minutes; that of +00:00 is UTC.
+    """
+    fixed = _FIXED.fullmatch(name)
+    if fixed is None:
+        try:
+            return ZoneInfo(name)
+        except (KeyError, OSError):
+            raise ValueError("there is no such time zone") from None
+    hours, minutes = fixed[2] or fixed[3], fixed[4] or "00"
+    distance = timedelta(hours=int(hours), minutes=int(minutes))
+    if distance > _FARTHEST:
+        raise ValueError("no time zone is so far from UTC")
+    if not distance:
+        return ZoneInfo("UTC")
+    return timezone(-distance if fixed[1] == "-" else distance, f"{fixed[1]}{int(hours):02}:{minutes}")
+
+
+def local_time(moment_ms: int, zone: tzinfo) -> datetime:
     """What clocks of the zone show; ValueError where Python has no such year."""
     try:
         return moment_at(moment_ms).astimezone(zone)
@@ -133,7 +157,7 @@ def local_time(moment_ms: int, zone: ZoneInfo) -> datetime:
 
 def has_short_name(zone: str) -> bool:
     """Whether the zone's short names are letters, such as CET, in winter and in summer."""
-    months = (datetime(2026, month, 1, tzinfo=ZoneInfo(zone)).tzname() or "" for month in (1, 7))
+    months = (datetime(2026, month, 1, tzinfo=read_zone(zone)).tzname() or "" for month in (1, 7))
     return all(name.isalpha() for name in months)
 
 

@@ -6,12 +6,11 @@ The patterns are those of three libraries of Java: which letters mean what is in
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import groupby
 from math import gcd
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from headrace.model.clock import ms_since_1970
 from headrace.names.date_fields import MONTHS, DateField, DateKind, DateStyle, local_time
@@ -52,7 +51,7 @@ class DatePattern:
         """The finest of its fields in ms, not above a day."""
         return min((field.step_ms for field in self.fields), default=_DAY)
 
-    def text(self, moment_ms: int, zone: ZoneInfo, round_ms: int = 0) -> str:
+    def text(self, moment_ms: int, zone: tzinfo, round_ms: int = 0) -> str:
         """The date at a moment, or at the multiple of `round_ms` before it there.
 
         ValueError where Python has no such year; none for what `is_date` holds for.
@@ -70,12 +69,14 @@ class DatePattern:
         return _moment({name: each for name, each in found.groupdict().items() if each is not None})
 
 
-def step_ms(finest_ms: int, zone: ZoneInfo, earliest_ms: int, round_ms: int = 0) -> int:
+def step_ms(finest_ms: int, zone: tzinfo, earliest_ms: int, round_ms: int = 0) -> int:
     """A number of ms such that moments in one multiple of it have one date, from `earliest_ms` on."""
     # What is rounded to seven minutes changes its hour at any minute.
     step = gcd(finest_ms, round_ms)
-    if zone.key == "UTC":
+    if str(zone) == "UTC":
         return step
+    if isinstance(zone, timezone):
+        return gcd(step, zone.utcoffset(None) // timedelta(milliseconds=1))
     return gcd(step, _QUARTER if earliest_ms >= _QUARTERS_SINCE_MS else 1000)
 
 

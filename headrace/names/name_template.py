@@ -1,6 +1,7 @@
 """`file.name.template` of a sink, read: what an object's name is made of, and how values are written in it.
 
-Fields are paths: dots for nesting, a field in backticks whatever it holds. Different values stay different in
+Fields are paths: dots for nesting, a field in backticks whatever it holds. A field that has the whole path as
+its name, dots and all, comes first. Different values stay different in
 a name, and are read back. A value is bytes, or null. Letters, digits and `_ - .` are written as they are,
 letters of any script too; every other byte is `%` and two upper-case hexadecimal digits. What would not be a
 name has its own:

@@ -15,12 +15,16 @@ _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Entry:
-    """One option as given: `raw` as it was written, `text` with references replaced."""
+    """One option as given: `raw` as it was written, `text` with references replaced.
+
+    `is_vendors`: `spelled` is another vendor's option, and not an old name of ours.
+    """
 
     option: str
     spelled: str
     raw: str
     text: str
+    is_vendors: bool = False
 
     @property
     def is_hidden(self) -> bool:

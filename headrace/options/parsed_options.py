@@ -121,15 +121,19 @@ class Values:
 
 def _named(option: Option[Any], entry: Entry | None) -> str:
     """The name that the configuration has for an option."""
-    if entry is None or canonical(entry.spelled) == option.name:
+    if entry is None or entry.spelled == option.name or _is_old_name(entry):
         return option.name
     return f"{entry.spelled} (here {option.name})"
+
+
+def _is_old_name(entry: Entry) -> bool:
+    return not entry.is_vendors and canonical(entry.spelled) == entry.option
 
 
 def _other_name(entry: Entry) -> str:
     if entry.spelled == entry.option:
         return ""
-    if canonical(entry.spelled) == entry.option:
+    if _is_old_name(entry):
         return f" (an old spelling of {entry.option})"
     return f" (here {entry.option})"
 

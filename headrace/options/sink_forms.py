@@ -4,9 +4,9 @@ import base64
 import binascii
 import re
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from headrace.names.archive_names import LayoutName
+from headrace.names.date_fields import read_zone
 from headrace.names.name_template import read_path
 from headrace.options.choices import Compression
 from headrace.options.schema_settings import DecimalFormat
@@ -218,12 +218,14 @@ LOCALE: Final = Form(kind="STRING", expected="a language such as en, or en-US", 
 def _timezone(text: str) -> str:
     name = {"Z": "UTC", "utc": "UTC"}.get(text.strip(), text.strip())
     try:
-        return ZoneInfo(name).key
-    except (KeyError, ValueError, OSError):
+        return str(read_zone(name))
+    except ValueError:
         raise FormError from None
 
 
-TIMEZONE: Final = Form(kind="STRING", expected="a time zone such as UTC or Europe/Berlin", parse=_timezone)
+TIMEZONE: Final = Form(
+    kind="STRING", expected="a time zone such as UTC, Europe/Berlin or +02:00", parse=_timezone
+)
 
 
 def _tags(text: str) -> tuple[bool, tuple[tuple[str, str], ...]]:

@@ -362,7 +362,7 @@ def _spell(gathered: Gathered, translated: Translated) -> None:
     """Have problems name the options that the configuration has."""
     for own, theirs in translated.spelled.items():
         if own in gathered.entries:
-            gathered.entries[own] = replace(gathered.entries[own], spelled=theirs)
+            gathered.entries[own] = replace(gathered.entries[own], spelled=theirs, is_vendors=True)
 
 
 def _unlikely(gathered: Gathered) -> Iterator[str]:

@@ -6,14 +6,14 @@ record keys alone) there is one object at a time.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import timedelta, tzinfo
 from functools import lru_cache
 from math import gcd
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from headrace.model.errors import HeadraceError
-from headrace.names.date_fields import local_time
+from headrace.names.date_fields import local_time, read_zone
 from headrace.names.date_pattern import DatePattern, step_ms
 from headrace.names.name_template import (
     DATA,
@@ -100,7 +100,7 @@ class ObjectNames:
         """Whether times of values know dates by their type."""
         self._round_ms = settings.round_ms
         self.value_path = settings.value_path
-        self.zone = ZoneInfo(settings.timezone)
+        self.zone = read_zone(settings.timezone)
         self.grouping = tuple(dict.fromkeys(filter(self._groups, self._template.variables)))
         """The variables whose values group records, each once."""
         self.needs_keys = settings.null_keys is NullKeys.FAIL and any(
@@ -244,7 +244,7 @@ class ObjectNames:
         strides = range(moment_ms, moment_ms + _YEAR_MS, stride)
         return next((end for begin in strides if (end := first_change(begin, begin + stride))), None)
 
-    def _clock_dates(self) -> list[tuple[DatePattern, ZoneInfo]]:
+    def _clock_dates(self) -> list[tuple[DatePattern, tzinfo]]:
         """The dates of the wall clock in names, each with the zone of its clock."""
         return [
             (variable.date, self._zone(variable))
@@ -253,7 +253,7 @@ class ObjectNames:
             and (self._source is NameTimeSource.WALLCLOCK or variable.field in OF_THE_CLOCK)
         ]
 
-    def _zone(self, variable: NameVariable) -> ZoneInfo:
+    def _zone(self, variable: NameVariable) -> tzinfo:
         return _UTC if variable.field is NameField.UTC_DATE else self.zone
 
     def _groups(self, variable: NameVariable) -> bool:

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.model.clock import moment_at, ms_since_1970
 from headrace.model.columns import NO_TIMESTAMP, Numbers
+from headrace.names.date_fields import read_zone
 from headrace.options.sink_settings import NameTimeSource, RotateTogether, RotationSettings
 from spark.sink.grouping import times_of_field
 from spark.sink.object_keys import ObjectNames
@@ -72,7 +72,7 @@ class Rotation:
     def __init__(self, settings: RotationSettings, names: ObjectNames) -> None:
         self._settings = settings
         self._names = names
-        self._zone = ZoneInfo(settings.timezone)
+        self._zone = read_zone(settings.timezone)
 
     def due(self, facts: OpenFacts, now_ms: int) -> RotateReason | None:
         """Why the object closes now; None: it stays open."""
@@ -141,7 +141,7 @@ def is_put_back(opened_ms: int, now_ms: int) -> bool:
     return opened_ms > now_ms + _STEP_BACK_MS
 
 
-def next_on_schedule(moment_ms: int, every_ms: int, zone: ZoneInfo) -> int:
+def next_on_schedule(moment_ms: int, every_ms: int, zone: tzinfo) -> int:
     """The next moment at which the zone's clock shows a multiple of `every_ms` since 1970-01-01 00:00.
 
     Where the clock skips it, the moment at which it continues.
@@ -158,7 +158,7 @@ def next_on_schedule(moment_ms: int, every_ms: int, zone: ZoneInfo) -> int:
     return first if first > moment_ms else second
 
 
-def _shown(moment_ms: int, zone: ZoneInfo) -> int:
+def _shown(moment_ms: int, zone: tzinfo) -> int:
     """What the zone's clock shows, in ms since it showed 1970-01-01 00:00."""
     wall = datetime.fromtimestamp(moment_ms // 1000, UTC).astimezone(zone)
     return ms_since_1970(wall.replace(tzinfo=UTC)) + moment_ms % 1000

@@ -55,6 +55,36 @@ def rows_of(body: bytes) -> list[Any]:
     return list(fastavro.reader(io.BytesIO(body)))
 
 
+_CONFLUENT: Final = {
+    "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+    "name": "archive",
+    "topics": "orders",
+    "s3.bucket.name": "bucket",
+    "flush.size": "1",
+    "storage.class": "io.confluent.connect.s3.storage.S3Storage",
+    "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+    "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+    "partition.field.name": "address.city",
+}
+
+
+@pytest.mark.parametrize(
+    "transforms", [{}, {"transforms": "f", "transforms.f.type": KAFKA + "Flatten$Value"}]
+)
+def test_confluents_partitioner_finds_nested_and_flattened_fields(transforms: dict[str, str]) -> None:
+    """By one name."""
+    rows = [{"address": {"city": city}} for city in ("Berlin", "Paris")]
+    found = written({**_CONFLUENT, **transforms}, records(*rows))
+
+    assert sorted(found.objects) == [
+        "topics/orders/address.city=Berlin/orders+0+0000000000.json",
+        "topics/orders/address.city=Paris/orders+0+0000000001.json",
+    ]
+
+
 @pytest.mark.parametrize("batch", [1, 2, 1000])
 def test_names_and_rows_have_the_topic_that_records_go_to(batch: int) -> None:
     """And each topic has objects of its own; offsets are the partition's."""

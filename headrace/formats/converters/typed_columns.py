@@ -33,19 +33,29 @@ from headrace.options.choices import JsonFormat
 _DAY_MS: Final = 86_400_000
 
 
-def json_fields(texts: Iterable[bytes | None], path: Sequence[str]) -> list[object]:
-    """The member at `path` of each JSON text, MISSING where there is none; for an empty path the value."""
-    decoder = _decoder(tuple(path))
-    return [_found(decoder, text, len(path)) for text in texts]
+def json_fields(
+    texts: Iterable[bytes | None], path: Sequence[str], *, is_inner: bool = False
+) -> list[object]:
+    """The member at `path` of each JSON text, MISSING where there is none; for an empty path the value.
+
+    A member whose name is the whole path, dots and all, comes first, but not where `is_inner` has it that the
+    texts are themselves members.
+    """
+    whole = None if is_inner or len(path) <= 1 else ".".join(path)
+    decoder = _decoder(tuple(path), whole)
+    return [_found(decoder, text, len(path), whole) for text in texts]
 
 
-def _found(decoder: msgspec.json.Decoder[Any], text: bytes | None, depth: int) -> object:
+def _found(decoder: msgspec.json.Decoder[Any], text: bytes | None, depth: int, whole: str | None) -> object:
     if text is None:
         return MISSING if depth else None
     try:
         found = decoder.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return MISSING
+        # What the path begins with may be no object, and the member of the whole name still there.
+        return MISSING if whole is None else _found(_decoder((whole,), None), text, 1, None)
+    if whole is not None and found.whole is not MISSING:
+        return found.whole
     for _ in range(depth):
         if found is MISSING:
             return MISSING
@@ -54,11 +64,16 @@ def _found(decoder: msgspec.json.Decoder[Any], text: bytes | None, depth: int) -
 
 
 @lru_cache(maxsize=256)
-def _decoder(path: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """A decoder of structures that have the members of the path and skip all others."""
+def _decoder(path: tuple[str, ...], whole: str | None) -> msgspec.json.Decoder[Any]:
+    """A decoder of structures that have the members of the path, and the one named `whole`, and no others."""
     kind: Any = Any
-    for name in reversed(path):
-        kind = msgspec.defstruct("Member", [("found", kind, MISSING)], rename={"found": name}, gc=False)
+    for depth, name in reversed(tuple(enumerate(path))):
+        members: list[tuple[str, Any, Any]] = [("found", kind, MISSING)]
+        names = {"found": name}
+        if depth == 0 and whole is not None:
+            members.append(("whole", Any, MISSING))
+            names["whole"] = whole
+        kind = msgspec.defstruct("Member", members, rename=names, gc=False)
     return msgspec.json.Decoder(kind, float_hook=_number)
 
 
@@ -180,7 +195,9 @@ class TypedColumn(ConvertedColumn):
         if array is None:
             return [MISSING] * len(self)
         shown = column_of_arrow(json_values(array, self.style))
-        return json_fields((shown.get(row) for row in range(len(shown))), rest)
+        return json_fields(
+            (shown.get(row) for row in range(len(shown))), rest, is_inner=len(rest) < len(path)
+        )
 
     def moments(self, path: Sequence[str]) -> list[object]:
         """The member at `path` of each value; dates are ms since 1970."""
@@ -200,7 +217,9 @@ class TypedColumn(ConvertedColumn):
 
 def _member(array: Any, path: Sequence[str]) -> tuple[Any, list[str]]:
     """The array of the member, None where there is none, and the names that are left below a struct."""
-    rest = list(path)
+    rest, whole = list(path), ".".join(path)
+    if pa.types.is_struct(array.type) and array.type.get_field_index(whole) >= 0:
+        rest = [whole]
     while rest and pa.types.is_struct(array.type):
         index = array.type.get_field_index(rest.pop(0))
         if index < 0:
@@ -210,7 +229,9 @@ def _member(array: Any, path: Sequence[str]) -> tuple[Any, list[str]]:
 
 
 def _logical_name(schema: ConnectSchema | None, path: Sequence[str]) -> str | None:
-    for name in path:
+    whole = ".".join(path)
+    has_whole = schema is not None and schema.field(whole) is not None
+    for name in (whole,) if has_whole else path:
         if schema is not None:
             schema = schema.value if schema.type is Type.MAP else schema.field(name)
     return None if schema is None else schema.name

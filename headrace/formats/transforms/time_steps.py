@@ -1,9 +1,8 @@
 """Lenses' two steps that write times into headers: one of the record, and the wall clock's."""
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, tzinfo
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -15,6 +14,7 @@ from headrace.formats.transforms.header_topic_steps import headers_of, with_head
 from headrace.formats.transforms.step_values import Members, Refused, RefusedRows, members_of, value_of
 from headrace.formats.transforms.struct_objects import StructObjects, chosen_column
 from headrace.model.clock import moment_at
+from headrace.names.date_fields import read_zone
 from headrace.names.date_pattern import DatePattern
 from headrace.options.transforms.chain import FieldTime, TimeTarget, WallClock
 
@@ -36,7 +36,7 @@ def wall_clock(
     step: WallClock, records: ConvertedRecords, _refused: RefusedRows, now_ms: int
 ) -> list[ConvertedRecords]:
     """The wall clock after the other headers."""
-    text = str(now_ms) if step.dates is None else step.dates.text(now_ms, ZoneInfo(step.timezone))
+    text = str(now_ms) if step.dates is None else step.dates.text(now_ms, read_zone(step.timezone))
     added = ((step.header, text.encode()),)
     return [with_headers(records, (each + added for each in headers_of(records)))]
 
@@ -208,7 +208,7 @@ def _windowed(moment: int, window_ms: int) -> int:
 
 
 def _writer(step: FieldTime) -> Callable[[int], bytes]:
-    zone = ZoneInfo(step.timezone)
+    zone = read_zone(step.timezone)
     known: dict[int, bytes] = {}
 
     def write(moment: int) -> bytes:
@@ -219,7 +219,7 @@ def _writer(step: FieldTime) -> Callable[[int], bytes]:
     return write
 
 
-def _text(step: FieldTime, moment: int, zone: ZoneInfo) -> str:
+def _text(step: FieldTime, moment: int, zone: tzinfo) -> str:
     match step.target:
         case TimeTarget.STRING:
             assert step.writes is not None, "settings are checked: text has a pattern"
@@ -237,7 +237,7 @@ def _text(step: FieldTime, moment: int, zone: ZoneInfo) -> str:
             return time_text(_part_of_day(step, moment, zone))
 
 
-def _part_of_day(step: FieldTime, moment: int, zone: ZoneInfo) -> int:
+def _part_of_day(step: FieldTime, moment: int, zone: tzinfo) -> int:
     """The day, or the time of the day, in the zone, as if that were UTC."""
     try:
         local = moment_at(moment).astimezone(zone)

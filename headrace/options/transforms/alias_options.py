@@ -5,10 +5,9 @@ Paths of fields have Kafka's second syntax: names with dots between, in backtick
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headrace.model.text_formatting import did_you_mean, similar
-from headrace.names.date_fields import DateKind, has_short_name
+from headrace.names.date_fields import DateKind, has_short_name, read_zone
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePattern, DatePatternError, read_date_pattern
 from headrace.options.given import Entry, Problems
@@ -131,14 +130,13 @@ class AliasOptions:
         return self._read(name, text, read, DatePatternError)
 
     def timezone(self, name: str) -> str:
-        """The name of a time zone."""
+        """Return the name of a time zone, or its offset."""
         text = (self.filled(name) or "UTC").strip()
         try:
-            ZoneInfo(text)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            self.refuse(name, "expected a time zone such as UTC or Europe/Berlin")
+            return str(read_zone(text))
+        except ValueError:
+            self.refuse(name, "expected a time zone such as UTC, Europe/Berlin or +02:00")
             return "UTC"
-        return text
 
     def refuse(self, name: str, message: str) -> None:
         """Note a problem of one option."""

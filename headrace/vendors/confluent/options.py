@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from headrace.options.vendor import VendorOption, changed, kept, needless, refused
+from headrace.options.vendor import Fate, VendorOption, changed, kept, needless, refused
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import CONNECT_OPTIONS
 
@@ -13,6 +13,8 @@ _HIVE: Final = "no Hive metastore is written; the objects are what such tables r
 
 
 _CONNECTOR: Final = (
+    changed("mode", "`GENERIC`, its default, is what is written; `BACKUP_FULL_RECORD` is refused"),
+    changed("format.json.schema.enable", "`false`, its default, is what is written; `true` is refused"),
     changed("format.class", "`output.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`"),
     changed("flush.size", "`rotate.records`, of a topic-partition's open objects together"),
     changed("rotate.interval.ms", "`rotate.span.ms`, with a partitioner by time; -1 is 0, off"),
@@ -58,8 +60,8 @@ _S3: Final = (
     kept("aws.access.key.id", "`aws.access.key.id`"),
     kept("aws.secret.access.key", "`aws.secret.access.key`"),
     changed("s3.ssea.name", "`aws.s3.sse`; with `s3.sse.customer.key` it is that key's algorithm"),
-    kept("s3.sse.customer.key", "`aws.s3.sse.customer.key`"),
-    kept("s3.sse.kms.key.id", "`aws.s3.sse.kms.key.id`"),
+    kept("s3.sse.customer.key", "`aws.s3.sse.customer.key`, with `s3.ssea.name=AES256`, as there"),
+    kept("s3.sse.kms.key.id", "`aws.s3.sse.kms.key.id`, with `s3.ssea.name=aws:kms`, as there"),
     kept("s3.acl.canned", "`aws.s3.acl`"),
     changed("s3.wan.mode", "`aws.s3.endpoint=https://s3-accelerate.amazonaws.com` without path style"),
     changed("s3.compression.type", "`file.compression.type` of JSON and bytes"),
@@ -246,13 +248,25 @@ def translate_credentials(given: Translation) -> None:
 
 
 def _translate_encryption(given: Translation) -> None:
+    """Write ACL and encryption: a customer's key counts with AES256 alone, a key of KMS with aws:kms."""
     given.rename("s3.acl.canned", "aws.s3.acl")
-    if given.is_given("s3.sse.customer.key"):
+    algorithm = given.text("s3.ssea.name").lower()
+    if algorithm == "aes256" and given.is_given("s3.sse.customer.key"):
         given.rename("s3.sse.customer.key", "aws.s3.sse.customer.key")
-        return
-    given.rename("s3.ssea.name", "aws.s3.sse")
-    if given.text("s3.ssea.name").lower().startswith("aws:kms"):
+    else:
+        given.rename("s3.ssea.name", "aws.s3.sse")
+        _needless_key(given, "s3.sse.customer.key", "AES256")
+    if algorithm.startswith("aws:kms"):
         given.rename("s3.sse.kms.key.id", "aws.s3.sse.kms.key.id")
+    else:
+        _needless_key(given, "s3.sse.kms.key.id", "aws:kms")
+
+
+def _needless_key(given: Translation, option: str, algorithm: str) -> None:
+    if given.is_given(option):
+        given.note(
+            option, Fate.NEEDLESS, f"decides nothing without s3.ssea.name={algorithm}, as in the other sink"
+        )
 
 
 def _translate_uploads(given: Translation) -> None:

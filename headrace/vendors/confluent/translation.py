@@ -228,7 +228,7 @@ _FORMAT: Final = "format.class"
 def translate_formats(given: Translation) -> None:
     """Write what objects of values hold, and those next to them."""
     given.own("output.layout", "confluent")
-
+    _refuse_full_records(given)
     wanted = class_of(given, _FORMAT, FORMATS, "jsonl")
     if not given.is_given(_FORMAT):
         given.refuse(_FORMAT, f"is missing; add one of {', '.join(FORMATS)}")
@@ -248,6 +248,20 @@ def translate_formats(given: Translation) -> None:
     separator = given.exact_text("format.bytearray.separator", "\n")
     given.own("output.separator", _escaped(separator), by="format.bytearray.separator")
     _translate_sides(given)
+
+
+def _refuse_full_records(given: Translation) -> None:
+    """Refuse the rows of whole records, and those that have their schema with them."""
+    option, known = "mode", ("GENERIC", "BACKUP_FULL_RECORD")
+    if given.choice(option, {each: each for each in known}, "GENERIC") != "GENERIC":
+        given.refuse(
+            option,
+            "puts keys, headers and times into rows of Confluent's own, which are not written here; remove "
+            "it, and set output.layout=headrace, or store.kafka.keys=true and store.kafka.headers=true",
+        )
+    option = "format.json.schema.enable"
+    if given.flag(option, default=False):
+        given.refuse(option, "writes a schema into every row, which is not done here; remove it")
 
 
 def _word(given: Translation, option: str, *, default: bool) -> str:

@@ -65,6 +65,8 @@ _PROTOBUF_DEFAULTS: Final = {
     "flatten.unions": "false",
     "generalized.sum.type.support": "false",
 }
+# Of Confluent's backups of full records.
+_SCHEMA_BACKUP: Final = "schema.backup.enabled"
 _JSON_DEFAULTS: Final = {"replace.null.with.default": "true"}
 # What decides how it writes, how it asks the registry, or into which Java classes it reads.
 _AVRO_WRITES: Final = _names(
@@ -214,6 +216,10 @@ def _translate_option(given: Translation, named: str, converter: str, option: st
             f"reads unions, defaults or documentation in another way than {_AVRO_DEFAULTS[suffix]}, which is "
             "not done here; remove it",
         )
+    elif suffix == _SCHEMA_BACKUP:
+        if given.flag(option, default=False):
+            given.refuse(option, "has schemas written next to records, which is not done here; remove it")
+        given.note(option, Fate.NEEDLESS, _DEFAULT)
     else:
         given.rename(option, option)
 

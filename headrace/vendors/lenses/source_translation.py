@@ -62,8 +62,8 @@ SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     kept("connect.s3.source.partition.search.excludes", "`object.exclude`; `.indexes` by default"),
     needless("connect.s3.source.partition.search.recurse.levels", _LISTING),
     needless("connect.s3.source.partition.search.depth", _LISTING),
-    kept("connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION`"),
-    kept("connect.s3.source.extension.excludes", "`object.exclude`, as `*.EXTENSION`"),
+    kept("connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION` in any case, as there"),
+    kept("connect.s3.source.extension.excludes", "`object.exclude`, as `*.EXTENSION` in any case, as there"),
     changed(
         "connect.s3.source.partition.extractor.type",
         "`hierarchical` is `input.layout=lenses` without an envelope; `regex` is refused: "
@@ -366,14 +366,25 @@ def _translate_filters(given: Translation, *, restores: bool) -> None:
     folders = _list(given.text(searched, ".indexes"))
     if restores:
         given.own("layout.indexes", ",".join(f"{each.strip('/')}/" for each in [*folders, ".temp-upload"]))
-    excluded = [f"*.{each.lstrip('.')}" for each in _list(given.text(excludes))]
+    excluded = [_of_extension(each) for each in _list(given.text(excludes))]
     if given.is_given(searched):
         excluded += [glob for each in folders for glob in (f"{each.strip('/')}/*", f"*/{each.strip('/')}/*")]
     if excluded:
         given.own("object.exclude", ",".join(excluded), by=excludes)
-    included = [f"*.{each.lstrip('.')}" for each in _list(given.text(includes))]
+    included = [_of_extension(each) for each in _list(given.text(includes))]
     if included:
         given.own("object.include", ",".join(included), by=includes)
+
+
+def _of_extension(text: str) -> str:
+    """The glob of keys with this extension in any case, as Lenses compares; its signs are literal there."""
+    return "*." + "".join(_either_case(sign) for sign in text.removeprefix("."))
+
+
+def _either_case(sign: str) -> str:
+    if sign.isascii() and sign.isalpha():
+        return f"[{sign.lower()}{sign.upper()}]"
+    return f"[{sign}]" if sign in "*?[" else sign
 
 
 def _list(text: str) -> list[str]:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.names.date_fields import DateKind, has_short_name
+from headrace.names.date_fields import DateKind, has_short_name, read_zone
 from headrace.names.date_letters import DateDialect
-from headrace.names.date_pattern import DatePatternError, read_date_pattern
+from headrace.names.date_pattern import DatePatternError, read_date_pattern, step_ms
 
 _JAVA = (
     *("yyyy-MM-dd-HH", "yyyy/MM/dd/HHmmss.SSS", "y yy yyy uuuu uu", "YYYY-ww", "Y w", "M MM MMM MMMM MMMMM"),
@@ -142,13 +142,56 @@ def test_a_letter_that_is_none_is_named(pattern: str, dialect: DateDialect, says
 
 
 @pytest.mark.parametrize(
+    ("name", "known", "text"),
+    [
+        ("Europe/Berlin", "Europe/Berlin", "2024-01-01T01:00 +01:00"),
+        ("+02:00", "+02:00", "2024-01-01T02:00 +02:00"),
+        ("-05:30", "-05:30", "2023-12-31T18:30 -05:30"),
+        ("+0545", "+05:45", "2024-01-01T05:45 +05:45"),
+        ("+2", "+02:00", "2024-01-01T02:00 +02:00"),
+        ("-00:00", "UTC", "2024-01-01T00:00 +00:00"),
+    ],
+)
+def test_a_zone_is_a_name_or_an_offset(name: str, known: str, text: str) -> None:
+    """As Joda's and Java's are, and dates are those of its clock."""
+    zone = read_zone(name)
+
+    assert str(zone) == known
+    assert read_date_pattern("yyyy-MM-dd'T'HH:mm xxx").text(1_704_067_200_000, zone) == text
+    assert read_date_pattern("VV", is_name=False).text(1_704_067_200_000, zone) == known
+
+
+@pytest.mark.parametrize("name", ["Mars/Olympus", "+15:00", "+14:01", "+02:60", "+200", "02:00", "/etc"])
+def test_what_is_no_zone_is_refused(name: str) -> None:
+    """With no error of a library's."""
+    with pytest.raises(ValueError, match=r"[zZ]one"):
+        read_zone(name)
+
+
+@pytest.mark.parametrize("name", ["+02:00", "-05:30", "+05:45", "-00:01"])
+@pytest.mark.parametrize("pattern", ["yyyy-MM-dd", "HH", "HH:mm"])
+def test_a_step_of_a_fixed_offset_holds_one_date(name: str, pattern: str) -> None:
+    """All moments of a multiple of it have the text of its first."""
+    zone, date = read_zone(name), read_date_pattern(pattern)
+    step = step_ms(date.step_ms, zone, 1_704_067_200_000)
+    begins = range(1_704_067_200_000 // step * step, 1_704_067_200_000 + 7_200_000, step)
+
+    assert all(date.text(each, zone) == date.text(each + step - 1, zone) for each in begins)
+
+
+@pytest.mark.parametrize(
     ("zone", "letters", "has"),
-    [("UTC", "UTC", True), ("Europe/Berlin", "CET", True), ("America/Sao_Paulo", "-03", False)],
+    [
+        ("UTC", "UTC", True),
+        ("Europe/Berlin", "CET", True),
+        ("America/Sao_Paulo", "-03", False),
+        ("+02:00", "+02:00", False),
+    ],
 )
 def test_a_zone_has_a_short_name_or_is_known_to_have_none(zone: str, letters: str, *, has: bool) -> None:
     """Which Java makes up there, and Python does not."""
     assert has_short_name(zone) is has
-    assert read_date_pattern("z").text(1_704_067_200_000, ZoneInfo(zone)) == letters
+    assert read_date_pattern("z").text(1_704_067_200_000, read_zone(zone)) == letters
 
 
 def test_a_step_holds_one_date() -> None:

@@ -206,7 +206,7 @@ _KNOWN = "known are org.apache.kafka.connect.transforms.{DropHeaders, Filter, In
         ),
         (
             one(LENSES + "InsertWallclock", header_name="h", timezone="Mars"),
-            "expected a time zone such as UTC",
+            "expected a time zone such as UTC, Europe/Berlin or +02:00",
         ),
         (
             one(LENSES + "TimestampConverter", header_name="h", target_type="string"),

@@ -20,6 +20,7 @@ _GATES: Final[tuple[Mapping[str, str], ...]] = (
     {"connect.s3.aws.auth.mode": "Credentials"},
     {"s3.credentials.provider.class": "io.confluent.connect.s3.auth.AwsAssumeRoleCredentialsProvider"},
     {"s3.credentials.provider.class": "io.aiven.kafka.connect.util.AivenAWSCredentialsProvider"},
+    {"s3.ssea.name": "AES256"},
 )
 # Of Confluent's two connectors; what Aiven's and Lenses' have is its own.
 _OF_CONFLUENT: Final = {

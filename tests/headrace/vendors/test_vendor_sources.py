@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from headrace.names.archive_names import any_of
 from headrace.options import Settings, SettingsError
 from headrace.options.merge import is_known
 from headrace.options.vendor import Fate, Vendor
@@ -208,14 +209,28 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
             },
         ),
         {
-            "object.include": "*.json,*.csv",
-            "object.exclude": "*.tmp,.state/*,*/.state/*",
+            "object.include": "*.[jJ][sS][oO][nN],*.[cC][sS][vV]",
+            "object.exclude": "*.[tT][mM][pP],.state/*,*/.state/*",
             "poll.interval.ms": "1000",
             "aws.s3.endpoint": "http://store:9000",
             "aws.s3.path.style.access": "true",
         },
     ),
 ]
+
+
+@pytest.mark.parametrize("extension", ["Json", "json", ".JSON", "tar.gz", "a[b]c*"])
+def test_extensions_of_lenses_are_of_any_case(extension: str) -> None:
+    """Lenses lowers keys and extensions, and reads them as they are."""
+    option = "connect.s3.source.extension.includes"
+    own = _own(_kcql("insert into x select * from bkt:p", **{option: extension}))
+    is_included = any_of([own["object.include"]])
+    name = extension.removeprefix(".")
+
+    assert is_included is not None
+    assert all(is_included(f"p/a.{each}") for each in (name.lower(), name.upper(), name.title()))
+    assert not is_included(f"p/a.{name}x")
+    assert not is_included(f"p/a{name}")
 
 
 @pytest.mark.parametrize(("given", "expected"), _TRANSLATED)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.names.date_fields import read_zone
 from spark.sink.object_keys import ObjectNames
 from spark.sink.rotation import Limit, OpenFacts, RotateReason, Rotation, next_on_schedule
 from spark.sink.routed_tools import SmallFiles
@@ -145,12 +146,13 @@ def _ms(text: str) -> int:
         # Midnight is skipped: the day begins at one o'clock there.
         ("Africa/Cairo", 24 * _HOUR, "2026-04-23T12:00Z", "2026-04-23T22:00Z"),
         ("America/Santiago", 6 * _HOUR, "2026-09-05T23:30Z", "2026-09-06T04:00Z"),
+        ("-05:30", 24 * _HOUR, "2026-01-01T12:00Z", "2026-01-02T05:30Z"),
         ("Asia/Kolkata", _HOUR, "2026-01-01T12:00Z", "2026-01-01T12:30Z"),
     ],
 )
 def test_a_schedule_is_the_zones_clock(zone: str, every_ms: int, moment: str, following: str) -> None:
     """Midnight there, on days of 23 and 25 hours too."""
-    found = next_on_schedule(_ms(moment), every_ms, ZoneInfo(zone))
+    found = next_on_schedule(_ms(moment), every_ms, read_zone(zone))
 
     assert datetime.fromtimestamp(found / 1000, UTC) == datetime.fromisoformat(following)
 

@@ -346,6 +346,55 @@ def test_fields_by_their_path() -> None:
     assert run.field("value", ()) == [b"\xff", "t", None]
 
 
+_DOTTED: Final = {
+    "type": "struct",
+    "fields": [
+        {"field": "a.b", "type": "string", "optional": True},
+        {
+            "field": "a",
+            "type": "struct",
+            "optional": True,
+            "fields": [
+                {"field": "b", "type": "string", "optional": True},
+                {"field": "c.d", "type": "string", "optional": True},
+                {"field": "c", "type": "map", "keys": {"type": "string"}, "values": {"type": "string"}},
+            ],
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        (["a", "b"], "whole"),
+        (["a.b"], "whole"),
+        (["a", "c.d"], "part"),
+        (["a", "c", "d"], "inner"),
+        (["a", "x"], MISSING),
+    ],
+)
+def test_a_field_of_the_whole_name_comes_before_a_path(path: list[str], wanted: object) -> None:
+    """As `Flatten` names fields; of the value alone, and not of what is inside it."""
+    values = [{"a.b": "whole", "a": {"b": "inside", "c.d": "part", "c": {"d": "inner"}}}]
+    kinds = (
+        _convert(values, output()),
+        _convert([{"schema": _DOTTED, "payload": each} for each in values], output(), schemas=True),
+        _convert([{"schema": _DOTTED, "payload": each} for each in values], _PARQUET, schemas=True),
+    )
+    for found in kinds:
+        (run,) = found.runs
+        assert run.field("value", path) == [wanted]
+
+
+def test_a_path_is_one_where_no_field_has_the_whole_name() -> None:
+    """Decided for each record where there is no schema."""
+    values = [{"a": {"b": 1}}, {"a.b": 2}, {"a": {"b": 3}, "a.b": None}, {"a": 0, "a.b": 4}, {"a": 5}]
+    (run,) = _convert(values, output()).runs
+
+    assert run.field("value", ["a", "b"]) == [1, 2, None, 4, MISSING]
+
+
 def test_csv_of_json_without_an_envelope_has_columns() -> None:
     """The same inference."""
     (run,) = _convert([{"a": 1}], bare(OutputFormat.CSV)).runs

@@ -216,6 +216,12 @@ def test_a_duration_cuts_times_where_the_pattern_is_finer(pattern: str, duration
     assert translated.options.get("file.name.timestamp.round.ms", "0") == str(rounded)
 
 
+@pytest.mark.parametrize(("given", "zone"), [("+02:00", "+02:00"), ("-0530", "-05:30"), ("+00:00", "UTC")])
+def test_an_offset_is_a_time_zone(given: str, zone: str) -> None:
+    """Which Confluent's page names first."""
+    assert _sink(SMALL, {**_TIMED, "timezone": given}).names.timezone == zone
+
+
 def test_a_role_is_assumed_as_confluents_provider_does() -> None:
     """With keys of its own, which stay hidden."""
     changes = {
@@ -253,11 +259,71 @@ def test_tags_encryption_and_retries_are_kept() -> None:
     assert (sink.output.compression, sink.output.compression_level) == (Compression.GZIP, 9)
 
 
+_CUSTOMER_KEY: Final = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "used", "needless"),
+    [
+        (None, {}, {"s3.sse.customer.key", "s3.sse.kms.key.id"}),
+        ("AES256", {"aws.s3.sse.customer.key": _CUSTOMER_KEY}, {"s3.sse.kms.key.id"}),
+        ("aes256", {"aws.s3.sse.customer.key": _CUSTOMER_KEY}, {"s3.sse.kms.key.id"}),
+        (
+            "aws:kms",
+            {"aws.s3.sse": "aws:kms", "aws.s3.sse.kms.key.id": "alias/mine"},
+            {"s3.sse.customer.key"},
+        ),
+    ],
+)
+def test_keys_of_encryption_count_with_their_algorithm_alone(
+    algorithm: str | None, used: Mapping[str, str], needless: set[str]
+) -> None:
+    """As in Confluent's sink; the other one decides nothing, and a warning names it."""
+    keys = {"s3.sse.customer.key": _CUSTOMER_KEY, "s3.sse.kms.key.id": "alias/mine"}
+    settings = _load(SMALL, {**keys, "s3.ssea.name": algorithm})
+    translated = settings.translated
+
+    assert translated is not None
+    assert {name: text for name, text in translated.options.items() if ".sse" in name} == used
+    assert {line.option for line in translated.lines if line.fate is Fate.NEEDLESS} == needless
+    assert any(
+        "accepted though nothing depends" in each and min(needless) in each for each in settings.warnings
+    )
+
+
+_REGISTRY: Final = {
+    "value.converter": "io.confluent.connect.avro.AvroConverter",
+    "value.converter.schema.registry.url": "http://registry:8081",
+}
+
+
+def test_the_modes_that_write_values_alone_pass() -> None:
+    """In the words of the sink's own table."""
+    defaults = {"mode": "generic", "format.json.schema.enable": "false"}
+    translated = _load(
+        SMALL, {**_REGISTRY, **defaults, "value.converter.schema.backup.enabled": "false"}
+    ).translated
+
+    assert translated is not None
+    notes = {line.option: line.note for line in translated.lines}
+    assert all("is what is written" in notes[option] for option in defaults)
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
         ({"flush.size": None}, "flush.size: is missing; add flush.size=N"),
         ({"format.class": None}, "format.class: is missing; add one of"),
+        (
+            {"mode": "BACKUP_FULL_RECORD"},
+            "mode = 'BACKUP_FULL_RECORD': puts keys, headers and times into rows",
+        ),
+        ({"mode": "RESTORE_BACKUP"}, "mode = 'RESTORE_BACKUP': expected one of GENERIC, BACKUP_FULL_RECORD"),
+        ({"format.json.schema.enable": "true"}, "format.json.schema.enable = 'true': writes a schema into"),
+        (
+            {**_REGISTRY, "value.converter.schema.backup.enabled": "true"},
+            "value.converter.schema.backup.enabled = 'true': has schemas written next to records",
+        ),
         ({"storage.class": None}, "storage.class: is missing; add storage.class="),
         (
             {"storage.class": "a.b.Hdfs"},
@@ -273,6 +339,10 @@ def test_tags_encryption_and_retries_are_kept() -> None:
             "timestamp.extractor = 'a.B': is an extractor that is not",
         ),
         ({"value.converter": None}, "value.converter: is missing; name the class"),
+        (
+            {**_TIMED, "timezone": "+2:60"},
+            "timezone = '+2:60': expected a time zone such as UTC, Europe/Berlin or +02:00 (here file.",
+        ),
         ({"flush.size": "0"}, "flush.size = '0': expected a whole number from 1"),
         (
             {"rotate.schedule.interval.ms": "60000"},
@@ -335,7 +405,10 @@ def test_every_option_is_read_or_said_to_decide_nothing() -> None:
     """No row of the table is a promise that the translation does not keep."""
     read: set[str] = set()
     for partitioner in ("Default", "Field", "TimeBased", "Hourly"):
-        for provider in ("", f"{_S3}auth.AwsAssumeRoleCredentialsProvider"):
+        for provider, algorithm in (
+            ("", "aws:kms"),
+            (f"{_S3}auth.AwsAssumeRoleCredentialsProvider", "AES256"),
+        ):
             given = _Recording(
                 read,
                 {
@@ -343,7 +416,7 @@ def test_every_option_is_read_or_said_to_decide_nothing() -> None:
                     "s3.credentials.provider.class": provider,
                     "store.kafka.keys": "true",
                     "store.kafka.headers": "true",
-                    "s3.ssea.name": "aws:kms",
+                    "s3.ssea.name": algorithm,
                 },
             )
             CONFLUENT.translate(Translation(given, given, {}, Problems()))
