@@ -377,7 +377,7 @@ class Settings:
     `sqs` is None when there is no queue. `warnings` are lines for the log at start. `shown` holds each
     option's effective value as it may be shown, and `given` the names of those that the configuration names.
     `texts` holds, for each of those, its text as it was written and with its references replaced; `written`
-    the same before a translation: all that was given, by the names it was given. `sink` is None for a source.
+    the same before a translation: all that was given, by the names it was given. A source has no `sink`.
     `post_action` is what becomes of objects that are done.
     `translated` is there when the configuration is one of another vendor's sink.
     """
