@@ -14,6 +14,7 @@ from headrace.formats.compression import stored_codec
 from headrace.formats.compression.codecs import decompressed
 from headrace.formats.content_kind import (
     RowFormat,
+    RowShape,
     avro_shape,
     first_row,
     is_sniffed,
@@ -23,7 +24,7 @@ from headrace.formats.content_kind import (
     row_format,
 )
 from headrace.formats.cut_rows import BareArrowRows, BareRows, PlainRows
-from headrace.formats.record_columns import ArrowReader, RowShape, TextReader, ToJson
+from headrace.formats.record_columns import ArrowReader, TextReader, ToJson
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
 from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject, ObjectCorrupt

@@ -3,14 +3,14 @@
 import base64
 import binascii
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from headrace.formats.avro_schema import Node, SchemaError, parse_schema
-from headrace.formats.record_columns import RowShape
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
 from headrace.options.choices import Compression, InputFormat
 from headrace.options.record_sources import CSV_FIELDS, CsvEncoding, Enveloped, RestoreOptions
@@ -150,6 +150,22 @@ _ARRAY_BEGIN: Final = b"[\n"
 
 _ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """What the schema of an object of Avro or Parquet, or a row of JSON, says of an object's rows.
+
+    `members` are those of its structs, none where rows are something else, and `within` what those of them
+    that are structs have themselves; `with_nulls` those of them that are null in some row of the object, as
+    far as that is known without reading it (Parquet's footer). `is_ours` where the object says that our sink
+    wrote it.
+    """
+
+    members: frozenset[str] = frozenset()
+    with_nulls: frozenset[str] = frozenset()
+    is_ours: bool = False
+    within: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 class RowFormat(StrEnum):

@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.formats.arrow_rows import as_column, json_rows, json_values
+from headrace.formats.content_kind import RowShape
 from headrace.formats.parquet_avro import AvroRows
 from headrace.formats.parquet_footer import RangedFile
 from headrace.formats.parquet_groups import RowGroups, Translated
 from headrace.formats.parquet_schema import RowFaultError
-from headrace.formats.record_columns import OWN_MARK, RecordColumns, RowShape
+from headrace.formats.record_columns import OWN_MARK, RecordColumns
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.formats.records.registry import registry_prefix

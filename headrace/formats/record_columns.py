@@ -111,22 +111,6 @@ class Faults:
 ToJson = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RowShape:
-    """What the schema of an object of Avro or Parquet, or a row of JSON, says of an object's rows.
-
-    `members` are those of its structs, none where rows are something else, and `within` what those of them
-    that are structs have themselves; `with_nulls` those of them that
-    are null in some row of the object, as far as that is known without reading it (Parquet's footer).
-    `is_ours` where the object says that our sink wrote it.
-    """
-
-    members: frozenset[str] = frozenset()
-    with_nulls: frozenset[str] = frozenset()
-    is_ours: bool = False
-    within: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-
 class TextReader(Protocol):
     """Reads rows that are texts: JSON, lines of csv, or bytes as they are."""
 

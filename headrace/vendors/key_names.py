@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.formats import content_kind as content
-from headrace.formats.record_columns import RowShape
+from headrace.formats.content_kind import RowShape
 from headrace.names.archive_names import ArchiveName, LayoutName, is_index
 from headrace.options.record_sources import NameOptions
 from headrace.vendors.aiven.names import FIELDS as AIVEN_MEMBERS

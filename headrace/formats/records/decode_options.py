@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from headrace.formats.content_kind import RowFormat
-from headrace.formats.record_columns import ArrowReader, RowShape, TextReader, ToJson
+from headrace.formats.content_kind import RowFormat, RowShape
+from headrace.formats.record_columns import ArrowReader, TextReader, ToJson
 from headrace.model.columns import Column
 from headrace.model.positions import MemberPosition, PlainPosition, Position
 from headrace.names.archive_names import ArchiveName

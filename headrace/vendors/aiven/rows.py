@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.formats.content_kind import RowShape
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords
 from headrace.formats.cut_rows import BareArrowRows, BareRows
 from headrace.formats.encoding.encoder import Pieces, decimal_texts, filled, joined, text_of
@@ -25,7 +26,6 @@ from headrace.formats.record_columns import (
     ArrowReader,
     Faults,
     RecordColumns,
-    RowShape,
     RowUnfit,
     TextReader,
     ToJson,

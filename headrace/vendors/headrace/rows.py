@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from headrace.formats.content_kind import RowShape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
 from headrace.formats.encodings import from_base64
 from headrace.formats.record_columns import (
@@ -17,7 +18,6 @@ from headrace.formats.record_columns import (
     ArrowReader,
     Faults,
     RecordColumns,
-    RowShape,
     RowUnfit,
     TextReader,
     ToJson,

@@ -13,7 +13,7 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
-from headrace.formats.record_columns import RowShape
+from headrace.formats.content_kind import RowShape
 from headrace.names.archive_names import (
     ArchiveName,
     Inexact,

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from headrace.formats.content_kind import json_shape
+from headrace.formats.content_kind import RowShape, json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
 from headrace.formats.encodings import from_base64
 from headrace.formats.record_columns import (
@@ -15,7 +15,6 @@ from headrace.formats.record_columns import (
     ArrowReader,
     Faults,
     RecordColumns,
-    RowShape,
     TextReader,
     ToJson,
 )

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from headrace.formats.content_kind import RowShape
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.encoding.encoder import decimal_texts, joined, text_of
 from headrace.formats.encoding.parquet_encoder import (
@@ -18,7 +19,7 @@ from headrace.formats.encoding.parquet_encoder import (
 )
 from headrace.formats.encoding.row_schema import RowSchema
 from headrace.formats.encodings import from_base64, numbers
-from headrace.formats.record_columns import OWN_MARK, Faults, RecordColumns, RowShape, ToJson
+from headrace.formats.record_columns import OWN_MARK, Faults, RecordColumns, ToJson
 from headrace.formats.row_members import (
     NULL,
     as_bytes,

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import zstandard
 
 from headrace.conversion.archives import arrow_reader, text_reader
-from headrace.formats.content_kind import RowFormat, first_row, row_format
-from headrace.formats.record_columns import RecordColumns, RowShape
+from headrace.formats.content_kind import RowFormat, RowShape, first_row, row_format
+from headrace.formats.record_columns import RecordColumns
 from headrace.model.columns import Headers, column_of
 from headrace.names.archive_names import ArchiveName
 from headrace.options.record_sources import RestoreOptions

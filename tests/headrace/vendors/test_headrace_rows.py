@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.formats.record_columns import RowShape
+from headrace.formats.content_kind import RowShape
 from headrace.model.columns import Headers, column_of
 from headrace.options.record_sources import RestoreOptions
 from headrace.vendors.headrace import rows as own_rows

@@ -31,7 +31,10 @@ _CONFLUENT: Mapping[str, str] = {
         ({}, []),
         ({"aws.secret.access.key": "hunter2"}, ["aws.secret.access.key"]),
         (
-            {"s3.sse.customer.key": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},
+            {
+                "s3.ssea.name": "AES256",
+                "s3.sse.customer.key": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
+            },
             ["aws.s3.sse.customer.key"],
         ),
         ({"value.converter.schema.registry.url": "http://me:hunter2@registry"}, ["schema.registry.url"]),
