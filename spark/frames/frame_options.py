@@ -73,8 +73,8 @@ STATE_PATH = optional(
     "state.path",
     TEXT,
     Group.SPARK,
-    "Where the query's discovery log, schema and bad rows are: a directory that the driver keeps, or "
-    "`s3://bucket/prefix`. Each query has its own. A stream needs it.",
+    "Where the query's discovery log, schema and bad rows are: a directory that the driver and all "
+    "executors see, or `s3://bucket/prefix`. Each query has its own. A stream needs it.",
     importance="HIGH",
 )
 ROWS = option(
