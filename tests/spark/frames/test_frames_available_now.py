@@ -1,4 +1,4 @@
-"""`Trigger.AvailableNow` ends with all that is there, whatever the limits, the room and the ages are."""
+"""What a listing finds is read: all by `Trigger.AvailableNow`, whatever limits, room and ages are."""
 
 import threading
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import structlog
 
 from spark.frames.inference import RECORDS
 from spark.frames.source import HeadraceSource, HeadraceStreamReader
@@ -22,6 +23,7 @@ class Listed:
 
     def __init__(self) -> None:
         self.count = self.young = 0
+        self.storage_class = "STANDARD"
         handler = type("Handler", (_Handler,), {"listed": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -41,7 +43,7 @@ class Listed:
         entries = "".join(
             f"<Contents><Key>in/{number:04d}</Key><ETag>&quot;e&quot;</ETag><Size>1</Size><LastModified>"
             f"{now - timedelta(days=0 if number < self.young else 9):%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
-            "</Contents>"
+            f"<StorageClass>{self.storage_class}</StorageClass></Contents>"
             for number in range(begin, end)
         )
         more = f"<NextContinuationToken>{end}</NextContinuationToken>" if end < self.count else ""
@@ -126,3 +128,22 @@ def test_all_that_is_there_and_old_enough_is_read(
     }
 
     assert sum(batches(HeadraceSource(given).streamReader(RECORDS))) == count - young
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "warned"), [("STANDARD", []), ("GLACIER", [3]), ("DEEP_ARCHIVE", [3])]
+)
+def test_a_read_says_what_it_leaves_out(listed: Listed, storage_class: str, warned: list[int]) -> None:
+    """Objects that S3 gives to nobody until they are restored; a stream says it as well."""
+    listed.count, listed.storage_class = 3, storage_class
+    given = {
+        "path": "s3://bucket/in/",
+        "aws.s3.endpoint": listed.url,
+        "aws.access.key.id": "x",
+        "aws.secret.access.key": "y",
+    }
+    with structlog.testing.capture_logs() as lines:
+        parts = HeadraceSource(given).reader(RECORDS).partitions()
+
+    assert [line["keys"] for line in lines if line["event"] == "object_archived"] == warned
+    assert sum(len(each.splits) for each in parts) == (0 if warned else 3)
