@@ -62,13 +62,25 @@ class WaitingObjects:
         chosen: dict[bytes, S3Object] = {}
 
         def each() -> Iterator[S3Object]:
-            for identity, found in self._in_turn():
-                if not self._min_age_ms or found.last_modified_ms + self._min_age_ms <= now_ms:
-                    chosen[identity] = found
-                    yield found
+            for identity, found in self._old_enough(now_ms):
+                chosen[identity] = found
+                yield found
 
         count = sum(1 for _ in admitted(each(), limits))
         return dict(list(chosen.items())[:count])
+
+    def has_any(self, now_ms: int) -> bool:
+        """Whether something is old enough to be taken now."""
+        return next(self._old_enough(now_ms), None) is not None
+
+    def fills(self, limits: ReadLimits, now_ms: int) -> bool:
+        """Whether what is old enough to be taken now is as much as a batch may have."""
+        files, size = len(self), self.bytes
+        if self._min_age_ms:
+            sizes = [found.size for _, found in self._old_enough(now_ms)]
+            files, size = len(sizes), sum(sizes)
+        is_full = limits.max_files is not None and files >= limits.max_files
+        return is_full or (limits.max_bytes is not None and files > 0 and size >= limits.max_bytes)
 
     def remove(self, identities: Iterable[bytes]) -> None:
         """They are in a batch that is durable."""
@@ -84,6 +96,11 @@ class WaitingObjects:
         if not self._min_age_ms:
             return 0
         return min(found.last_modified_ms for _, found in self._in_turn()) + self._min_age_ms
+
+    def _old_enough(self, now_ms: int) -> Iterator[tuple[bytes, S3Object]]:
+        for identity, found in self._in_turn():
+            if not self._min_age_ms or found.last_modified_ms + self._min_age_ms <= now_ms:
+                yield identity, found
 
     def _in_turn(self) -> Iterator[tuple[bytes, S3Object]]:
         fresh, backlog = iter(self._fresh.items()), iter(self._backlog.items())

@@ -303,7 +303,7 @@ def _members(raw: bytes | None) -> dict[str, msgspec.Raw] | None:
         return None
     try:
         return MEMBERS.decode(raw)
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
         return None
 
 

@@ -180,7 +180,10 @@ def columns_of_rows(rows: Iterable[bytes]) -> list[tuple[str, Any]]:
     # A type that is in a column's already changes nothing, and nearly all values have one of these.
     known: set[tuple[str, str]] = set()
     for row in rows:
-        value = _ANY_DECODER.decode(row)
+        try:
+            value = _ANY_DECODER.decode(row)
+        except msgspec.DecodeError:
+            continue
         if isinstance(value, dict):
             for name, each in value.items():
                 kind = _scalar_kind(each)

@@ -19,6 +19,7 @@ from ingest.source.catalogue.listing_merge import ExclusionReason
 from ingest.source.object_selection import object_filter_of
 from spark.frames.frame_options import STATE_PATH, FramesSettings, reading_settings
 from spark.frames.log_entries import (
+    ABOUT,
     ENTRIES,
     FAN_IN,
     KNOWN,
@@ -47,7 +48,6 @@ from spark.frames.log_store import LogStore, log_store
 
 _LOG = structlog.get_logger(__name__)
 
-_ABOUT: Final = "log.json"
 _COMMITTED: Final = "committed.json"
 _READ_AGAIN: Final = 5
 
@@ -124,7 +124,7 @@ class DiscoveryLog:
                 start_key=first.start_key,
                 uploads=dict(first.uploads),
             )
-            store.create(_ABOUT, msgspec.json.encode(made))
+            store.create(ABOUT, msgspec.json.encode(made))
             about = read_about(store)
             assert about is not None, "it was there, or has just been made"
         if (about.bucket, about.prefix) != (bucket, prefix):
@@ -267,14 +267,14 @@ class DiscoveryLog:
 
 def read_about(store: LogStore) -> LogAbout | None:
     """What the log was made for, None where there is none; FrameRefused for another file."""
-    content = store.read(_ABOUT)
+    content = store.read(ABOUT)
     if content is None:
         return None
     try:
         return msgspec.json.decode(content, type=LogAbout)
     except msgspec.DecodeError as error:
         raise FrameRefused(
-            f"{store.where}/{_ABOUT} does not describe a discovery log ({error}): give the query a "
+            f"{store.where}/{ABOUT} does not describe a discovery log ({error}): give the query a "
             "state.path of "
             "its own."
         ) from error

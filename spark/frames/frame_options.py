@@ -18,6 +18,7 @@ from headrace.model.text_formatting import did_you_mean
 from headrace.options import OPTIONS, Settings, SettingsError
 from headrace.options.choices import InputFormat, RestorePartition
 from headrace.options.declarations.option import Group, Option, option, optional
+from headrace.options.given import canonical
 from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
 from headrace.vendors.load import load
@@ -72,8 +73,8 @@ STATE_PATH = optional(
     "state.path",
     TEXT,
     Group.SPARK,
-    "Where the query's discovery log, schema and bad rows are: a directory that the driver keeps, or "
-    "`s3://bucket/prefix`. Each query has its own. A stream needs it.",
+    "Where the query's discovery log, schema and bad rows are: a directory that the driver and all "
+    "executors see, or `s3://bucket/prefix`. Each query has its own. A stream needs it.",
     importance="HIGH",
 )
 ROWS = option(
@@ -341,7 +342,7 @@ def split_options(
             "OPTIONS (..), or spark.read.options(..).table(..)."
         )
     own_names = {one.name.lower(): one.name for one in OWN}
-    shared_names = {name.lower(): one.name for one in shared for name in (one.name, *one.aliases)}
+    shared_names = {name.lower(): name for one in shared for name in (one.name, *one.aliases)}
     own: dict[str, str] = {}
     others: dict[str, str] = {}
     problems: list[str] = []
@@ -359,13 +360,26 @@ def split_options(
             others.setdefault("aws.s3.bucket.name", "of-the-path")
         elif lower not in _OF_SPARK:
             known = {**own_names, **shared_names}
-            meant = known.get(suggested(lower, known) or "")
+            meant = canonical(known.get(suggested(lower, known) or "", "")) or None
             hint = counterpart(lower) or did_you_mean(meant, otherwise="docs/spark.md lists the options")
             problems.append(f'{name}: is not an option of format("headrace"); {hint}')
+    others = _by_name(others)
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path:
         _take_path(path, others, problems)
     return own, others, problems
+
+
+def _by_name(given: Mapping[str, str]) -> dict[str, str]:
+    """The options by their names; spellings of one with several values stay, for `load` to refuse them."""
+    spellings: dict[str, dict[str, str]] = {}
+    for spelled, value in given.items():
+        spellings.setdefault(canonical(spelled), {})[spelled] = value
+    found: dict[str, str] = {}
+    for name, values in spellings.items():
+        is_one = len({value.strip().lower() for value in values.values()}) == 1
+        found |= {name: next(iter(values.values()))} if is_one else values
+    return found
 
 
 def s3_address(path: str) -> tuple[str, str] | None:

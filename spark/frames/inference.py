@@ -40,7 +40,7 @@ from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
 from spark.frames.column_types import METADATA, RESERVED, columns_of_rows, finished, merged_schema
 from spark.frames.frame_options import FramesSettings
-from spark.frames.log_store import LogStore
+from spark.frames.log_store import LogStore, refuse_other_directory
 
 _SCHEMA: Final = "schema.json"
 _ROWS: Final = 1000
@@ -153,7 +153,8 @@ def keep_schema(store: LogStore, schema: StructType) -> StructType:
 
 
 def add_columns(store: LogStore, columns: Iterable[tuple[str, Any]]) -> None:
-    """Have these columns in the schema that is kept, at its end."""
+    """Have these columns in the schema that is kept, at its end; FrameRefused where none is kept."""
+    refuse_other_directory(store, _SCHEMA)
     known = kept_schema(store) or StructType([])
     fields = list(known.fields)
     names = set(known.fieldNames())

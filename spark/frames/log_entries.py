@@ -28,6 +28,8 @@ VERSION: Final = 1
 FAN_IN: Final = 100
 """So many entries are one snapshot, and so many snapshots one of the next size."""
 
+ABOUT: Final = "log.json"
+"""What a log was made for: the file that it begins with."""
 ENTRIES: Final = "entries"
 KNOWN: Final = "known"
 _DIGITS: Final = 12

@@ -68,6 +68,15 @@ def log_store(path: str, s3: S3Settings) -> LogStore:
     )
 
 
+def refuse_other_directory(store: LogStore, name: str) -> None:
+    """FrameRefused in a task that does not see this file, which the query's driver has made."""
+    if store.read(name) is None:
+        raise FrameRefused(
+            f"state.path = {store.where!r} has no {name} here, and the query's driver has made it: name a "
+            "directory that the driver and all executors see, or s3://bucket/prefix."
+        )
+
+
 class DirectoryStore:
     """A directory; files appear by hard link, which only one writer gets, or by rename."""
 

@@ -160,13 +160,13 @@ class Discovery:
             self._balance()
 
     def wait_for_batch(self, limits: ReadLimits) -> None:
-        """Block until a batch is full, or the first full listing has ended."""
+        """Block until a batch is as full as it can be, or the first full listing has ended."""
 
         def is_enough() -> bool:
             if self._full_listings or self._error is not None or self._is_refused():
                 return True
-            is_full = limits.max_files is not None and len(self._waiting) >= limits.max_files
-            return is_full or (limits.max_bytes is not None and self._waiting.bytes >= limits.max_bytes)
+            # Without room nothing more is found until a batch is taken, however little it has.
+            return self._is_listing_paused or self._waiting.fills(limits, wall_ms())
 
         with self._changed:
             self._changed.wait_for(is_enough)
@@ -217,11 +217,19 @@ class Discovery:
         """List on while few objects wait."""
         most = self._most_waiting
         if not self._is_listing_paused and len(self._waiting) >= most:
+            if self._has_none_to_take():
+                return
             self._is_listing_paused = True
             self._listeners.pause_listing()
-        elif self._is_listing_paused and len(self._waiting) < most * _LISTS_AGAIN_BELOW:
+        elif self._is_listing_paused and (
+            len(self._waiting) < most * _LISTS_AGAIN_BELOW or self._has_none_to_take()
+        ):
             self._is_listing_paused = False
             self._listeners.resume_listing()
+
+    def _has_none_to_take(self) -> bool:
+        """Whether nothing that waits will make room: it is too young for what ends with the listing."""
+        return self._is_closing and not self._waiting.has_any(wall_ms())
 
     def _on_listed(self, found: S3Object) -> None:
         route = self._filter.listed_route_or_reason(found)
@@ -327,6 +335,6 @@ class Discovery:
     def _raise_if_broken(self) -> None:
         if self._error is not None:
             raise self._error
-        if self._is_refused() and not len(self._waiting) and not self._full_listings:
+        if self._is_refused() and not self._full_listings and not self._waiting.has_any(wall_ms()):
             assert self._problem is not None, "it is what refuses"
             raise self._problem

@@ -39,8 +39,8 @@ from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fie
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, Rows
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of
-from spark.frames.log_entries import identity
-from spark.frames.log_store import LogStore, log_store
+from spark.frames.log_entries import ABOUT, identity
+from spark.frames.log_store import LogStore, log_store, refuse_other_directory
 from spark.frames.record_rows import constant, metadata_array, object_values, position_texts, record_batch
 from spark.source.decoding import Decoding
 
@@ -164,7 +164,10 @@ class _Reading:
         first = self._partition.splits[0]
         name = f"{identity(first.object.id).hex()}-{first.begin or 0}"
         content = b"".join(msgspec.json.encode(row) + b"\n" for row in self._bad)
-        self._state().replace(f"{BAD}/{self._partition.batch or 0:012d}/{name}.jsonl", content)
+        state = self._state()
+        if self._partition.batch is not None:
+            refuse_other_directory(state, ABOUT)
+        state.replace(f"{BAD}/{self._partition.batch or 0:012d}/{name}.jsonl", content)
 
     # -- rows
     # --------------------------------------------------------------------------------------------------

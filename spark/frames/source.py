@@ -255,6 +255,7 @@ def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterato
     chosen = object_filter_of(shared, Baseline(start_key=shared.discovery.native_start_key))
     oldest_ms = wall_ms() - shared.discovery.min_age_ms
     unmatched, first = 0, ""
+    archived, first_archived = 0, ""
     try:
         for found in s3_calls(shared.s3).listed(shared.s3.bucket, prefix or shared.s3.prefix):
             route = chosen.listed_route_or_reason(found)
@@ -263,7 +264,9 @@ def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterato
                     unmatched, first = unmatched + 1, first or found.id.key
                 continue
             is_wanted = settings.is_in_time(found) and not settings.is_state(found.id.key)
-            if is_wanted and not found.is_archived and found.last_modified_ms <= oldest_ms:
+            if is_wanted and found.is_archived:
+                archived, first_archived = archived + 1, first_archived or found.id.key
+            elif is_wanted and found.last_modified_ms <= oldest_ms:
                 yield found, route
     except HeadraceError as error:
         raise FrameRefused(str(error)) from error
@@ -273,6 +276,13 @@ def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterato
             keys=unmatched,
             first=printable(first),
             detail="file.name.template, or input.layout, does not match them",
+        )
+    if archived:
+        _LOG.warning(
+            "object_archived",
+            keys=archived,
+            first=printable(first_archived),
+            detail="objects like it are read once they are restored into another storage class",
         )
 
 

@@ -14,7 +14,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
-import pyarrow as pa
 import structlog
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -31,6 +30,7 @@ from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.frames.batch_splits import Shipped
 from spark.frames.frame_options import STATE_PATH, loaded, split_options
 from spark.frames.log_store import LogStore, log_store
+from spark.frames.offset_order import in_order
 from spark.frames.written_batches import (
     BatchRefused,
     RowsOf,
@@ -85,7 +85,6 @@ _BASE: Final = {
 }
 _NEEDED: Final = ("topic", "partition", "offset", "value")
 _COLUMNS: Final = frozenset({*_NEEDED, "key", "headers", "timestamp", "timestampType"})
-_SORTED_ROWS: Final = 10_000
 _COMPLETERS: Final = 8
 _QUERY: Final = "sql.streaming.queryId"
 _ENDED: Final = (
@@ -202,7 +201,7 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
         """Send the rows of one task."""
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY)
-        return _sent(self._settings, query or "query", _in_order(iterator))
+        return _sent(self._settings, query or "query", in_order(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
         """Have the objects of the batch visible: those that its first commit has named."""
@@ -298,14 +297,6 @@ def _sent(settings: WriteSettings, query: str, batches: Iterable[Any]) -> Sent:
     finally:
         writer.close()
     return Sent(query, tuple(writer.sealed), tuple(places.values()))
-
-
-def _in_order(batches: Iterable[Any]) -> Iterator[Any]:
-    """The rows of a task sorted by offset, held in memory: Spark sorts no stream."""
-    held = list(batches)
-    if held:
-        by = [(name, "ascending") for name in ("topic", "partition", "offset")]
-        yield from pa.Table.from_batches(held).sort_by(by).to_batches(max_chunksize=_SORTED_ROWS)
 
 
 # -- in the driver -----------------------------------------------------------------------------------------

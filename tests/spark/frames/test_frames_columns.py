@@ -713,3 +713,15 @@ def test_a_column_that_is_passed_over_ends_reading_at_once() -> None:
 
     assert [row["id"] for row in read(content, made, is_fit=True)[0]] == [0, 1, 2]
     assert made._strict is None
+
+
+def test_a_row_that_is_no_json_has_no_columns() -> None:
+    """The text that `value.source=field:..` gives: a bad row, which no schema is inferred from."""
+    rows = [b'{"id":1}', b"text", b'{"id":3}']
+    columns = reader().of_json(lines(*rows))
+
+    assert [(bad.row, bad.message) for bad in columns.bad] == [
+        (1, "the row is not a JSON object, so it has no columns")
+    ]
+    assert columns.count == 2
+    assert columns_of_rows(rows) == [("id", pa.int64())]

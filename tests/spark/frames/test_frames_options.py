@@ -126,6 +126,45 @@ def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
     assert sentence in str(raised.value)
 
 
+_REGION = "aws_s3_region = 'us-west-2': says otherwise than aws.s3.region; keep one of them"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"errors.tolerance": "all", "error.tolerance": "none"}, "says otherwise than error.tolerance"),
+        ({"aws.s3.region": "eu-central-1", "aws_s3_region": "us-west-2"}, _REGION),
+        (
+            {
+                "key.converter.schema.registry.url": "http://a:1",
+                "value.converter.schema.registry.url": "http://b:1",
+            },
+            "'http://b:1': says otherwise than key.converter.schema.registry.url; keep one of them",
+        ),
+    ],
+)
+def test_spellings_of_one_option_with_two_values(options: dict[str, str], sentence: str) -> None:
+    """As of `headrace run`, for which neither wins; in whichever order they come."""
+    for given in (options, dict(reversed(options.items()))):
+        with pytest.raises(FrameRefused, match=r"says otherwise than .*; keep one of them") as raised:
+            reading_settings({"path": "s3://b12/", "state.path": "s", **given})
+        assert "\n" not in str(raised.value)
+    with pytest.raises(FrameRefused) as refused:
+        reading_settings({"path": "s3://b12/", "state.path": "s", **options})
+    assert sentence in str(refused.value)
+
+
+def test_spellings_of_one_option_with_one_value() -> None:
+    """They say it twice, to readers and to writers; a writer refuses two values as a reader does."""
+    twice = {"aws.s3.region": "eu-west-1", "aws_s3_region": " EU-west-1"}
+
+    assert reading_settings({"path": "s3://b12/", **twice}).shared.s3.region == "eu-west-1"
+    written = writing_settings({"path": "s3://b12/", **twice}, _RECORDS, overwrites=False)
+    assert written.sink.s3.region == "eu-west-1"
+    with pytest.raises(FrameRefused, match=r"says otherwise than aws\.s3\.region"):
+        writing_settings({"path": "s3://b12/", **twice, "aws_s3_region": "x"}, _RECORDS, overwrites=False)
+
+
 @pytest.mark.parametrize(
     ("path", "prefix"),
     [

@@ -1,0 +1,149 @@
+"""What a listing finds is read: all by `Trigger.AvailableNow`, whatever limits, room and ages are."""
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import structlog
+
+from spark.frames.inference import RECORDS
+from spark.frames.source import HeadraceSource, HeadraceStreamReader
+
+_PAGE = 2
+_SECONDS = 60.0
+
+
+class Listed:
+    """What lists objects of a byte each, two a page; the first `young` of them are of this moment."""
+
+    def __init__(self) -> None:
+        self.count = self.young = 0
+        self.storage_class = "STANDARD"
+        handler = type("Handler", (_Handler,), {"listed": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+    def page(self, begin: int) -> str:
+        """The page after so many objects."""
+        now = datetime.now(UTC)
+        end = min(begin + _PAGE, self.count)
+        entries = "".join(
+            f"<Contents><Key>in/{number:04d}</Key><ETag>&quot;e&quot;</ETag><Size>1</Size><LastModified>"
+            f"{now - timedelta(days=0 if number < self.young else 9):%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
+            f"<StorageClass>{self.storage_class}</StorageClass></Contents>"
+            for number in range(begin, end)
+        )
+        more = f"<NextContinuationToken>{end}</NextContinuationToken>" if end < self.count else ""
+        return (
+            f"<ListBucketResult><IsTruncated>{str(bool(more)).lower()}</IsTruncated>{more}{entries}"
+            "</ListBucketResult>"
+        )
+
+
+class _Handler(BaseHTTPRequestHandler):
+    listed: Listed
+
+    def do_GET(self) -> None:  # http.server's name
+        """A page, after a token or a key."""
+        asked = parse_qs(urlsplit(self.path).query)
+        after = asked.get("start-after", [""])[0].removeprefix("in/")
+        begin = int(asked["continuation-token"][0]) if "continuation-token" in asked else int(after or -1) + 1
+        body = self.listed.page(begin).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as above
+        """Say nothing."""
+
+
+@pytest.fixture
+def listed() -> Iterator[Listed]:
+    """A bucket that is listed."""
+    made = Listed()
+    yield made
+    made.close()
+
+
+def batches(reader: HeadraceStreamReader) -> list[int]:
+    """How many objects each batch has of a query that ends when there is nothing new, as Spark's does."""
+    sizes: list[int] = []
+
+    def run() -> None:
+        at = reader.initialOffset()
+        reader.prepareForTriggerAvailableNow()
+        while (end := reader.latestOffset(at, reader.getDefaultReadLimit())) != at:
+            sizes.append(sum(len(part.splits) for part in reader.partitions(at, end)))
+            at = end
+
+    query = threading.Thread(target=run, daemon=True)
+    query.start()
+    query.join(_SECONDS)
+    reader.stop()
+    assert not query.is_alive(), "it waits for ever"
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("count", "young", "options"),
+    [
+        (9, 0, {"maxBytesPerTrigger": "1000000"}),
+        (9, 0, {"maxFilesPerTrigger": "1000"}),
+        (90, 80, {"maxFilesPerTrigger": "2"}),
+        (90, 80, {"maxBytesPerTrigger": "1"}),
+        (90, 80, {"maxFilesPerTrigger": "1000"}),
+        (9, 0, {}),
+        (9, 9, {"maxFilesPerTrigger": "2"}),
+    ],
+)
+def test_all_that_is_there_and_old_enough_is_read(
+    listed: Listed, tmp_path: Path, count: int, young: int, options: dict[str, str]
+) -> None:
+    """Batches that the room for waiting objects does not hold, and young objects that are listed first."""
+    listed.count, listed.young = count, young
+    given = {
+        "path": "s3://bucket/in/",
+        "state.path": str(tmp_path),
+        "aws.s3.endpoint": listed.url,
+        "aws.access.key.id": "x",
+        "aws.secret.access.key": "y",
+        "max.pending.objects": "4",
+        "object.min.age.ms": "3600000",
+        **options,
+    }
+
+    assert sum(batches(HeadraceSource(given).streamReader(RECORDS))) == count - young
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "warned"), [("STANDARD", []), ("GLACIER", [3]), ("DEEP_ARCHIVE", [3])]
+)
+def test_a_read_says_what_it_leaves_out(listed: Listed, storage_class: str, warned: list[int]) -> None:
+    """Objects that S3 gives to nobody until they are restored; a stream says it as well."""
+    listed.count, listed.storage_class = 3, storage_class
+    given = {
+        "path": "s3://bucket/in/",
+        "aws.s3.endpoint": listed.url,
+        "aws.access.key.id": "x",
+        "aws.secret.access.key": "y",
+    }
+    with structlog.testing.capture_logs() as lines:
+        parts = HeadraceSource(given).reader(RECORDS).partitions()
+
+    assert [line["keys"] for line in lines if line["event"] == "object_archived"] == warned
+    assert sum(len(each.splits) for each in parts) == (0 if warned else 3)
