@@ -58,6 +58,7 @@ def large(offsets: range) -> Any:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_rows_of_more_than_two_gib(is_turned: bool) -> None:  # a case
     """Arrow has offsets of 32 bits in a column of bytes: all of them are in no array."""
