@@ -43,7 +43,8 @@ class LazyQueue:
 class UnorderedQueue:
     """`ordering=object` and `none`: fresh events first, the backlog of listings after them with its share.
 
-    What travels alone alternates with batches of light objects when both wait.
+    What travels alone alternates with batches of light objects when both wait, and fresh with backlog where a
+    batch holds one object.
     """
 
     def __init__(self, limits: BatchLimits, table: PendingTable, holds: Holds) -> None:
@@ -59,6 +60,8 @@ class UnorderedQueue:
         self._delayed: list[tuple[int, int, PendingObject, int]] = []
         self._order = count()
         self._was_light = False
+        self._was_fresh_big = False
+        self._is_backlog_next = False
         self.warnings: list[str] = []
 
     def put(self, pending: PendingObject, now_ms: int) -> None:
@@ -139,11 +142,20 @@ class UnorderedQueue:
     def _pop_lonely(self, now_ms: int, *, may_take_big: bool) -> PendingObject | None:
         queues = [self._alone]
         if may_take_big:
-            queues += [self._fresh_big, self._backlog_big]
-        return next((pending for queue in queues if (pending := self._pop(queue, now_ms)) is not None), None)
+            big = [self._fresh_big, self._backlog_big]
+            queues += reversed(big) if self._was_fresh_big else big
+        for queue in queues:
+            if (pending := self._pop(queue, now_ms)) is not None:
+                self._was_fresh_big = queue is self._fresh_big
+                return pending
+        return None
 
     def _take_light(self, now_ms: int, idle_slots: int) -> list[PendingObject]:
         limits = self._limits
+        if limits.max_objects == 1 and self._fresh and self._backlog:
+            self._is_backlog_next = not self._is_backlog_next
+            if not self._is_backlog_next:
+                return self._take_backlog(now_ms, idle_slots, limits.max_objects)
         kept_objects = limits.backlog_objects if self._backlog else 0
         kept_bytes = limits.backlog_bytes if self._backlog else 0
         fresh = BatchBudget.of(
@@ -154,14 +166,18 @@ class UnorderedQueue:
             cap_bytes=limits.max_bytes - kept_bytes,
         ).reserve_for(limits.slots, self._fresh.bytes, least=limits.least_share_bytes)
         taken = self._fill(self._fresh, fresh, now_ms)
-        backlog = BatchBudget.of(
+        return taken + self._take_backlog(now_ms, idle_slots, limits.max_objects - len(taken))
+
+    def _take_backlog(self, now_ms: int, idle_slots: int, most: int) -> list[PendingObject]:
+        limits = self._limits
+        budget = BatchBudget.of(
             len(self._backlog),
             self._backlog.bytes,
             idle_slots=idle_slots,
-            objects=min(limits.backlog_objects, limits.max_objects - len(taken)),
+            objects=min(limits.backlog_objects, most),
             cap_bytes=limits.backlog_bytes,
         ).reserve_for(limits.slots, self._backlog.bytes, least=limits.least_share_bytes)
-        return taken + self._fill(self._backlog, backlog, now_ms)
+        return self._fill(self._backlog, budget, now_ms)
 
     def _fill(self, queue: LazyQueue, budget: BatchBudget, now_ms: int) -> list[PendingObject]:
         taken: list[PendingObject] = []
@@ -226,6 +242,7 @@ class PartitionQueue:
         self._backlog: deque[_Partition] = deque()
         self._delayed: list[tuple[int, int, _Partition]] = []
         self._order = count()
+        self._is_backlog_next = False
         self.warnings: list[str] = []
 
     def put(self, pending: PendingObject, now_ms: int) -> None:  # noqa: ARG002 - the delay counts when it is first
@@ -240,27 +257,39 @@ class PartitionQueue:
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
         """Objects for one batch, in order within each topic-partition; none when nothing may be done now."""
         self.wake(now_ms)
-        fresh, backlog = (
-            (ring, sum(len(partition.heap) for partition in ring)) for ring in (self._fresh, self._backlog)
-        )
         taken: list[PendingObject] = []
-        for ring, ready in (fresh, backlog):
-            is_fresh = ring is self._fresh
-            limits = self._limits
-            budget = BatchBudget.of(
-                ready,
-                limits.max_bytes,
-                idle_slots=idle_slots,
-                objects=(limits.max_objects if is_fresh else limits.backlog_objects) - len(taken),
-                cap_bytes=limits.max_bytes if is_fresh else limits.backlog_bytes,
-            )
+        has_backlog = bool(self._backlog)
+        rings = (self._backlog, self._fresh) if self._is_backlog_next else (self._fresh, self._backlog)
+        for ring in rings:
+            budget = self._budget(ring, idle_slots, len(taken))
+            before = len(taken)
             for _ in range(len(ring)):
                 partition = ring.popleft()
                 partition.is_queued = False
+                is_fresh = ring is self._fresh
                 self._pull(partition, budget, taken, now_ms, is_fresh=is_fresh, may_take_big=may_take_big)
                 if taken and self._limits.kind_of(taken[0]) is not SplitKind.LIGHT:
+                    self._is_backlog_next = has_backlog and is_fresh
                     return taken
+            if ring is self._backlog:
+                has_backlog = has_backlog and len(taken) == before
+        # A batch may have had no room for it.
+        self._is_backlog_next = has_backlog and bool(taken)
         return taken
+
+    def _budget(self, ring: "deque[_Partition]", idle_slots: int, taken: int) -> BatchBudget:
+        """What still fits in of one ring: fresh ones leave the backlog that waits its share."""
+        limits = self._limits
+        is_backlog = ring is self._backlog
+        kept_objects, kept_bytes = (limits.backlog_objects, limits.backlog_bytes) if self._backlog else (0, 0)
+        most = limits.max_objects - taken
+        return BatchBudget.of(
+            sum(len(partition.heap) for partition in ring),
+            limits.max_bytes,
+            idle_slots=idle_slots,
+            objects=min(kept_objects, most) if is_backlog else max(min(1, most), most - kept_objects),
+            cap_bytes=kept_bytes if is_backlog else limits.max_bytes - kept_bytes,
+        )
 
     def over(self, taken: list[PendingObject]) -> None:
         """A plan is over: its topic-partitions are free for any slot."""

@@ -353,11 +353,11 @@ class TestPartitions:
         )
 
     def test_fresh_topic_partitions_go_before_the_backlog(self) -> None:
-        """One event lifts its whole topic-partition."""
+        """One event lifts its whole topic-partition; the backlog keeps its share."""
         desk = self.desk(slots=1, max_objects=3)
         desk.observe(page(*(listed(f"a-{number // 4}-{number}") for number in range(8))))
         desk.announce("m", event("a-1-9"))
-        assert desk.keys(desk.plan()) == ["a-1-4", "a-1-5", "a-1-6"]
+        assert desk.keys(desk.plan()) == ["a-1-4", "a-1-5", "a-0-0"]
 
     def test_big_objects_keep_their_place_and_leave_a_slot(self) -> None:
         """A big one goes alone, when its turn has come."""
@@ -389,6 +389,34 @@ class TestPartitions:
         desk = self.desk()
         desk.announce("m", event("a-0-1", size=0), event("a-0-2"))
         assert desk.keys(desk.plan()) == ["a-0-2"]
+
+
+@pytest.mark.parametrize("ordering", [Ordering.OBJECT, Ordering.PARTITION])
+@pytest.mark.parametrize(
+    ("max_objects", "arriving", "size"),
+    [(1000, 250, 1), (10, 10, 1), (1, 1, 1), (1000, 1, 2 * MIB)],
+    ids=["many", "a batch of them", "one by one", "big"],
+)
+def test_the_backlog_is_read_however_many_events_come(
+    ordering: Ordering, max_objects: int, arriving: int, size: int
+) -> None:
+    """Each batch finds as many fresh ones as it can take, or more; most of them are taken all the same."""
+    limits = BatchLimits(slots=1, max_objects=max_objects, max_bytes=MIB, ordering=ordering)
+    desk = Desk(limits=limits)
+    backlog = [f"old-99-{number}" for number in range(5)]
+    desk.observe(page(*(listed(key, size=size) for key in backlog)))
+    taken = []
+    for batch in range(20):
+        fresh = (event(f"new-{number % 50}-{batch}{number:03}", size=size) for number in range(arriving))
+        desk.announce(f"m{batch}", *fresh)
+        plan = desk.plan()
+        taken += desk.keys(plan)
+        for key in desk.works[plan]:
+            desk.commit(plan, key.object.id, DONE)
+        desk.finish(plan)
+
+    assert {key for key in taken if key.startswith("old")} == set(backlog)
+    assert len(taken) >= 2 * len(backlog)
 
 
 class TestDelays:
