@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 from headrace.formats import DecodeOptions, detected, parquet
 from headrace.formats.packed.members import decoder_of, packing_of
 from headrace.formats.parquet_schema import Int96Type
+from headrace.formats.records.record_builder import needs_fields
 from headrace.model.errors import FrameRefused, HeadraceError, InvalidObject
 from headrace.model.objects import ByteSource, S3Object
 from headrace.model.positions import position_as_dict
@@ -233,10 +234,15 @@ def _columns_of(settings: FramesSettings, source: S3Source, read: _Read) -> list
     found = given.input_format if is_packed else format_of(source, given)
     if found is None:
         return []
-    if found is InputFormat.PARQUET and not is_packed:
+    if has_own_columns(found, given, is_packed=is_packed):
         schema = parquet.ArrowRows(source, options=options).schema
         return [(field.name, _spark_type(field.type)) for field in schema]
     return columns_of_rows(_rows(source, options, read))
+
+
+def has_own_columns(found: InputFormat, options: FormatSettings, *, is_packed: bool) -> bool:
+    """Whether the columns of an object are those of its rows: Parquet of which no field is taken out."""
+    return found is InputFormat.PARQUET and not is_packed and not needs_fields(options)
 
 
 def _spark_type(kind: Any) -> Any:

@@ -38,7 +38,7 @@ from spark.frames.batch_splits import FramePartition, Shipped
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, Rows
-from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of
+from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of, has_own_columns
 from spark.frames.log_entries import ABOUT, identity
 from spark.frames.log_store import LogStore, log_store, refuse_other_directory
 from spark.frames.record_rows import constant, metadata_array, object_values, position_texts, record_batch
@@ -187,7 +187,7 @@ class _Reading:
         found = given.input_format if is_packed else format_of(source, given)
         if found is None:
             return
-        if found is InputFormat.PARQUET and not is_packed:
+        if has_own_columns(found, given, is_packed=is_packed):
             options = DecodeOptions(format=self._settings.shared.format)
             arrow_rows = parquet.ArrowRows(source, options=options, columns=self._reader.wanted)
             if not _has_unknown_types(arrow_rows.schema):

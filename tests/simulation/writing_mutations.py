@@ -179,9 +179,9 @@ MUTATIONS: Final = {
     "sorted by offset": Mutation(
         "writing",
         "a task of a stream sorts its rows",
-        _WRITING,
-        "yield from pa.Table.from_batches(held).sort_by(by).to_batches(max_chunksize=_SORTED_ROWS)",
-        "yield from held if by else ()",
+        "spark/frames/offset_order.py",
+        "    if bool((order[1:] > order[:-1]).all()):\n",
+        "    if order is not None:\n",
     ),
     "out of order": Mutation(
         "writing",
