@@ -5,7 +5,7 @@ from typing import Final
 
 MASK: Final = "***"
 HIDDEN: Final = "[hidden]"
-"""What workers show in place of a secret."""
+"""What workers show in place of a secret, and are brought back to keep it."""
 
 # Spark redacts by secret|password|token|access key (spark.redaction.regex); clients of Kafka and of the
 # schema registry add key material, JAAS entries and user:password pairs; Hadoop's own list adds keys that

@@ -19,7 +19,7 @@ from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
 from headrace.options.describe import options_hash
 from headrace.options.given import Problem, as_written, canonical
-from headrace.options.secret import MASK
+from headrace.options.secret import HIDDEN, MASK
 from ingest.http.rest.router import Refused
 from spark.sink.sink_work import can_group_by, grouping_hash, grouping_options
 
@@ -111,8 +111,6 @@ def begun_in_ledger(settings: Settings, meaning: str) -> list[str]:
         ]
 
 
-HIDDEN: Final = "[hidden]"
-"""What is shown in place of a secret, and brought back to keep it."""
 STATE_FOLDER: Final = "state.dir"
 _IN_ITS_FILE: Final = "is the worker's; set it in the worker's file"
 _OF_THE_WORKER: Final = {
