@@ -198,7 +198,8 @@ class Operations:
     def foreign_changed(self) -> list[str]:
         """Which of the objects of other programs are not what they were.
 
-        Without conditions a store is asked just before: what comes between the two is overwritten.
+        Without conditions a store is asked just before: what comes between the two is overwritten, and is
+        forgotten here.
         """
         bucket = self._made.bucket
         put = {key: at for at, what, key, _ in bucket.history if what == "foreign"}
@@ -207,12 +208,16 @@ class Operations:
             for at, what, key, _ in bucket.history
             if what == "replaced" and key in put and 0 <= at - put[key] < _BETWEEN_SECONDS
         }
-        return [
-            f"s3://{where}/{key}"
+        changed = {
+            (where, key)
             for (where, key), body in self.foreign.items()
             if (there := bucket.objects[where].get(key)) is None or there.body != body
-            if not (where in bucket.without_conditions and f"{where}/{key}" in between)
-        ]
+        }
+        for where, key in sorted(changed):
+            if where in bucket.without_conditions and f"{where}/{key}" in between:
+                changed.remove((where, key))
+                del self.foreign[where, key]
+        return [f"s3://{where}/{key}" for where, key in sorted(changed)]
 
     def free_names(self) -> list[tuple[str, str]]:
         """Bucket and key of uploads under way, where nothing has that name."""

@@ -14,7 +14,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.source_run import SourceOutcome
 
 # A row with more text may not fit in a topic with a limit of 700, with its headers and what transforms add.
-_LARGE: Final = 400
+_LARGE: Final = 300
 _ROOMY: Final = 700
 # The second one: something is quarantined, and all else is done.
 _ENDED_WELL: Final = ("exit 0", "exit 5")
