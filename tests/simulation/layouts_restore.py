@@ -58,7 +58,7 @@ def restore_options(sink: Mapping[str, str]) -> dict[str, str]:
     elif layout == "confluent":
         found["restore.key"] = _side_form(sink)
         found["restore.header"] = _header_form(sink)
-        if form == "bytes":
+        if "bytes" in (form, sink.get("sidecars.keys.format")):
             separator = sink.get("output.separator", "\\n")
             found["format.bytearray.separator"] = separator.replace("\\n", "\n")
     return found
