@@ -115,8 +115,7 @@ class KafkaAdmin:
             if is_topic_refused(error.__cause__):
                 raise topic_forbidden(topic) from error
             raise
-        allowed = found.authorized_operations
-        if allowed and AclOperation.WRITE not in allowed:
+        if (allowed := found.authorized_operations) and AclOperation.WRITE not in allowed:
             raise topic_forbidden(topic)
         return len(found.partitions)
 

@@ -270,20 +270,14 @@ def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterato
                 yield found, route
     except HeadraceError as error:
         raise FrameRefused(str(error)) from error
-    if unmatched:
-        _LOG.warning(
-            "keys_left_out",
-            keys=unmatched,
-            first=printable(first),
-            detail="file.name.template, or input.layout, does not match them",
-        )
-    if archived:
-        _LOG.warning(
-            "object_archived",
-            keys=archived,
-            first=printable(first_archived),
-            detail="objects like it are read once they are restored into another storage class",
-        )
+    _tell("keys_left_out", unmatched, first, "file.name.template, or input.layout, does not match them")
+    restored = "objects like it are read once they are restored into another storage class"
+    _tell("object_archived", archived, first_archived, restored)
+
+
+def _tell(event: str, keys: int, first: str, detail: str) -> None:
+    if keys:
+        _LOG.warning(event, keys=keys, first=printable(first), detail=detail)
 
 
 class _Pushed:
