@@ -187,8 +187,24 @@ def test_uv_on_the_path_installs(machine: Path, tmp_path: Path) -> None:
 
     first, second = venv.asked()
     python = f"uv pip install --quiet --python {venv.folder}/bin/python"
-    assert first.strip() == f"{python} --compile-bytecode --require-hashes -r a.lock -r b.lock"
-    assert second.strip() == f"{python} --require-hashes -r a.lock"
+    assert first.strip() == f"{python} --compile-bytecode --require-hashes --offline -r a.lock -r b.lock"
+    assert second.strip() == f"{python} --require-hashes --offline -r a.lock"
+
+
+def test_the_index_is_asked_for_what_uv_has_not_kept(machine: Path, tmp_path: Path) -> None:
+    """Only then: some indexes have PySpark fetched and built again, though it is what the lock names."""
+    venv = Venv(tmp_path / "venv")
+    uv(
+        machine,
+        venv,
+        'case "$*" in *--offline*) echo "error: Network connectivity is disabled" >&2; exit 1 ;; esac',
+    )
+
+    assert run(machine, "install-locked", venv.folder, "--no-compile", "a.lock") == (0, "", "")
+
+    kept, fetched = (call.strip() for call in venv.asked())
+    assert kept.endswith(" --require-hashes --offline -r a.lock")
+    assert fetched.endswith(" --require-hashes -r a.lock")
 
 
 def test_an_environment_is_compiled_unless_asked_otherwise(machine: Path, tmp_path: Path) -> None:
@@ -216,7 +232,7 @@ def test_a_uv_that_can_has_pysparks_jars_left_uncompressed(machine: Path, tmp_pa
 
     (call,) = venv.asked()
     wanted = "--config-settings-package pyspark:--build-option=--compression=stored"
-    assert f" {wanted} --require-hashes -r a.lock" in call
+    assert f" {wanted} --require-hashes --offline -r a.lock" in call
 
 
 def test_uv_uses_the_index_that_pip_is_set_up_with(machine: Path, tmp_path: Path) -> None:
@@ -255,7 +271,7 @@ def test_where_uv_fails_pip_installs(machine: Path, tmp_path: Path) -> None:
     code, _, words = run(machine, "install-locked", venv.folder, "a.lock")
 
     assert (code, words) == (0, "setup:      uv could not install the locked packages; trying pip ...\n")
-    assert [call.split()[0] for call in venv.asked()] == ["uv", "pip"]
+    assert [call.split()[0] for call in venv.asked()] == ["uv", "uv", "pip"]
 
 
 @pytest.mark.parametrize(
