@@ -20,7 +20,11 @@ _SHORT: Final = 3
 # From here on some zone is in the year 10000, which four digits do not show.
 LAST_DATE_MS: Final = 253_402_214_400_000
 # What Joda and Java take for an offset; no zone is farther from UTC than 14 hours.
-_FIXED: Final = re.compile(r"([+-])(?:([0-9]{1,2})|([0-9]{2}):?([0-5][0-9]))")
+# As Java's and Joda's: the letters before an offset say nothing more. GMT+0 and GMT-0 are names.
+_FIXED: Final = re.compile(
+    r"(?:UTC?|GMT(?![+-]0$))?([+-])(?:([0-9]{1,2})(?::([0-5][0-9]))?|([0-9]{2})([0-5][0-9]))"
+)
+_UTC_NAMES: Final = frozenset({"Z", "utc"})
 _FARTHEST: Final = timedelta(hours=14)
 
 
@@ -128,17 +132,17 @@ def is_date(moment_ms: int) -> bool:
 
 
 def read_zone(name: str) -> tzinfo:
-    """Return the zone of a name, or of an offset such as +02:00; ValueError where there is none.
+    """Return the zone of a name, or of an offset such as +02:00 or UTC+2; ValueError where there is none.
 
     Its text is the name, of an offset with hours and minutes; that of +00:00 is UTC.
     """
     fixed = _FIXED.fullmatch(name)
     if fixed is None:
         try:
-            return ZoneInfo(name)
+            return ZoneInfo("UTC" if name in _UTC_NAMES else name)
         except (KeyError, OSError):
             raise ValueError("there is no such time zone") from None
-    hours, minutes = fixed[2] or fixed[3], fixed[4] or "00"
+    hours, minutes = fixed[2] or fixed[4], fixed[3] or fixed[5] or "00"
     distance = timedelta(hours=int(hours), minutes=int(minutes))
     if distance > _FARTHEST:
         raise ValueError("no time zone is so far from UTC")

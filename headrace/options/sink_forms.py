@@ -216,9 +216,8 @@ LOCALE: Final = Form(kind="STRING", expected="a language such as en, or en-US", 
 
 
 def _timezone(text: str) -> str:
-    name = {"Z": "UTC", "utc": "UTC"}.get(text.strip(), text.strip())
     try:
-        return str(read_zone(name))
+        return str(read_zone(text.strip()))
     except ValueError:
         raise FormError from None
 

@@ -162,8 +162,8 @@ TIMEZONE_NAME = option(
     TIMEZONE,
     "UTC",
     Group.OUTPUT,
-    "The time zone of times in names, and of `rotate.schedule.ms`: a name, or an offset such as `+02:00`. "
-    "Accepted without a meaning for a source.",
+    "The time zone of times in names, and of `rotate.schedule.ms`: a name, or an offset such as `+02:00` or "
+    "`UTC+2`. Accepted without a meaning for a source.",
     aliases=("timezone",),
 )
 FORMAT = option(

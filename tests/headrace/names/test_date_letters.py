@@ -150,6 +150,15 @@ def test_a_letter_that_is_none_is_named(pattern: str, dialect: DateDialect, says
         ("+0545", "+05:45", "2024-01-01T05:45 +05:45"),
         ("+2", "+02:00", "2024-01-01T02:00 +02:00"),
         ("-00:00", "UTC", "2024-01-01T00:00 +00:00"),
+        ("UTC+02:00", "+02:00", "2024-01-01T02:00 +02:00"),
+        ("GMT+2", "+02:00", "2024-01-01T02:00 +02:00"),
+        ("GMT+2:30", "+02:30", "2024-01-01T02:30 +02:30"),
+        ("UT-0530", "-05:30", "2023-12-31T18:30 -05:30"),
+        ("UTC-5", "-05:00", "2023-12-31T19:00 -05:00"),
+        ("UTC+0", "UTC", "2024-01-01T00:00 +00:00"),
+        ("GMT+0", "GMT+0", "2024-01-01T00:00 +00:00"),
+        ("Etc/GMT+2", "Etc/GMT+2", "2023-12-31T22:00 -02:00"),
+        ("Z", "UTC", "2024-01-01T00:00 +00:00"),
     ],
 )
 def test_a_zone_is_a_name_or_an_offset(name: str, known: str, text: str) -> None:
@@ -161,7 +170,9 @@ def test_a_zone_is_a_name_or_an_offset(name: str, known: str, text: str) -> None
     assert read_date_pattern("VV", is_name=False).text(1_704_067_200_000, zone) == known
 
 
-@pytest.mark.parametrize("name", ["Mars/Olympus", "+15:00", "+14:01", "+02:60", "+200", "02:00", "/etc"])
+@pytest.mark.parametrize(
+    "name", ["Mars/Olympus", "+15:00", "+14:01", "+02:60", "+200", "02:00", "/etc", "UTC+15", "UTC2", "CET+1"]
+)
 def test_what_is_no_zone_is_refused(name: str) -> None:
     """With no error of a library's."""
     with pytest.raises(ValueError, match=r"[zZ]one"):

@@ -216,7 +216,9 @@ def test_a_duration_cuts_times_where_the_pattern_is_finer(pattern: str, duration
     assert translated.options.get("file.name.timestamp.round.ms", "0") == str(rounded)
 
 
-@pytest.mark.parametrize(("given", "zone"), [("+02:00", "+02:00"), ("-0530", "-05:30"), ("+00:00", "UTC")])
+@pytest.mark.parametrize(
+    ("given", "zone"), [("+02:00", "+02:00"), ("-0530", "-05:30"), ("+00:00", "UTC"), ("GMT+2", "+02:00")]
+)
 def test_an_offset_is_a_time_zone(given: str, zone: str) -> None:
     """Which Confluent's page names first."""
     assert _sink(SMALL, {**_TIMED, "timezone": given}).names.timezone == zone
