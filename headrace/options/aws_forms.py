@@ -168,6 +168,14 @@ _QUEUE_URLS: Final = tuple(
 )
 
 
+_AMAZONS: Final = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+
+
+def is_amazons(endpoint: str | None) -> bool:
+    """Whether a service there is Amazon's own, as it is where no endpoint is given."""
+    return endpoint is None or (urlsplit(endpoint).hostname or "").endswith(_AMAZONS)
+
+
 def queue_region(url: str) -> str | None:
     """The region that the URL names; None when it names none (the old global form, and other SQS)."""
     for form in _QUEUE_URLS:

@@ -9,6 +9,7 @@ from headrace.model.text_formatting import counted
 from headrace.options.aws_forms import queue_region as queue_region_of_url
 from headrace.options.settings import S3Settings, SqsSettings
 from ingest.checks.findings.finding import Cause, Finding, Refused, ok, unusable, warn
+from ingest.checks.findings.key_filter import KeyFilter, filter_value
 
 _SHORT_VISIBILITY_SECONDS: Final = 30
 _FEW_RECEIVES: Final = 5
@@ -126,16 +127,22 @@ def filters_fit(place: BucketAndQueue, facts: QueueFacts, keys: Sequence[str] = 
     ours = [] if isinstance(facts.notification, Refused) else _ours(facts)
     if not ours:
         return None
-    filters = [_filter(one) for one in ours]
-    if not any(_shows(prefix, suffix, place.s3.prefix, keys) for prefix, suffix in filters):
-        rules = " or ".join(_rule(prefix, suffix) for prefix, suffix in filters)
+    filters = [KeyFilter.of(one, place.s3) for one in ours]
+    if any(one.shows(place.s3.prefix, keys) for one in filters):
+        return ok(name, "no filter of the notification hides objects")
+    unencoded = next((one.unencoded for one in filters if one.unencoded is not None), None)
+    if unencoded is not None:
         return unusable(
             name,
-            f"the bucket tells the queue only of keys {rules}, and aws.s3.prefix is {place.s3.prefix!r}: "
-            "the others come with listings only.",
-            "Widen the filter of the notification, or narrow aws.s3.prefix to what it sends.",
+            f"the notification's filter {unencoded!r} passes no key: S3 wants such values URL-encoded.",
+            f"Write {filter_value(unencoded, place.s3)!r}; `headrace setup CONFIG` does so in its own.",
         )
-    return ok(name, "no filter of the notification hides objects")
+    return unusable(
+        name,
+        f"the bucket tells the queue only of keys {' or '.join(map(str, filters))}, and aws.s3.prefix is "
+        f"{place.s3.prefix!r}: the others come with listings only.",
+        "Widen the filter of the notification, or narrow aws.s3.prefix to what it sends.",
+    )
 
 
 def visibility(place: BucketAndQueue, facts: QueueFacts) -> Finding | None:
@@ -225,20 +232,3 @@ def _is_indirect(facts: QueueFacts) -> bool:
     return bool(
         facts.notification.get("TopicConfigurations") or "EventBridgeConfiguration" in facts.notification
     )
-
-
-def _filter(configuration: Mapping[str, Any]) -> tuple[str, str]:
-    rules = configuration.get("Filter", {}).get("Key", {}).get("FilterRules", ())
-    values = {rule["Name"].lower(): rule["Value"] for rule in rules}
-    return values.get("prefix", ""), values.get("suffix", "")
-
-
-def _shows(prefix: str, suffix: str, wanted: str, keys: Sequence[str]) -> bool:
-    """Whether everything under `wanted` is sent; a suffix is judged by the keys that are there."""
-    return wanted.startswith(prefix) and all(key.endswith(suffix) for key in keys)
-
-
-def _rule(prefix: str, suffix: str) -> str:
-    begins = f"beginning with {prefix!r}" if prefix else ""
-    ends = f"ending in {suffix!r}" if suffix else ""
-    return " and ".join(part for part in (begins, ends) if part)

@@ -11,7 +11,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 from headrace.aws.aws_errors import refusal
 from headrace.model.errors import HeadraceError
 from headrace.options.aws_forms import bucket_arn, queue_region
-from headrace.options.settings import Settings, SqsSettings
+from headrace.options.settings import S3Settings, Settings, SqsSettings
+from ingest.checks.findings.key_filter import KeyFilter, filter_value
 from ingest.checks.probes.bucket_keys import of_each_bucket
 from listeners.discovery_events import error_code, translated_errors
 
@@ -58,16 +59,16 @@ def with_queue(
     *,
     entry_id: str,
     queue_arn: str,
-    prefix: str,
+    s3: S3Settings,
 ) -> dict[str, Any] | None:
     """The bucket's notification configuration with ours in it, or None when nothing has to change.
 
     Everything else in it stays as it is: `PutBucketNotificationConfiguration` replaces the whole.
     """
     queues: Sequence[Mapping[str, Any]] = notification.get("QueueConfigurations", ())
-    if any(_covers(one, queue_arn=queue_arn, prefix=prefix) for one in queues):
+    if any(_covers(one, queue_arn=queue_arn, s3=s3) for one in queues):
         return None
-    rules = [{"Name": "prefix", "Value": prefix}] if prefix else []
+    rules = [{"Name": "prefix", "Value": filter_value(s3.prefix, s3)}] if s3.prefix else []
     wanted: dict[str, Any] = {"Id": entry_id, "QueueArn": queue_arn, "Events": list(EVENTS)}
     if rules:
         wanted["Filter"] = {"Key": {"FilterRules": rules}}
@@ -75,15 +76,14 @@ def with_queue(
     return {**kept, "QueueConfigurations": [*(one for one in queues if one.get("Id") != entry_id), wanted]}
 
 
-def _covers(queue: Mapping[str, Any], *, queue_arn: str, prefix: str) -> bool:
+def _covers(queue: Mapping[str, Any], *, queue_arn: str, s3: S3Settings) -> bool:
     """Whether an entry announces all new objects to our queue; a second one for the same would be refused."""
-    rules = queue.get("Filter", {}).get("Key", {}).get("FilterRules", ())
-    values = {rule["Name"].lower(): rule["Value"] for rule in rules}
+    keys = KeyFilter.of(queue, s3)
     return (
         queue["QueueArn"] == queue_arn
         and EVENTS[0] in queue["Events"]
-        and prefix.startswith(values.get("prefix", ""))
-        and not values.get("suffix")
+        and keys.shows(s3.prefix)
+        and not keys.suffix
     )
 
 
@@ -136,8 +136,7 @@ def missing_steps(
             s3=s3,
             sqs=sqs,
             url=one.sqs.queue_url,
-            bucket=bucket,
-            prefix=one.s3.prefix,
+            place=one.s3,
             entry_id=f"headrace-{one.name}",
         )
         steps = [*_permission_steps(place), *_notification_steps(place)]
@@ -189,9 +188,13 @@ class _Place:
     s3: "S3Client"
     sqs: "SQSClient"
     url: str
-    bucket: str
-    prefix: str
+    place: S3Settings
     entry_id: str
+
+    @property
+    def bucket(self) -> str:
+        """The bucket's name."""
+        return self.place.bucket
 
     @property
     def queue(self) -> str:
@@ -259,7 +262,7 @@ class _Place:
     def notify(self) -> None:
         """Put ours into the bucket's notification configuration as it is now."""
         wanted = with_queue(
-            self.notification(), entry_id=self.entry_id, queue_arn=self.arn(self.queue), prefix=self.prefix
+            self.notification(), entry_id=self.entry_id, queue_arn=self.arn(self.queue), s3=self.place
         )
         if wanted is None:
             return
@@ -281,8 +284,8 @@ class _Place:
                     raise
                 raise SetupError(
                     f"s3://{self.bucket} refuses the notification ({error_code(error)}): another one for the "
-                    f"same events overlaps with prefix {self.prefix!r}, or the queue is in another region; "
-                    "see `aws s3api get-bucket-notification-configuration`"
+                    f"same events overlaps with prefix {self.place.prefix!r}, or the queue is in another "
+                    "region; see `aws s3api get-bucket-notification-configuration`"
                 ) from error
 
 
@@ -347,12 +350,12 @@ def _notification_steps(place: _Place) -> list[Step]:
     there = place.notification()
     found = place.attributes(place.queue)
     if found is not None and (
-        with_queue(there, entry_id=place.entry_id, queue_arn=found["QueueArn"], prefix=place.prefix) is None
+        with_queue(there, entry_id=place.entry_id, queue_arn=found["QueueArn"], s3=place.place) is None
     ):
         return []
     return [
         Step(
-            sentence=f"let s3://{place.bucket}/{place.prefix} notify {place.queue} of new objects "
+            sentence=f"let s3://{place.bucket}/{place.place.prefix} notify {place.queue} of new objects "
             "(other notifications stay)",
             apply=place.notify,
         )

@@ -150,6 +150,14 @@ def test_all_is_well() -> None:
             id="a prefix filter that hides objects",
         ),
         pytest.param(
+            {"notification": _with_filter(Prefix="in/region=eu/")},
+            {"aws.s3.prefix": "in/region=eu/"},
+            "notification filter",
+            Verdict.FAIL,
+            "Write 'in/region%3Deu/'",
+            id="a prefix filter that is not encoded",
+        ),
+        pytest.param(
             {"notification": _with_filter(suffix=".gz")},
             {"aws.s3.prefix": "in/"},
             "notification filter",
@@ -228,13 +236,16 @@ def test_the_url_tells_the_region_of_a_queue_that_refuses_us(url: str, region: s
     assert found["queue region"].remedy == f"Set sqs.region={region}, or leave it out."
 
 
-def test_a_filter_as_wide_as_the_prefix_hides_nothing() -> None:
-    """The prefix itself, and a suffix that all keys have."""
-    found = _found(
-        {"notification": _with_filter(Prefix="in/", Suffix=".csv")},
-        {"aws.s3.prefix": "in/orders/"},
-        ("in/orders/1.csv",),
-    )
+@pytest.mark.parametrize(
+    ("rules", "prefix", "key"),
+    [
+        ({"Prefix": "in/", "Suffix": ".csv"}, "in/orders/", "in/orders/1.csv"),
+        ({"Prefix": "in/region%3Deu/", "Suffix": "+1.csv"}, "in/region=eu/", "in/region=eu/a 1.csv"),
+    ],
+)
+def test_a_filter_as_wide_as_the_prefix_hides_nothing(rules: dict[str, str], prefix: str, key: str) -> None:
+    """The prefix itself, and a suffix that all keys have; S3 has them URL-encoded."""
+    found = _found({"notification": _with_filter(**rules)}, {"aws.s3.prefix": prefix}, (key,))
 
     assert found["notification filter"].verdict is Verdict.OK
 

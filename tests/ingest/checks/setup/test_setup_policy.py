@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from headrace.options.settings import S3Settings
 from ingest.checks.setup.steps import EVENTS, with_queue, with_statement
+from tests.ingest.checks.findings.configured import configured
 
 ARN = "arn:aws:sqs:us-east-1:111122223333:q"
 OTHER = {
@@ -61,6 +63,10 @@ def test_the_partition_follows_the_queue() -> None:
     assert "arn:aws-cn:s3:::b" in policy
 
 
+def _place(prefix: str = "in/", **options: str) -> S3Settings:
+    return configured({"aws.s3.prefix": prefix, **options}).s3
+
+
 def _entry(**changes: Any) -> dict[str, Any]:
     rules = [{"Name": "Prefix", "Value": "in/"}]
     return {
@@ -91,7 +97,7 @@ def _filter(*rules: tuple[str, str]) -> dict[str, Any]:
 )
 def test_an_entry_that_does_it_already_is_enough(entry: dict[str, Any], *, is_enough: bool) -> None:
     """A second one for the same events and prefix would be refused by S3."""
-    wanted = with_queue({"QueueConfigurations": [entry]}, entry_id="headrace-x", queue_arn=ARN, prefix="in/")
+    wanted = with_queue({"QueueConfigurations": [entry]}, entry_id="headrace-x", queue_arn=ARN, s3=_place())
     assert (wanted is None) is is_enough
 
 
@@ -107,7 +113,7 @@ def test_what_else_is_configured_stays() -> None:
             _entry(Id="headrace-x", Events=["s3:ObjectCreated:Put"]),
         ],
     }
-    wanted = with_queue(there, entry_id="headrace-x", queue_arn=ARN, prefix="in/")
+    wanted = with_queue(there, entry_id="headrace-x", queue_arn=ARN, s3=_place())
     assert wanted == {
         "EventBridgeConfiguration": {},
         "TopicConfigurations": [{"Id": "t"}],
@@ -122,4 +128,33 @@ def test_what_else_is_configured_stays() -> None:
             },
         ],
     }
-    assert with_queue(wanted, entry_id="headrace-x", queue_arn=ARN, prefix="in/") is None
+    assert with_queue(wanted, entry_id="headrace-x", queue_arn=ARN, s3=_place()) is None
+
+
+_ELSEWHERE = "http://minio:9000"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "endpoint", "value", "others"),
+    [
+        ("topics/region=eu/", None, "topics/region%3Deu/", "topics/region=eu/"),
+        ("a b+c/", "https://s3.eu-west-1.amazonaws.com", "a+b%2Bc/", "a b+c/"),
+        ("zürich/", None, "z%C3%BCrich/", "zürich/"),
+        ("it's_(1)-!.*/", None, "it's_(1)-!.*/", "it's/"),
+        ("region=eu/", _ELSEWHERE, "region=eu/", "region%3Deu/"),
+    ],
+)
+def test_a_filter_is_written_as_s3_matches_it(
+    prefix: str, endpoint: str | None, value: str, others: str
+) -> None:
+    """URL-encoded at Amazon's; where it is not, it passes no key, and ours is put in its place."""
+    place = _place(prefix, **({} if endpoint is None else {"aws.s3.endpoint": endpoint}))
+
+    def put(there: dict[str, Any]) -> dict[str, Any] | None:
+        return with_queue({"QueueConfigurations": [there]}, entry_id="e", queue_arn=ARN, s3=place)
+
+    made = put(_entry(Filter=_filter(("Prefix", others))))
+    assert made is not None
+    (entry,) = made["QueueConfigurations"]
+    assert entry["Filter"] == _filter(("prefix", value))
+    assert put(entry) is None
