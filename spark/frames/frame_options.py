@@ -16,9 +16,10 @@ from headrace.model.errors import FrameRefused
 from headrace.model.objects import S3Object
 from headrace.model.text_formatting import did_you_mean
 from headrace.options import OPTIONS, Settings, SettingsError
-from headrace.options.choices import InputFormat, RestorePartition
+from headrace.options.choices import InputFormat, RestorePartition, ValueFormat
 from headrace.options.declarations.option import Group, Option, option, optional
 from headrace.options.given import canonical
+from headrace.options.settings import FormatSettings
 from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
 from headrace.vendors.load import load
@@ -271,18 +272,8 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
             f"aws.s3.bucket.name = {shared['aws.s3.bucket.name']!r}: a query reads one bucket. Give each a "
             "query of its own (and a state.path, where it is a stream), and union them."
         )
-    is_bare = settings.format.input_format in {InputFormat.BYTES, InputFormat.TEXT}
-    if rows is Rows.COLUMNS and is_bare and settings.format.text.pattern is None:
-        raise FrameRefused(
-            f"input.format={settings.format.input_format} has no columns: use rows=records, or another "
-            "format."
-        )
-    if rows is Rows.COLUMNS and settings.format.packing and settings.format.input_format is InputFormat.AUTO:
-        raise FrameRefused(
-            "rows=columns reads archives (input.archive) whose members are of one format: set input.format."
-        )
-    if rows is Rows.COLUMNS and settings.format.restore is not None:
-        raise FrameRefused("rows=columns does not read archives (input.layout): use rows=records.")
+    if rows is Rows.COLUMNS:
+        _check_columns(settings.format)
     restore = settings.format.restore
     if restore is not None and restore.partition is RestorePartition.MODULO:
         raise FrameRefused(
@@ -306,6 +297,25 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
         tasks=settings.identity.tasks_max or max(2, os.cpu_count() or 2),
         given=frozenset(own),
     )
+
+
+def _check_columns(settings: FormatSettings) -> None:
+    """Refuse what has no columns, or makes bytes of records, for which rows=columns has no place."""
+    if settings.input_format in {InputFormat.BYTES, InputFormat.TEXT} and settings.text.pattern is None:
+        raise FrameRefused(
+            f"input.format={settings.input_format} has no columns: use rows=records, or another format."
+        )
+    if settings.packing and settings.input_format is InputFormat.AUTO:
+        raise FrameRefused(
+            "rows=columns reads archives (input.archive) whose members are of one format: set input.format."
+        )
+    if settings.restore is not None:
+        raise FrameRefused("rows=columns does not read archives (input.layout): use rows=records.")
+    if settings.value_format not in {ValueFormat.AUTO, ValueFormat.JSON}:
+        raise FrameRefused(
+            f"value.format={settings.value_format} (or its value.converter) makes bytes of a row, and "
+            "rows=columns gives its columns: leave it out, or use rows=records."
+        )
 
 
 def _globs_in(options: Mapping[str, str]) -> Iterator[str]:

@@ -104,6 +104,19 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
         ({"path": "s3://b12/", "record.fields": "{{topic}}:t"}, "record.fields: is not an option"),
         ({"path": "s3://b12/", "rows": "columns", "input.layout": "aiven"}, "does not read archives"),
         ({"path": "s3://b12/", "rows": "columns", "input.archive": "zip"}, "of one format: set input.format"),
+        (
+            {"path": "s3://b12/", "rows": "columns", "value.format": "raw"},
+            "value.format=raw (or its value.converter) makes bytes of a row",
+        ),
+        (
+            {
+                "path": "s3://b12/",
+                "rows": "columns",
+                "value.format": "avro",
+                "schema.registry.url": "http://registry:8081",
+            },
+            "leave it out, or use rows=records.",
+        ),
         ({"path": "s3://b12/", "post.action": "delete"}, "post.action: is not an option"),
         ({"path": "s3://b12/", "bootstrap.servers": "x:1"}, "bootstrap.servers: is not an option"),
         ({"path": "s3://b12/", "state.path": "s3://b12"}, "with a prefix of its own"),
