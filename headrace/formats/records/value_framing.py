@@ -306,16 +306,11 @@ def _one_change(field: Any, known: dict[str, Change], *, is_own: bool) -> Change
         return _plain_change(field, is_own=is_own)
     match field.message_type.full_name:
         case "google.protobuf.Timestamp":
-            return lambda ms: {"seconds": ms // 1000, "nanos": ms % 1000 * 1_000_000}
+            return _timestamp
         case "google.type.Date":
             return _date
         case "google.type.TimeOfDay":
-            return lambda ms: {
-                "hours": ms // 3_600_000,
-                "minutes": ms // 60_000 % 60,
-                "seconds": ms // 1000 % 60,
-                "nanos": ms % 1000 * 1_000_000,
-            }
+            return _time_of_day
         case "confluent.type.Decimal":
             scale = int(field_parameters(field).get("scale", "0"))
             return lambda text: {"value": _octets(text), "scale": scale}
@@ -369,6 +364,28 @@ def _octets(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def _date(days: int) -> dict[str, int]:
-    day = dt.date.fromordinal(_EPOCH + days)
+def _whole(value: Any) -> int:
+    """A whole number; TypeError for true, of which a time would be made as well."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("the value is no whole number")
+    return value
+
+
+def _timestamp(value: Any) -> dict[str, int]:
+    ms = _whole(value)
+    return {"seconds": ms // 1000, "nanos": ms % 1000 * 1_000_000}
+
+
+def _time_of_day(value: Any) -> dict[str, int]:
+    ms = _whole(value)
+    return {
+        "hours": ms // 3_600_000,
+        "minutes": ms // 60_000 % 60,
+        "seconds": ms // 1000 % 60,
+        "nanos": ms % 1000 * 1_000_000,
+    }
+
+
+def _date(value: Any) -> dict[str, int]:
+    day = dt.date.fromordinal(_EPOCH + _whole(value))
     return {"year": day.year, "month": day.month, "day": day.day}

@@ -258,6 +258,10 @@ def _nested(depth: int) -> bytes:
     ("kind", "good", "bad"),
     [
         ("int64 x", b"1", (b"1.5", b'"1"', b"true")),
+        ("google.protobuf.Timestamp x", b"1000", (b"true", b"1.5", b'"1"', b"{}")),
+        ("repeated google.protobuf.Timestamp x", b"[1000]", (b"[true]",)),
+        ("google.type.Date x", b"19000", (b"true", b"1.5", b'"1"')),
+        ("google.type.TimeOfDay x", b"1000", (b"true", b"1.5", b'"1"')),
         ("bool x", b"true", (b"1", b"0", b"2", b'"true"')),
         ("double x", b"9007199254740992", (b"9007199254740993", b"true", b'"1"', b"1%s" % (b"0" * 400))),
         ("float x", b"3e38", (b"1e39", b"16777217", b"true")),
@@ -281,7 +285,12 @@ def _nested(depth: int) -> bytes:
 )
 def test_a_value_that_its_field_does_not_hold_is_bad(kind: str, good: bytes, bad: tuple[bytes, ...]) -> None:
     """The library made others of them: 2 is true for it, true 1.0, and a list of nothing a message."""
-    one = _latest(registry(), "PROTOBUF", f'syntax = "proto3"; message R {{ {kind} = 1; }}')
+    files = ("protobuf/timestamp", "type/date", "type/timeofday")
+    imports = "".join(
+        f'import "google/{file}.proto"; ' for file in files if file.split("/")[1] in kind.lower()
+    )
+    text = f'syntax = "proto3"; {imports}message R {{ {kind} = 1; }}'
+    one = _latest(registry(), "PROTOBUF", text)
     lines = b"".join(b'{"x":%s}\n' % value for value in (good, *bad)) + b"[]\n"
 
     found = _decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
