@@ -79,7 +79,7 @@ class Route:
     `partition` None leaves it to the producer's partitioner. `start_offset` orders the objects of a
     partition; `timestamp_ms`, what `{{timestamp}}` or the layout's name gave, orders those of one offset.
     `may_be_empty`: an object of no bytes is a row and has to be read. `archive` is set where objects may
-    belong together.
+    belong together. `routed` is the topic that transforms name from `topic`, where it is known and one.
     """
 
     topic: str
@@ -88,6 +88,12 @@ class Route:
     timestamp_ms: int | None = None
     may_be_empty: bool = False
     archive: ArchivePlace | None = None
+    routed: str | None = None
+
+    @property
+    def output(self) -> str:
+        """The topic that records come to; `topic` where each record names one."""
+        return self.routed or self.topic
 
 
 # -- What an object is read with: the objects of its keys and headers, and tombstones merged into it ---------

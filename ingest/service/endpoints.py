@@ -132,7 +132,7 @@ def _reading(at_work: SlotAtWork) -> ReadingObject:
         slot=at_work.slot,
         bucket=at_work.object.id.bucket,
         key=printable(at_work.object.id.key),
-        topic=at_work.route.topic,
+        topic=at_work.route.output,
         records=at_work.records,
         bytes=at_work.object.size,
         others=at_work.others,

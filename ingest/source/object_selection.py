@@ -3,7 +3,8 @@
 A key is routed by the file name template or the archive's layout, and by `topic`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,6 +20,8 @@ from headrace.names.archive_names import ArchiveName, Inexact, LayoutName, NameE
 from headrace.options import Settings
 from headrace.options.choices import RestoreSidecars, RestoreTombstones
 from headrace.options.settings import JoiningSettings
+from headrace.options.transforms.chain import TransformChain
+from headrace.options.transforms.read_chain import known_topics
 from headrace.vendors.key_names import ArchiveNames, Detection, name_in
 from ingest.source.catalogue import Baseline, ObjectFilter
 from ingest.source.catalogue.ledger_view import UNFINISHED
@@ -40,9 +43,10 @@ _TOLD: Final = frozenset({NameElement.TOPIC, NameElement.PARTITION, NameElement.
 class KeyRoutes:
     """`route(key)` for the catalogue; None for a key that the template does not take, or gives no topic."""
 
-    def __init__(self, template: KeyTemplate, *, topic: str | None) -> None:
+    def __init__(self, template: KeyTemplate, *, topic: str | None, transforms: TransformChain) -> None:
         self._template = template
         self._topic = topic
+        self._routed = _routing(transforms)
         self._warned = 0
 
     def route(self, key: str) -> Route | None:
@@ -60,6 +64,7 @@ class KeyRoutes:
             partition=fields.partition,
             start_offset=fields.start_offset,
             timestamp_ms=fields.timestamp_ms,
+            routed=self._routed(topic),
         )
 
     def _warn(self, key: str, warning: str) -> None:
@@ -82,11 +87,13 @@ class ArchiveRoutes:
         topic: str | None,
         topic_map: Mapping[str, str],
         joining: JoiningSettings,
+        transforms: TransformChain,
     ) -> None:
         self._names = names
         self._joining = joining
         self._topic = topic
         self._topic_map = topic_map
+        self._routed = _routing(transforms)
         self._seen: set[tuple[str, str]] = set()
         self.shown: dict[str, set[str]] = {}
 
@@ -143,6 +150,7 @@ class ArchiveRoutes:
             timestamp_ms=name.first_timestamp_ms,
             may_be_empty=name.layout is LayoutName.AIVEN,
             archive=_archive_place(name),
+            routed=self._routed(topic),
         )
 
     def _topic_of(self, name: ArchiveName) -> str | None:
@@ -241,8 +249,22 @@ def key_readers(settings: Settings) -> ArchiveRoutes | KeyRoutes:
             topic=routing.topic,
             topic_map=dict(restore.topic_map),
             joining=settings.joining,
+            transforms=settings.transforms,
         )
-    return KeyRoutes(settings.key_template(), topic=routing.topic)
+    return KeyRoutes(settings.key_template(), topic=routing.topic, transforms=settings.transforms)
+
+
+def _routing(transforms: TransformChain) -> Callable[[str], str | None]:
+    """What gives the one topic that transforms name from another; None where there is none, or several."""
+    if not transforms.routes:
+        return lambda _topic: None
+
+    @lru_cache(maxsize=_MAX_PATTERNS)
+    def routed(topic: str) -> str | None:
+        found = known_topics(transforms, topic)
+        return next(iter(found)) if len(found) == 1 else None
+
+    return routed
 
 
 def unread_problem(settings: Settings, unread: tuple[int, str] | None) -> str | None:

@@ -115,7 +115,7 @@ class SplitProgress:
             bad=now.bad,
             position=now.position,
             options=None if now.position is None else options,
-            topic=split.route.topic,
+            topic=split.route.output,
             partition=split.route.partition,
             attempts=split.attempts,
             error=now.error,

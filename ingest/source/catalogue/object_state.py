@@ -405,7 +405,7 @@ def entry_for(
         error=error,
         attempts=known.attempts if attempts is None else attempts,
         cuts=known.cuts if cuts is None else cuts,
-        topic=pending.route.topic,
+        topic=pending.route.output,
         partition=pending.route.partition,
         size=pending.object.size,
         version_id=pending.object.version_id,

@@ -130,7 +130,7 @@ class RetryPolicy:
             case FailureScope.ALL_DENIED:
                 access.deny(failure.message)
             case FailureScope.TOPIC_MISSING | FailureScope.TOPIC_FORBIDDEN:
-                self._access.topics.miss(pending.route.topic, failure.message)
+                self._access.topics.miss(pending.route.output, failure.message)
             case FailureScope.SOURCE_ANSWERS:
                 access.denied = None
                 access.has_answered()

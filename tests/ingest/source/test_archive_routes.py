@@ -8,8 +8,9 @@ from headrace.options.choices import RestoreTombstones
 from headrace.options.describe import options_hash
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.listing_merge import ExclusionReason
-from ingest.source.object_selection import object_filter_of, unread_problem
+from ingest.source.object_selection import key_readers, object_filter_of, unread_problem
 from tests.headrace.options.loading import load_with, problems_with
+from tests.ingest.source.catalogue.desk import Desk, listed, page
 
 BARE = {"topic": None, "file.name.template": None}
 _PLACE = ArchivePlace("topics/events/partition=1/events+1+0000000007", "topics/events/")
@@ -199,3 +200,54 @@ def test_keys_are_read_by_the_sinks_own_delimiter() -> None:
     found = _filter("confluent", **options, **{"directory.delim": "_"})
     assert not isinstance(found.route_or_reason(key), ExclusionReason)
     assert found.route_or_reason("readme.txt") is ExclusionReason.UNMATCHED
+
+
+_ROUTER = {
+    "transforms": "r",
+    "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.r.regex": "(.*)",
+    "transforms.r.replacement": "prod.$1",
+}
+_BY_TIME = {
+    "transforms": "r",
+    "transforms.r.type": "org.apache.kafka.connect.transforms.TimestampRouter",
+    "transforms.r.topic.format": "${topic}-${timestamp}",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "output"),
+    [
+        ({"topic": None, "file.name.template": "{{topic}}/.*"}, "orders/1.json", "prod.orders"),
+        ({"topic": "flights"}, "1.json", "prod.flights"),
+        (
+            {"topic": None, "file.name.template": None, "input.layout": "aiven"},
+            "orders-0-00000000000000000000.gz",
+            "prod.orders",
+        ),
+    ],
+)
+def test_an_object_goes_to_the_topic_that_a_router_names(
+    options: dict[str, str | None], key: str, output: str
+) -> None:
+    """Ledger and pages show it; where each record names one, the topic before it."""
+    assert _output({**_ROUTER, **options}, key) == output
+    assert _output({**_BY_TIME, **options}, key) == output.removeprefix("prod.")
+    assert _output(options, key) == output.removeprefix("prod.")
+
+
+def _output(options: dict[str, str | None], key: str) -> str:
+    route = key_readers(load_with(options)).route(key)
+    assert route is not None
+    return route.output
+
+
+def test_the_ledger_names_the_topic_that_records_come_to() -> None:
+    """As documented: where they went."""
+    desk = Desk(intake=object_filter_of(load_with({**_ROUTER, "topic": "flights"})))
+    desk.observe(page(listed("in/1.csv")))
+    desk.fail(desk.plan(), "ObjectMissing")
+
+    entry = desk.entry("in/1.csv")
+    assert entry is not None
+    assert entry.topic == "prod.flights"
