@@ -213,7 +213,13 @@ class Connector:
 
         _log_to_stderr()
         found = write_frame(frame, self._settings)
-        _log.info("batch_written", batch=batch_id, records=found.records, objects=found.objects)
+        _log.info(
+            "batch_written",
+            batch=batch_id,
+            records=found.records,
+            objects=found.objects,
+            bad_records=found.bad,
+        )
 
     def run_here(self) -> Exit:
         """How it ended, run in this thread, the main one, until a signal."""

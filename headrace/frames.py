@@ -28,10 +28,11 @@ _FORMS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameWritten:
-    """How much of a frame is in objects now."""
+    """How much of a frame is in objects now; `bad` records are left out."""
 
     records: int
     objects: int
+    bad: int
 
 
 def write_frame(frame: "DataFrame", settings: Settings) -> FrameWritten:
@@ -69,7 +70,11 @@ def write_frame(frame: "DataFrame", settings: Settings) -> FrameWritten:
     for row in rows:
         if row.error is not None:
             raise FrameRefused(row.error)
-    return FrameWritten(records=sum(row.records for row in rows), objects=sum(row.objects for row in rows))
+    return FrameWritten(
+        records=sum(row.records for row in rows),
+        objects=sum(row.objects for row in rows),
+        bad=sum(row.bad for row in rows),
+    )
 
 
 _OTHER_PYTHON: Final = (

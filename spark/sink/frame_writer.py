@@ -42,7 +42,7 @@ from spark.sink.row_order import RowOrder
 from spark.sink.sink_work import SinkTaskSettings
 from spark.sink.slot_uploads import SlotUploads
 
-RESULT_SCHEMA: Final = "error string, records bigint, objects bigint"
+RESULT_SCHEMA: Final = "error string, records bigint, objects bigint, bad bigint"
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
 """The columns that `write_rows` takes: a text, numbers, bytes; headers are lists of key and value."""
 
@@ -55,6 +55,8 @@ PATIENCE_SECONDS: Final = 60.0
 
 def write_rows(settings: SinkTaskSettings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One row: how many records are in how many objects now, or the sentence why not all are. Blocks.
+
+    `bad` is how many records are left out.
 
     None where there is nothing to write.
     """
@@ -84,6 +86,7 @@ def write_rows(settings: SinkTaskSettings, batches: Iterable[pa.RecordBatch]) ->
             "error": pa.array([error], pa.string()),
             "records": pa.array([writer.records], pa.int64()),
             "objects": pa.array([writer.objects], pa.int64()),
+            "bad": pa.array([writer.bad], pa.int64()),
         }
     )
 
@@ -106,6 +109,7 @@ class FrameWriter:
         )
         self.records = 0
         self.objects = 0
+        self.bad = 0
         self.sealed: list[SealedObject] = []
         self._settings = settings
         self._began_ms = wall_ms()
@@ -215,6 +219,7 @@ class FrameWriter:
         work.committed(transaction)
         self.records += sum(one.records for one in transaction.objects)
         self.objects += len(transaction.objects)
+        self.bad += len(transaction.bad)
         if not self._uploads.is_direct:
             self.sealed += transaction.objects
             for one in transaction.objects:
