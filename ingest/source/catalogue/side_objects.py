@@ -79,6 +79,8 @@ class SideObjects:
         self._stems: dict[str, list[PendingObject]] = {}
         self._shown: dict[str, set[str]] = {}
         self._established: set[str] = set()
+        # By folder, until that is known.
+        self._waiting: dict[str, list[PendingObject]] = {}
         self._open: dict[ObjectId, _Open] = {}
         self._alone: dict[ObjectId, int] = {}
         self._unchecked: list[PendingObject] = []
@@ -191,10 +193,13 @@ class SideObjects:
         if self._wanted(place) - found.keys() and not is_over:
             self._table.move(pending, Phase.JOINING)
             self._due(pending, deadline_ms)
+            if place.folder not in self._established:
+                self._waiting.setdefault(place.folder, []).append(pending)
             return
         if is_over and place.folder not in self._established:
             self._recall(pending.object.id.bucket, place)
             self._established.add(place.folder)
+            self._look_again(place.folder, now)
         missing = sorted(self._wanted(place) - found.keys())
         is_required = self._mode is RestoreSidecars.REQUIRED
         if is_required and (missing or (not found and not place.is_tombstone)):
@@ -203,6 +208,12 @@ class SideObjects:
         if missing:
             self._go_without(pending, missing)
         self._close(pending, tuple(found[kind] for kind in sorted(found)))
+
+    def _look_again(self, folder: str, now: Instant) -> None:
+        """Let go what waits for kinds that the topic does not have; `required` takes it to have them."""
+        for waiting in self._waiting.pop(folder, ()):
+            if self._mode is RestoreSidecars.AUTO and waiting.object.id in self._open:
+                self._due(waiting, now.steady_ms)
 
     def _recall(self, bucket: str, place: ArchivePlace) -> None:
         """Learn from the ledger which kinds the topic had: a post-action may have taken them since."""

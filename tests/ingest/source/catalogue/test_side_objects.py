@@ -36,6 +36,7 @@ def _desk(
     mode: str = "auto",
     wait_ms: int = _WAIT_MS,
     tombstones: str = "ignore",
+    layout: str = "confluent",
     **options: Any,
 ) -> Desk:
     """A driver of a restore, with what the ledger says."""
@@ -43,7 +44,7 @@ def _desk(
         {
             "topic": None,
             "file.name.template": None,
-            "input.layout": "confluent",
+            "input.layout": layout,
             "restore.sidecars": mode,
             "restore.sidecars.wait.ms": str(wait_ms),
             "restore.tombstones": tombstones,
@@ -169,12 +170,70 @@ def test_an_archive_of_values_alone_waits_once() -> None:
     assert _planned(desk) == {_key(6): [_key(6, ".keys")]}
 
 
-def test_a_listing_of_values_alone_does_not_wait() -> None:
-    """It shows that there is nothing to wait for."""
-    desk = _desk()
-    desk.observe(page(*(listed(_key(start), last_modified_ms=NOW - _WAIT_MS) for start in range(3))))
+@pytest.mark.parametrize(
+    ("layout", "keys"),
+    [
+        ("confluent", [_key(start) for start in range(3)]),
+        ("headrace", [f"t/0/{start:020}.headrace.jsonl.gz" for start in range(3)]),
+    ],
+)
+def test_a_listing_of_values_alone_does_not_wait(layout: str, keys: list[str]) -> None:
+    """It shows that there is nothing to wait for; the topic's younger objects do not wait then either."""
+    desk = _desk(layout=layout)
+    first, second, young = keys
+    old = NOW - _WAIT_MS
+    desk.observe(page(*(listed(key, last_modified_ms=old) for key in (first, second)), listed(young)))
 
-    assert sorted(_planned(desk)) == [_key(start) for start in range(3)]
+    assert sorted(_planned(desk)) == keys
+
+
+def test_what_waits_goes_when_its_topic_shows_that_there_is_nothing_to_wait_for() -> None:
+    """In whatever order they were looked at; of another topic, and of one with keys, each waits its time."""
+    desk = _desk()
+    old = NOW - _WAIT_MS
+    desk.observe(
+        page(
+            listed(_key(0)),
+            listed(_key(3), last_modified_ms=old),
+            listed(_key(0, topic="u")),
+            listed(_key(0, topic="v")),
+            *(listed(key, last_modified_ms=old) for key in sorted(_three(3, topic="v"))),
+        )
+    )
+
+    assert set(_planned(desk)) == {_key(3), _key(3, topic="v")}
+    assert set(_planned(desk)) == {_key(0)}
+    desk.tick(_WAIT_MS)
+    assert set(_planned(desk)) == {_key(0, topic="u"), _key(0, topic="v")}
+
+
+def test_what_comes_while_the_first_object_waits_waits_no_longer_than_that() -> None:
+    """Unless the topic has shown keys by then."""
+    desk = _desk()
+    _announce(desk, _key(0))
+    assert _planned(desk) == {}
+    desk.tick(_WAIT_MS - 1)
+    _announce(desk, _key(3))
+    assert _planned(desk) == {}
+
+    desk.tick(1)
+    assert _planned(desk) == {_key(0): []}
+    assert _planned(desk) == {_key(3): []}
+
+
+def test_what_is_required_waits_its_own_time() -> None:
+    """The first object without keys says nothing of the others."""
+    desk = _desk(mode="required")
+    _announce(desk, _key(0))
+    assert _planned(desk) == {}
+    desk.tick(_WAIT_MS - 1)
+    _announce(desk, _key(3))
+    assert _planned(desk) == {}
+    desk.tick(1)
+    assert _planned(desk) == {}
+
+    _announce(desk, _key(3, ".keys"))
+    assert _planned(desk) == {_key(3): [_key(3, ".keys")]}
 
 
 def test_what_is_young_in_a_listing_waits_for_the_rest_of_its_time() -> None:
