@@ -348,6 +348,7 @@ class SourceLeader:
 
     def _lead(self, running: _Running) -> Exit:
         process = self._process
+        self._taken.begin()
         process.metrics.leader.set(1)
         running.listeners.start(skip_through=running.skip_through, inventories=running.inventories)
         running.lifecycle.begin(running.ledger.cache.controls())
