@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Final, TypeVar
@@ -104,8 +104,8 @@ class KafkaAdmin:
         """How many partitions the topic has."""
         return len(self._describe(topic).partitions)
 
-    def writable_partitions(self, topic: str) -> int:
-        """How many partitions the topic has; TopicForbidden where brokers say that it may not be written.
+    def writable_partitions(self, topic: str) -> Sequence[Any]:
+        """The topic's partitions; TopicForbidden where brokers say that it may not be written.
 
         Some say nothing of rights (KIP-430); then the first record tells.
         """
@@ -117,7 +117,7 @@ class KafkaAdmin:
             raise
         if (allowed := found.authorized_operations) and AclOperation.WRITE not in allowed:
             raise topic_forbidden(topic)
-        return len(found.partitions)
+        return tuple(found.partitions)
 
     def has_topic(self, topic: str) -> bool:
         """Whether the topic exists."""

@@ -37,7 +37,8 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     """What counts as existing before the first start: older than `at_ms` (S3's clock), up to `start_key`.
 
     `uploads` are the multipart uploads that were under way then, with the times they began at: S3 gives these
-    to the completed objects as LastModified. `moved_to` are the prefixes of this bucket that `post.action`
+    to the completed objects as LastModified; `there` are the ETags of younger objects under their keys that
+    were there as well. `moved_to` are the prefixes of this bucket that `post.action`
     has moved objects to since: what lies there was read before. It is of keys below `prefix`; those below the
     prefixes of `earlier` starts, the last of these first, had theirs. `inventory` are the addresses of
     `initial.inventory`, and `is_inventory_over` is true once the full listing after it was complete.
@@ -47,6 +48,7 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
     start_key: str | None = None
     uploads: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    there: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     moved_to: tuple[str, ...] = ()
     prefix: str | msgspec.UnsetType = msgspec.UNSET
     earlier: tuple["FirstStart", ...] | msgspec.UnsetType = msgspec.UNSET

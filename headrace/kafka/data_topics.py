@@ -12,8 +12,15 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.kafka_clients import Properties
+from headrace.kafka.kafka_errors import require_leaders
 from headrace.kafka.ledger_topic import Holds, LedgerMarks
-from headrace.model.errors import AccessDenied, InvalidConfiguration, TopicForbidden, TopicMissing
+from headrace.model.errors import (
+    AccessDenied,
+    InvalidConfiguration,
+    TopicForbidden,
+    TopicMissing,
+    TopicWithoutLeader,
+)
 
 # What Kafka keeps for itself is no data of anybody's.
 _INTERNAL = re.compile(r"__.*")
@@ -147,6 +154,8 @@ _FRESH_SECONDS: Final = 30.0
 # A missing topic may be made at any moment, a forbidden one allowed; a template can name many such topics.
 _MISSING_FRESH_SECONDS: Final = 5.0
 
+_Refusal = TopicForbidden | TopicMissing | TopicWithoutLeader
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTopic:
@@ -192,21 +201,25 @@ class OutputTopics:
         self._marks = LedgerMarks(properties)
         self._creation = creation
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, OutputTopic | TopicForbidden | TopicMissing]] = {}
+        self._known: dict[str, tuple[float, OutputTopic | _Refusal]] = {}
 
     def get(self, name: str) -> OutputTopic:
-        """The topic; TopicMissing, TopicForbidden, and Unavailable and AccessDenied from the brokers."""
+        """The topic; TopicMissing, TopicForbidden, and Unavailable and AccessDenied from the brokers.
+
+        TopicWithoutLeader where `ask` has said so, until all partitions have a leader again: mostly it is
+        another one in a moment, and clients wait for that.
+        """
         with self._lock:
             until, found = self._known.get(name, (0.0, None))
             if found is None or time.monotonic() > until:
-                found = self._asked(name)
-                fresh = _FRESH_SECONDS if isinstance(found, OutputTopic) else _MISSING_FRESH_SECONDS
-                self._known[name] = (time.monotonic() + fresh, found)
-        if isinstance(found, TopicMissing):
-            raise TopicMissing(str(found))
-        if isinstance(found, TopicForbidden):
-            raise TopicForbidden(str(found), topic=name)
-        return found
+                found = self._remembered(name, needs_leaders=isinstance(found, TopicWithoutLeader))
+        return _or_refuse(found, name)
+
+    def ask(self, name: str) -> OutputTopic:
+        """The same, not from memory; TopicWithoutLeader where a partition has none."""
+        with self._lock:
+            found = self._remembered(name, needs_leaders=True)
+        return _or_refuse(found, name)
 
     def require(self, names: Iterable[str]) -> list[OutputTopic]:
         """All of these topics, at start; one TopicMissing that names every missing one."""
@@ -228,10 +241,16 @@ class OutputTopics:
         with self._lock:
             self._known.pop(name, None)
 
-    def _asked(self, name: str) -> OutputTopic | TopicForbidden | TopicMissing:
+    def _remembered(self, name: str, *, needs_leaders: bool) -> OutputTopic | _Refusal:
+        found = self._asked(name, needs_leaders=needs_leaders)
+        fresh = _FRESH_SECONDS if isinstance(found, OutputTopic) else _MISSING_FRESH_SECONDS
+        self._known[name] = (time.monotonic() + fresh, found)
+        return found
+
+    def _asked(self, name: str, *, needs_leaders: bool) -> OutputTopic | _Refusal:
         try:
-            return self._described(name)
-        except TopicForbidden as error:
+            return self._described(name, needs_leaders=needs_leaders)
+        except (TopicForbidden, TopicWithoutLeader) as error:
             return error
         except TopicMissing:
             if self._creation is None:
@@ -252,8 +271,11 @@ class OutputTopics:
         )
         return settled(self._described, name)
 
-    def _described(self, name: str) -> OutputTopic:
-        partitions = self._admin.writable_partitions(name)
+    def _described(self, name: str, *, needs_leaders: bool = False) -> OutputTopic:
+        found = self._admin.writable_partitions(name)
+        if needs_leaders:
+            require_leaders(name, found)
+        partitions = len(found)
         configuration = self._admin.topic_configuration(name)
         # In force, so that it is the brokers' message.max.bytes where the topic sets none.
         return OutputTopic(
@@ -273,6 +295,17 @@ class OutputTopics:
             # It may be written and not be read.
             return False
         return found[name] is Holds.LEDGER
+
+
+def _or_refuse(found: OutputTopic | _Refusal, name: str) -> OutputTopic:
+    """The topic; what is against it is raised as an error of its own each time."""
+    match found:
+        case OutputTopic():
+            return found
+        case TopicForbidden():
+            raise TopicForbidden(str(found), topic=name)
+        case _:
+            raise type(found)(str(found))
 
 
 def _sentence(names: list[str], *, may_create: bool) -> str:

@@ -4,7 +4,8 @@ CommitUnknown   a commit that was not answered in time: neither done nor not don
 ReadHeldBack    the end of the ledger is hidden below an open transaction
 """
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -15,6 +16,7 @@ from headrace.model.errors import (
     RecordRefused,
     TopicForbidden,
     TopicMissing,
+    TopicWithoutLeader,
     TransactionAborted,
     Unavailable,
 )
@@ -130,6 +132,8 @@ _REMEDY_OF_CODE: Final[dict[int, str]] = {
 }
 
 
+# So many partitions are named.
+_SHOWN: Final = 5
 _TOO_LATE_REMEDY: Final = (
     "Brokers were away, or take records more slowly than they are sent (a quota, the line to them): less is "
     "sent at a time now."
@@ -142,6 +146,11 @@ def is_too_late(error: KafkaException | KafkaError) -> bool:
     if inner.code() == KafkaError._MSG_TIMED_OUT:  # noqa: SLF001 - as above
         return True
     return inner.code() == KafkaError._TIMED_OUT and inner.txn_requires_abort()  # noqa: SLF001 - as above
+
+
+def was_too_late(error: HeadraceError) -> bool:
+    """The same of an error of ours, by its cause."""
+    return isinstance(error.__cause__, KafkaException) and is_too_late(error.__cause__)
 
 
 def translate(error: KafkaException | KafkaError, *, what: str) -> HeadraceError:
@@ -183,6 +192,17 @@ def topic_forbidden(topic: str) -> TopicForbidden:
         "(file.name.template, transforms, restore.topic.map).",
         topic=topic,
     )
+
+
+def require_leaders(topic: str, partitions: Iterable[Any]) -> None:
+    """TopicWithoutLeader where some of these partitions, as the brokers describe them, have no leader."""
+    lost = [one.id for one in partitions if one.leader is None or one.leader.id < 0]
+    if lost:
+        raise TopicWithoutLeader(
+            f"The topic {topic!r} takes no records: its partition {', '.join(map(str, lost[:_SHOWN]))}"
+            f"{', ..' if len(lost) > _SHOWN else ''} has no leader. Bring back a broker that has a replica "
+            "of it (kafka-topics.sh --describe --unavailable-partitions)."
+        )
 
 
 def is_log_in(error: KafkaException | KafkaError) -> bool:

@@ -34,7 +34,7 @@ class FailureScope(Enum):
     SOURCE_SILENT = auto()  # S3, or what decoding needs, has not answered: a problem when it lasts
     ALL_DENIED = auto()
     TOPIC_MISSING = auto()
-    TOPIC_FORBIDDEN = auto()
+    TOPIC_REFUSED = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,19 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
         state=State.FAILED,
         reason="topic_forbidden",
         wait=RetryDelay.OBJECT,
-        says=FailureScope.TOPIC_FORBIDDEN,
+        says=FailureScope.TOPIC_REFUSED,
+    ),
+    "SubjectForbidden": ErrorPolicy(
+        state=State.FAILED,
+        reason="subject_forbidden",
+        wait=RetryDelay.OBJECT,
+        says=FailureScope.TOPIC_REFUSED,
+    ),
+    "TopicWithoutLeader": ErrorPolicy(
+        state=State.FAILED,
+        reason="topic_without_leader",
+        wait=RetryDelay.OBJECT,
+        says=FailureScope.TOPIC_REFUSED,
     ),
     # The task has halved its way to the record, and could not set it aside either.
     "RecordRefused": ErrorPolicy(state=State.QUARANTINED, reason="record_refused"),

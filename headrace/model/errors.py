@@ -17,8 +17,10 @@
     ├── SourceUnavailable         throttling, 5xx, resets: the object goes back and is tried later
     ├── AccessDenied              403, expired credentials: true of all objects
     │   ├── ResourceMissing       there is no such bucket or queue         exit 2
-    │   └── TopicForbidden        one topic may not be written: other objects have others
+    │   ├── TopicForbidden        one topic may not be written: other objects have others
+    │   └── SubjectForbidden      one subject of the schema registry may not be used: the same
     ├── TopicMissing              the topic is not there: try again, and say so
+    ├── TopicWithoutLeader        no broker takes what is written to the topic: the same
     ├── RecordRefused             the broker refuses a record that was measured
     ├── FrameRefused              a frame of Spark cannot be read or written (docs/spark.md)
     ├── TransactionAborted        everything since the last checkpoint is produced again
@@ -109,8 +111,23 @@ class TopicForbidden(AccessDenied):
         self.topic = topic
 
 
+class SubjectForbidden(AccessDenied):
+    """The schema registry lets this user not use `subject`, which other objects may not need."""
+
+    def __init__(self, message: str, *, subject: str) -> None:
+        super().__init__(message)
+        self.subject = subject
+        suffix = next((one for one in ("-key", "-value") if subject.endswith(one)), "")
+        self.topic = subject.removesuffix(suffix)
+        """By the usual strategy of names, what the subject is of."""
+
+
 class TopicMissing(HeadraceError):
     """The output topic does not exist (any more)."""
+
+
+class TopicWithoutLeader(HeadraceError):
+    """Partitions of the output topic have no leader, so that what is sent to it is not taken in its time."""
 
 
 class RecordRefused(HeadraceError):

@@ -4,7 +4,8 @@ The bucket's rule for unfinished uploads is one of the calls:
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-lifecycle-config.html
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -33,6 +34,8 @@ class UploadsUnderWay(NamedTuple):
     at_ms: int
     begun_ms: dict[str, int]
     """By key, when the earliest of its uploads began: what S3 will give as its LastModified."""
+    ids: dict[str, frozenset[str]]
+    """By key, the ids of its uploads."""
 
 
 class S3Calls:
@@ -92,6 +95,7 @@ class S3Calls:
         """The multipart uploads under `prefix` that are not completed yet; blocks, a call a thousand."""
         marker: dict[str, Any] = {}
         begun: dict[str, int] = {}
+        ids: dict[str, frozenset[str]] = {}
         at_ms: int | None = None
         while True:
             asked = {"Bucket": bucket, "Prefix": prefix, **marker, **self._fixed}
@@ -103,10 +107,30 @@ class S3Calls:
             for upload in found.get("Uploads", ()):
                 key, begun_ms = upload["Key"], int(upload["Initiated"].timestamp() * 1000)
                 begun[key] = min(begun_ms, begun.get(key, begun_ms))
+                ids[key] = ids.get(key, frozenset()) | {upload["UploadId"]}
             more = following(found, marker, what=f"s3://{bucket}/{prefix}", names=_NEXT_UPLOADS)
             if more is None:
-                return UploadsUnderWay(at_ms=at_ms, begun_ms=begun)
+                return UploadsUnderWay(at_ms=at_ms, begun_ms=begun, ids=ids)
             marker = more
+
+    def there_before(
+        self, bucket: str, prefix: str, under_way: UploadsUnderWay, keys: Collection[str]
+    ) -> dict[str, str]:
+        """ETags by key of objects that were there at `at_ms`, and are younger than an upload of their key.
+
+        So one that was broken off and never aborted. Of a key nothing is said where the object may not be
+        read, or where one of the uploads has ended since, which may have made it. Blocks, a call a key.
+        """
+        found: dict[str, str] = {}
+        for key in keys:
+            with suppress(ObjectError, AccessDenied):
+                now = self.head(bucket, key)
+                if under_way.begun_ms[key] // 1000 * 1000 <= now.last_modified_ms < under_way.at_ms:
+                    found[key] = now.id.etag
+        if not found:
+            return {}
+        later = self.uploads_under_way(bucket, prefix).ids
+        return {key: etag for key, etag in found.items() if under_way.ids[key] <= later.get(key, frozenset())}
 
     def listed(self, bucket: str, prefix: str) -> Iterator[S3Object]:
         """The objects under `prefix`, by key, a call a thousand; blocks."""

@@ -18,6 +18,7 @@ from ingest.connect.shared_slots import SharedSlots, SharedSpark
 from ingest.http.rest.port import AskedCondition, ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
 from ingest.http.rest.server import offsets_port
 from ingest.service.composition import Connector, RunOptions
+from ingest.service.leadership_phase import TAKING_UP
 from ingest.service.startup import Stopped
 from ingest.service.stop import Stop
 
@@ -220,7 +221,7 @@ class HostedPort:
 
     def _known(self) -> ConnectorCondition | None:
         """How it is, where it need not be asked."""
-        failure = self._hosted.failure or self._held_elsewhere()
+        failure = self._hosted.failure or self._why_not_led()
         if failure is not None:
             return ConnectorCondition(target=TargetState.RUNNING, problems=(failure,), slots=())
         return unassigned() if self._stands_by() else None
@@ -229,16 +230,17 @@ class HostedPort:
         connector = self._hosted.connector
         return connector is not None and connector.snapshot_holder.snapshot.role == "standby"
 
-    def _held_elsewhere(self) -> str | None:
-        """Who leads it that is no worker of this group; None while there is no reason to believe so."""
+    def _why_not_led(self) -> str | None:
+        """Who leads it that is no worker of this group, or why this process cannot; None without a reason."""
         connector = self._hosted.connector
         if connector is None or not self._stands_by():
             return None
-        return connector.snapshot_holder.snapshot.problems.get("lead")
+        problems = connector.snapshot_holder.snapshot.problems
+        return problems.get("lead") or problems.get(TAKING_UP)
 
     def _led(self) -> ConnectorPort:
         """The connector, for what only who leads it can do."""
-        port, elsewhere = self._port(), self._held_elsewhere()
+        port, elsewhere = self._port(), self._why_not_led()
         if self._stands_by():
             why = elsewhere or "who led this connector before has not given it up yet"
             raise NotLeading(f"Cannot complete request momentarily: {why}", passes=elsewhere is None)

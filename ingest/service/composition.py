@@ -25,6 +25,7 @@ from ingest.http.snapshot import Snapshot, SnapshotHolder
 from ingest.http.traces.exporter import exporting
 from ingest.http.traces.object_traces import SinkTraces, SourceTraces
 from ingest.service.endpoints import StatusEndpoints, endpoints
+from ingest.service.idle import Patience
 from ingest.service.leadership_phase import Leader, LeadershipPhase, Past, ProcessComponents, TakenLead
 from ingest.service.sink.sink_leader import SinkLeader
 from ingest.service.sink.sink_lifecycle import SinkAdapter
@@ -161,7 +162,7 @@ class Connector:
 
     def _lead(self, process: ProcessComponents) -> Exit:
         """Lead, stand by when the lead is lost, and lead again, until the run is over."""
-        past, short = Past(), 0
+        past, short = Past(patience=Patience(self._options.startup_seconds)), 0
         while True:
             began = time.monotonic()
             try:

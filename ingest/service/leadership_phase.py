@@ -38,6 +38,7 @@ from headrace.options import Settings
 from headrace.process.threads import ThreadFailures
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import SnapshotHolder
+from ingest.service.idle import Patience
 from ingest.service.service_events import Fatal
 from ingest.service.spark_startup import SlotSource
 from ingest.service.startup import Found, Stopped
@@ -75,6 +76,8 @@ class ProcessComponents:
 class Past:
     """What this process remembers of its leaderships: nothing that another one decides by."""
 
+    patience: Patience
+    """With a lead that cannot be taken up, for `--until-idle`."""
     has_run: bool = False
     """It has led or stood by: from then on nothing outside ends it."""
     has_led: bool = False
@@ -93,6 +96,9 @@ _CHECK_SECONDS: Final = 5.0
 _HANDOVER_SECONDS: Final = 30.0
 # How often it is asked again who that is.
 _STRANGER_SECONDS: Final = 30.0
+
+TAKING_UP: Final = "leadership"
+"""The problem of a process that has the lead and cannot take it up: it stays while it joins once more."""
 
 
 class LeadWait:
@@ -149,6 +155,7 @@ class LeadWait:
         self._past.has_run = True
         self._find_stranger(lead)
         process.statistics.trouble("lead", self._stranger)
+        process.statistics.trouble(TAKING_UP, None)
         # Ready is who can take over at once: a rollout must not stop the leader before.
         show_standby(process, ready=process.slot_source.is_up() and self._stranger is None)
         if process.until_idle and self._past.has_led:
@@ -285,11 +292,17 @@ class LeadershipPhase:
                 closing=closing,
                 has_led_before=self._past.has_led,
                 leading_again_later=self._leading_again_later,
+                begin=self._begin,
                 give_up=self._give_up,
             )
             leader = self._new_leader(taken)
-            self._past.has_run = self._past.has_led = True
+            self._past.has_led = True
             return leader.lead()
+
+    def _begin(self) -> None:
+        self._past.has_run = True
+        self._past.patience.is_over(time.monotonic(), waits=False)
+        self._process.statistics.trouble(TAKING_UP, None)
 
     def _give_up(self) -> None:
         self._is_given_up = True
@@ -333,15 +346,27 @@ class LeadershipPhase:
 
     @contextmanager
     def _leading_again_later(self) -> Iterator[None]:
-        """Once the process runs, nothing outside ends it: what fails here fails this leadership only."""
+        """Once the process runs, nothing outside ends it: what fails here fails this leadership only.
+
+        But for `--until-idle`, where it fails for too long.
+        """
         try:
             yield
-        except (LeadershipLost, InvalidLedger):
+        except InvalidLedger:
             raise
         except HeadraceError as error:
-            if not self._past.has_run:
+            is_lost = isinstance(error, LeadershipLost)
+            if not (self._past.has_run or is_lost):
                 raise
-            raise LeadershipLost(f"The lead could not be taken up: {error}") from error
+            sentence = f"The lead could not be taken up: {error}"
+            self._process.statistics.trouble(TAKING_UP, sentence)
+            show_standby(self._process, ready=False)
+            if is_lost:
+                raise
+            is_over = self._past.patience.is_over(time.monotonic(), waits=True)
+            if self._process.until_idle and is_over:
+                raise Unavailable(f"--until-idle: {sentence}") from error
+            raise LeadershipLost(sentence) from error
 
     def _take_over(
         self, leadership: Leadership, home: CacheDirectory | None, closing: ExitStack
@@ -394,5 +419,7 @@ class TakenLead:
     """This process has led already: what is away now is waited for, and ends nothing."""
     leading_again_later: Callable[[], Any]
     """A context in which what fails ends this leadership only, once the process runs."""
+    begin: Callable[[], None]
+    """Called when all is taken up, and the process runs from now on."""
     give_up: Callable[[], None]
     """Whatever waits for brokers in the ledger's name ends with LeadershipLost from now on."""

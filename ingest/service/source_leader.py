@@ -153,12 +153,7 @@ class SourceLeader:
                     detail="this is the first start with this prefix: include.existing and native.start.key "
                     "count from now on for keys that were outside the earlier one",
                 )
-            known = self._process.found.buckets[bucket]
-            now = FirstStart(
-                at_ms=known.now_by_s3_ms,
-                start_key=settings.discovery.native_start_key,
-                uploads=msgspec.UNSET if known.uploads is None else known.uploads,
-            )
+            now = self._process.found.buckets[bucket].first_start(settings)
             found = begun_again(now, found, settings.s3.prefix)
         elif settings.discovery.native_start_key not in {None, *(one.start_key for one in found.all)}:
             _log.warning(
@@ -348,6 +343,7 @@ class SourceLeader:
 
     def _lead(self, running: _Running) -> Exit:
         process = self._process
+        self._taken.begin()
         process.metrics.leader.set(1)
         running.listeners.start(skip_through=running.skip_through, inventories=running.inventories)
         running.lifecycle.begin(running.ledger.cache.controls())

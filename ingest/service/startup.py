@@ -6,15 +6,17 @@ A task finds a topic missing that a key names, and the driver creates it.
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+import msgspec
 import structlog
 
 from headrace.formats.inventory_manifest import Manifest
 from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.control_records import FirstStart
 from headrace.kafka.data_topics import OutputTopics, TopicCreation
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.kafka_clients import ClientProperties, Properties
@@ -68,8 +70,35 @@ class BucketAtStart:
 
     now_by_s3_ms: int
     """The time by S3's own clock."""
-    uploads: dict[str, int] | None
-    """Multipart uploads under way at that time, by key, and when they began; None where not needed."""
+    uploads: UploadsUnderWay | None
+    """Multipart uploads under way at that time; None where not needed."""
+
+    def first_start(self, settings: Settings) -> FirstStart:
+        """What is remembered of a first start with the bucket at that time; asks S3, and blocks."""
+        first = FirstStart(at_ms=self.now_by_s3_ms, start_key=settings.discovery.native_start_key)
+        if self.uploads is None:
+            return first
+        # Asked for the few that a record has room for.
+        kept = newest_uploads([self.uploads.begun_ms])[0]
+        there = _there_before(settings.s3, self.uploads, kept)
+        kept = newest_uploads([kept], [there])[0]
+        there = {key: etag for key, etag in there.items() if key in kept}
+        return msgspec.structs.replace(first, uploads=kept, there=there or msgspec.UNSET)
+
+
+def _there_before(s3: S3Settings, uploads: UploadsUnderWay, keys: Collection[str]) -> dict[str, str]:
+    """See `S3Calls.there_before`; nothing, with a WARN, where S3 does not answer."""
+    try:
+        return new_s3_calls(s3).there_before(s3.bucket, s3.prefix, uploads, keys)
+    except (AccessDenied, SourceUnavailable) as error:
+        _log.warning(
+            "uploads_not_compared",
+            bucket=s3.bucket,
+            error=str(error),
+            detail="with include.existing=false an object that is there already is ingested if it is younger "
+            "than a multipart upload of its key that was broken off and not aborted",
+        )
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +294,7 @@ class Startup:
             raise Unavailable(f"aws.s3.bucket.name = {s3.bucket!r} cannot be listed: {error}") from error
         if under_way is None:
             return BucketAtStart(now_by_s3_ms=clock_ms, uploads=None)
-        return BucketAtStart(now_by_s3_ms=under_way.at_ms, uploads=newest(under_way.begun_ms))
+        return BucketAtStart(now_by_s3_ms=under_way.at_ms, uploads=under_way)
 
     def _read_inventories(self) -> tuple[Manifest, ...] | InvalidConfiguration:
         """The manifests of `initial.inventory`."""
@@ -312,11 +341,6 @@ def _warn_of_region(calls: S3Calls, s3: S3Settings) -> None:
             "is sent twice, and its events reach no queue of another region",
             remedy=f"give it a source of its own, with aws.s3.region={region}",
         )
-
-
-def newest(begun_ms: dict[str, int]) -> dict[str, int]:
-    """As many uploads as one record of the ledger can hold, the newest."""
-    return newest_uploads([begun_ms])[0]
 
 
 # A template can name any number of topics; what does not fit is asked for by its next failed attempt.

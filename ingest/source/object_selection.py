@@ -206,6 +206,7 @@ _MAX_EARLIER: Final = 100
 # A record of the ledger stays well below the broker's usual message.max.bytes of 1 MB.
 _UPLOADS_BYTES: Final = 500_000
 _TIME_BYTES: Final = 16
+_ETAG_BYTES: Final = 4
 
 
 def object_filter_of(settings: Settings, baseline: Baseline = Baseline()) -> ObjectFilter:  # noqa: B008 - it is frozen
@@ -302,25 +303,37 @@ def begun_again(
     gone = {"earlier": msgspec.UNSET, "inventory": msgspec.UNSET, "is_inventory_over": msgspec.UNSET}
     earlier = [replace(one, moved_to=(), **gone) for one in before.all[:_MAX_EARLIER]]
     begun = replace(now, prefix=prefix, moved_to=before.moved_to, earlier=tuple(earlier))
-    kept = newest_uploads([{} if one.uploads is msgspec.UNSET else one.uploads for one in begun.all])
-    uploads = [
-        one.uploads if one.uploads is msgspec.UNSET else left
-        for one, left in zip(begun.all, kept, strict=True)
-    ]
-    earlier = [replace(one, uploads=left) for one, left in zip(earlier, uploads[1:], strict=True)]
-    return replace(begun, uploads=uploads[0], earlier=tuple(earlier))
+    kept = newest_uploads(
+        [{} if one.uploads is msgspec.UNSET else one.uploads for one in begun.all],
+        [{} if one.there is msgspec.UNSET else one.there for one in begun.all],
+    )
+    begun, *earlier = (_with_uploads(one, left) for one, left in zip(begun.all, kept, strict=True))
+    return replace(begun, earlier=tuple(earlier))
 
 
-def newest_uploads(begun_ms: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
+def _with_uploads(first: control_records.FirstStart, uploads: dict[str, int]) -> control_records.FirstStart:
+    """The first start with these of its uploads, and with what was there under their keys."""
+    if first.uploads is msgspec.UNSET or first.there is msgspec.UNSET:
+        return first if first.uploads is msgspec.UNSET else replace(first, uploads=uploads)
+    there = {key: etag for key, etag in first.there.items() if key in uploads}
+    return replace(first, uploads=uploads, there=there)
+
+
+def newest_uploads(
+    begun_ms: Sequence[Mapping[str, int]], there: Sequence[Mapping[str, str]] = ()
+) -> list[dict[str, int]]:
     """As many uploads of these starts as one record of the ledger can hold; old ones are mostly forgotten.
 
-    A WARN says how many are left out.
+    `there` are ETags that are kept with them. A WARN says how many are left out.
     """
     room, is_full = _UPLOADS_BYTES, False
     kept: list[dict[str, int]] = [{} for _ in begun_ms]
     every = [(at_ms, start, key) for start, uploads in enumerate(begun_ms) for key, at_ms in uploads.items()]
     for at_ms, start, key in sorted(every, key=lambda one: (-one[0], one[1])):
-        room -= len(msgspec.json.encode(key)) + _TIME_BYTES
+        size = len(msgspec.json.encode(key))
+        room -= size + _TIME_BYTES
+        if there and key in there[start]:
+            room -= size + len(there[start][key]) + _ETAG_BYTES
         if room < 0:
             is_full = True
             break
@@ -395,6 +408,7 @@ def baseline_from(settings: Settings, first: control_records.FirstStart) -> Base
         existing_before_ms=None if settings.discovery.include_existing else first.at_ms,
         start_key=first.start_key,
         uploads={} if first.uploads is msgspec.UNSET else first.uploads,
+        there={} if first.there is msgspec.UNSET else first.there,
         moved_to=tuple(each for each in first.moved_to if not settings.s3.prefix.startswith(each)),
         prefix=first.below,
         earlier=tuple(baseline_from(settings, each) for each in first.all[1:]),

@@ -67,12 +67,16 @@ class LogAbout(msgspec.Struct, frozen=True, kw_only=True):
     existing_before_ms: int | None = None
     start_key: str | None = None
     uploads: dict[str, int] = {}
+    there: dict[str, str] = {}
 
     @property
     def baseline(self) -> Baseline:
         """What the first start left to the past."""
         return Baseline(
-            existing_before_ms=self.existing_before_ms, start_key=self.start_key, uploads=self.uploads
+            existing_before_ms=self.existing_before_ms,
+            start_key=self.start_key,
+            uploads=self.uploads,
+            there=self.there,
         )
 
 
@@ -123,6 +127,7 @@ class DiscoveryLog:
                 existing_before_ms=first.existing_before_ms,
                 start_key=first.start_key,
                 uploads=dict(first.uploads),
+                there=dict(first.there),
             )
             store.create(ABOUT, msgspec.json.encode(made))
             about = read_about(store)

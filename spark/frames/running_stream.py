@@ -182,4 +182,5 @@ def _first_start(settings: FramesSettings, calls: S3Calls) -> Baseline:
         existing_before_ms=under_way.at_ms,
         start_key=discovery.native_start_key,
         uploads=under_way.begun_ms,
+        there=calls.there_before(s3.bucket, s3.prefix, under_way, under_way.begun_ms),
     )

@@ -9,9 +9,9 @@ from typing import Final
 
 import structlog
 
-from headrace.kafka.kafka_errors import CommitUnknown, why_refused
+from headrace.kafka.kafka_errors import CommitUnknown, was_too_late, why_refused
 from headrace.kafka.producer import SlotProducer, SlotRevoked
-from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.kafka.producer.topic_limits import REFUSALS, topic_limits
 from headrace.model.columns import BadRow, RecordTarget, RowBatch
 from headrace.model.error_policy import policy_of
 from headrace.model.errors import (
@@ -21,6 +21,7 @@ from headrace.model.errors import (
     InvalidObject,
     RecordRefused,
     SourceUnavailable,
+    SubjectForbidden,
     TopicForbidden,
     TopicMissing,
     TransactionAborted,
@@ -91,12 +92,10 @@ class BatchRun:
         except HeadraceError as error:
             touched, writers = self._transaction.touched(), self._transaction.writers()
             is_aborted = self._transaction.abort()
-            forbidden = self._forbidden(writers) if isinstance(error, AccessDenied) else {}
-            others = (
-                error if isinstance(error, _TELLING) and not forbidden else TransactionAborted(str(error))
-            )
+            refused = self._refusals(error, writers)
+            others = error if isinstance(error, _TELLING) and not refused else TransactionAborted(str(error))
             for progress in touched:
-                progress.fail(forbidden.get(progress, others))
+                progress.fail(refused.get(progress, others))
             # An abort that nobody has acknowledged may come after a commit that was tried: void, fence, read.
             return self._finished(BatchOutcome.ABORTED if is_aborted else BatchOutcome.UNKNOWN, error)
         # The producer of an aborted transaction is not kept, though the rest of the batch went well.
@@ -211,7 +210,7 @@ class BatchRun:
                 if error is None:
                     self._end(progress)
                 else:
-                    progress.fail(error)
+                    progress.fail(self._of_all(error))
             case SplitPoints(_, marks):
                 self._cuts.append((replace(progress.split, options=self._settings.options), marks))
                 progress.is_answered = True
@@ -231,11 +230,8 @@ class BatchRun:
                 self._producer.partitions(self._settings.errors.dead_letter.topic)
                 self._limits.require_writable(self._settings.errors.dead_letter.topic)
                 self._limits.of_dead_letters(self._settings.errors.dead_letter.topic)
-        except TopicForbidden as error:
+        except (*REFUSALS, TopicMissing, AccessDenied, InvalidObject, SourceUnavailable) as error:
             progress.fail(self._of_all(error))
-            return
-        except (TopicMissing, AccessDenied, InvalidObject, SourceUnavailable) as error:
-            progress.fail(error)
             return
         if rows.inexact:
             self._transaction.make_room()
@@ -286,7 +282,7 @@ class BatchRun:
     def _target(self, index: int, split: Split, topic: str | None) -> RecordTarget:
         """Where the work's rows go; to `topic` if transforms say so.
 
-        TopicMissing, TopicForbidden; InvalidObject when its partition does not exist.
+        TopicMissing, TopicForbidden, TopicWithoutLeader; InvalidObject when its partition does not exist.
         """
         known = self._targets.get((index, topic))
         if known is None:
@@ -390,26 +386,33 @@ class BatchRun:
         if not self._transaction.abort():
             raise TransactionAborted(f"{error} (and the transaction could not be aborted)") from error
 
-    # A topic that may not be written.
+    # A topic that cannot be written.
 
-    def _forbidden(
-        self, writers: Mapping[str, Collection[SplitProgress]]
+    def _refusals(
+        self, error: HeadraceError, writers: Mapping[str, Collection[SplitProgress]]
     ) -> dict[SplitProgress, HeadraceError]:
-        """What the works of a refused transaction fail with that wrote to a forbidden topic; may block.
+        """What the works of a failed transaction fail with that wrote to a topic of which it is the fault.
 
-        The ACLs have changed since the topic was asked for. Brokers do not say which topic they refused.
+        The topic, its rights or its leaders have changed since it was asked for. May block.
         """
+        is_told = isinstance(error, _TELLING)
+        if not (is_told or was_too_late(error)):
+            return {}
+        topics = [topic for topic in writers if is_told or not self._is_only(topic)]
         found: dict[SplitProgress, HeadraceError] = {}
-        for topic, works in writers.items():
-            try:
-                self._limits.require_writable(topic, is_fresh=True)
-            except TopicForbidden as error:
-                found |= dict.fromkeys(works, self._of_all(error))
+        for topic, refusal in self._limits.refusals(topics).items():
+            found |= dict.fromkeys(writers[topic], self._of_all(refusal))
         return found
 
-    def _of_all(self, error: TopicForbidden) -> AccessDenied:
+    def _of_all(self, error: HeadraceError) -> HeadraceError:
         """The error as it is reported: of the topic that all objects go to it is true of all of them."""
-        return AccessDenied(str(error)) if self._settings.topics == (error.topic,) else error
+        match error:
+            case TopicForbidden(topic=topic) | SubjectForbidden(topic=topic) if self._is_only(topic):
+                return AccessDenied(str(error))
+        return error
+
+    def _is_only(self, topic: str) -> bool:
+        return self._settings.topics == (topic,)
 
     # The end.
 

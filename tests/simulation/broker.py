@@ -212,6 +212,8 @@ class Broker:
         """Called with the name of a topic before it is compacted."""
         self.denied: set[str] = set()
         """Topics that clients may neither write to nor read."""
+        self.leaderless: set[str] = set()
+        """Topics whose partitions have no leader, so that nobody takes what is sent to them."""
         self.groups: dict[str, Group] = {}
         self._epochs: dict[str, int] = {}
         self._forgotten: dict[str, int] = {}

@@ -25,7 +25,7 @@ from ingest.cli.submit import write_commands
 from ingest.source.command_queue import new_commands
 from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.kernel import EPOCH_MS
-from tests.simulation.s3 import StoredObject
+from tests.simulation.s3 import SimulatedS3, StoredObject
 from tests.simulation.source_generator import FIXED, INCOMING, TOPIC
 from tests.support.service import rows
 
@@ -215,6 +215,31 @@ def existing_left_alone(course: Course) -> None:
     size = len(course.made.bucket.objects[INCOMING]["v/existing.jsonl"].body)
     course.send(message(("v/existing.jsonl", etag, size)))
     course.uploaded.update(rows("existing", 5))
+    course.settled()
+
+
+def existing_beneath_a_broken_upload(course: Course) -> None:
+    """`include.existing=false`: an upload that was never aborted makes no new object of what came later."""
+    s3 = SimulatedS3(course.made.bucket)
+
+    def begin(key: str) -> str:
+        return str(s3.create_multipart_upload(Bucket=INCOMING, Key=key)["UploadId"])
+
+    begin("v/again.jsonl")
+    late = begin("v/late.jsonl")
+    course.made.kernel.sleep(3.0)
+    course.put("v/again.jsonl", rows("again", 5), counts=False, announced=False)
+    course.put("v/late.jsonl", rows("early", 5), counts=False, announced=False)
+    course.made.kernel.sleep(3.0)
+    course.start(include__existing="false", sqs__queue__url=None, poll__interval__ms="500")
+    course.wait(lambda: course.snapshot.last_full_listing_ms is not None, "the first listing")
+    course.listed()
+    assert not course.values()
+    body = b"".join(line + b"\n" for line in rows("late", 5))
+    named = {"Bucket": INCOMING, "Key": "v/late.jsonl", "UploadId": late}
+    etag = s3.upload_part(PartNumber=1, Body=body, **named)["ETag"]
+    s3.complete_multipart_upload(MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]}, **named)
+    course.uploaded.update(rows("late", 5))
     course.settled()
 
 
@@ -454,6 +479,7 @@ COURSES: Final[dict[str, Callable[[Course], None]]] = {
     course.__name__: course
     for course in (
         existing_left_alone,
+        existing_beneath_a_broken_upload,
         announced_thrice,
         several_in_one_message,
         empty_objects,

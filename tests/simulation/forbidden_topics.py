@@ -1,12 +1,16 @@
-"""Topics that keys name, one of which this user may not write: what becomes of the objects of the others.
+"""Topics that keys name, one of which cannot be written: what becomes of the objects of the others.
 
-    python -m tests.simulation.forbidden_topics
+This user may not write it, or use its subject; it has no leader; it is deleted meanwhile.
+
+    python -m tests.simulation.forbidden_topics [COURSE ..]
 
 in a process of its own, as the simulation exchanges clocks, threads and locks.
 """
 
 import gc
+import sys
 from collections.abc import Callable
+from typing import Final
 
 from tests.simulation.discovery_courses import Course
 from tests.simulation.environment import environment
@@ -35,23 +39,59 @@ def forbidden_from_the_start(course: Course) -> None:
 
 def forbidden_while_it_runs(course: Course) -> None:
     """The right is taken away where objects of both topics are on their way."""
+    _both(course)
     _deny(course)
-    course.made.broker.denied.clear()
-    course.start(topic=None, file__name__template="{{topic}}/.*", tasks__max="1", job__linger__ms="500")
-    _comes(course, f"{_GOOD}/first", within=20.0)
-    _comes(course, f"{_SECRET}/first", within=2.0)
-    _deny(course)
-    began = course.made.kernel.now
-    for number in range(4):
-        course.put(f"{_GOOD}/{number}", rows(f"{_GOOD}{number}", 2))
-        course.put(f"{_SECRET}/{number}", rows(f"{_SECRET}{number}", 2))
-    course.wait(lambda: _count(course) == 5, "all of the other topic")
-    assert course.made.kernel.now - began < _SOON_SECONDS
-    kinds = {(line["key"].partition("/")[0], line["kind"]) for line in course.log("object_failed")}
-    assert (_GOOD, "TransactionAborted") in kinds, "no transaction has held objects of both topics"
-    assert kinds <= {(_SECRET, "TopicForbidden"), (_GOOD, "TransactionAborted")}
+    _only_the_other_comes(course, "TopicForbidden")
     _is_said(course)
     _allow(course)
+
+
+def without_a_leader(course: Course) -> None:
+    """What is sent to it is not taken in its time: that holds objects of the other one up once."""
+    _both(course)
+    course.made.broker.leaderless.add(_SECRET)
+    _only_the_other_comes(course, "TopicWithoutLeader")
+    for number in range(3):
+        _comes(course, f"{_GOOD}/later-{number}", within=2.0)
+    _is_said(course, "has no leader")
+    course.made.broker.leaderless.clear()
+    _recovers(course)
+
+
+def deleted_while_it_runs(course: Course) -> None:
+    """Only its own objects are of a missing topic, and no other one is named."""
+    _both(course)
+    course.made.broker.delete(_SECRET)
+    _only_the_other_comes(course, "TopicMissing")
+    _is_said(course, "does not exist")
+    course.made.broker.create(_SECRET, 2)
+    _recovers(course)
+
+
+def a_subject_that_is_forbidden(course: Course) -> None:
+    """The schema registry knows the user, who may not use the subject of one topic."""
+    _with_avro_keys(course, forbidden=f"{_SECRET}-key")
+    course.start(topic=None, file__name__template="{{topic}}/.*", tasks__max="2")
+    for number in range(_MANY):
+        course.put(f"{_SECRET}/{number}", rows(f"{_SECRET}{number}", 2))
+    course.made.kernel.sleep(200.0)
+    for number in range(3):
+        _comes(course, f"{_GOOD}/{number}", within=2.0)
+    assert {line["kind"] for line in course.log("object_failed")} == {"SubjectForbidden"}
+    _is_said(course, f"let it use the subject {_SECRET}-key")
+    course.made.registry.forbidden.clear()
+    _recovers(course)
+
+
+def the_subject_of_the_only_topic(course: Course) -> None:
+    """It is true of all objects: nothing is ready until it may be used."""
+    _with_avro_keys(course, forbidden=f"{_GOOD}-key")
+    course.start(topic=_GOOD, file__name__template=".*")
+    course.put("one", rows("one", 2))
+    course.wait(lambda: "objects" in course.snapshot.problems, "a problem")
+    assert not course.snapshot.ready
+    course.made.registry.forbidden.clear()
+    _recovers(course)
 
 
 def until_idle(course: Course) -> None:
@@ -77,16 +117,54 @@ def the_only_topic(course: Course) -> None:
     _allow(course)
 
 
-def _deny(course: Course) -> None:
+def _both(course: Course) -> None:
+    """One slot has written to both topics, and has their objects in one transaction from now on."""
+    _create(course)
+    course.start(topic=None, file__name__template="{{topic}}/.*", tasks__max="1", job__linger__ms="500")
+    _comes(course, f"{_GOOD}/first", within=20.0)
+    _comes(course, f"{_SECRET}/first", within=2.0)
+
+
+def _only_the_other_comes(course: Course, kind: str) -> None:
+    """Objects of both topics are put, and those of the other one are in it soon."""
+    began = course.made.kernel.now
+    for number in range(4):
+        course.put(f"{_GOOD}/{number}", rows(f"{_GOOD}{number}", 2))
+        course.put(f"{_SECRET}/{number}", rows(f"{_SECRET}{number}", 2))
+    course.wait(lambda: _count(course) == 5, "all of the other topic")
+    assert course.made.kernel.now - began < _SOON_SECONDS
+    kinds = {(line["key"].partition("/")[0], line["kind"]) for line in course.log("object_failed")}
+    assert (_GOOD, "TransactionAborted") in kinds, "no transaction has held objects of both topics"
+    assert kinds <= {(_SECRET, kind), (_GOOD, "TransactionAborted")}, kinds
+
+
+def _with_avro_keys(course: Course, *, forbidden: str) -> None:
+    _create(course)
+    course.made.registry.forbidden.add(forbidden)
+    course.options |= {
+        "schema.registry.url": "http://registry:8081",
+        "key.converter": "io.confluent.connect.avro.AvroConverter",
+    }
+
+
+def _create(course: Course) -> None:
     for topic in (_GOOD, _SECRET):
         if topic not in course.made.broker.topics:
             course.made.broker.create(topic, 2)
+
+
+def _deny(course: Course) -> None:
+    _create(course)
     course.made.broker.denied.add(_SECRET)
 
 
 def _allow(course: Course) -> None:
-    """It recovers by itself, each object after its own delay."""
     course.made.broker.denied.clear()
+    _recovers(course)
+
+
+def _recovers(course: Course) -> None:
+    """By itself, each object after its own delay."""
     course.made.kernel.sleep(_LONGEST_SECONDS)
     assert not course.snapshot.pending_objects
     assert course.snapshot.ready
@@ -107,10 +185,25 @@ def _count(course: Course, topic: str = _GOOD) -> int:
     return sum(len(broker.visible(topic, place)) for place in range(2)) // 2
 
 
-def _is_said(course: Course) -> None:
+def _is_said(course: Course, sentence: str = f"{_SECRET!r} may not be written") -> None:
     assert course.snapshot.ready
     assert list(course.snapshot.problems) == [f"topic {_SECRET}"]
-    assert f"{_SECRET!r} may not be written" in course.snapshot.problems[f"topic {_SECRET}"]
+    assert sentence in course.snapshot.problems[f"topic {_SECRET}"]
+
+
+COURSES: Final[dict[str, Callable[[Course], None]]] = {
+    course.__name__: course
+    for course in (
+        forbidden_from_the_start,
+        forbidden_while_it_runs,
+        without_a_leader,
+        deleted_while_it_runs,
+        a_subject_that_is_forbidden,
+        the_subject_of_the_only_topic,
+        until_idle,
+        the_only_topic,
+    )
+}
 
 
 def _run(body: Callable[[Course], None]) -> None:
@@ -125,5 +218,5 @@ def _run(body: Callable[[Course], None]) -> None:
 if __name__ == "__main__":
     # What ends with garbage would end at a moment of its own.
     gc.disable()
-    for one in (forbidden_from_the_start, forbidden_while_it_runs, until_idle, the_only_topic):
-        _run(one)
+    for each in sys.argv[1:] or COURSES:
+        _run(COURSES[each])

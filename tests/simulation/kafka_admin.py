@@ -54,11 +54,12 @@ class SimulatedAdmin(Client):
             topic = self._broker.topics.get(name)
             if topic is None:
                 raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            leader = None if name in self._broker.leaderless else SimpleNamespace(id=1)
             may = [AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS]
             return SimpleNamespace(
                 name=name,
                 topic_id=topic.id,
-                partitions=list(range(len(topic.logs))),
+                partitions=[SimpleNamespace(id=number, leader=leader) for number in range(len(topic.logs))],
                 authorized_operations=may if name in self._broker.denied else [*may, AclOperation.WRITE],
             )
 

@@ -17,6 +17,10 @@ from tests.simulation.network import CALL_SECONDS, TIMED_OUT, Client, Network
 _SENT_MEANWHILE: Final = 0.1
 
 
+# As `transaction.timeout.ms` has it in production, but for patience.
+_MESSAGE_SECONDS: Final = 10.0
+
+
 class SimulatedProducer(Client):
     """`confluent_kafka.Producer`, transactional."""
 
@@ -170,6 +174,9 @@ class SimulatedProducer(Client):
 
     def _append(self, topic: str, partition: int, record: Record) -> None:
         self._require_allowed(topic)
+        if topic in self._broker.leaderless:
+            self._kernel.sleep(_MESSAGE_SECONDS)
+            raise refusal(KafkaError._MSG_TIMED_OUT)  # the library's name
         running = self._broker.transaction(self._id, self._epoch)
         self._broker.produce(topic, partition, record, running)
 

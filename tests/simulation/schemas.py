@@ -53,6 +53,8 @@ class Registry:
         self.down_until = 0.0
         self.status = 0
         """What it answers instead of schemas; 0: it does not answer at all while it is down."""
+        self.forbidden: set[str] = set()
+        """Subjects that clients may not use."""
         self.schemas = {id_: Schema(text, kind) for id_, (text, kind) in _SCHEMAS.items()}
         self.subjects: dict[str, list[int]] = {}
         """By subject, the ids of its versions, the first of which is 1."""
@@ -74,7 +76,7 @@ class SimulatedRegistry:
 
     def register_schema(self, subject: str, schema: Schema) -> int:
         """See the client. What the newest schema of the subject cannot be read as is refused."""
-        self._ask()
+        self._ask(subject)
         registry, versions = self._registry, self._registry.subjects.get(subject, [])
         if schema in (registry.schemas[id_] for id_ in versions):
             return next(id_ for id_ in versions if registry.schemas[id_] == schema)
@@ -91,7 +93,7 @@ class SimulatedRegistry:
 
     def lookup_schema(self, subject: str, schema: Schema) -> RegisteredSchema:
         """See the client."""
-        self._ask()
+        self._ask(subject)
         versions = _of(self._registry.subjects.get(subject), 40401)
         for number, id_ in enumerate(versions, 1):
             if self._registry.schemas[id_] == schema:
@@ -100,7 +102,7 @@ class SimulatedRegistry:
 
     def get_latest_version(self, subject: str) -> RegisteredSchema:
         """See the client."""
-        self._ask()
+        self._ask(subject)
         versions = _of(self._registry.subjects.get(subject), 40401)
         return _registered(subject, len(versions), versions[-1], self._registry.schemas[versions[-1]])
 
@@ -115,7 +117,7 @@ class SimulatedRegistry:
         """See the client."""
         self._known.clear()
 
-    def _ask(self) -> None:
+    def _ask(self, subject: str | None = None) -> None:
         """One request."""
         registry, kernel = self._registry, self._registry.kernel
         kernel.sleep(_ANSWER_SECONDS)
@@ -124,6 +126,8 @@ class SimulatedRegistry:
                 kernel.sleep(2.0)
                 raise ConnectionRefusedError
             raise SchemaRegistryError(registry.status, registry.status * 100 + 1, "simulated")
+        if subject in registry.forbidden:
+            raise SchemaRegistryError(403, 40301, "simulated")
 
     def _referred(self, reference: SchemaReference) -> Schema:
         assert reference.subject is not None, "a reference has both"
@@ -132,7 +136,7 @@ class SimulatedRegistry:
         return self._registry.schemas[versions[reference.version - 1]]
 
     def _fields(self, schema: Schema) -> dict[str, bool]:
-        """The fields of a record, and whether each has a default; a refusal of what is no schema."""
+        """The fields of a record (else none), and which has a default; a refusal of what is no schema."""
         named: dict[str, Any] = {}
         try:
             for one in schema.references or ():
@@ -142,7 +146,8 @@ class SimulatedRegistry:
             fastavro.parse_schema(shape, named_schemas=named)
         except (ValueError, LookupError, SchemaParseException):
             raise SchemaRegistryError(422, 42201, "Invalid schema") from None
-        return {field["name"]: "default" in field for field in shape["fields"]}
+        fields = shape["fields"] if isinstance(shape, dict) else ()
+        return {field["name"]: "default" in field for field in fields}
 
 
 def _registered(subject: str, version: int, id_: int, schema: Schema) -> RegisteredSchema:

@@ -9,6 +9,7 @@ import pytest
 
 _COURSES: Final = (
     "existing_left_alone",
+    "existing_beneath_a_broken_upload",
     "announced_thrice",
     "several_in_one_message",
     "empty_objects",

@@ -1,12 +1,17 @@
-"""One topic that may not be written, next to others, by the whole service in virtual time."""
+"""One topic that cannot be written, next to others, by the whole service in virtual time."""
 
 import subprocess
 import sys
 
+import pytest
 
-def test_a_forbidden_topic_holds_up_no_other() -> None:
+from tests.simulation.forbidden_topics import COURSES
+
+
+@pytest.mark.parametrize("course", COURSES)
+def test_a_topic_that_cannot_be_written_holds_up_no_other(course: str) -> None:
     """`tests.simulation.forbidden_topics`."""
-    command = [sys.executable, "-m", "tests.simulation.forbidden_topics"]  # this project's own
+    command = [sys.executable, "-m", "tests.simulation.forbidden_topics", course]  # this project's own
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -27,8 +27,9 @@ class NoBrokers:
         """A question that must not come."""
         raise AssertionError(name)
 
-    def forget(self, name: str, /) -> None:
-        """Nothing is remembered."""
+    def ask(self, name: str, /) -> OutputTopic:
+        """The same: nothing is remembered."""
+        return self.get(name)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,9 @@ class _Topics:
         """A topic."""
         return OutputTopic(name=name, partitions=1, max_record_bytes=self._limits[name.replace("-", "_")])
 
-    def forget(self, name: str, /) -> None:
-        """Nothing is remembered."""
+    def ask(self, name: str, /) -> OutputTopic:
+        """The same: nothing is remembered."""
+        return self.get(name)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +110,9 @@ class _AnyTopic:
         """A topic."""
         return OutputTopic(name=name, partitions=1, max_record_bytes=1 << 20)
 
-    def forget(self, name: str, /) -> None:
-        """Nothing is remembered."""
+    def ask(self, name: str, /) -> OutputTopic:
+        """The same: nothing is remembered."""
+        return self.get(name)
 
 
 def test_a_task_writes_by_the_registry_of_its_settings() -> None:

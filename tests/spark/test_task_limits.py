@@ -4,7 +4,14 @@ import pytest
 
 from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits
-from headrace.model.errors import AccessDenied, TopicForbidden, TopicMissing, Unavailable
+from headrace.model.errors import (
+    AccessDenied,
+    HeadraceError,
+    TopicForbidden,
+    TopicMissing,
+    TopicWithoutLeader,
+    Unavailable,
+)
 from spark.source.source_work import task_settings
 from tests.headrace.options.loading import load_with
 
@@ -21,7 +28,7 @@ class Brokers:
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
         self.asked = 0
-        self.forgotten: list[str] = []
+        self.fresh: list[str] = []
 
     def get(self, name: str, /) -> OutputTopic:
         """The topic."""
@@ -30,9 +37,10 @@ class Brokers:
             raise self.error
         return OutputTopic(name=name, partitions=1, max_record_bytes=5000)
 
-    def forget(self, name: str, /) -> None:
+    def ask(self, name: str, /) -> OutputTopic:
         """Counted as a question of its own."""
-        self.forgotten.append(name)
+        self.fresh.append(name)
+        return self.get(name)
 
 
 def test_a_limit_is_the_topics() -> None:
@@ -75,17 +83,35 @@ def test_a_task_looks_at_the_topics_that_it_writes_to(
     assert task_settings(load_with(options), slots=1).topics == topics
 
 
-def test_a_forbidden_topic_is_told_when_it_is_written_to() -> None:
+@pytest.mark.parametrize("refusal", [TopicForbidden("no", topic="orders"), TopicWithoutLeader("none leads")])
+def test_a_topic_that_takes_nothing_is_told_when_it_is_written_to(refusal: HeadraceError) -> None:
     """Its limit is not what is wrong with it, and no answer at all forbids nothing."""
-    brokers = Brokers(TopicForbidden("no", topic="orders"))
+    brokers = Brokers(refusal)
     limits = TopicLimits(brokers)
 
     assert limits.of("orders") is None
-    for is_fresh in (False, True):
-        with pytest.raises(TopicForbidden):
-            limits.require_writable("orders", is_fresh=is_fresh)
-    assert brokers.forgotten == ["orders"]
-
+    with pytest.raises(type(refusal)):
+        limits.require_writable("orders")
     for error in (TopicMissing("gone"), AccessDenied("no"), Unavailable("away"), None):
         brokers.error = error
-        limits.require_writable("orders", is_fresh=True)
+        limits.require_writable("orders")
+
+
+@pytest.mark.parametrize(
+    ("error", "asked", "found"),
+    [
+        (TopicForbidden("no", topic="orders"), 2, True),
+        (TopicWithoutLeader("none leads"), 2, True),
+        (TopicMissing("gone"), 2, True),
+        (None, 2, False),
+        (AccessDenied("no"), 2, False),
+        (Unavailable("away"), 1, False),
+    ],
+)
+def test_what_a_failed_transaction_failed_of(error: HeadraceError | None, asked: int, *, found: bool) -> None:
+    """Not from memory; brokers that are away are asked once, not for each topic."""
+    brokers = Brokers(error)
+    refusals = TopicLimits(brokers).refusals(["orders", "returns"])
+
+    assert brokers.fresh == ["orders", "returns"][:asked]
+    assert refusals == (dict.fromkeys(("orders", "returns"), error) if found else {})

@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from headrace.formats.records.decode_options import DecodeOptions, GlueVersions
-from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable
+from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable, SubjectForbidden
 from headrace.options.choices import SubjectNameStrategy, ValueFormat
 from headrace.options.schema_settings import RegistrySettings
 from headrace.options.settings import FormatSettings
@@ -39,7 +39,8 @@ KeyFraming = Callable[[bytes | None], bytes | None]
 # From here on, and at this one, the trouble is the registry's own and not the schema's.
 _SERVER_TROUBLE: Final = 500
 _TOO_MANY_REQUESTS: Final = 429
-_DENIED: Final = frozenset({401, 403})
+_FORBIDDEN: Final = 403
+_DENIED: Final = frozenset({401, _FORBIDDEN})
 
 
 def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
@@ -111,7 +112,7 @@ def frame(registry: RegistrySettings, subject_name: str, schema: str, kind: str 
 
     client = registry_client(registry)
     wanted = Schema(schema, kind)
-    with registry_errors(f"let it use the subject {subject_name}"):
+    with registry_errors(f"let it use the subject {subject_name}", subject=subject_name):
         try:
             if registry.auto_register:
                 number = client.register_schema(subject_name, wanted)
@@ -167,7 +168,7 @@ def latest(registry: RegistrySettings, subject_name: str) -> RegisteredSchema:
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
     client = registry_client(registry)
-    with registry_errors(f"let it read the subject {subject_name}"):
+    with registry_errors(f"let it read the subject {subject_name}", subject=subject_name):
         try:
             found = client.get_latest_version(subject_name)
             files = referred_files(client, found.schema)
@@ -229,9 +230,10 @@ def is_passing(error: Any) -> bool:
 
 
 @contextmanager
-def registry_errors(otherwise: str) -> Iterator[None]:
+def registry_errors(otherwise: str, *, subject: str | None = None) -> Iterator[None]:
     """Raises AccessDenied, whose fix ends with `otherwise`, or SourceUnavailable for such errors.
 
+    SubjectForbidden where the user is known, and may not do this with the `subject`.
     Also for an answer that is no registry's: a login page, or a proxy's HTML with the status 200.
     """
     from confluent_kafka.schema_registry.common._httpx_compat import httpx
@@ -241,10 +243,13 @@ def registry_errors(otherwise: str) -> Iterator[None]:
         yield
     except SchemaRegistryError as error:
         if error.http_status_code in _DENIED:
-            raise AccessDenied(
+            sentence = (
                 f"The schema registry refuses this user ({error}). Correct schema.registry.basic.auth.* or "
                 f"schema.registry.ssl.*, or {otherwise}."
-            ) from error
+            )
+            if subject is not None and error.http_status_code == _FORBIDDEN:
+                raise SubjectForbidden(sentence, subject=subject) from error
+            raise AccessDenied(sentence) from error
         raise SourceUnavailable(f"The schema registry does not answer ({error}).") from error
     except (httpx.HTTPError, OSError) as error:
         raise SourceUnavailable(f"The schema registry cannot be reached ({type(error).__name__}).") from error

@@ -105,7 +105,8 @@ class IdempotentProducer:
             if is_too_late(self._failure):
                 self._window.pace.took_too_long()
             found = translate(self._failure, what="records were not delivered")
-            raise TransactionAborted(str(found)) if isinstance(found, Unavailable) else found
+            told = TransactionAborted(str(found)) if isinstance(found, Unavailable) else found
+            raise told from KafkaException(self._failure)
 
     def _delivered(self, error: KafkaError | None, _message: object) -> None:
         if error is not None and self._failure is None:

@@ -3,13 +3,21 @@
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import structlog
 
 from headrace.kafka.data_topics import OutputTopic, OutputTopics
-from headrace.model.errors import AccessDenied, InvalidObject, TopicForbidden, TopicMissing, Unavailable
+from headrace.model.errors import (
+    AccessDenied,
+    HeadraceError,
+    InvalidObject,
+    TopicForbidden,
+    TopicMissing,
+    TopicWithoutLeader,
+    Unavailable,
+)
 from headrace.options.settings import KafkaSettings
 
 log = structlog.get_logger(__name__)
@@ -18,14 +26,21 @@ log = structlog.get_logger(__name__)
 _PATIENCE_SECONDS: Final = 30.0
 
 
+REFUSALS: Final = (TopicForbidden, TopicWithoutLeader)
+"""What brokers may have against a topic that is there."""
+
+
 class TopicLookup(Protocol):
     """Who knows the topics: `headrace.kafka.data_topics.OutputTopics`."""
 
     def get(self, name: str, /) -> OutputTopic:
-        """The topic; TopicMissing, TopicForbidden, Unavailable or AccessDenied. May block."""
+        """The topic; TopicMissing, TopicForbidden, Unavailable or AccessDenied. May block.
 
-    def forget(self, name: str, /) -> None:
-        """Ask the brokers at the next question."""
+        TopicWithoutLeader where `ask` has said so and it is still so.
+        """
+
+    def ask(self, name: str, /) -> OutputTopic:
+        """The same, not from memory; TopicWithoutLeader where a partition has none. May block."""
 
 
 class TopicLimits:
@@ -50,7 +65,7 @@ class TopicLimits:
                 return None
         try:
             found = self._topics.get(topic)
-        except (TopicMissing, TopicForbidden):
+        except (TopicMissing, *REFUSALS):
             return None
         except (AccessDenied, Unavailable) as error:
             self._note(topic, error)
@@ -59,24 +74,39 @@ class TopicLimits:
             raise InvalidObject(found.ledger_sentence, reason="ledger_topic")
         return found.max_record_bytes
 
-    def require_writable(self, topic: str, *, is_fresh: bool = False) -> None:
-        """TopicForbidden where brokers say that this user may not write the topic; may block.
-
-        `is_fresh`: not from memory, as a transaction with the topic in it was refused.
-        """
+    def require_writable(self, topic: str) -> None:
+        """TopicForbidden or TopicWithoutLeader where brokers say so of the topic; may block."""
         with self._lock:
-            if not is_fresh and self._clock() < self._silent_until.get(topic, 0.0):
+            if self._clock() < self._silent_until.get(topic, 0.0):
                 return
-        if is_fresh:
-            self._topics.forget(topic)
         try:
             self._topics.get(topic)
-        except TopicForbidden:
+        except REFUSALS:
             raise
         except TopicMissing:
             return
         except (AccessDenied, Unavailable) as error:
             self._note(topic, error)
+
+    def refusals(self, topics: Iterable[str]) -> dict[str, HeadraceError]:
+        """What brokers have against topics of a transaction that has failed, asked now; may block.
+
+        TopicMissing, TopicForbidden or TopicWithoutLeader. Brokers do not say for which topic they refuse a
+        transaction, and may be away altogether: then no other one is asked for.
+        """
+        found: dict[str, HeadraceError] = {}
+        for topic in topics:
+            try:
+                self._topics.ask(topic)
+            except (TopicMissing, *REFUSALS) as error:
+                found[topic] = error
+            except AccessDenied as error:
+                # Of this topic's configuration perhaps.
+                self._note(topic, error)
+            except Unavailable as error:
+                self._note(topic, error)
+                break
+        return found
 
     def of_dead_letters(self, topic: str) -> int | None:
         """The same of a dead letter topic, which may have become a ledger of another connector since."""

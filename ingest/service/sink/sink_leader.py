@@ -69,6 +69,7 @@ class SinkLeader:
         """See `Leader.lead`."""
         with self._taken.leading_again_later():
             running = self._compose()
+        self._taken.begin()
         self._process.metrics.leader.set(1)
         running.lifecycle.begin(self._taken.ledger.cache.controls())
         self._connector.lead(

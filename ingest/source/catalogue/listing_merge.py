@@ -40,6 +40,7 @@ class Baseline:
     `existing_before_ms` is S3's clock at the first start with `include.existing=false`; `start_key` is
     `native.start.key`, itself left out. `uploads` are the multipart uploads that were under way at the first
     start, by key, with the ms they began at: completed later they are new, though S3 dates them back to then.
+    `there` are the ETags of younger objects that were there under such keys: their uploads were broken off.
     `moved_to` are prefixes that `post.action` has moved objects to, now or under an earlier configuration:
     what lies there was read before, whatever announces it. All but this is of keys below `prefix`; `earlier`
     are those of prefixes that had their first start before, the last of these first.
@@ -48,6 +49,7 @@ class Baseline:
     existing_before_ms: int | None = None
     start_key: str | None = None
     uploads: Mapping[str, int] = field(default_factory=dict)
+    there: Mapping[str, str] = field(default_factory=dict)
     moved_to: tuple[str, ...] = ()
     prefix: str = ""
     earlier: tuple["Baseline", ...] = ()
@@ -70,8 +72,10 @@ class Baseline:
         if self.existing_before_ms is None or listed.last_modified_ms >= self.existing_before_ms:
             return False
         begun_ms = self.uploads.get(listed.id.key)
-        # Listings know whole seconds. What was under the key before is older than the upload.
-        return begun_ms is None or listed.last_modified_ms < begun_ms // 1000 * 1000
+        # Listings know whole seconds. What was under the key before is older than the upload, or known.
+        if begun_ms is None or listed.last_modified_ms < begun_ms // 1000 * 1000:
+            return True
+        return self.there.get(listed.id.key) == listed.id.etag
 
 
 class ObjectFilter:

@@ -129,7 +129,7 @@ class RetryPolicy:
                 access.is_silent(failure.message, now)
             case FailureScope.ALL_DENIED:
                 access.deny(failure.message)
-            case FailureScope.TOPIC_MISSING | FailureScope.TOPIC_FORBIDDEN:
+            case FailureScope.TOPIC_MISSING | FailureScope.TOPIC_REFUSED:
                 self._access.topics.miss(pending.route.output, failure.message)
             case FailureScope.SOURCE_ANSWERS:
                 access.denied = None

@@ -1,13 +1,17 @@
+import re
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.kafka.kafka_errors import is_unanswered, translate, why_refused
+from headrace.kafka.kafka_errors import is_unanswered, require_leaders, translate, why_refused
 from headrace.model.errors import (
     AccessDenied,
     Fenced,
     HeadraceError,
     RecordRefused,
     TopicMissing,
+    TopicWithoutLeader,
     TransactionAborted,
     Unavailable,
 )
@@ -105,3 +109,26 @@ def test_a_transaction_timeout_that_brokers_refuse_comes_with_the_option() -> No
     found = translate(KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT, fatal=True), what="id 'x'")
     assert "producer.override.transaction.timeout.ms" in str(found)
     assert "transaction.max.timeout.ms" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("leaders", "says"),
+    [
+        ((1, 2, 1), None),
+        ((), None),
+        ((1, None, 1), "its partition 1 has no leader"),
+        ((-1, 2, None), "its partition 0, 2 has no leader"),
+        ((None,) * 7, "its partition 0, 1, 2, 3, 4, .. has no leader"),
+    ],
+)
+def test_a_topic_needs_a_leader_of_each_partition(leaders: tuple[int | None, ...], says: str | None) -> None:
+    """As brokers describe it: none at all, or a node without a number."""
+    partitions = [
+        SimpleNamespace(id=number, leader=None if leader is None else SimpleNamespace(id=leader))
+        for number, leader in enumerate(leaders)
+    ]
+    if says is None:
+        require_leaders("orders", partitions)
+        return
+    with pytest.raises(TopicWithoutLeader, match=re.escape(says)):
+        require_leaders("orders", partitions)

@@ -23,6 +23,7 @@ import pytest
 from headrace.kafka import cache_files
 from headrace.kafka.cache_files import CacheDirectory, claim_cache_directory
 from ingest.service import leadership_phase
+from ingest.service.idle import Patience
 from ingest.service.leadership_phase import LeadershipPhase, Past, ProcessComponents
 from ingest.service.service_events import Fatal
 
@@ -200,7 +201,7 @@ def test_who_was_replaced_comes_without_an_id(
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)
     monkeypatch.setattr(FakeLeadership, "ids", [])
     monkeypatch.setattr(FakeLeadership, "is_replaced", is_replaced)
-    past = Past()
+    past = Past(patience=Patience(1.0))
     with closing(claimed(tmp_path)) as home, closing(claimed(tmp_path)) as twice, ExitStack() as stack:
         assert twice.instance_id() == home.instance_id()
         for _ in range(2):

@@ -35,6 +35,8 @@ def test_every_error_class_has_one_answer() -> None:
         ("AccessDenied", None, "access_denied", False, True),
         ("TopicMissing", State.FAILED, "topic_missing", False, True),
         ("TopicForbidden", State.FAILED, "topic_forbidden", False, True),
+        ("SubjectForbidden", State.FAILED, "subject_forbidden", False, True),
+        ("TopicWithoutLeader", State.FAILED, "topic_without_leader", False, True),
         ("RecordRefused", State.QUARANTINED, "record_refused", False, False),
         ("TransactionAborted", None, "transaction_aborted", False, True),
         ("Fenced", None, "fenced", False, True),

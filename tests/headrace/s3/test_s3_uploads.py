@@ -1,10 +1,11 @@
 """Multipart uploads under way, as the first start asks for them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from headrace.options.settings import BackoffSettings
 from headrace.s3 import S3Calls
@@ -48,7 +49,11 @@ def test_pages() -> None:
             asked.append(arguments)
             return {
                 "Uploads": [
-                    {"Key": f"k{number}", "Initiated": datetime(2026, 1, 1, 0, 0, number, tzinfo=UTC)}
+                    {
+                        "Key": f"k{number}",
+                        "UploadId": f"u{number}",
+                        "Initiated": datetime(2026, 1, 1, 0, 0, number, tzinfo=UTC),
+                    }
                 ],
                 "IsTruncated": number < 2,
                 "NextKeyMarker": f"k{number}",
@@ -63,3 +68,48 @@ def test_pages() -> None:
     markers = [(one.get("KeyMarker"), one.get("UploadIdMarker")) for one in asked]
     assert markers == [(None, None), ("k0", "u0"), ("k1", "u1")]
     assert {(one["Bucket"], one["Prefix"]) for one in asked} == {("b", "p/")}
+
+
+_BEGUN = datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
+class _Bucket:
+    """A bucket with an upload of `k` under way, and what a HEAD finds there."""
+
+    def __init__(self, modified: datetime | None, later: Sequence[str], status: int = 404) -> None:
+        self._modified = modified
+        self._status = status
+        self._ids: list[Sequence[str]] = [later, ("u1", "u2")]
+
+    def list_multipart_uploads(self, **_: Any) -> Mapping[str, Any]:
+        return {
+            "Uploads": [{"Key": "k", "UploadId": one, "Initiated": _BEGUN} for one in self._ids.pop()],
+            "ResponseMetadata": {"HTTPHeaders": {"date": "Fri, 02 Jan 2026 00:00:00 GMT"}},
+        }
+
+    def head_object(self, **_: Any) -> Mapping[str, Any]:
+        if self._modified is None:
+            answer = {"ResponseMetadata": {"HTTPStatusCode": self._status}, "Error": {}}
+            raise ClientError(answer, "HeadObject")  # type: ignore[arg-type]  # what botocore raises
+        return {"ETag": '"e"', "ContentLength": 1, "LastModified": self._modified}
+
+
+@pytest.mark.parametrize(
+    ("bucket", "found"),
+    [
+        pytest.param(_Bucket(_BEGUN, ("u1", "u2")), {"k": "e"}, id="there, and both broken off"),
+        pytest.param(_Bucket(_BEGUN, ("u1", "u2", "u3")), {"k": "e"}, id="a further one is later"),
+        pytest.param(_Bucket(_BEGUN, ("u1",)), {}, id="one has ended, and may have made it"),
+        pytest.param(_Bucket(datetime(2026, 1, 1, tzinfo=UTC), ()), {}, id="older than the uploads"),
+        pytest.param(_Bucket(datetime(2026, 1, 2, tzinfo=UTC), ()), {}, id="younger than the start"),
+        pytest.param(_Bucket(None, ()), {}, id="nothing there"),
+        pytest.param(_Bucket(None, (), status=403), {}, id="may not be read"),
+    ],
+)
+def test_what_was_there_before_uploads_of_its_key_came_to_an_end(
+    bucket: _Bucket, found: Mapping[str, str]
+) -> None:
+    """An upload that was broken off and never aborted says nothing of what is there under its key."""
+    asked = calls(bucket)
+    under_way = asked.uploads_under_way("b", "")
+    assert asked.there_before("b", "", under_way, ["k"]) == found

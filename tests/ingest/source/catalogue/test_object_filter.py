@@ -71,15 +71,20 @@ def test_listed(key: str, last_modified_ms: int, expected: Route | ExclusionReas
         pytest.param("in/big", 2000, ExclusionReason.EXISTING, id="what it replaces"),
         pytest.param("in/big", 9000, ROUTE, id="uploaded since"),
         pytest.param("in/other", 3000, ExclusionReason.EXISTING, id="another key"),
+        pytest.param("in/again", 4000, ExclusionReason.EXISTING, id="there, and the upload broken off"),
+        pytest.param("in/changed", 4000, ROUTE, id="not what was there"),
     ],
 )
 def test_uploads_that_were_under_way_are_not_existing(
     key: str, last_modified_ms: int, expected: Route | ExclusionReason
 ) -> None:
     """S3 dates a multipart upload back to its beginning, in whole seconds where it lists."""
-    intake = ObjectFilter(
-        route=lambda _: ROUTE, baseline=Baseline(existing_before_ms=5000, uploads={"in/big": 3400})
+    baseline = Baseline(
+        existing_before_ms=5000,
+        uploads=dict.fromkeys(("in/big", "in/again", "in/changed"), 3400),
+        there={"in/again": "etag-2", "in/changed": "etag-1"},
     )
+    intake = ObjectFilter(route=lambda _: ROUTE, baseline=baseline)
     seen = S3Object(id=ObjectId("bucket", key, "etag-2"), size=1, last_modified_ms=last_modified_ms)
     assert intake.listed_route_or_reason(seen) == expected
 
