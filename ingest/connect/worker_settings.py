@@ -26,7 +26,7 @@ from headrace.options.configuration_text import (
 )
 from headrace.options.given import Problems, SettingsError
 from headrace.options.merge import is_of_worker
-from headrace.options.value_types import LISTEN, TOPIC, Form, FormError, integer
+from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
 from headrace.vendors.load import CONVERTERS, load
 
 _log = structlog.get_logger(__name__)
@@ -125,7 +125,7 @@ def read_worker(
         if given.get("config.storage.replication.factor", "").strip() == "-1"
         else _number(given, "config.storage.replication.factor", _REPLICATION),
         session_timeout_ms=_number(given, "session.timeout.ms", _SESSION) or 10_000,
-        advertised_host=given.get("rest.advertised.host.name"),
+        advertised_host=_advertised_host(given),
         advertised_port=_number(given, "rest.advertised.port", _PORT),
         text=file,
         warnings=warnings,
@@ -182,12 +182,12 @@ def _rest_listen(given: Mapping[str, str]) -> str:
 def _listener(text: str | None) -> str | None:
     """Connect's `listeners`, of which the first that is HTTP counts: `http://host:port`, `http://:port`."""
     for one in (text or "").split(","):
-        url = urlsplit(one.strip())
-        if url.scheme.lower() == "http":
-            try:
-                return f"{url.hostname or '0.0.0.0'}:{url.port or 8083}"  # noqa: S104 - as Connect reads it
-            except ValueError as error:
-                raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.") from error
+        try:
+            url = urlsplit(one.strip())
+            if url.scheme == "http":
+                return str(HostPort(url.hostname or "0.0.0.0", url.port or 8083))  # noqa: S104 - as Connect reads it
+        except ValueError as error:
+            raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.") from error
     if text and text.strip():
         if "://" not in text:
             raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.")
@@ -213,6 +213,20 @@ def _number(given: Mapping[str, str], name: str, form: Form[int]) -> int | None:
         return form.parse(text)
     except FormError as error:
         raise InvalidConfiguration(f"{name} = {text!r}: expected {form.expected}.") from error
+
+
+def _advertised_host(given: Mapping[str, str]) -> str | None:
+    """The host under which other workers find this one: each asks it all the time."""
+    text = given.get("rest.advertised.host.name", "")
+    if not text.strip():
+        return None
+    try:
+        return HOST.parse(text)
+    except FormError as error:
+        raise InvalidConfiguration(
+            f"rest.advertised.host.name = {text!r}: expected {HOST.expected}, without http:// and without a "
+            "port, which is rest.advertised.port."
+        ) from error
 
 
 def _topic(given: Mapping[str, str], group: str) -> str:
