@@ -137,6 +137,7 @@ class Worker:
         workers, problems = self._workers, self.problems()
         noted = (
             self._topic.foreign,
+            None if self._files is None else self._files.problem,
             self._liveness.problem if self._topic.is_leading else None,
         )
         return {

@@ -280,40 +280,45 @@ class ConnectorFiles:
         A folder or a file that cannot be read for a moment changes nothing: it is read when it can be.
         """
         try:
-            found = sorted(path for path in self.folder.iterdir() if path.suffix in _KINDS)
-            marks = tuple(_mark(path) for path in found)
+            # Editors keep locks and copies there whose names begin with a dot.
+            found = sorted(
+                path
+                for path in self.folder.iterdir()
+                if path.suffix in _KINDS and not path.name.startswith(".")
+            )
         except OSError as error:
             self._warn(str(error))
             return self._records
+        marks = tuple(_mark(path) for path in found)
         if marks != self._marks:
-            read = {path.name: self._record(path) for path in found}
-            unreadable = [name for name, record in read.items() if record is None]
+            read: dict[str, ConnectorRecord] = {}
+            unreadable: list[str] = []
+            for path in found:
+                try:
+                    read[path.name] = _read(path)
+                except OSError as error:
+                    unreadable.append(str(error))
+                    read[path.name] = self._of_file.get(path.name) or _unread(path, str(error))
             # Rights may come back without a trace in what tells one version of a file from another.
             self._marks = None if unreadable else marks
-            self._of_file = {name: record or self._kept(name) for name, record in read.items()}
+            self._of_file = read
+            self._warn("; ".join(unreadable))
             records = by_name(self._unique(list(self._of_file.values())))
             if records != self._records:
                 _log.info("connectors_read", folder=str(self.folder), connectors=len(records))
             self._records = records
-            if not unreadable:
-                self._warned = ""
+        elif self._warned:
+            self._warn("")
         return self._records
 
-    def _record(self, path: Path) -> ConnectorRecord | None:
-        """What the file has; None when it cannot be read."""
-        try:
-            return _read(path)
-        except OSError as error:
-            self._warn(str(error))
-            return None
-
-    def _kept(self, name: str) -> ConnectorRecord:
-        """What a file that cannot be read had before, or that it cannot be read."""
-        return self._of_file.get(name) or _unread(self.folder / name, self._warned)
+    @property
+    def problem(self) -> str | None:
+        """Why the folder or a file of it cannot be read at present, if so."""
+        return self._warned or None
 
     def _warn(self, error: str) -> None:
-        if error != self._warned:
-            self._warned = error
+        is_new, self._warned = error not in {"", self._warned}, error
+        if is_new:
             _log.warning("connectors_not_read", folder=str(self.folder), error=error)
 
     def _unique(self, records: list[ConnectorRecord]) -> list[ConnectorRecord]:
@@ -333,7 +338,11 @@ class ConnectorFiles:
 
 
 def _mark(path: Path) -> _Mark:
-    about = path.stat()
+    try:
+        about = path.stat()
+    except OSError:
+        # A link whose file is gone: reading it says so.
+        return path.name, -1, -1, -1
     return path.name, about.st_size, about.st_mtime_ns, about.st_ino
 
 
