@@ -19,7 +19,7 @@ from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
-from headrace.options.describe import options_hash
+from headrace.options.describe import options_hash, unresolved
 from headrace.options.given import Problem, as_written, canonical
 from headrace.options.secret import HIDDEN, MASK
 from ingest.http.rest.router import Refused
@@ -248,7 +248,7 @@ class ConnectorChanges:
         except SettingsError as error:
             problems += [str(problem) for problem in error.problems]
         if settings is not None and before is not None and not problems:
-            problems += self._lost_by(settings, record, before)
+            problems += [unresolved(one, settings) for one in self._lost_by(settings, record, before)]
         if problems:
             raise Refused(HTTPStatus.BAD_REQUEST, invalid_text(record, problems))
 
@@ -271,7 +271,8 @@ class ConnectorChanges:
                     f"change is not known: send the correction of {named} alone first; or {_AGAIN}"
                 )
                 return [why]
-        return changed_meaning(new, old, self._in_hand, before=before.config, after=record.config)
+        found = changed_meaning(new, old, self._in_hand, before=before.config, after=record.config)
+        return [unresolved(one, old) for one in found]
 
 
 def _corrected(
