@@ -334,6 +334,7 @@ class Worker:
         )
         membership = Membership(
             own_id=self._id,
+            own_url=lambda: self._url,
             workers=lambda: self._workers,
             is_leading=lambda: self._topic.is_leading,
             on_heartbeat=self._liveness.on_heartbeat,

@@ -14,7 +14,7 @@ from headrace.model.connector_records import ConnectorRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger
 from headrace.process.threads import start_thread
 from ingest.connect.changes import ConnectorChanges
-from ingest.connect.other_workers import ANSWER_SECONDS, WorkerSilent, forward_as_worker
+from ingest.connect.other_workers import ADVERTISE, ANSWER_SECONDS, WorkerSilent, forward_as_worker
 from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request, Response
 from ingest.http.rest.auth import INTERNAL
@@ -36,6 +36,8 @@ class Membership:
     """Which worker this is among those of its group."""
 
     own_id: str
+    own_url: Callable[[], str | None]
+    """Where others ask this worker; None while it is not known."""
     workers: Callable[[], WorkersRecord | None]
     is_leading: Callable[[], bool]
     on_heartbeat: Callable[[str, str | None], None]
@@ -160,16 +162,22 @@ class WorkerRoutes:
             return None
         own, workers = self._membership.own_id, self._membership.workers()
         if is_change(method, segments):
-            if self._membership.is_leading():
-                return None
-            leader = None if workers is None else workers.workers.get(workers.leader)
-            if workers is None or workers.leader == own or leader is None or leader.url is None:
-                return _conflict("no worker leads this group yet", passes=True)
-            return leader.url
+            return None if self._membership.is_leading() else self._leader()
         if len(segments) < _CONNECTOR_SEGMENTS or workers is None:
             return None
         worker = workers.worker_of(segments[1])
         return None if worker in (None, own) else workers.workers[str(worker)].url
+
+    def _leader(self) -> str | Response:
+        """The URL of the worker that leads; a refusal where it has none of its own."""
+        membership, workers = self._membership, self._membership.workers()
+        leader = None if workers is None else workers.workers.get(workers.leader)
+        if workers is None or workers.leader == membership.own_id or leader is None or leader.url is None:
+            return _conflict("no worker leads this group yet", passes=True)
+        if leader.url == membership.own_url():
+            why = f"the worker that leads has this one's own address, {leader.url}: {ADVERTISE}"
+            return _conflict(why, passes=True)
+        return leader.url
 
     def _forward(self, url: str, request: Request) -> Response:
         try:
