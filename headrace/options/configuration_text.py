@@ -11,7 +11,7 @@ and a worker's file gives what its connectors leave out.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NoReturn
 
 from headrace.options.given import Problem, Problems, SettingsError
@@ -105,15 +105,66 @@ def _is_of_its_form(found: re.Match[str]) -> bool:
     return form is not None and bool(found[3]) and bool(found[2]) == ("PATH" in form)
 
 
+# Shorter ones are numbers and words, in which a sentence would lose its sense.
+_TELLING: Final = 6
+_BETWEEN_WORDS: Final = (re.compile(r"[\s,]+"), re.compile(r"\W+"))
+
+
+def led_to(raw: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield each reference of a value as it was written, with the text that came in its place."""
+    found = list(_REFERENCE.finditer(raw))
+    ends = [0, *(one.end() for one in found)]
+    between = [re.escape(raw[end : one.start()]) for end, one in zip(ends, found, strict=False)]
+    pattern = "(.*)".join([*between, re.escape(raw[ends[-1] :])])
+    values = re.fullmatch(pattern, text, re.DOTALL)
+    if values is not None:
+        yield from zip((one[0] for one in found), values.groups(), strict=True)
+
+
+def with_references(sentence: str, led: Iterable[tuple[str, str]]) -> str:
+    """Return a sentence with what references `led` to replaced by them, whole words and from 6 signs on.
+
+    Who may see the sentence may not see what a machine's variables and files hold. An item of a list, and a
+    word with other signs than letters, counts by itself: sentences name those.
+    """
+    replaced = {one: reference for reference, text in led for one in _texts_of(text) if len(one) >= _TELLING}
+    if not replaced:
+        return sentence
+    # What is a reference in it already stays one.
+    words = "|".join((_REFERENCE.pattern, *map(_word, sorted(replaced, key=len, reverse=True))))
+    return re.sub(words, lambda found: replaced.get(found[0], found[0]), sentence)
+
+
+def _word(one: str) -> str:
+    before, after = (r"(?<!\w)" if one[0].isalnum() else ""), (r"(?!\w)" if one[-1].isalnum() else "")
+    return f"{before}{re.escape(one)}{after}"
+
+
+def _texts_of(text: str) -> Iterator[str]:
+    whole = text.strip()
+    words = (word for between in _BETWEEN_WORDS for word in between.split(whole) if not word.isalpha())
+    for one in (whole, *(item.strip() for item in whole.split(",")), *words):
+        yield one
+        # As sentences quote it.
+        yield repr(one)[1:-1]
+
+
 class References:
     """Replaces references in values; files are read once."""
 
-    __slots__ = ("_environment", "_files", "_read_file")
+    __slots__ = ("_environment", "_files", "_led", "_read_file", "options")
 
     def __init__(self, *, environment: Mapping[str, str], read_file: Callable[[str], str]) -> None:
         self._environment = environment
         self._read_file = read_file
         self._files: dict[str, Mapping[str, str]] = {}
+        self._led: dict[tuple[str, str], None] = {}
+        self.options: set[str] = set()
+        """Those whose values were asked for."""
+
+    def hidden(self, sentence: str) -> str:
+        """Return a sentence with what has been replaced until now as it was written."""
+        return with_references(sentence, self._led)
 
     def replaced(self, option: str, raw: str) -> str:
         """Return the value with its references replaced, once: what comes in is not looked at again.
@@ -121,7 +172,14 @@ class References:
         Raises ReferenceMissing. Blocks for reading files. Other references are an error too, but for
         `spark.*`, where `${system:..}` and the like are Spark's own.
         """
-        return _REFERENCE.sub(lambda found: self._one(option, found), raw)
+        self.options.add(option)
+
+        def one(found: re.Match[str]) -> str:
+            text = self._one(option, found)
+            self._led[found[0], text] = None
+            return text
+
+        return _REFERENCE.sub(one, raw)
 
     def _one(self, option: str, found: re.Match[str]) -> str:
         provider, path, key = found[1], found[2] or "", found[3]

@@ -7,6 +7,7 @@ secrets included. The hash is of what gives a position in an object its meaning.
 import hashlib
 from collections.abc import Callable, Collection, Mapping
 from hmac import compare_digest
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ from headrace.options import client_names
 from headrace.options.aws_forms import queue_region
 from headrace.options.build import state_dir
 from headrace.options.choices import Compression, InputFormat
+from headrace.options.configuration_text import led_to, with_references
 from headrace.options.declarations import (
     BY_NAME,
     OPTIONS,
@@ -64,6 +66,12 @@ def shown_values(
         )
     found.update({name: entry.shown_whole for name, entry in entries.items()})
     return tuple(sorted(found.items()))
+
+
+def unresolved(sentence: str, settings: Settings) -> str:
+    """Return a sentence about the connector with what its references led to as it was written."""
+    pairs = ((raw.reveal(), text.reveal()) for _, raw, text in settings.written)
+    return with_references(sentence, chain.from_iterable(led_to(raw, text) for raw, text in pairs))
 
 
 def written_options(settings: Settings) -> dict[str, str]:

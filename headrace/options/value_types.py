@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from ipaddress import IPv6Address
 from typing import Final, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -245,6 +246,26 @@ def _host_port(text: str) -> HostPort:
     if found is None or int(found[2]) > _PORT_MAX:
         raise FormError
     return HostPort(found[1].strip("[]"), int(found[2]))
+
+
+def _host(text: str) -> str:
+    host = text.strip()
+    try:
+        if ":" in host or host.startswith("["):
+            return str(IPv6Address(host[1:-1] if host.startswith("[") and host.endswith("]") else host))
+        host.encode("idna")
+    except ValueError as error:
+        raise FormError from error
+    if re.fullmatch(_HOST, host) is None:
+        raise FormError
+    return host
+
+
+HOST: Final = Form(
+    kind="STRING",
+    expected="the name or address of a host, such as worker-1.example or 10.0.0.1",
+    parse=_host,
+)
 
 
 def _listen(text: str) -> HostPort | None:

@@ -38,7 +38,7 @@ from headrace.options.connection_build import trace_warnings
 from headrace.options.declarations import reading_options
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
-from headrace.options.given import Entry, Problems, canonical
+from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, is_known
 from headrace.options.parsed_options import Values, direction, options_without_meaning
 from headrace.options.secret import Secret, is_secret_name
@@ -211,8 +211,48 @@ def load(
     A configuration of another vendor's connector (`vendors`) is translated first. Raises SettingsError
     with all problems, and nothing else.
     """
-    problems = Problems()
     references = References(environment=environment, read_file=read_file)
+    try:
+        found = _load(
+            text,
+            kind,
+            references,
+            environment=environment,
+            read_file=read_file,
+            overrides=overrides,
+            worker_config=worker_config,
+            read_bytes=read_bytes,
+            vendors=vendors,
+        )
+    except SettingsError as error:
+        raise SettingsError(tuple(_hidden(problem, references) for problem in error.problems)) from None
+    return replace(found, warnings=tuple(map(references.hidden, found.warnings)))
+
+
+def _hidden(problem: Problem, references: References) -> Problem:
+    """The problem with what references led to as it was written; its option too, where that is made of it."""
+    is_given = problem.option in references.options or problem.option in SPELLINGS
+    return replace(
+        problem,
+        option=problem.option if is_given else references.hidden(problem.option),
+        message=references.hidden(problem.message),
+        value=None if problem.value is None else references.hidden(problem.value),
+    )
+
+
+def _load(
+    text: str,
+    kind: FileKind,
+    references: References,
+    *,
+    environment: Mapping[str, str],
+    read_file: Callable[[str], str],
+    overrides: Mapping[str, str],
+    worker_config: str | None,
+    read_bytes: ReadBytes,
+    vendors: tuple[Vendor, ...],
+) -> Settings:
+    problems = Problems()
     file = read_text(text, kind, problems)
     # Given as something else than a text: said already.
     unread = {canonical(problem.option) for problem in problems}

@@ -4,10 +4,12 @@ A changed configuration is refused where it would give another meaning to what i
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from http import HTTPStatus
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.clock import wall_ms
@@ -17,7 +19,7 @@ from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
-from headrace.options.describe import options_hash
+from headrace.options.describe import options_hash, unresolved
 from headrace.options.given import Problem, as_written, canonical
 from headrace.options.secret import HIDDEN, MASK
 from ingest.http.rest.router import Refused
@@ -29,6 +31,7 @@ InHand = Callable[[Settings, str], Sequence[str]]
 _LEDGER_SECONDS: Final = 30.0
 _SHOWN: Final = 3
 _ANOTHER: Final = "delete this connector, and create one with another name"
+_AGAIN: Final = "delete it and create it again with the same name: its ledger stays"
 
 
 def changed_meaning(
@@ -49,11 +52,19 @@ def _left_behind(new: Settings, old: Settings) -> Iterator[str]:
         yield f"connector.class would turn a source into a sink, or a sink into a source: {_ANOTHER}"
     if new.kafka.ledger_topic != old.kafka.ledger_topic:
         yield f"offsets.storage.topic is where this connector's ledger is, so it cannot change: {_ANOTHER}"
-    if new.kafka.bootstrap_servers != old.kafka.bootstrap_servers:
-        yield f"bootstrap.servers is where this connector's ledger is, so it cannot change: {_ANOTHER}"
+    if not _addresses(new) & _addresses(old):
+        yield (
+            "bootstrap.servers is where this connector's ledger is, and has no address of before: if these "
+            f"are brokers of the same cluster, {_AGAIN}; otherwise {_ANOTHER}"
+        )
     if new.sink is not None and old.sink is not None and new.sink.group_id != old.sink.group_id:
         groups = f"from group {old.sink.group_id!r} to {new.sink.group_id!r}"
         yield f"this would move the offsets {groups}: {_ANOTHER}"
+
+
+def _addresses(settings: Settings) -> set[str]:
+    """The brokers to begin with; in any order, as the cluster names all others."""
+    return {address.strip().lower() for address in settings.kafka.bootstrap_servers.split(",")}
 
 
 def _begun_objects(new: Settings, old: Settings, in_hand: InHand, changed: str) -> Iterator[str]:
@@ -236,20 +247,40 @@ class ConnectorChanges:
             settings = self._load(record)
         except SettingsError as error:
             problems += [str(problem) for problem in error.problems]
-        old = None if before is None or problems else self._settings_of(before)
-        if settings is not None and before is not None and old is not None:
-            problems += changed_meaning(
-                settings, old, self._in_hand, before=before.config, after=record.config
-            )
+        if settings is not None and before is not None and not problems:
+            problems += [unresolved(one, settings) for one in self._lost_by(settings, record, before)]
         if problems:
             raise Refused(HTTPStatus.BAD_REQUEST, invalid_text(record, problems))
 
-    def _settings_of(self, record: ConnectorRecord) -> Settings | None:
+    def _lost_by(self, new: Settings, record: ConnectorRecord, before: ConnectorRecord) -> list[str]:
+        """See `changed_meaning`. What is stored may have run though it cannot be loaded any more.
+
+        The file of a reference was replaced, or an earlier version took it: such options are compared as if
+        they had been corrected before.
+        """
         try:
-            return self._load(record)
-        except SettingsError:
-            # It cannot have run with these: nothing of it is stored.
-            return None
+            old = self._load(before)
+        except SettingsError as error:
+            broken = {canonical(problem.option) for problem in error.problems}
+            try:
+                old = self._load(replace(before, config=_corrected(before.config, record.config, broken)))
+            except SettingsError:
+                named = ", ".join(sorted(broken - {""})) or "what is stored"
+                why = (
+                    f"what is stored cannot be loaded any more ({error.problems[0]}), so what this would "
+                    f"change is not known: send the correction of {named} alone first; or {_AGAIN}"
+                )
+                return [why]
+        found = changed_meaning(new, old, self._in_hand, before=before.config, after=record.config)
+        return [unresolved(one, old) for one in found]
+
+
+def _corrected(
+    before: Mapping[str, str], after: Mapping[str, str], broken: Collection[str]
+) -> dict[str, str]:
+    """The configuration of before with these options as they are after, or without them."""
+    kept = {option: text for option, text in before.items() if canonical(option) not in broken}
+    return kept | {option: text for option, text in after.items() if canonical(option) in broken}
 
 
 def folder_problems(config: Mapping[str, str]) -> list[Problem]:
@@ -308,11 +339,15 @@ def kept_secrets(config: Mapping[str, str], before: ConnectorRecord | None) -> d
     """The configuration with what is hidden in it as it was before."""
     kept = {} if before is None else before.config
     return {
-        option: kept[option]
-        if option in kept and text.strip() in {_shown(option, kept[option]), MASK}
-        else text
+        option: kept[option] if option in kept and _is_shown_of(option, kept[option], text) else text
         for option, text in config.items()
     }
+
+
+def _is_shown_of(option: str, kept: str, text: str) -> bool:
+    """Whether this is what is shown in place of a secret; white space and asterisks may be a value else."""
+    shown = _shown(option, kept)
+    return shown != kept and text.strip() in {shown, MASK}
 
 
 def _shown(option: str, text: str) -> str:

@@ -13,6 +13,7 @@ from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.options import Settings
+from headrace.options.describe import unresolved
 from headrace.process.threads import ThreadFailures, collecting_own, start_thread
 from ingest.connect.shared_slots import SharedSlots, SharedSpark
 from ingest.http.rest.port import AskedCondition, ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
@@ -104,11 +105,11 @@ class HostedConnector:
             try:
                 self._live_once()
             except HeadraceError as error:
-                self._failure = str(error)
+                self._failure = self._shown(str(error))
                 failed_for_good = exit_code(error) is Exit.CONFIGURATION
                 _log.error("connector_failed", error=self._failure)  # the sentence says it
             except Exception as error:  # noqa: BLE001  # a bug in one connector is no other's
-                self._failure = f"It ended with an unexpected error: {error!r}"
+                self._failure = self._shown(f"It ended with an unexpected error: {error!r}")
                 failed_for_good = True
                 _log.exception("connector_failed")
             if self._stop.asked.is_set():
@@ -119,6 +120,10 @@ class HostedConnector:
         run, self._run = self._run, None
         if run is not None:
             run.connector.close()
+
+    def _shown(self, failure: str) -> str:
+        run = self._run
+        return failure if run is None else unresolved(failure, run.settings)
 
     def _live_once(self) -> None:
         """Run until it is asked to end, or cannot continue."""

@@ -5,6 +5,7 @@ evenly, and moved as little as possible.
 """
 
 import http.client
+import re
 import selectors
 import socket
 import threading
@@ -62,6 +63,12 @@ _LATE_SECONDS: Final = 1.5
 _PROBE_SECONDS: Final = 1.0
 
 
+ADVERTISE: Final = (
+    "give each a rest.advertised.host.name (and rest.advertised.port) under which the others reach it and no "
+    "other one"
+)
+
+
 class Liveness:
     """Thread-safe. A worker is alive until it leaves, is silent for a session, or its address refuses us.
 
@@ -84,13 +91,27 @@ class Liveness:
         self._lock = threading.Lock()
         self._heard: dict[str, tuple[float, str | None]] = {}
         self._gone: set[str] = set()
+        self._displaced: set[str] = set()
+        self._shared: set[str] = set()
+
+    @property
+    def problem(self) -> str | None:
+        """That several workers live at one address, where requests reach any of them; None otherwise."""
+        urls = list(self.others().values())
+        found = sorted(url for url in self._shared.copy() if urls.count(url) > 1)
+        return f"several workers have the address {found[0]}: {ADVERTISE}" if found else None
 
     def on_heartbeat(self, name: str, url: str | None) -> None:
         """A worker says that it lives; the one that had its address before does not."""
         with self._lock:
-            former = [one for one, (_, known) in self._heard.items() if url and known == url]
-            for one in former:
-                del self._heard[one]
+            former = [one for one, (_, known) in self._heard.items() if url and known == url and one != name]
+            if name in self._displaced:
+                # It was not gone: several processes have this address, and live.
+                self._shared.add(str(url))
+            if url not in self._shared:
+                for one in former:
+                    del self._heard[one]
+                self._displaced.update(former)
             self._heard[name] = (self._clock(), url)
 
     def on_leaving(self, name: str) -> None:
@@ -220,10 +241,9 @@ class BrokerContact:
 
 def refuses_connections(url: str) -> bool:
     """Whether the machine of this address says that nothing listens there."""
-    where = urlsplit(url)
     with suppress(OSError):
         try:
-            socket.create_connection((where.hostname or "", where.port or 80), timeout=_PROBE_SECONDS).close()
+            socket.create_connection(_address(url), timeout=_PROBE_SECONDS).close()
         except ConnectionRefusedError:
             return True
     return False
@@ -235,6 +255,7 @@ ANSWER_SECONDS: Final = 100.0
 _SILENT_SECONDS: Final = 10.0
 _FORWARDING_PROBE_SECONDS: Final = 2.0
 _PASSED_ON: Final = ("Content-Type", "Authorization", "Accept")
+_BLANK: Final = re.compile(r"[\x00-\x20\x7f]")
 _PASSED_BACK: Final = ("Location", "Allow", "Retry-After")
 
 
@@ -338,5 +359,18 @@ def _answers(url: str, headers: Mapping[str, str]) -> bool:
 
 
 def _connection(url: str, seconds: float) -> http.client.HTTPConnection:
-    where = urlsplit(url)
-    return http.client.HTTPConnection(where.hostname or "", where.port, timeout=seconds)
+    host, port = _address(url)
+    return http.client.HTTPConnection(host, port, timeout=seconds)
+
+
+def _address(url: str) -> tuple[str, int]:
+    """The host and the port of a worker. OSError where it has none: earlier versions took any text for it."""
+    try:
+        where = urlsplit(url)
+        host, port = where.hostname or "", where.port or 80
+        host.encode("idna")
+    except ValueError:
+        host, port = "", 0
+    if not host or _BLANK.search(host):
+        raise OSError("its rest.advertised.host.name is not a host")
+    return host, port

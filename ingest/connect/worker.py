@@ -41,7 +41,7 @@ from ingest.connect.changes import (
 )
 from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.hosted_connector import HostedConnector, HostedConnectors, LoadSettings
-from ingest.connect.other_workers import Liveness, assign, forward_as_worker
+from ingest.connect.other_workers import ADVERTISE, Liveness, assign, forward_as_worker
 from ingest.connect.shared_slots import SharedSpark
 from ingest.connect.worker_routes import (
     Membership,
@@ -134,7 +134,12 @@ class Worker:
 
     def overview(self) -> dict[str, Any]:
         """The worker without its connectors."""
-        workers, problems, foreign = self._workers, self.problems(), self._topic.foreign
+        workers, problems = self._workers, self.problems()
+        noted = (
+            self._topic.foreign,
+            None if self._files is None else self._files.problem,
+            self._liveness.problem if self._topic.is_leading else None,
+        )
         return {
             "worker": self._id,
             "version": version("headrace"),
@@ -148,7 +153,8 @@ class Worker:
                 for name, one in workers.workers.items()
             },
             "ready": not problems,
-            "problems": problems if foreign is None else [*problems, foreign],
+            # These leave it ready: what it could read runs.
+            "problems": problems + [one for one in noted if one is not None],
         }
 
     def hosted(self) -> Mapping[str, HostedConnector]:
@@ -251,6 +257,14 @@ class Worker:
         workers = self._workers
         leader = None if workers is None else workers.workers.get(workers.leader)
         if workers is None or leader is None or leader.url is None or workers.leader == self._id:
+            self._refused = None
+            return
+        if leader.url == self._url:
+            # This worker would ask itself.
+            self._note_refusal(
+                f"the worker that leads, {workers.leader}, has this one's own address, {self._url}: "
+                f"{ADVERTISE}"
+            )
             return
         request = Request(
             method=method, path=f"{INTERNAL}workers/{self._id}", query="", headers=Message(), body=body
@@ -263,9 +277,14 @@ class Worker:
         except OSError:
             pass  # it is told again, and missed by its session
         else:
-            self._refused = _refusal(leader.url, answer.status)
+            self._note_refusal(_refusal(leader.url, answer.status))
             if answer.status is HTTPStatus.NO_CONTENT:
                 self._liveness.on_answered(workers.leader)
+
+    def _note_refusal(self, why: str | None) -> None:
+        if why not in {None, self._refused}:
+            _log.warning("worker_not_joined", error=why)
+        self._refused = why
 
     def _authorizations(self) -> list[str]:
         return [] if self._auth is None else self._auth.authorizations()
@@ -315,6 +334,7 @@ class Worker:
         )
         membership = Membership(
             own_id=self._id,
+            own_url=lambda: self._url,
             workers=lambda: self._workers,
             is_leading=lambda: self._topic.is_leading,
             on_heartbeat=self._liveness.on_heartbeat,

@@ -1,29 +1,34 @@
 """Connect's REST interface of a worker: what it answers itself, and what it passes to another one."""
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.message import Message
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
 
 from headrace.model.connector_records import ConnectorRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger
+from headrace.process.threads import start_thread
 from ingest.connect.changes import ConnectorChanges
-from ingest.connect.other_workers import ANSWER_SECONDS, WorkerSilent, forward_as_worker
+from ingest.connect.other_workers import ADVERTISE, ANSWER_SECONDS, WorkerSilent, forward_as_worker
 from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request, Response
 from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.plugins import texts_of
 from ingest.http.rest.port import NotLeading
-from ingest.http.rest.rest_routes import READS, RestRoutes, info_of
+from ingest.http.rest.rest_routes import READS, RestRoutes, info_of, refuse_other_sites
 from ingest.http.rest.router import Acts, Call, Refused, conflict, error_response, refusing
 from ingest.http.rest.server import FORWARDED
 
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 _CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})
 _CONNECTOR_SEGMENTS: Final = 2
+# As long as a worker waits for each of its own (docs/rest.md).
+_LIST_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,8 @@ class Membership:
     """Which worker this is among those of its group."""
 
     own_id: str
+    own_url: Callable[[], str | None]
+    """Where others ask this worker; None while it is not known."""
     workers: Callable[[], WorkersRecord | None]
     is_leading: Callable[[], bool]
     on_heartbeat: Callable[[str, str | None], None]
@@ -107,6 +114,12 @@ class WorkerRoutes:
 
     def answer(self, request: Request) -> Response:
         """The answer, this worker's own or another one's."""
+        try:
+            # Before it is passed on, which leaves out where it comes from; of one that was, too: a page can
+            # say so.
+            refuse_other_sites(request)
+        except Refused as error:
+            return error_response(error.status, str(error))
         segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
         if segments[0] == "internal":
             return self._internal(request, segments)
@@ -114,8 +127,9 @@ class WorkerRoutes:
 
     def _answer(self, request: Request, segments: list[str], *, is_read: bool) -> Response:
         if request.headers.get(FORWARDED) is None:
-            if segments == ["connectors"] and "expand" in parse_qs(request.query, keep_blank_values=True):
-                return self._expanded(request)
+            if segments == ["connectors"] and request.method in {"GET", "HEAD"} and _is_expanded(request):
+                # The server leaves the body out.
+                return self._expanded(replace(request, method="GET"))
             if request.method == "PUT" and segments[:2] == ["admin", "loggers"] and _is_for_all(request):
                 return self._everywhere(replace(request, query=""))
             url = self._elsewhere(request.method, segments)
@@ -148,16 +162,22 @@ class WorkerRoutes:
             return None
         own, workers = self._membership.own_id, self._membership.workers()
         if is_change(method, segments):
-            if self._membership.is_leading():
-                return None
-            leader = None if workers is None else workers.workers.get(workers.leader)
-            if workers is None or workers.leader == own or leader is None or leader.url is None:
-                return _conflict("no worker leads this group yet", passes=True)
-            return leader.url
+            return None if self._membership.is_leading() else self._leader()
         if len(segments) < _CONNECTOR_SEGMENTS or workers is None:
             return None
         worker = workers.worker_of(segments[1])
         return None if worker in (None, own) else workers.workers[str(worker)].url
+
+    def _leader(self) -> str | Response:
+        """The URL of the worker that leads; a refusal where it has none of its own."""
+        membership, workers = self._membership, self._membership.workers()
+        leader = None if workers is None else workers.workers.get(workers.leader)
+        if workers is None or workers.leader == membership.own_id or leader is None or leader.url is None:
+            return _conflict("no worker leads this group yet", passes=True)
+        if leader.url == membership.own_url():
+            why = f"the worker that leads has this one's own address, {leader.url}: {ADVERTISE}"
+            return _conflict(why, passes=True)
+        return leader.url
 
     def _forward(self, url: str, request: Request) -> Response:
         try:
@@ -200,17 +220,51 @@ class WorkerRoutes:
         if own.status is not HTTPStatus.OK or workers is None:
             return own
         shown: dict[str, Any] = _json(own)
-        for name, worker in workers.workers.items():
-            if name == self._membership.own_id or worker.url is None or not worker.connectors:
-                continue
-            try:
-                theirs = self._pass_on(worker.url, request)
-            except OSError:
-                continue
-            if theirs.status is HTTPStatus.OK:
-                found = _json(theirs)
-                shown.update({one: found[one] for one in worker.connectors if one in found and one in shown})
+        urls = {
+            name: worker.url
+            for name, worker in workers.workers.items()
+            if name != self._membership.own_id and worker.url is not None and worker.connectors
+        }
+        answers = self._shown_elsewhere(urls, request)
+        for name, url in urls.items():
+            found = answers.get(name, f"it has not answered for {_LIST_SECONDS:.0f} s")
+            for one in shown.keys() & set(workers.workers[name].connectors):
+                if isinstance(found, str):
+                    _show_unknown(shown[one], url, found)
+                else:
+                    shown[one] = found.get(one, shown[one])
         return Response.of_json(shown)
+
+    def _shown_elsewhere(
+        self, urls: Mapping[str, str], request: Request
+    ) -> Mapping[str, dict[str, Any] | str]:
+        """See `_shown_at`, of all workers that answer in time: all are asked at once."""
+        answers: dict[str, dict[str, Any] | str] = {}
+
+        def ask(name: str, url: str) -> None:
+            answers[name] = self._shown_at(url, request)
+
+        threads = [start_thread(partial(ask, name, url), name=f"expand-{name}") for name, url in urls.items()]
+        deadline = time.monotonic() + _LIST_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        # What comes later is for nobody.
+        return answers.copy()
+
+    def _shown_at(self, url: str, request: Request) -> dict[str, Any] | str:
+        """What the worker at an address shows of its connectors; else why that is not known."""
+        try:
+            authorizations = self._membership.authorizations()
+            theirs = forward_as_worker(url, request, authorizations, seconds=_LIST_SECONDS)
+            if theirs.status is not HTTPStatus.OK:
+                return f"it answers {int(theirs.status)}"
+            found = _json(theirs)
+            return found if isinstance(found, dict) else "what it answers is not a list of connectors"
+        except ConnectionRefusedError:
+            # Nobody runs them: UNASSIGNED, as this worker shows them itself.
+            return {}
+        except (OSError, ValueError) as error:
+            return str(error)
 
     # -- from other workers ----------------------------------------------------------------------------------
 
@@ -244,7 +298,24 @@ def reading_elsewhere(url: str, name: str, authorizations: Sequence[str]) -> lis
             f"Cannot complete request momentarily: the worker at {url} runs this connector, and {error}: "
             "what it has begun is not known"
         ) from error
-    return list(_json(answer)) if answer.status is HTTPStatus.OK else []
+    if answer.status is not HTTPStatus.OK:
+        # 404 is a worker of an earlier version, or a proxy: what is begun there is not known either.
+        raise NotLeading(
+            f"Cannot complete request momentarily: the worker at {url} runs this connector, and answers "
+            f"{int(answer.status)} to the question what it reads"
+        )
+    return list(_json(answer))
+
+
+def _show_unknown(shown: dict[str, Any], url: str, why: str) -> None:
+    """Show one connector as FAILED: the worker that runs it does not say how it is."""
+    if "status" in shown:
+        trace = f"The worker at {url} runs this connector, and {why}: restart its process if it stays so"
+        shown["status"]["connector"] |= {"state": "FAILED", "trace": trace}
+
+
+def _is_expanded(request: Request) -> bool:
+    return "expand" in parse_qs(request.query, keep_blank_values=True)
 
 
 def _is_for_all(request: Request) -> bool:

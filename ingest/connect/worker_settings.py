@@ -26,7 +26,7 @@ from headrace.options.configuration_text import (
 )
 from headrace.options.given import Problems, SettingsError
 from headrace.options.merge import is_of_worker
-from headrace.options.value_types import LISTEN, TOPIC, Form, FormError, integer
+from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
 from headrace.vendors.load import CONVERTERS, load
 
 _log = structlog.get_logger(__name__)
@@ -125,7 +125,7 @@ def read_worker(
         if given.get("config.storage.replication.factor", "").strip() == "-1"
         else _number(given, "config.storage.replication.factor", _REPLICATION),
         session_timeout_ms=_number(given, "session.timeout.ms", _SESSION) or 10_000,
-        advertised_host=given.get("rest.advertised.host.name"),
+        advertised_host=_advertised_host(given),
         advertised_port=_number(given, "rest.advertised.port", _PORT),
         text=file,
         warnings=warnings,
@@ -182,12 +182,12 @@ def _rest_listen(given: Mapping[str, str]) -> str:
 def _listener(text: str | None) -> str | None:
     """Connect's `listeners`, of which the first that is HTTP counts: `http://host:port`, `http://:port`."""
     for one in (text or "").split(","):
-        url = urlsplit(one.strip())
-        if url.scheme.lower() == "http":
-            try:
-                return f"{url.hostname or '0.0.0.0'}:{url.port or 8083}"  # noqa: S104 - as Connect reads it
-            except ValueError as error:
-                raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.") from error
+        try:
+            url = urlsplit(one.strip())
+            if url.scheme == "http":
+                return str(HostPort(url.hostname or "0.0.0.0", url.port or 8083))  # noqa: S104 - as Connect reads it
+        except ValueError as error:
+            raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.") from error
     if text and text.strip():
         if "://" not in text:
             raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.")
@@ -213,6 +213,20 @@ def _number(given: Mapping[str, str], name: str, form: Form[int]) -> int | None:
         return form.parse(text)
     except FormError as error:
         raise InvalidConfiguration(f"{name} = {text!r}: expected {form.expected}.") from error
+
+
+def _advertised_host(given: Mapping[str, str]) -> str | None:
+    """The host under which other workers find this one: each asks it all the time."""
+    text = given.get("rest.advertised.host.name", "")
+    if not text.strip():
+        return None
+    try:
+        return HOST.parse(text)
+    except FormError as error:
+        raise InvalidConfiguration(
+            f"rest.advertised.host.name = {text!r}: expected {HOST.expected}, without http:// and without a "
+            "port, which is rest.advertised.port."
+        ) from error
 
 
 def _topic(given: Mapping[str, str], group: str) -> str:
@@ -266,40 +280,45 @@ class ConnectorFiles:
         A folder or a file that cannot be read for a moment changes nothing: it is read when it can be.
         """
         try:
-            found = sorted(path for path in self.folder.iterdir() if path.suffix in _KINDS)
-            marks = tuple(_mark(path) for path in found)
+            # Editors keep locks and copies there whose names begin with a dot.
+            found = sorted(
+                path
+                for path in self.folder.iterdir()
+                if path.suffix in _KINDS and not path.name.startswith(".")
+            )
         except OSError as error:
             self._warn(str(error))
             return self._records
+        marks = tuple(_mark(path) for path in found)
         if marks != self._marks:
-            read = {path.name: self._record(path) for path in found}
-            unreadable = [name for name, record in read.items() if record is None]
+            read: dict[str, ConnectorRecord] = {}
+            unreadable: list[str] = []
+            for path in found:
+                try:
+                    read[path.name] = _read(path)
+                except OSError as error:
+                    unreadable.append(str(error))
+                    read[path.name] = self._of_file.get(path.name) or _unread(path, str(error))
             # Rights may come back without a trace in what tells one version of a file from another.
             self._marks = None if unreadable else marks
-            self._of_file = {name: record or self._kept(name) for name, record in read.items()}
+            self._of_file = read
+            self._warn("; ".join(unreadable))
             records = by_name(self._unique(list(self._of_file.values())))
             if records != self._records:
                 _log.info("connectors_read", folder=str(self.folder), connectors=len(records))
             self._records = records
-            if not unreadable:
-                self._warned = ""
+        elif self._warned:
+            self._warn("")
         return self._records
 
-    def _record(self, path: Path) -> ConnectorRecord | None:
-        """What the file has; None when it cannot be read."""
-        try:
-            return _read(path)
-        except OSError as error:
-            self._warn(str(error))
-            return None
-
-    def _kept(self, name: str) -> ConnectorRecord:
-        """What a file that cannot be read had before, or that it cannot be read."""
-        return self._of_file.get(name) or _unread(self.folder / name, self._warned)
+    @property
+    def problem(self) -> str | None:
+        """Why the folder or a file of it cannot be read at present, if so."""
+        return self._warned or None
 
     def _warn(self, error: str) -> None:
-        if error != self._warned:
-            self._warned = error
+        is_new, self._warned = error not in {"", self._warned}, error
+        if is_new:
             _log.warning("connectors_not_read", folder=str(self.folder), error=error)
 
     def _unique(self, records: list[ConnectorRecord]) -> list[ConnectorRecord]:
@@ -319,7 +338,11 @@ class ConnectorFiles:
 
 
 def _mark(path: Path) -> _Mark:
-    about = path.stat()
+    try:
+        about = path.stat()
+    except OSError:
+        # A link whose file is gone: reading it says so.
+        return path.name, -1, -1, -1
     return path.name, about.st_size, about.st_mtime_ns, about.st_ino
 
 

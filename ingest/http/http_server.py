@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from string import punctuation
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 import structlog
 
@@ -334,7 +336,8 @@ class _Handler(BaseHTTPRequestHandler):
         return names is None or host is None or is_local(str(host), names)
 
     def _pass_on(self, body: bytes) -> None:
-        path, _, query = self.path.partition("?")
+        # http.server reads the line as Latin-1: what a client sent as it is, often UTF-8, is encoded here.
+        path, _, query = quote(self.path.encode("latin-1"), safe=punctuation).partition("?")
         request = Request(method=self.command, path=path, query=query, headers=self.headers, body=body)
         manners = self.server.manners
         # What the answer waits for is no fault of the client's.

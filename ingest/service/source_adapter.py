@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
@@ -61,34 +61,44 @@ class SourceLeadership:
         self.lifecycle.reset_topics(told)
 
 
+@dataclass(slots=True)
+class _Topics:
+    """The topics of commits in this leadership, and, once it `is_complete`, those of the ledger."""
+
+    found: set[str] = field(default_factory=set)
+    is_complete: bool = False
+
+
 class SourceAdapter(RestAdapter[SourceLeadership]):
     """`ingest.http.rest.port.SourcePort` over the service."""
 
     def __init__(self, snapshot_holder: SnapshotHolder) -> None:
         super().__init__(snapshot_holder)
         self._topics_lock = threading.Lock()
-        self._topics: set[str] = set()
-        self._has_looked_for_topics = False
+        self._topics = _Topics()
+
+    def lead(self, led: SourceLeadership) -> None:
+        """See `RestAdapter.lead`; which topics there were, who led before may have changed."""
+        self._topics = _Topics()
+        super().lead(led)
 
     def remember(self, topic: str) -> None:
         """Records were committed to this topic. Does not block."""
-        self._topics.add(topic)
+        self._topics.found.add(topic)
 
     def topics(self) -> Sequence[str]:
         """The topics of objects in the ledger, looked through once, and of all commits since."""
-        led = self._require_led()
+        topics, led = self._topics, self._require_led()
         with self._topics_lock:
-            if not self._has_looked_for_topics:
-                self._topics.update(source_topics(led.cache, led.buckets))
-                self._has_looked_for_topics = True
-        return sorted(self._topics.copy())
+            if not topics.is_complete:
+                topics.found.update(source_topics(led.cache, led.buckets))
+                topics.is_complete = True
+        return sorted(topics.found.copy())
 
     def reset_topics(self) -> None:
         """See `RestAdapter.reset_topics`."""
         super().reset_topics()
-        with self._topics_lock:
-            self._topics = set()
-            self._has_looked_for_topics = False
+        self._topics = _Topics()
 
     def offsets(self) -> Iterator[LedgerObject]:
         """What the ledger knows of each object, by bucket and key, read page by page."""

@@ -121,7 +121,7 @@ class RestRoutes:
     def answer(self, request: Request) -> Response:
         """The answer, errors included: nothing but a bug raises."""
         try:
-            _refuse_other_sites(request)
+            refuse_other_sites(request)
             return self._router.route(request)
         except Refused as error:
             return error_response(error.status, str(error))
@@ -360,8 +360,8 @@ def _plugin(call: Call) -> str:
     return found
 
 
-def _refuse_other_sites(request: Request) -> None:
-    """403 for a page of another site that makes a visitor's browser change something here."""
+def refuse_other_sites(request: Request) -> None:
+    """Refused, 403, for a page of another site that makes a visitor's browser change something here."""
     origin = request.headers.get("Origin")
     if origin is None or request.method in READS:
         return

@@ -79,6 +79,49 @@ def test_a_file_that_cannot_be_read_for_a_moment_is_what_it_was(tmp_path: Path) 
     assert files.records()["b"].problem is None
 
 
+def test_one_file_that_is_away_leaves_the_others_what_they_are(tmp_path: Path) -> None:
+    """Editors leave links that lead nowhere; what is added and removed at the same time counts."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text("{}")
+    files = ConnectorFiles(tmp_path)
+    assert (sorted(files.records()), files.problem) == (["a", "b"], None)
+
+    (tmp_path / ".#a.json").symlink_to("ann@host.4711:1790000000")
+    (tmp_path / "b.json").unlink()
+    (tmp_path / "c.json").write_text("{}")
+    assert (sorted(files.records()), files.problem) == (["a", "c"], None)
+
+    for name in ("a", "d"):
+        (tmp_path / f"{name}.json").unlink(missing_ok=True)
+        (tmp_path / f"{name}.json").symlink_to(f"{name}-gone")
+    for found in (files, ConnectorFiles(tmp_path)):
+        problems = {name: one.problem for name, one in found.records().items()}
+        assert sorted(problems) == ["a", "c", "d"]
+        assert problems["c"] is None
+        assert "d.json cannot be read: [Errno 2]" in str(problems["d"])
+        assert "a.json" in str(found.problem)
+        assert "d.json" in str(found.problem)
+        # One that was read before runs as it did.
+        assert (problems["a"] is None) is (found is files)
+
+    for name in ("a", "d"):
+        (tmp_path / f"{name}.json").unlink()
+    assert (sorted(files.records()), files.problem) == (["c"], None)
+
+
+def test_a_folder_that_comes_back_is_no_problem_any_more(tmp_path: Path) -> None:
+    """Though nothing in it has changed."""
+    folder, away = tmp_path / "connectors", tmp_path / "away"
+    folder.mkdir()
+    (folder / "a.json").write_text("{}")
+    files = ConnectorFiles(folder)
+    files.records()
+    folder.rename(away)
+    assert (sorted(files.records()), "connectors" in str(files.problem)) == (["a"], True)
+    away.rename(folder)
+    assert (sorted(files.records()), files.problem) == (["a"], None)
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [

@@ -76,6 +76,27 @@ def test_a_new_worker_at_an_address_takes_the_place_of_the_one_before() -> None:
     assert liveness.others() == {"b": "http://same"}
 
 
+def test_workers_that_live_at_one_address_do_not_take_each_others_place() -> None:
+    """A load balancer's, or a name that all of them were given: which is said until one has another."""
+    group = Group()
+    liveness = group.liveness()
+    for name in "bcbcbc":
+        group.now += 0.5
+        liveness.on_heartbeat(name, "http://same")
+    for name in "bcb":
+        group.now += 0.5
+        liveness.on_heartbeat(name, "http://same")
+        assert set(liveness.others()) == {"b", "c"}
+    assert "several workers have the address http://same: give each a rest.advertised.host.name" in str(
+        liveness.problem
+    )
+    liveness.on_heartbeat("d", "http://other")
+    group.now += SESSION - 0.1
+    liveness.on_heartbeat("b", "http://same")
+    group.now += 0.2
+    assert (set(liveness.others()), liveness.problem) == ({"b"}, None)
+
+
 def test_workers_without_an_address_do_not_take_each_others_place() -> None:
     """They have no REST interface."""
     liveness = Group().liveness()

@@ -72,6 +72,7 @@ class Group:
         )
         membership = Membership(
             own_id="own",
+            own_url=lambda: "http://own:1",
             workers=lambda: self.workers,
             is_leading=lambda: self.workers is not None and self.workers.leader == "own",
             on_heartbeat=lambda _name, _url: None,
@@ -125,6 +126,19 @@ def test_nobody_waits_for_ever() -> None:
     assert (answer.status, dict(answer.headers)["Retry-After"]) == (409, "1")
     assert b"no worker leads this group yet" in answer.body
     assert 90 <= group.time.now < 91
+
+
+def test_a_change_is_not_asked_of_this_worker_in_place_of_the_one_that_leads() -> None:
+    """Another machine's worker has its address; the one that was here before has, until another leads."""
+    group = Group()
+    group.lead("other", "http://own:1")
+    answer = group.create()
+    assert answer.status == 409
+    assert b"has this one's own address, http://own:1: give each a rest.advertised.host.name" in answer.body
+
+    group.time.now = 0.0
+    group.time.then[group.time.pauses + 2] = lambda: group.lead("own")
+    assert group.create().status == 201
 
 
 CHANGES = [

@@ -1,8 +1,9 @@
 """A standby's ledger is read when somebody asks, followed while they do, and let go of afterwards."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from ingest.http.rest.port import NotLeading
 from ingest.http.snapshot import Snapshot, SnapshotHolder
 from ingest.service import standby
 from ingest.service.sink.sink_lifecycle import SinkAdapter
-from ingest.service.source_adapter import SourceAdapter
+from ingest.service.source_adapter import SourceAdapter, SourceLeadership
 from ingest.service.standby import InstanceSink, InstanceSource, StandbyLedger
 from tests.support.until import until_sync
 
@@ -104,6 +105,36 @@ def test_topics_count_from_the_last_reset_on(ledger: Ledger) -> None:
     assert instance(ledger).topics() == []
     ledger.records[TOPICS] = encode_control(TopicsReset(at_ms=DONE.updated_ms - 1))
     assert instance(ledger).topics() == ["events"]
+
+
+def test_topics_of_an_earlier_leadership_count_no_more(ledger: Ledger) -> None:
+    """Another instance led between, and reset them, or has had objects for others."""
+    adapter = SourceAdapter(SnapshotHolder(Snapshot(name="orders", version="1", role="leader")))
+
+    def lead() -> None:
+        assert ledger.open() is not None
+        unused: Any = None
+        adapter.lead(
+            SourceLeadership(
+                post=unused,
+                lifecycle=unused,
+                statistics=unused,
+                cache=ledger.opened[-1].cache,
+                buckets=("bucket",),
+            )
+        )
+
+    lead()
+    adapter.remember("remembered")
+    assert adapter.topics() == ["events", "remembered"]
+    adapter.stand_by()
+    ledger.records[TOPICS] = encode_control(TopicsReset(at_ms=DONE.updated_ms))
+    later = replace(DONE, topic="later", updated_ms=DONE.updated_ms + 1)
+    ledger.records[ObjectId("bucket", "b.jsonl", "e")] = encode_entry(later)
+    lead()
+    assert adapter.topics() == ["later"]
+    for following in ledger.opened:
+        following.close()
 
 
 def test_topics_of_a_sink_count_once_a_partition_has_moved_on(ledger: Ledger) -> None:

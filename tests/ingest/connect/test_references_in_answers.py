@@ -1,0 +1,121 @@
+"""Who may create connectors may not read a worker's variables and files by what is said of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.model.connector_records import ConnectorRecord
+from headrace.model.errors import Unavailable
+from headrace.options import SettingsError
+from headrace.options.configuration_text import led_to, with_references
+from headrace.options.describe import unresolved
+from ingest.connect.worker import loading
+from tests.ingest.connect.test_changes_of_lost_pasts import _CONFLUENT
+from tests.ingest.connect.test_worker_changes import SINK, SOURCE, Worker, load_text, worker_settings
+
+_LENSES = {
+    "connector.class": "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
+    "topics": "t",
+    "connect.s3.kcql": "INSERT INTO bucket-one SELECT * FROM t STOREAS `JSON`",
+    "connect.s3.aws.region": "us-east-1",
+}
+_SECRETS = ("hunter2((", "hunter2", "hunter2 x,y", "INSERT hunter2", "hunter2:1/x", "a'hunter2\n\"")
+
+
+@pytest.mark.parametrize("secret", _SECRETS)
+@pytest.mark.parametrize(
+    ("config", "option"),
+    [
+        (SOURCE, "tasks.max"),
+        (SOURCE, "transforms"),
+        (SOURCE, "predicates"),
+        (SOURCE, "file.name.template"),
+        (SOURCE, "sidecars.tombstones.directory"),
+        (SOURCE, "connector.class"),
+        (SINK, "topics"),
+        (SINK, "topics.regex"),
+        ({**SINK, "routes": "a"}, "route.a.topics"),
+        (SINK, "file.name.template"),
+        (_CONFLUENT, "s3.region"),
+        (_CONFLUENT, "topics"),
+        (_LENSES, "connect.s3.kcql"),
+        (_LENSES, "connect.s3.http.max.retries"),
+    ],
+)
+def test_what_a_reference_leads_to_is_in_no_answer(
+    tmp_path: Path, config: dict[str, str], option: str, secret: str
+) -> None:
+    """Whatever of it a sentence names: the whole, an item, a word."""
+    file = tmp_path / "file"
+    file.write_text(secret)
+    worker = Worker()
+    given = {**config, option: f"${{dir:{tmp_path}:file}}"}
+    _, answer = worker.ask("PUT", "/connectors/c/config", given)
+    _, judged = worker.ask("PUT", f"/connector-plugins/{_plugin(config)}/config/validate", given)
+
+    for shown in (answer, judged):
+        assert "hunter2" not in json.dumps(shown)
+
+
+def _plugin(config: dict[str, str]) -> str:
+    return config["connector.class"].rpartition(".")[2]
+
+
+def test_an_option_is_named_as_it_was_given(tmp_path: Path) -> None:
+    """Also where a reference leads to the same text; and short texts are not looked for."""
+    (tmp_path / "file").write_text("part.size")
+    (tmp_path / "short").write_text("many")
+    config = {
+        **_CONFLUENT,
+        "s3.part.size": f"${{dir:{tmp_path}:file}}",
+        "tasks.max": f"${{dir:{tmp_path}:short}}",
+        "flush.size": "few",
+    }
+    record = ConnectorRecord(name="c", config={**config, "name": "c"}, at_ms=0)
+    with pytest.raises(SettingsError) as raised:
+        loading(worker_settings(), load_text)(record)
+
+    assert {one.option for one in raised.value.problems} >= {"s3.part.size", "tasks.max", "flush.size"}
+    assert "flush.size = 'few': " in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "found"),
+    [
+        ("${env:A}", "x", [("${env:A}", "x")]),
+        ("a${env:A}.${file:/f:k}b", "ax y.zb", [("${env:A}", "x y"), ("${file:/f:k}", "z")]),
+        ("(${dir:/d:f}", "(\n", [("${dir:/d:f}", "\n")]),
+        ("plain", "plain", []),
+        ("${env:A}-", "another", []),
+    ],
+)
+def test_each_reference_has_its_text(raw: str, text: str, found: list[Any]) -> None:
+    """By what is around it; none where that is another."""
+    assert list(led_to(raw, text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "shown"),
+    [
+        ("hunter2", "'hunter2' and hunter22, xhunter2", "'${env:A}' and hunter22, xhunter2"),
+        ("topic", "a topic", "a topic"),
+        ("password", "'${file:/f:password}': password", "'${file:/f:password}': ${env:A}"),
+        ("100", "from 1 to 100", "from 1 to 100"),
+        ("expected one of", "expected one of a", "${env:A} a"),
+        ("INSERT now", "INSERT is expected", "INSERT is expected"),
+        ("", "", ""),
+    ],
+)
+def test_only_whole_words_that_tell_something_are_replaced(text: str, sentence: str, shown: str) -> None:
+    """A sentence keeps its sense."""
+    assert with_references(sentence, [("${env:A}", text)]) == shown
+
+
+def test_the_failure_of_a_connector_names_references() -> None:
+    """As a bucket's name is, where there is no such bucket."""
+    record = ConnectorRecord(name="c", config={**SOURCE, "name": "c", "topic": "${env:BUCKET}"}, at_ms=0)
+    settings = loading(worker_settings(), load_text)(record)
+
+    assert unresolved(str(Unavailable("no 'bucket'.")), settings) == "no '${env:BUCKET}'."
