@@ -205,6 +205,9 @@ class SigningCredentials:
         share_service_models(session)
         session.set_config_variable("region", self._region)
         session.set_default_client_config(PATIENCE)
+        if self._ca_bundle is not None:
+            # Of STS and single sign-on, which botocore's own sources ask by clients that they make.
+            session.set_config_variable("ca_bundle", self._ca_bundle)
         if methods is not None:
             chain: Any = session.get_component("credential_provider")
             chain.providers = [one for one in chain.providers if one.METHOD in methods]
