@@ -129,20 +129,37 @@ def _objects(entries: bytes) -> list[dict[str, Any]]:
         fields = {child.tag: child.text or "" for child in entry}
         if entry.tag != "Contents" or len(fields) < len(entry) or "}" in "".join(fields):
             raise ValueError("This is not one object, or botocore would read it otherwise.")
-        objects.append(_object(fields))
+        found = _object(fields)
+        if (status := entry.find("RestoreStatus")) is not None:
+            found["RestoreStatus"] = _restore({child.tag: child.text or "" for child in status})
+        objects.append(found)
     return objects
+
+
+def _restore(fields: dict[str, str]) -> dict[str, Any]:
+    """What is said of a restore: that it is under way, or until when there is a copy."""
+    found: dict[str, Any] = {}
+    if "IsRestoreInProgress" in fields:
+        found["IsRestoreInProgress"] = fields["IsRestoreInProgress"] == "true"
+    if "RestoreExpiryDate" in fields:
+        found["RestoreExpiryDate"] = _moment(fields["RestoreExpiryDate"])
+    return found
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError("This is a time without a zone.")
+    return found
 
 
 def _object(fields: dict[str, str]) -> dict[str, Any]:
     """What the listing looks at; KeyError or ValueError when it is not there or unusual."""
-    modified = datetime.fromisoformat(fields["LastModified"])
-    if modified.tzinfo is None:
-        raise ValueError("This is a time without a zone.")
     found: dict[str, Any] = {
         "Key": fields["Key"],
         "ETag": fields["ETag"],
         "Size": int(fields["Size"]),
-        "LastModified": modified,
+        "LastModified": _moment(fields["LastModified"]),
     }
     if "StorageClass" in fields:
         found["StorageClass"] = fields["StorageClass"]

@@ -182,6 +182,12 @@ def refusal_of(error: boto.ClientError) -> AwsRefusal:
     return classify(error_code(error), _status(error), error.operation_name)
 
 
+def status_of(error: HeadraceError) -> int:
+    """The status of the refusal that it was made of; 0 where there was none."""
+    cause = error.__cause__
+    return _status(cause) if isinstance(cause, boto.ClientError) else 0
+
+
 def _status(error: boto.ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 

@@ -102,8 +102,17 @@ class HeadRequester:
                 return _found(object_id, head, size=head["ContentLength"])
             head = await self._client.get_object(**wanted, Range="bytes=0-0")
             async with head["Body"] as body:
-                await body.read()
-            return _found(object_id, head, size=int(head["ContentRange"].rpartition("/")[2]))
+                if "ContentRange" in head:
+                    await body.read()
+                # Else Range was not heeded, and the body is the whole object: it is left unread.
+            return _found(object_id, head, size=_whole_size(head))
+
+
+def _whole_size(answer: Mapping[str, Any]) -> int:
+    """The object's size, by the answer to a GET of its first byte."""
+    if "ContentRange" in answer:
+        return int(answer["ContentRange"].rpartition("/")[2])
+    return int(answer["ContentLength"])
 
 
 def _found(asked: ObjectId, head: Mapping[str, Any], *, size: int) -> S3Object:

@@ -17,10 +17,13 @@ from listeners.discovery_events import (
     ListingFailed,
     ListingKind,
     Post,
+    status_of,
     translated_errors,
 )
 
 PAGES_IN_FLIGHT: Final = 4
+# How stores refuse a request for what they do not know: bad, not allowed, not implemented.
+_UNKNOWN: Final = frozenset({400, 405, 501})
 _PAUSES: Final = Backoff(first=1.0, longest=20.0)
 
 
@@ -93,6 +96,7 @@ class Lister:
         self._in_flight = 0
         self._changed = asyncio.Event()
         self._is_paused = False
+        self._shows_restores = False
         self.is_failing = False
         """Whether the bucket cannot be listed at present."""
 
@@ -103,6 +107,7 @@ class Lister:
         takes. Waits while paused and while four pages are not acknowledged.
         """
         self._listing_id += 1
+        self._shows_restores = not is_directory_bucket(self._bucket.name)  # which holds no archived objects
         position = after if kind is ListingKind.INCREMENTAL else self._bucket.skip_through
         self._post(
             ListingBegun(bucket=self._bucket.name, listing_id=self._listing_id, kind=kind, after_key=position)
@@ -185,8 +190,12 @@ class Lister:
             except HeadraceError as error:
                 if not is_directory_bucket(self._bucket.name):  # which has no order, and refuses StartAfter
                     token = None
-                failures += 1
                 self._counters.list_requests(1)
+                if self._shows_restores and status_of(error) in _UNKNOWN:
+                    # Such as by a store that knows no such header: without it the rest is the same.
+                    self._shows_restores = False
+                    continue
+                failures += 1
                 if failures > self._quiet_failures:
                     self.is_failing = True
                     self._post(
@@ -207,6 +216,8 @@ class Lister:
             arguments["ContinuationToken"] = token
         elif after is not None:
             arguments["StartAfter"] = after
+        if self._shows_restores:
+            arguments["OptionalObjectAttributes"] = ["RestoreStatus"]
         if self._bucket.requester_pays:
             arguments["RequestPayer"] = "requester"
         with translated_errors(f"listing {self._bucket.url}"):
@@ -228,9 +239,11 @@ class Lister:
 
 def listed_object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
     """The object of an entry of a listing."""
+    # The class of a restored object stays what it was; a restore that is under way has no end yet.
+    is_restored = "RestoreExpiryDate" in entry.get("RestoreStatus", {})
     return S3Object(
         id=ObjectId(bucket, entry["Key"], entry["ETag"].strip('"')),
         size=entry["Size"],
         last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
-        storage_class=entry.get("StorageClass"),
+        storage_class=None if is_restored else entry.get("StorageClass"),
     )

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 import structlog
@@ -250,12 +251,14 @@ class SqsListener:
         if expiring:
             _LOG.warning("messages held for 12 hours are received again", messages=len(expiring))
             await self._make_visible(expiring, outcome="renewed")
-        for answer in await self._in_batches(
-            self._held.due(now), lambda some: self._queue.hide(some, seconds=self._extension)
-        ):
-            self._held.record_extended(answer.done, asked=now)
-            self._held.record_refused((*answer.failed, *answer.hopeless))
-            self._counters.heartbeats(len(answer.done))
+        due: dict[int, list[Receipt]] = {}
+        for receipt in self._held.due(now):
+            due.setdefault(self._held.extension(receipt, now), []).append(receipt)
+        for seconds, receipts in due.items():
+            for answer in await self._in_batches(receipts, partial(self._queue.hide, seconds=seconds)):
+                self._held.record_extended(answer.done, asked=now)
+                self._held.record_refused((*answer.failed, *answer.hopeless))
+                self._counters.heartbeats(len(answer.done))
 
     # Deleting and releasing
 

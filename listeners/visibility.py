@@ -13,7 +13,10 @@ from listeners.discovery_events import NOT_SQS, translated_errors
 # SQS hides a message for at most 12 hours from its receive, extensions included; past that a change of
 # visibility is refused and the message comes back at a moment not of our choosing.
 LONGEST_RECEIVE: Final = 12 * 3600.0
+# Shown on purpose so long before, while it is hidden still: extensions reach into the margin, and by SQS's
+# clock the receive was a little earlier.
 _MARGIN: Final = 300.0
+_RESERVE: Final = 60.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,7 +38,7 @@ class Receipt:
 
 
 class HeldMessages:
-    """The messages held; `extension` is what one heartbeat grants, in seconds.
+    """The messages held; `extension` is what one heartbeat grants, in seconds, at most.
 
     At most `limit` are held for work that continues; those that are parked are kept invisible next to them.
     """
@@ -106,23 +109,31 @@ class HeldMessages:
         return None if message is None else Receipt(message_id=message_id, handle=message.receipt)
 
     def due(self, now: float) -> tuple[Receipt, ...]:
-        """Messages to extend now: those with less than half of their last grant left.
+        """Messages to extend now: those with less than half of their last grant left, and not all 12 hours.
 
-        What an extension would hide beyond the 12 hours, `expiring` gives instead; what was refused thrice is
-        left to redelivery, which brings a fresh handle.
+        What was refused thrice is left to redelivery, which brings a fresh handle.
         """
-        last = now - (LONGEST_RECEIVE - self._extension - _MARGIN)
+        last = now - (LONGEST_RECEIVE - _MARGIN)
         return tuple(
             Receipt(message_id=message_id, handle=message.receipt)
             for message_id, message in self._messages.items()
             if message.hidden_until - now < message.granted / 2
             and message.received > last
             and message.refused < _GIVE_UP
+            # Less than a second more is none: SQS counts in whole ones.
+            and self._granted(message, now) > message.hidden_until - now + 1
         )
+
+    def extension(self, receipt: Receipt, now: float) -> int:
+        """The seconds to hide a message for that is due: no more than is left of its 12 hours."""
+        return self._granted(self._messages[receipt.message_id], now)
+
+    def _granted(self, message: _Message, now: float) -> int:
+        return int(min(self._extension, message.received + LONGEST_RECEIVE - _RESERVE - now))
 
     def expiring(self, now: float) -> tuple[Receipt, ...]:
         """Messages to make visible now, so that a new receive starts new 12 hours; each is given once."""
-        last = now - (LONGEST_RECEIVE - self._extension - _MARGIN)
+        last = now - (LONGEST_RECEIVE - _MARGIN)
         found = [
             (message_id, message)
             for message_id, message in self._messages.items()
@@ -137,8 +148,8 @@ class HeldMessages:
         for receipt in receipts:
             message = self._messages.get(receipt.message_id)
             if message is not None and message.receipt == receipt.handle:
-                message.hidden_until = asked + self._extension
-                message.granted = self._extension
+                message.granted = self._granted(message, asked)
+                message.hidden_until = asked + message.granted
                 message.refused = 0
 
     def record_refused(self, receipts: Iterable[Receipt]) -> None:

@@ -24,7 +24,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.loaders import Loader, create_loader
 
-from headrace.aws.aws_errors import AwsRefusal, classify
+from headrace.aws.aws_errors import is_unexplained, may_be_about_credentials
 from headrace.model.errors import AccessDenied, HeadraceError
 from headrace.model.text_formatting import printable
 from headrace.options.choices import CredentialsProvider
@@ -159,9 +159,11 @@ class SigningCredentials:
 
     def on_answer(self, http_response: Any, parsed: Any, model: Any, **_: Any) -> None:
         """What a client's event `after-call` calls: see `forget`."""
-        code = str(parsed.get("Error", {}).get("Code", ""))
-        if code and classify(code, http_response.status_code, model.name) is AwsRefusal.CREDENTIALS:
+        code, status = str(parsed.get("Error", {}).get("Code", "")), http_response.status_code
+        if code and may_be_about_credentials(code, status, model.name):
             self.forget()
+        elif is_unexplained(status, model.name):
+            self.forget_lasting()
 
     def get_deferred_property(self, name: str) -> Callable[[], None]:
         """Botocore asks for the account's number, which neither S3 nor SQS needs in its address."""
@@ -203,6 +205,9 @@ class SigningCredentials:
         share_service_models(session)
         session.set_config_variable("region", self._region)
         session.set_default_client_config(PATIENCE)
+        if self._ca_bundle is not None:
+            # Of STS and single sign-on, which botocore's own sources ask by clients that they make.
+            session.set_config_variable("ca_bundle", self._ca_bundle)
         if methods is not None:
             chain: Any = session.get_component("credential_provider")
             chain.providers = [one for one in chain.providers if one.METHOD in methods]

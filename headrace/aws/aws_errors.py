@@ -248,6 +248,13 @@ _KEY_REMEDY: Final = (
     "copy it within S3, with its key and to S3's own encryption."
 )
 _NOT_WRITTEN: Final = "could not be written for now"
+# Whose answers have no document: S3 says no more than the status.
+_HEADS: Final = frozenset({"HeadBucket", "HeadObject"})
+_HEAD_REMEDY: Final = (
+    "S3 answers a HEAD so where the AWS credentials are not valid: renew them (aws.access.key.id, "
+    "aws.sts.role.arn or aws.credentials.provider); and where an object is encrypted with a key of its "
+    "writer's (SSE-C)."
+)
 
 
 def classify(code: str, status: int, operation: str) -> AwsRefusal:
@@ -277,6 +284,18 @@ def classify(code: str, status: int, operation: str) -> AwsRefusal:
     return _R.UNREADABLE if of_object else _R.UNAVAILABLE
 
 
+def may_be_about_credentials(code: str, status: int, operation: str) -> bool:
+    """Whether other credentials may help; a HEAD that is a bad request says nothing against it."""
+    if operation in _HEADS and status == 400:  # noqa: PLR2004  # Bad Request
+        return True
+    return classify(code, status, operation) is _R.CREDENTIALS
+
+
+def is_unexplained(status: int, operation: str) -> bool:
+    """Whether it is the 403 of a HEAD: of a right that is missing, or of keys that are there no more."""
+    return operation in _HEADS and status == 403  # noqa: PLR2004  # Forbidden
+
+
 def refusal(code: str, status: int, operation: str, *, what: str, message: str = "") -> HeadraceError:
     """Our error for an answer of AWS, not raised. `what` names what was asked for; `message` is AWS's own."""
     kind = classify(code, status, operation)
@@ -288,6 +307,8 @@ def refusal(code: str, status: int, operation: str, *, what: str, message: str =
     remedy = remedies.get(_Scope.BUCKET if scope is _Scope.OBJECT else scope)
     if kind is _R.UNREADABLE and code == _WANTS_KEY:
         remedy = _KEY_REMEDY
+    elif kind is _R.UNREADABLE and may_be_about_credentials(code, status, operation):
+        remedy = _HEAD_REMEDY
     return _CLASSES[kind](sentence if remedy is None else f"{sentence} {remedy}")
 
 

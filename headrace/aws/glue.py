@@ -77,6 +77,9 @@ def _called(client: Any, operation: str, unknown: frozenset[str], **given: Any) 
         raise refusal(code, status, operation, what=_WHAT, message=str(answer.get("Message", ""))) from None
     except BotoCoreError as error:
         raise SourceUnavailable(f"{_WHAT} cannot be reached ({type(error).__name__}).") from None
+    if not isinstance(found.get("SchemaVersionId"), str):
+        # Every answer of Glue's has it; botocore finds nothing wrong with the page of a proxy.
+        raise SourceUnavailable(f"What answers for {_WHAT} is not Glue: correct aws.glue.endpoint.")
     return found
 
 

@@ -40,7 +40,8 @@ class S3Object:
     """An object as an event or a listing described it.
 
     `version_id` is None on buckets without versions ("null" included); `sequencer` is None from listings
-    and orders events of one key, nothing else.
+    and orders events of one key, nothing else. `storage_class` is None where nothing tells, and where a
+    listing shows that a restored copy is there, which is read as any other object is.
     """
 
     id: ObjectId

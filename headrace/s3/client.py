@@ -33,7 +33,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.aws_errors import AwsRefusal, classify, refusal, refuse_strangers
+from headrace.aws.aws_errors import may_be_about_credentials, refusal, refuse_strangers
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
 from headrace.model.text_formatting import printable
 from headrace.options.aws_forms import proxy_config
@@ -310,11 +310,8 @@ def _words_of(error: ClientError) -> str:
 
 
 def is_about_credentials(error: ClientError) -> bool:
-    """Whether the request was refused for who signed it; the answer to a HEAD says no more than 400."""
-    code, status = answer_of(error)
-    if error.operation_name == "HeadObject" and status == 400:  # noqa: PLR2004  # Bad Request
-        return True
-    return classify(code, status, error.operation_name) is AwsRefusal.CREDENTIALS
+    """Whether the request may have been refused for who signed it."""
+    return may_be_about_credentials(*answer_of(error), error.operation_name)
 
 
 def verifying(ca_file: str) -> ssl.SSLContext:

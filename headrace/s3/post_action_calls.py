@@ -1,11 +1,13 @@
 """What is done with an object that is in Kafka: only content that was read is deleted, moved or tagged."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from email.charset import Charset
 from typing import Any, Final
 
 import structlog
 from botocore.exceptions import ClientError
+from s3transfer.exceptions import S3CopyFailedError
 from s3transfer.manager import TransferConfig, TransferManager
 
 from headrace.model.errors import AccessDenied, InvalidConfiguration, ObjectMissing, SourceUnavailable
@@ -33,6 +35,10 @@ _KEPT: Final = (
 )
 _MOVED: Final = "headrace-moved"
 """Metadata of a copy, whose ETag may differ: the ETag of what was copied."""
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html
+_METADATA_MAX_BYTES: Final = 2048
+_UTF8: Final = Charset("utf-8")
+_COMPLETION: Final = "before-parameter-build.s3.CompleteMultipartUpload"
 
 
 class PostActionCalls:
@@ -130,20 +136,9 @@ class PostActionCalls:
 
     def _is_copied(self, found: S3Object, target: str) -> bool:
         key, etag = found.id.key, found.id.etag
-        if found.size > self._copy_max_bytes:
-            self._copy_in_parts(key, etag, target)
-            return True
-        given: dict[str, Any] = {
-            "CopySource": {"Bucket": self._bucket, "Key": key},
-            "CopySourceIfMatch": f'"{etag}"',
-        }
-        if not self._is_unconditional:
-            given["IfNoneMatch"] = "*"
-        # The copy's own ETag does not say what it is of where the object was uploaded in parts or is
-        # encrypted with a key of KMS, nor in another bucket that encrypts otherwise.
-        given |= self._kept(key, etag)
+        copied = self._copied_in_parts if found.size > self._copy_max_bytes else self._copied_whole
         with self._unconditional_needed(key, "moved", "copies"):
-            if self._unless_replaced(self._client.copy_object, target, self._target, **given):
+            if copied(key, etag, target):
                 return True
         if self._current(key, etag) is None:
             return False
@@ -177,10 +172,18 @@ class PostActionCalls:
 
     def _unless_replaced(self, method: Any, key: str, bucket: str | None = None, **given: Any) -> bool:
         place = bucket or self._bucket
+        return self._unless_refused(
+            lambda: method(Bucket=place, Key=key, **given), what=f"s3://{place}/{key}"
+        )
 
-        def call() -> bool:
+    def _unless_refused(self, call: Callable[[], object], *, what: str) -> bool:
+        """False where a condition of the call is not met, or what it is about is not there."""
+
+        def called() -> bool:
             try:
-                method(Bucket=place, Key=key, **given)
+                call()
+            except S3CopyFailedError:  # a part's condition, in s3transfer's words
+                return False
             except ClientError as error:
                 code, status = answer_of(error)
                 if status == _PRECONDITION_FAILED or code == "NoSuchKey":
@@ -188,7 +191,7 @@ class PostActionCalls:
                 raise
             return True
 
-        return self._calls.retried(call, what=f"s3://{place}/{key}")
+        return self._calls.retried(called, what=what)
 
     def _tags(self, given: dict[str, str]) -> dict[str, str]:
         answer = self._calls.retried(
@@ -203,29 +206,57 @@ class PostActionCalls:
             what=self._url(given["Key"]),
         )
 
-    def _kept(self, key: str, etag: str) -> dict[str, Any]:
-        """What a copy has of the object next to its content, and of which content it is one."""
+    def _copied_whole(self, key: str, etag: str, target: str) -> bool:
+        kept, metadata = self._kept(key)
+        # The copy's own ETag does not say what it is of where the object was uploaded in parts or is
+        # encrypted with a key of KMS, nor in another bucket that encrypts otherwise.
+        marked = {**metadata, _MOVED: etag}
+        if _is_ascii(kept) and _is_ascii(marked) and _fits(marked):
+            given = {**kept, "MetadataDirective": "REPLACE", "Metadata": marked}
+        else:
+            # Nothing is lost where S3 itself copies what it would not take from us.
+            given = {name: kept[name] for name in ("StorageClass",) if name in kept}
+        if not self._is_unconditional:
+            given["IfNoneMatch"] = "*"
+        return self._unless_replaced(
+            self._client.copy_object,
+            target,
+            self._target,
+            CopySource={"Bucket": self._bucket, "Key": key},
+            CopySourceIfMatch=f'"{etag}"',
+            **given,
+        )
+
+    def _kept(self, key: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """What a copy has of the object next to its content, and the metadata of its writer."""
         known = self._calls.retried(
             lambda: self._client.head_object(Bucket=self._bucket, Key=key), what=self._url(key)
         )
-        extra: dict[str, Any] = {name: known[name] for name in _KEPT if known.get(name)}
-        metadata = {**known.get("Metadata", {}), _MOVED: etag}
-        return {**extra, "MetadataDirective": "REPLACE", "Metadata": metadata}
+        return {name: known[name] for name in _KEPT if known.get(name)}, dict(known.get("Metadata", {}))
 
-    def _copy_in_parts(self, key: str, etag: str, target: str) -> None:
-        source = {"Bucket": self._bucket, "Key": key}
-        extra = self._kept(key, etag)
-        extra["CopySourceIfMatch"] = f'"{etag}"'
+    def _copied_in_parts(self, key: str, etag: str, target: str) -> bool:
+        kept, metadata = ({name: _encoded(value) for name, value in some.items()} for some in self._kept(key))
+        marked = {**metadata, _MOVED: etag}
+        given = {
+            **kept,
+            "MetadataDirective": "REPLACE",
+            "Metadata": marked if _fits(marked) else metadata,
+            "CopySourceIfMatch": f'"{etag}"',
+        }
         config = TransferConfig(
             multipart_threshold=self._copy_max_bytes,
             multipart_chunksize=min(_PART_BYTES, self._copy_max_bytes),
         )
+        if not self._is_unconditional:
+            # s3transfer hands no condition on, and the client completes no other uploads.
+            self._client.meta.events.register(_COMPLETION, _overwrite_nothing, unique_id=_MOVED)
 
-        def copied() -> None:
+        def copy() -> None:
             with TransferManager(self._client, config) as transfers:
-                transfers.copy(source, self._target, target, extra_args=extra).result()
+                source = {"Bucket": self._bucket, "Key": key}
+                transfers.copy(source, self._target, target, extra_args=given).result()
 
-        self._calls.retried(copied, what=self._url(key))
+        return self._unless_refused(copy, what=self._url(key))
 
     def _copy_tags(self, key: str, target: str) -> None:
         if tags := self._tags({"Bucket": self._bucket, "Key": key}):
@@ -236,6 +267,33 @@ class PostActionCalls:
 
     def _target_url(self, key: str) -> str:
         return f"s3://{self._target}/{key}"
+
+
+def _overwrite_nothing(params: dict[str, Any], **_: object) -> None:
+    """A handler of botocore: the upload is completed only where its key is free."""
+    params["IfNoneMatch"] = "*"
+
+
+def _fits(metadata: Mapping[str, str]) -> bool:
+    """Whether S3 takes so much metadata of its writers."""
+    return sum(len(name) + len(value.encode()) for name, value in metadata.items()) <= _METADATA_MAX_BYTES
+
+
+def _is_ascii(headers: Mapping[str, Any]) -> bool:
+    """Whether botocore sends all of these, and signs them as they are sent."""
+    return all(str(value).isascii() for value in headers.values())
+
+
+def _encoded(value: Any) -> Any:
+    """A header's value as S3 shows it: what is not ASCII by RFC 2047. Anything but text stays as it is."""
+    if not isinstance(value, str) or value.isascii():
+        return value
+    # Some stores send the bytes as they are, which Python takes for Latin-1.
+    content = value.encode("latin-1")
+    try:
+        return _UTF8.header_encode(content.decode())
+    except UnicodeDecodeError:
+        return _UTF8.header_encode(value)
 
 
 def new_post_action_calls(

@@ -12,11 +12,12 @@ from typing import Final
 import structlog
 
 from headrace.model.clock import Clock
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import HeadraceError, ObjectError
 from headrace.model.objects import ObjectId, OwedAction, PostAction, PostActionKind
 from headrace.options.settings import S3Settings
 from headrace.process.log_levels import is_debug
 from headrace.process.threads import start_thread
+from headrace.s3.client import BOTOCORES
 from headrace.s3.post_action_calls import PostActionCalls, new_post_action_calls
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.service_events import ActionsDone, ComponentProblem, OwnEvent
@@ -196,6 +197,10 @@ class PostActions:
                 is_done = self._carried_out(self._calls_of(owed.id.bucket, calls), owed)
             except HeadraceError as error:
                 self._failed(owed, error)
+            except BOTOCORES as error:
+                # botocore does not send the request, for what is in it: the others are sent all the same.
+                unsent = ObjectError(f"no request for {owed.id.url} can be sent ({type(error).__name__}).")
+                self._failed(owed, unsent)
             else:
                 self._succeeded(owed, is_done=is_done)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -99,6 +99,35 @@ def test_a_byte_that_cannot_be_read_is_told_at_once() -> None:
     found = asyncio.run(_answers(bucket, ["cold"], 1, reads=True))
     assert type(found["cold"]) is ObjectArchived
     assert bucket.calls["cold"] == 1
+
+
+class Unread:
+    """A body that is left."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Leave it."""
+
+    async def read(self) -> bytes:
+        """None may be read."""
+        raise AssertionError("the whole object is read")
+
+
+class WholeBucket(Bucket):
+    """Answers a GET with the whole object, whatever range it is asked for."""
+
+    async def get_object(self, **arguments: Any) -> Mapping[str, Any]:
+        """The object, and no range."""
+        return {**await super().get_object(**arguments), "Body": Unread()}
+
+
+def test_a_byte_is_not_waited_for_where_ranges_are_not_heeded() -> None:
+    """Such as by a cache in between: the answer's length is the object's."""
+    found = asyncio.run(_answers(WholeBucket(lambda _, __: None), ["k"], 1, reads=True))
+    assert isinstance(found["k"], S3Object)
+    assert found["k"].size == 3
 
 
 @pytest.mark.parts

@@ -26,7 +26,7 @@ from tests.support.listening import Inbox
 
 _LIST: Final = botocore.session.get_session().get_service_model("s3").operation_model("ListObjectsV2")
 _SHAPE: Final = cast("Shape", _LIST.output_shape)
-_FIELDS: Final = ("Key", "ETag", "Size", "LastModified", "StorageClass")
+_FIELDS: Final = ("Key", "ETag", "Size", "LastModified", "StorageClass", "RestoreStatus")
 _XMLNS: Final = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 
@@ -95,6 +95,18 @@ _S3: Final = _answer(
     "<Size>0</Size><StorageClass>GLACIER</StorageClass></Contents>"
     f"{_ENTRY}<CommonPrefixes><Prefix>p%2B/</Prefix></CommonPrefixes>"
 )
+_RESTORED: Final = _answer(
+    _ENTRY
+    + _ENTRY.replace(
+        "</Contents>",
+        "<RestoreStatus><IsRestoreInProgress>false</IsRestoreInProgress>"
+        "<RestoreExpiryDate>2026-02-07T00:00:00.000Z</RestoreExpiryDate></RestoreStatus></Contents>",
+    )
+    + _ENTRY.replace(
+        "</Contents>",
+        "<RestoreStatus><IsRestoreInProgress>true</IsRestoreInProgress></RestoreStatus></Contents>",
+    )
+)
 _MINIO: Final = _answer(
     "<KeyCount>1</KeyCount><Contents><Key>in/a</Key><LastModified>2026-01-31T12:00:00.123Z</LastModified>"
     "<ETag>&#34;0a&#34;</ETag><Size>9007199254740993</Size><Owner><ID></ID><DisplayName></DisplayName>"
@@ -115,6 +127,7 @@ _LOCALSTACK: Final = (
     "body",
     [
         pytest.param(_S3, id="S3"),
+        pytest.param(_RESTORED, id="S3, with restores"),
         pytest.param(_MINIO, id="MinIO"),
         pytest.param(_LOCALSTACK, id="LocalStack, with empty elements and some left out"),
         pytest.param(_answer(_ENTRY, xmlns="", start=""), id="no namespace"),
@@ -182,6 +195,7 @@ def test_the_fields() -> None:
         "Size": 0,
         "LastModified": datetime(2026, 1, 31, 12, 0, 0, 999_000, tzinfo=UTC),
         "StorageClass": "GLACIER",
+        "RestoreStatus": {"IsRestoreInProgress": False},
     }
 
 

@@ -99,6 +99,46 @@ def test_an_object_as_listed() -> None:
     assert service.counts["list_requests"] == 1
 
 
+@pytest.mark.parametrize(
+    ("restore", "is_archived"),
+    [
+        ({}, True),
+        ({"RestoreStatus": {"IsRestoreInProgress": True}}, True),
+        ({"RestoreStatus": {"IsRestoreInProgress": False, "RestoreExpiryDate": "later"}}, False),
+    ],
+    ids=["never", "under way", "done"],
+)
+def test_a_restored_object_is_not_archived(restore: Mapping[str, Any], *, is_archived: bool) -> None:
+    """Its class stays what it was: only what S3 is asked to show with it tells."""
+    client = FakeBucket(["k"], shown={"k": {"StorageClass": "GLACIER", **restore}})
+    service, _ = _list(client)
+
+    assert [found.is_archived for page in service.of(ListingPage) for found in page.objects] == [is_archived]
+    assert client.calls[0]["OptionalObjectAttributes"] == ["RestoreStatus"]
+
+
+def test_restores_are_not_asked_for_where_the_store_refuses_it() -> None:
+    """Nothing is reported as failing; the next listing asks once more."""
+    client = FakeBucket(
+        [f"{number:03}" for number in range(20)],
+        page=10,
+        fails=lambda number: None if number else service_error("NotImplemented", 501),
+    )
+    service, _ = _list(client)
+
+    assert ["OptionalObjectAttributes" in call for call in client.calls] == [True, False, False]
+    assert service.of(ListingFailed) == []
+    assert len(service.keys) == 20
+
+
+def test_a_directory_bucket_is_not_asked_for_restores() -> None:
+    """It refuses that."""
+    client = FakeBucket(["k"])
+    _list(client, bucket=Bucket(name="b--use1-az4--x-s3"))
+
+    assert "OptionalObjectAttributes" not in client.calls[0]
+
+
 def test_an_empty_prefix_is_one_empty_page() -> None:
     """So that entries of vanished objects can be seen to have vanished."""
     service, listed = _list(FakeBucket(["other/k"]), bucket=Bucket(name="b", prefix="in/"))

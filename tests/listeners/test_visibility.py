@@ -93,6 +93,26 @@ def test_before_twelve_hours_are_over_the_message_is_let_go_once() -> None:
     assert held.due(now + 20) == (_receipt("a", "a2"),)
 
 
+@pytest.mark.parametrize("hidden_for", [30, 300, 21_000, 42_599, 42_600, 42_901, 43_100, 43_200])
+def test_a_message_stays_hidden_until_its_twelve_hours_are_almost_over(hidden_for: int) -> None:
+    """Whatever `sqs.visibility.timeout.seconds` is: it is shown once, and never asked to be hidden longer."""
+    held = HeldMessages(limit=10, extension=max(300, hidden_for))
+    held.hold("a", "a1", now=0, hidden_for=hidden_for)
+    hidden_until, beats, shown = hidden_for, 0, None
+    for now in range(0, int(LONGEST_RECEIVE), 5):
+        assert now < hidden_until, "it came back by itself"
+        if held.expiring(now):
+            shown = now
+            break
+        for receipt in held.due(now):
+            beats += 1
+            hidden_until = now + held.extension(receipt, now)
+            assert hidden_until < LONGEST_RECEIVE
+            held.record_extended([receipt], asked=now)
+    assert shown == LONGEST_RECEIVE - 300
+    assert beats <= 300
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 10)), max_size=60), st.integers(1, 25))
 def test_no_more_than_the_limit_is_ever_held_or_asked_for(steps: list[tuple[bool, int]], limit: int) -> None:
     """Receives under way count as if they brought all that they may."""

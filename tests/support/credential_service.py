@@ -7,6 +7,7 @@ service.refuse("InvalidIdentityToken")  # from now on
 """
 
 import json
+import ssl
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,7 @@ _ROLES_PATH: Final = "/latest/meta-data/iam/security-credentials/"
 class CredentialService:
     """One listening port; all methods may be called from any thread. It begins by refusing."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.asked: Counter[str] = Counter()
         """How often each action of STS, and the metadata service (`metadata`), was asked for."""
         self._seconds: float | None = None
@@ -30,6 +31,9 @@ class CredentialService:
         self._refusal = ("AccessDenied", 403, "not authorized to perform: sts:AssumeRole")
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=[0.02], daemon=True)
 
     def __enter__(self) -> Self:
@@ -45,8 +49,8 @@ class CredentialService:
 
     @property
     def url(self) -> str:
-        """`http://127.0.0.1:port`, for STS and for metadata."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        """`http://127.0.0.1:port`, or https, for STS and for metadata."""
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}"
 
     def grant(self, *, seconds: float = 3600) -> None:
         """Give credentials that are valid for so long from the moment of each answer."""

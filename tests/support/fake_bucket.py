@@ -15,6 +15,7 @@ class FakeBucket:
     `fails` is asked before each call with its number (from 0): an exception it returns is raised. With
     `gaps` every second page is empty and yet not the last, as S3 answers where many keys were deleted. Tokens
     are forgotten after a failure. `ignores` are parameters that a server leaves out, or a cache before it.
+    `shown` is what entries have next to the usual, by key.
     """
 
     keys: Iterable[str]
@@ -22,6 +23,7 @@ class FakeBucket:
     fails: Callable[[int], Exception | None] = lambda _number: None
     gaps: bool = False
     ignores: frozenset[str] = frozenset()
+    shown: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     calls: list[Mapping[str, Any]] = field(default_factory=list)
     _tokens: dict[str, str] = field(default_factory=dict)
 
@@ -44,7 +46,7 @@ class FakeBucket:
         page = [] if is_gap else left[: min(self.page, arguments["MaxKeys"])]
         answer: dict[str, Any] = {
             "IsTruncated": len(page) < len(left),
-            "Contents": [_entry(key) for key in page],
+            "Contents": [{**_entry(key), **self.shown.get(key, {})} for key in page],
             "ResponseMetadata": {"HTTPHeaders": {"date": "Sat, 31 Jan 2026 12:00:00 GMT"}},
         }
         if answer["IsTruncated"]:

@@ -1,6 +1,8 @@
 """Where credentials come from, by the sources a configuration can name."""
 
+import ssl
 from pathlib import Path
+from typing import Final
 
 import botocore.session
 import pytest
@@ -28,6 +30,7 @@ from headrace.options.token_logins import IamLogin, token_login
 from headrace.s3 import new_s3_calls
 from tests.headrace.options.loading import load_with
 from tests.headrace.s3.scripted_s3 import settings
+from tests.security.certificates import new_authority
 from tests.support import aws
 from tests.support.credential_service import CredentialService
 
@@ -217,3 +220,40 @@ def test_brokers_get_signatures_of_the_keys_that_a_file_has_now(
     shared.write_text("[default]\naws_access_key_id = AKIANEW\naws_secret_access_key = two\n")
 
     assert signatures.token()[2] == "AKIANEW"
+
+
+PROFILE: Final = "[profile reader]\nrole_arn = {arn}\nsource_profile = default\n"
+KEYS_OF_FILE: Final = "[default]\naws_access_key_id = AKIA\naws_secret_access_key = one\n"
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        ProviderCredentials(provider=CredentialsProvider.WEB_IDENTITY),
+        ProviderCredentials(provider=CredentialsProvider.PROFILE, profile="reader"),
+        DefaultCredentials(),
+    ],
+    ids=["web identity", "role of a profile", "default chain"],
+)
+def test_an_sts_is_trusted_by_the_authorities_that_are_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, credentials: Credentials
+) -> None:
+    """`aws.ca.bundle` holds where botocore itself asks STS, too."""
+    authority, token = new_authority(tmp_path), tmp_path / "token"
+    token.write_text("a-web-token")
+    (tmp_path / "config").write_text(PROFILE.format(arn=f"arn:aws:iam::{aws.ACCOUNT}:role/reader"))
+    (tmp_path / "credentials").write_text(KEYS_OF_FILE)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(authority.sign("sts"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(token))
+    monkeypatch.setenv("AWS_ROLE_ARN", f"arn:aws:iam::{aws.ACCOUNT}:role/reader")
+    with CredentialService(tls) as sts:
+        sts.grant()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        signs = SigningCredentials(credentials, region="eu-west-1", ca_bundle=str(authority.file))
+
+        assert signs.get_frozen_credentials().access_key == "ASIATEMPORARY"

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.errors import AccessDenied
+from headrace.model.errors import AccessDenied, ObjectError
 from headrace.options.choices import CredentialsProvider
 from headrace.options.settings import Credentials, DefaultCredentials, ProviderCredentials, RoleCredentials
 from headrace.s3 import S3Calls
+from headrace.s3.upload_calls import new_upload_calls
 from tests.headrace.s3.scripted_s3 import KEYS, Say, ScriptedS3, an_object, calls_by, error, said, settings
+from tests.spark.sink.upload_settings import PLAIN
 from tests.support.credential_service import CredentialService
 from tests.support.until import until_sync
 
@@ -241,4 +243,44 @@ def test_keys_of_a_file_that_are_refused_are_read_again(
     server.asked.clear()
 
     assert read(asked) == b"content"
+    assert "RENEWED" in server.asked[-1].headers["authorization"]
+
+
+@pytest.mark.parametrize(("status", "refused"), [(400, 2), (403, 1)])
+def test_keys_of_a_file_that_a_head_is_refused_for_are_read_again(
+    server: ScriptedS3, tmp_path: Path, status: int, refused: int
+) -> None:
+    """S3 says no more than that to a HEAD: 400 of an ended session, 403 of keys that were deleted.
+
+    After a 400 botocore asks for the bucket's region, by another HEAD.
+    """
+    file = tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = x\n")
+    asked = calls("botocore", server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
+    assert read(asked) == b"content"
+    file.write_text("[default]\naws_access_key_id = RENEWED\naws_secret_access_key = x\n")
+    server.says(
+        *[Say(said(b"", status=status))] * refused,
+        Say(said(b"", "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT")),
+    )
+
+    with pytest.raises(ObjectError, match=r"aws\.credentials\.provider" if status == 400 else "grant s3"):
+        asked.head("bucket", "key")
+
+    assert asked.head("bucket", "key").id == an_object().id
+    assert "RENEWED" in server.asked[-1].headers["authorization"]
+
+
+def test_an_upload_is_looked_for_with_renewed_keys(server: ScriptedS3, tmp_path: Path) -> None:
+    """The HEAD that a session's end refuses is signed again, with what the file has."""
+    file = tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = x\n")
+    given = settings(server.url, credentials=ProviderCredentials(provider=CredentialsProvider.PROFILE))
+    uploads = new_upload_calls(given, PLAIN)
+    server.says(Say(said(b"")))
+    assert uploads.head_metadata("bucket", "key") == {}
+    file.write_text("[default]\naws_access_key_id = RENEWED\naws_secret_access_key = x\n")
+    server.says(*[Say(said(b"", status=400))] * 2, Say(said(b"")))
+
+    assert uploads.head_metadata("bucket", "key") == {}
     assert "RENEWED" in server.asked[-1].headers["authorization"]

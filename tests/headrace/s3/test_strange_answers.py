@@ -8,8 +8,12 @@ from typing import Any, Final
 
 import pytest
 
+from headrace.aws.glue import GlueRegistry, glue_versions
 from headrace.model.errors import SourceUnavailable
 from headrace.model.sink_entries import Upload
+from headrace.options.schema_settings import GlueSettings, GlueWriting
+from headrace.options.secret import Secret
+from headrace.options.token_logins import aws_login
 from headrace.s3 import new_s3_calls
 from headrace.s3.client import new_s3_client
 from headrace.s3.post_action_calls import new_post_action_calls
@@ -168,3 +172,28 @@ def test_parts_whose_pages_do_not_advance_end(stranger: Stranger) -> None:
 
     with pytest.raises(SourceUnavailable, match="the same one again"):
         stranger.uploads.list_parts(BUCKET, "key", "u")
+
+
+@pytest.mark.parametrize("use_latest", [False, True])
+def test_a_page_in_the_place_of_glue_is_waited_for(stranger: Stranger, *, use_latest: bool) -> None:
+    """It is no schema's fault, and no row's."""
+    login = Secret(aws_login(stranger.settings, "eu-west-1"))
+    where = GlueSettings(region="eu-west-1", endpoint=stranger.settings.endpoint, login=login)
+    registry = GlueRegistry(
+        GlueWriting(
+            where=where,
+            registry="r",
+            schema=None,
+            auto_register=True,
+            use_latest=use_latest,
+            compatibility="BACKWARD",
+        )
+    )
+
+    def asked() -> object:
+        return registry.latest("orders") if use_latest else registry.version("orders", "AVRO", '"string"')
+
+    with pytest.raises(SourceUnavailable, match=r"aws\.glue\.endpoint"):
+        asked()
+    with pytest.raises(SourceUnavailable, match=r"aws\.glue\.endpoint"):
+        glue_versions(where)("11111111-1111-1111-1111-111111111111")
