@@ -40,6 +40,7 @@ CUT_TIMES: Final = "file.name.timestamp.fractions"
 """No option: that times of values are cut down to ms."""
 CONNECT_ENVELOPES: Final = "envelopes"
 """No option: that JSON next to a `schema` which is none of Connect's stays as it is."""
+_ON_STOP: Final = "rotate.on.stop"
 _FORM: Final = ".form"
 """Ends the names of what is no option: how members of keys or values look in names."""
 _WITHOUT_NUMBERS: Final = frozenset({ConverterKind.BYTES, ConverterKind.STRING})
@@ -226,12 +227,21 @@ def _looks_alike(earlier: GroupingOptions, sink: SinkSettings, topic: str) -> bo
     return all(before.get(name, form) == form for name, form in now.items())
 
 
-def grouping_changed(sink: SinkSettings, *, behind: int) -> str:
-    """What to do about objects that were open when what reads records was changed.
+def options_that_keep_open(sink: SinkSettings) -> list[str]:
+    """The options, of the sink and of its routes, by which a clean stop leaves objects open."""
+    routes = [f"{ROUTE}{each.name}.{_ON_STOP}" for each in sink.routes if not each.sink.rotation.on_stop]
+    return routes if sink.rotation.on_stop else [_ON_STOP, *routes]
+
+
+def grouping_changed(sink: SinkSettings, *, topic: str, behind: int) -> str:
+    """What to do about objects of a topic that were open when what reads records was changed.
 
     Everything that is archived of the partition lies before the offset `behind`.
     """
-    closing = "" if sink.rotation.on_stop else " and set rotate.on.stop=true"
+    route = sink.route(topic)
+    is_closing = (sink if route is None else route.sink).rotation.on_stop
+    option = _ON_STOP if route is None else f"{ROUTE}{route.name}.{_ON_STOP}"
+    closing = "" if is_closing else f" and set {option}=true"
     return (
         "objects were open when converters, transforms, or output.format or json.format of fields in names "
         f"were changed, and what is archived is known by the old ones only: set them back{closing}, let the "
