@@ -134,7 +134,7 @@ class JsonConverter:
         return column_of(texts)
 
     def _unopened(self, row: int, text: bytes, lack: str, faults: RowFaults) -> bytes | None:
-        """What is kept of a text whose schema is none of Connect's: None of one that has to have one."""
+        """What is kept of a text whose schema is not one of Connect's: None where it has to have one."""
         if not (self._schemas or self._opens_all):
             return text
         faults.add(row, "schema_unfit", f"the {self._what} cannot be read: {lack}")
