@@ -117,9 +117,9 @@ class BatchRun:
             )
         else:
             sentence = (
-                "was begun under another configuration (format, compression, chunk size, envelope, topic or "
-                "template), so its position means something else now. Set it back and replay the object, or "
-                "replay it with --from-start."
+                "was begun under another configuration (format, compression, chunk size, envelope, topic, "
+                "template or prefix), so its position means something else now. Set it back and replay the "
+                "object, or replay it with --from-start."
             )
         progress.fail(InvalidObject(f"{split.object.id.url} {sentence}", reason="configuration_changed"))
 
