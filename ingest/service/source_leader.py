@@ -53,6 +53,7 @@ from ingest.source.object_selection import (
     left_out,
     moved_to,
     other_buckets,
+    unfinished_left_out,
     unread_problem,
 )
 from ingest.source.planner import Planner
@@ -118,7 +119,7 @@ class SourceLeader:
             return self._process.found.read_inventories()
 
     def _warn_of_left_out(self, ledger: DriverLedger) -> None:
-        """Name the buckets that are not configured any more and have objects that were not finished."""
+        """Name where objects were not finished and are not read any more: by their bucket, or their key."""
         for bucket, unfinished in left_out(ledger.cache, *self._settings.buckets).items():
             _log.warning(
                 "bucket_left_out",
@@ -126,6 +127,13 @@ class SourceLeader:
                 unfinished=unfinished,
                 detail="aws.s3.bucket.name does not name it any more: its objects are left where they "
                 "are, and continue from there once it is named again",
+            )
+        for bucket, reasons in unfinished_left_out(self._settings, ledger.cache).items():
+            _log.warning(
+                "objects_left_out",
+                bucket=bucket,
+                unfinished=dict(reasons),
+                detail="they continue once aws.s3.prefix, object.* and file.name.template take their keys",
             )
 
     def _first_starts(self, ledger: DriverLedger) -> dict[str, FirstStart]:

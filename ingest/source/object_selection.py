@@ -3,6 +3,7 @@
 A key is routed by the file name template or the archive's layout, and by `topic`.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ from headrace.options import Settings
 from headrace.options.choices import RestoreSidecars, RestoreTombstones
 from headrace.options.settings import JoiningSettings
 from headrace.vendors.key_names import ArchiveNames, Detection, name_in
-from ingest.source.catalogue import Baseline, ObjectFilter
+from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
 from ingest.source.catalogue.ledger_view import UNFINISHED
 
 if TYPE_CHECKING:
@@ -398,6 +399,20 @@ def left_out(cache: "LedgerCache", *buckets: str) -> dict[str, int]:
         counts = cache.counts(bucket)
         found[bucket] = sum(counts[state] for state in UNFINISHED)
     return {bucket: count for bucket, count in found.items() if count}
+
+
+def unfinished_left_out(settings: Settings, cache: "LedgerCache") -> dict[str, Counter[str]]:
+    """How many objects of each bucket are unfinished, and left out by the options of now, by the reason."""
+    filters = object_filters_of(
+        settings, {place.s3.bucket: baseline_of(place, cache, 0) for place in settings.by_place()}
+    )
+    found: dict[str, Counter[str]] = {}
+    for known in cache.unfinished():
+        filter_ = filters.get(known.id.bucket)
+        route = None if filter_ is None else filter_.route_or_reason(known.id.key)
+        if isinstance(route, ExclusionReason):
+            found.setdefault(known.id.bucket, Counter())[route.value] += 1
+    return found
 
 
 def _knows_others_only(cache: "LedgerCache", bucket: str) -> bool:
