@@ -20,6 +20,7 @@ from headrace.options import Settings, SettingsError
 from headrace.options.describe import options_hash
 from headrace.options.given import Problem, as_written, canonical
 from headrace.options.secret import HIDDEN, MASK
+from headrace.vendors.key_names import options_of_object
 from ingest.http.rest.router import Refused
 from spark.sink.sink_work import (
     can_group_by,
@@ -113,7 +114,7 @@ def begun_in_ledger(settings: Settings, meaning: str) -> list[str]:
             if cached.id.bucket in settings.buckets
             and cached.id.key.startswith(settings.s3.prefix)
             and (cached.entry.position is not None or cached.entry.cuts is not None)
-            and cached.entry.options != meaning
+            and cached.entry.options != options_of_object(meaning, settings.format, cached.id.key)
         ]
 
 
