@@ -219,6 +219,10 @@ class Catalogue:
 
     # How things are
 
+    def reads(self, bucket: str) -> bool:
+        """Whether this bucket is one of those that are configured."""
+        return bucket in self._filters
+
     @property
     def wants_listing(self) -> bool:
         """False from `max.pending.objects` on, True again below nine tenths of it."""

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +45,21 @@ def test_mark_writes_done_with_the_size_that_the_listing_gave() -> None:
 
     entry = ledger.view.entries[an_object("old").id]
     assert (entry.state, entry.reason, entry.size) == (State.DONE, "marked", 77)
+
+
+def test_a_command_for_a_bucket_that_is_not_read_waits_until_it_is() -> None:
+    """It was taken out of the list for a while: what an operator has decided holds when it is back."""
+    ledger = Ledger()
+    [(key, order)] = new_commands("mark", [an_object("old")], at_ms=1)
+    ledger.order(key, msgspec.structs.replace(order, bucket="another"))
+    leader = ledger.leader()
+
+    assert (leader.apply_all(), leader.commands.is_idle) == (0, True)
+    assert list(ledger.controls) == [key]
+
+    ledger.order(key, order)
+    assert ledger.leader().apply_all() == 1
+    assert not ledger.controls
 
 
 def test_a_command_and_its_effects_are_one_transaction() -> None:
