@@ -8,7 +8,10 @@ import pytest
 from headrace.conversion.sink_records import sink_records
 from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.model.sink_entries import GroupingOptions
+from headrace.model.sink_protocol import EarlierGroups as ArchivedBefore
+from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import SinkSettings
+from spark.sink.partition_work import PartitionWork
 from spark.sink.routed_tools import EarlierGroups
 from spark.sink.sink_work import (
     CONNECT_ENVELOPES,
@@ -163,3 +166,33 @@ def test_only_what_1_0_0_read_otherwise_is_noted(changes: Mapping[str, str], not
 def test_hashes_are_those_of_1_0_0(changes: Mapping[str, str], pinned: str) -> None:
     """As 1.0.0 itself gave them."""
     assert grouping_hash(_sink(changes)) == pinned
+
+
+@pytest.mark.parametrize(
+    ("changes", "values", "done"),
+    [
+        pytest.param(_BY_CITY | JSON, [_FLAT, '{"kind":"a","addr":{"city":"rome"}}'], "a|rome", id="paths"),
+        pytest.param(_BY_KIND, [_OWN_MEMBERS, '{"other":1}'], _NULL, id="envelopes"),
+        pytest.param(
+            _BY_TIME,
+            ['{"at":"2024-12-31T23:59:59.9999Z"}', '{"at":"2024-12-31T22:30:00Z"}'],
+            "2024-12-31",
+            id="times",
+        ),
+    ],
+)
+def test_what_was_open_is_read_again_and_what_was_complete_is_not(
+    changes: Mapping[str, str], values: list[str], done: str
+) -> None:
+    """The first record was in an object that was open at the kill; by the groups of now it would be lost."""
+    sink = _sink(changes)
+    tools = tools_after(_before(sink), sink_settings(_configured(changes)))
+    earlier = ArchivedBefore(options="before", done=((done, 1),))
+    grant = PartitionGrant(topic="t", partition=3, topic_id="id", offset=0, highest=1, earlier=(earlier,))
+    work = PartitionWork(grant, tools)
+    records = _fetched(*values)
+
+    archived = work._archived_by_earlier_options(records, sink_records(sink).convert(records).runs)
+
+    assert archived is not None
+    assert archived.tolist() == [1]
