@@ -240,6 +240,11 @@ def named_format(name: ArchiveName) -> RowFormat | None:
     return RowFormat.JSONL  # Lenses' .gz, and extensions that Quix was given
 
 
+def holds_bytes(name: ArchiveName) -> bool:
+    """Whether the name says that the object holds bytes: one value, or values between separators."""
+    return named_format(name) in _BYTES
+
+
 def is_sniffed(name: ArchiveName, found: RowFormat | None, compression: Compression) -> bool:
     """Whether the first bytes of an object say how it is compressed, and are not those of a value.
 

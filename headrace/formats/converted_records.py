@@ -134,10 +134,11 @@ class ConvertedColumn(ABC):
         return _PLAIN.get(self.form)
 
     @abstractmethod
-    def field(self, path: Sequence[str]) -> list[object]:
+    def field(self, path: Sequence[str], *, whole_first: bool = True) -> list[object]:
         """The member at `path` of each value, MISSING where there is none; for an empty path the value.
 
-        A member whose name is the whole path, dots and all, comes before those inside others.
+        A member whose name is the whole path, dots and all, comes before those inside others, unless
+        `whole_first` is False.
         Bytes are read as JSON for a path, and are text for an empty one where they are UTF-8.
         """
 
@@ -244,9 +245,11 @@ class ConvertedRecords:
         """The same records in memory of their own, without rows that are written."""
         return ConvertedRecords(records=self.records.owned(), key=self.key.owned(), value=self.value.owned())
 
-    def field(self, part: Literal["key", "value"], path: Sequence[str]) -> list[object]:
+    def field(
+        self, part: Literal["key", "value"], path: Sequence[str], *, whole_first: bool = True
+    ) -> list[object]:
         """The member at `path` of each key or value, as `ConvertedColumn.field`."""
-        return (self.key if part == "key" else self.value).field(path)
+        return (self.key if part == "key" else self.value).field(path, whole_first=whole_first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ from headrace.model.positions import Position
 
 UNRECORDED_OPTIONS: Final = "unrecorded"
 """In the place of a hash: the ledger does not show that one configuration cut the object and read it."""
+OTHER_ROUTE: Final = "other route"
+"""In the place of a hash: its key had another topic or partition when the object was begun."""
 
 
 @fast_pickle

@@ -29,8 +29,9 @@ from headrace.options.declarations.option import WITHOUT_MEANING
 from headrace.options.given import Entry, as_written, canonical
 from headrace.options.name_checks import DEFAULT_TEMPLATE
 from headrace.options.parsed_options import Values, direction, is_for
+from headrace.options.record_sources import CsvEncoding, NameOptions
 from headrace.options.secret import HIDDEN, MASK
-from headrace.options.settings import FormatSettings, RoutingSettings, Settings
+from headrace.options.settings import FormatSettings, RestoreSettings, RoutingSettings, Settings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 from headrace.options.vendor import Direction
 
@@ -221,7 +222,10 @@ def options_hash(
         meaning["stored"] = format_settings.compression is Compression.NONE
     if format_settings.restore is not None:
         # Which rows an object has, and which of them are records, depends on all options of the restore.
-        meaning["restore"] = format_settings.restore
+        meaning["restore"] = _restore_meaning(format_settings.restore)
+        if format_settings.restore.rows.csv_encoding is CsvEncoding.NONE:
+            # 1.0.0 read such an object as JSON lines where its first value is JSON.
+            meaning["csv_cut"] = "csv"
     if format_settings.input_format in {InputFormat.CSV, InputFormat.AUTO}:
         # What bounds rows; names and types only change how they look.
         csv = format_settings.csv
@@ -236,3 +240,11 @@ def options_hash(
     if transforms.routes:
         meaning["transforms"] = transforms.text
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:16]
+
+
+def _restore_meaning(restore: RestoreSettings) -> dict[str, Any]:
+    """The restore, without what 1.0.0 did not have and what is at its default: its hashes are in ledgers."""
+    meaning: dict[str, Any] = msgspec.to_builtins(restore)
+    if restore.names.directory_delimiter == NameOptions().directory_delimiter:
+        del meaning["names"]["directory_delimiter"]
+    return meaning

@@ -157,12 +157,14 @@ class ConverterSettings:
 
     `schemas_enable` is for JSON: True, each text is an envelope of schema and payload; False, none is; None,
     each text's own shape decides. `encoding` is for strings. `registry` is there with those that need one.
+    `opens_all`: with None all are envelopes whose members are called so, as earlier versions had it.
     """
 
     kind: ConverterKind = ConverterKind.BYTES
     schemas_enable: bool | None = None
     encoding: str = "UTF-8"
     registry: RegistrySettings | GlueSettings | None = None
+    opens_all: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,7 +277,9 @@ class NameSettings:
     that is not there, among plain values. `round_ms`: times are shown at the multiple of it before them; 0 is
     off. `exact_numbers`: those of the data show all their digits, where earlier versions showed doubles; not
     among plain values. `typed_dates`: times of values know dates by their type, which earlier versions took
-    for their JSON.
+    for their JSON. `whole_paths`: a member that has the whole path as its name comes before those inside
+    others, which alone earlier versions saw. `cut_times`: times of values may have fractions, which are left
+    out; earlier versions rounded those of texts, and took no other.
     """
 
     prefix: str
@@ -289,6 +293,8 @@ class NameSettings:
     round_ms: int = 0
     exact_numbers: bool = True
     typed_dates: bool = True
+    whole_paths: bool = True
+    cut_times: bool = True
 
 
 class RotateTogether(StrEnum):

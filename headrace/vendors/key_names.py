@@ -6,12 +6,15 @@ A key's form says of which layout it is, and its content where that is not enoug
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from headrace.formats import content_kind as content
 from headrace.formats.content_kind import RowShape
 from headrace.names.archive_names import ArchiveName, LayoutName, is_index
+from headrace.options.choices import InputFormat
 from headrace.options.record_sources import NameOptions
+from headrace.options.settings import FormatSettings, RestoreSettings
 from headrace.vendors.aiven.names import FIELDS as AIVEN_MEMBERS
 from headrace.vendors.aiven.names import TemplateNames
 from headrace.vendors.aiven.names import read_name as aiven
@@ -214,3 +217,29 @@ def name_in(found: Detection) -> ArchiveName | None:
         return found.name
     places = {(name.topic, name.partition, name.offset, name.kind) for name in found.candidates}
     return found.candidates[0] if len(places) == 1 else None
+
+
+# -- The hash that the ledger keeps next to a position, of each object of an archive -------------------------
+
+_AS_STORED: Final = "-bytes"
+
+
+def options_of_object(options: str, settings: FormatSettings, key: str) -> str:
+    """The hash of the settings, with a mark where the object may hold bytes as they are stored.
+
+    1.0.0 unpacked such objects, and cut them into rows by their content: a position of its is another place.
+    """
+    restore = settings.restore
+    if restore is None:
+        return options
+    if restore.is_format_given:
+        holds_bytes = settings.input_format is InputFormat.BYTES
+    else:
+        name = _names_of(restore).read(key).name
+        holds_bytes = name is None or content.holds_bytes(name)
+    return f"{options}{_AS_STORED}" if holds_bytes else options
+
+
+@lru_cache(maxsize=16)
+def _names_of(restore: RestoreSettings) -> ArchiveNames:
+    return ArchiveNames(restore.layout, restore.names, restore.template)

@@ -5,8 +5,8 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Annotated, Any, Final
 
@@ -27,7 +27,7 @@ from ingest.cli.progress_bar import progress
 from ingest.cli.submit import CommandMessage, SubmitOutcome, submit
 from ingest.source.catalogue import ExclusionReason, Selection
 from ingest.source.command_queue import Action, new_commands
-from ingest.source.object_selection import baseline_of, object_filter_of
+from ingest.source.object_selection import baseline_of, object_filter_of, object_filters_of
 
 # What goes on from its position without repeating anything, and waits for a person or for the next attempt.
 WAITING: Final = frozenset({State.QUARANTINED, State.FAILED})
@@ -72,6 +72,26 @@ def objects_to_replay(
             version_id=entry.version_id,
         )
         yield SelectedObject(object=s3_object, entry=entry, records=_records(cache, known, entry))
+
+
+def without_left_out(
+    chosen: Iterable[SelectedObject], cache: LedgerCache, settings: Settings
+) -> tuple[list[SelectedObject], Counter[str]]:
+    """Those that the configuration of now reads, and how many others there are, by the reason.
+
+    Such a one would be asked for and never be read, and nothing would show any more what became of it.
+    """
+    baselines = {place.s3.bucket: baseline_of(place, cache, 0) for place in settings.by_place()}
+    filters = object_filters_of(settings, baselines)
+    taken: list[SelectedObject] = []
+    left_out: Counter[str] = Counter()
+    for one in chosen:
+        route = filters[one.object.id.bucket].route_or_reason(one.object.id.key)
+        if isinstance(route, ExclusionReason):
+            left_out[route.value] += 1
+        else:
+            taken.append(one)
+    return taken, left_out
 
 
 def objects_to_mark(
@@ -222,6 +242,8 @@ class CommandRequest:
     timeout: float
     problem: str | None = None
     """Of several buckets: which could not be listed, so that not all that fits was chosen."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many objects fit that the configuration does not read, by the reason."""
 
 
 def carry_out(request: CommandRequest, reading: LedgerReader | None) -> None:
@@ -273,6 +295,13 @@ def lines_of(request: CommandRequest) -> Iterator[str]:
     size = bytes_text(sum(one.object.size for one in chosen))
     if request.problem is not None:
         yield f"problem   {printable(request.problem)}"
+    if request.left_out:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(request.left_out.items()))
+        yield (
+            f"{counted(sum(request.left_out.values()), 'object')} would never be read and stay as they are, "
+            f"because this configuration leaves their keys out ({reasons}; `headrace explain CONFIG KEY` "
+            "says why): set aws.s3.prefix, object.include, object.exclude, file.name.template as they were."
+        )
     if not chosen:
         yield f"There is nothing to {request.action}: no object fits."
         return
@@ -326,6 +355,7 @@ def shape_of(request: CommandRequest, outcome: SubmitOutcome | None) -> dict[str
             }
             for one in request.chosen
         ],
+        "left_out": dict(sorted(request.left_out.items())),
         "problem": request.problem,
         "outcome": "nothing" if outcome is None else str(outcome),
     }

@@ -32,6 +32,7 @@ from ingest.cli.object_command import (
     objects_to_mark,
     objects_to_replay,
     states_of,
+    without_left_out,
 )
 from ingest.source.catalogue import Selection
 
@@ -109,12 +110,14 @@ def replay(
         )
     with opened as reading:
         buckets = [place.s3.bucket for place in chosen_buckets(settings, bucket)]
-        chosen = list(objects_to_replay(reading.cache, buckets, selection, from_start=from_start))
+        found = objects_to_replay(reading.cache, buckets, selection, from_start=from_start)
+        chosen, left_out = without_left_out(found, reading.cache, settings)
         carry_out(
             CommandRequest(
                 settings=settings,
                 action="replay",
                 chosen=chosen,
+                left_out=left_out,
                 from_start=from_start,
                 dry_run=dry_run,
                 yes=yes,

@@ -22,8 +22,14 @@ from headrace.options import Settings, SettingsError
 from headrace.options.describe import options_hash, unresolved
 from headrace.options.given import Problem, as_written, canonical
 from headrace.options.secret import HIDDEN, MASK
+from headrace.vendors.key_names import options_of_object
 from ingest.http.rest.router import Refused
-from spark.sink.sink_work import can_group_by, grouping_hash, grouping_options
+from spark.sink.sink_work import (
+    can_group_by,
+    grouping_hash,
+    grouping_options,
+    options_that_keep_open,
+)
 
 InHand = Callable[[Settings, str], Sequence[str]]
 """The keys of objects that a connector has begun and not finished, but for those begun under this hash."""
@@ -87,14 +93,15 @@ def _begun_objects(new: Settings, old: Settings, in_hand: InHand, changed: str) 
 
 def _open_objects(new: Settings, old: Settings, changed: str) -> Iterator[str]:
     """What a stop leaves open is known by what is archived under the converters and transforms of before."""
-    if old.sink is None or new.sink is None or old.sink.rotation.on_stop:
+    if old.sink is None or new.sink is None or not (keeping := options_that_keep_open(old.sink)):
         return
     earlier = GroupingOptions(hash=grouping_hash(old.sink), options=grouping_options(old.sink))
     if not can_group_by(earlier, new.sink):
         yield (
-            f"{changed} would change how records are read while rotate.on.stop=false leaves objects open, "
-            "and their partitions would stop (grouping_changed): set rotate.on.stop=true alone first, and "
-            "change the rest with the next request, which then closes what is open"
+            f"{changed} would change how records are read while {'=false, '.join(keeping)}=false leaves "
+            "objects open, and their partitions would stop (grouping_changed): set "
+            f"{'=true, '.join(keeping)}=true alone first, and change the rest with the next request, which "
+            "then closes what is open"
         )
 
 
@@ -118,7 +125,7 @@ def begun_in_ledger(settings: Settings, meaning: str) -> list[str]:
             if cached.id.bucket in settings.buckets
             and cached.id.key.startswith(settings.s3.prefix)
             and (cached.entry.position is not None or cached.entry.cuts is not None)
-            and cached.entry.options != meaning
+            and cached.entry.options != options_of_object(meaning, settings.format, cached.id.key)
         ]
 
 

@@ -10,7 +10,6 @@ import msgspec
 import structlog
 
 from headrace.formats.inventory_manifest import Manifest
-from headrace.kafka import control_records
 from headrace.kafka.control_records import FirstStart
 from headrace.kafka.driver_ledger import DriverLedger
 from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
@@ -50,9 +49,11 @@ from ingest.source.object_selection import (
     baseline_from,
     begun_again,
     first_start_of,
+    first_start_records,
     left_out,
     moved_to,
     other_buckets,
+    unfinished_left_out,
     unread_problem,
 )
 from ingest.source.planner import Planner
@@ -104,8 +105,7 @@ class SourceLeader:
         self._inventories = self._read_inventories(taken.ledger.cache)
         require_inventories(self._inventories, self._settings, taken.ledger.cache)
         with taken.leading_again_later():
-            places = self._settings.by_place()
-            firsts = {place.s3.bucket: self._first_start(taken.ledger, place) for place in places}
+            firsts = self._first_starts(taken.ledger)
             self._warn_of_left_out(taken.ledger)
         return self._lead(self._compose(taken.ledger, taken.slot_pool, firsts))
 
@@ -119,7 +119,7 @@ class SourceLeader:
             return self._process.found.read_inventories()
 
     def _warn_of_left_out(self, ledger: DriverLedger) -> None:
-        """Name the buckets that are not configured any more and have objects that were not finished."""
+        """Name where objects were not finished and are not read any more: by their bucket, or their key."""
         for bucket, unfinished in left_out(ledger.cache, *self._settings.buckets).items():
             _log.warning(
                 "bucket_left_out",
@@ -128,9 +128,27 @@ class SourceLeader:
                 detail="aws.s3.bucket.name does not name it any more: its objects are left where they "
                 "are, and continue from there once it is named again",
             )
+        for bucket, reasons in unfinished_left_out(self._settings, ledger.cache).items():
+            _log.warning(
+                "objects_left_out",
+                bucket=bucket,
+                unfinished=dict(reasons),
+                detail="they continue once aws.s3.prefix, object.* and file.name.template take their keys",
+            )
+
+    def _first_starts(self, ledger: DriverLedger) -> dict[str, FirstStart]:
+        """What is remembered of the first start with each bucket; committed before any is read or listed.
+
+        All at once: a record of 1.0.0, of a bucket that it does not name, is no other's once one has a name.
+        """
+        places = self._settings.by_place()
+        firsts = {place.s3.bucket: self._first_start(ledger, place) for place in places}
+        if records := first_start_records(ledger.cache, firsts):
+            ledger.commit(records)
+        return firsts
 
     def _first_start(self, ledger: DriverLedger, settings: Settings) -> FirstStart:
-        """What is remembered of the first start with a bucket; committed before it is received or listed."""
+        """What is to be remembered of the first start with a bucket."""
         bucket = settings.s3.bucket
         found = first_start_of(ledger.cache, bucket)
         is_new = found is None or not found.covers(settings.s3.prefix)
@@ -168,9 +186,6 @@ class SourceLeader:
         target = moved_to(settings)
         if target is not None and target not in found.moved_to:
             found = msgspec.structs.replace(found, moved_to=(*found.moved_to, target))
-        key, raw = control_records.first_start_key(bucket), control_records.encode_control(found)
-        if ledger.cache.controls().get(key) != raw:
-            ledger.commit([(key, raw)])
         baseline = baseline_from(settings, found)
         for prefix in set(found.moved_to) - set(baseline.moved_to):
             _log.warning(

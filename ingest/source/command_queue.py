@@ -209,6 +209,10 @@ class CommandQueue:
             return
         self._known.add(key)
         command = decode_command(key, raw)
+        if not self._catalogue.reads(command.bucket):
+            # It stays in the ledger, for when the bucket is named again.
+            _log.warning("command_left_out", command=command.action, bucket=command.bucket)
+            return
         left = dict.fromkeys(command.object(wanted) for wanted in command.objects)
         self._waiting[key] = _Waiting(key=key, command=command, left=left)
         self._retry_at_ms = 0

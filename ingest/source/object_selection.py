@@ -3,6 +3,7 @@
 A key is routed by the file name template or the archive's layout, and by `topic`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ import structlog
 from msgspec.structs import replace
 
 from headrace.kafka import control_records
-from headrace.model.ledger_entry import State
+from headrace.model.ledger_entry import ControlKey, State
 from headrace.model.objects import ArchivePlace, PostActionKind, Route
 from headrace.model.text_formatting import counted, printable
 from headrace.names import KeyTemplate
@@ -23,7 +24,7 @@ from headrace.options.settings import JoiningSettings
 from headrace.options.transforms.chain import TransformChain
 from headrace.options.transforms.read_chain import known_topics
 from headrace.vendors.key_names import ArchiveNames, Detection, name_in
-from ingest.source.catalogue import Baseline, ObjectFilter
+from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
 from ingest.source.catalogue.ledger_view import UNFINISHED
 
 if TYPE_CHECKING:
@@ -352,16 +353,53 @@ def newest_uploads(
 def first_start_of(cache: "LedgerCache", bucket: str) -> control_records.FirstStart | None:
     """What the ledger remembers of the first start with this bucket; None where there was none yet.
 
-    A record of an older version names no bucket: it is this one's unless the ledger knows others only.
+    A record of an older version names no bucket: see `unnamed_first_start`.
+    """
+    found = _first_start_at(cache, control_records.first_start_key(bucket))
+    return unnamed_first_start(cache, bucket) if found is None else found
+
+
+def unnamed_first_start(cache: "LedgerCache", bucket: str) -> control_records.FirstStart | None:
+    """The first start that an older version wrote without its bucket, if it is of this one.
+
+    It is where the ledger has objects of it; in a ledger without objects, until a record names any bucket.
+    """
+    has_objects = next(cache.scan(bucket), None) is not None
+    is_named = any(map(control_records.first_start_bucket, cache.controls()))
+    if _knows_others_only(cache, bucket) or (is_named and not has_objects):
+        return None
+    return _first_start_at(cache, control_records.FIRST_START)
+
+
+def _first_start_at(cache: "LedgerCache", key: ControlKey) -> control_records.FirstStart | None:
+    raw = cache.controls().get(key)
+    found = None if raw is None else control_records.decode_control(key, raw)
+    return found if isinstance(found, control_records.FirstStart) else None
+
+
+def first_start_records(
+    cache: "LedgerCache", firsts: Mapping[str, control_records.FirstStart]
+) -> list[tuple[ControlKey, bytes]]:
+    """What the ledger does not have yet of the first starts with these buckets.
+
+    Nothing, where there is one bucket and a record of 1.0.0 says the same, which 1.0.0 can read; the objects
+    tell then which bucket it is of. With the first other record that one gets its bucket, too.
     """
     controls = cache.controls()
-    for key in (control_records.first_start_key(bucket), control_records.FIRST_START):
-        raw = controls.get(key)
-        found = None if raw is None else control_records.decode_control(key, raw)
-        if isinstance(found, control_records.FirstStart):
-            is_ours = key != control_records.FIRST_START or not _knows_others_only(cache, bucket)
-            return found if is_ours else None
-    return None
+    unnamed = {
+        bucket: first
+        for bucket in (*firsts, *other_buckets(cache, *firsts))
+        if control_records.first_start_key(bucket) not in controls
+        and next(cache.scan(bucket), None) is not None
+        and (first := unnamed_first_start(cache, bucket)) is not None
+    }
+    if len(firsts) == 1 and unnamed == firsts:
+        return []
+    records = [
+        (control_records.first_start_key(bucket), control_records.encode_control(first))
+        for bucket, first in {**unnamed, **firsts}.items()
+    ]
+    return [(key, raw) for key, raw in records if controls.get(key) != raw]
 
 
 def is_first_start(settings: Settings, cache: "LedgerCache") -> bool:
@@ -396,6 +434,20 @@ def left_out(cache: "LedgerCache", *buckets: str) -> dict[str, int]:
         counts = cache.counts(bucket)
         found[bucket] = sum(counts[state] for state in UNFINISHED)
     return {bucket: count for bucket, count in found.items() if count}
+
+
+def unfinished_left_out(settings: Settings, cache: "LedgerCache") -> dict[str, Counter[str]]:
+    """How many objects of each bucket are unfinished, and left out by the options of now, by the reason."""
+    filters = object_filters_of(
+        settings, {place.s3.bucket: baseline_of(place, cache, 0) for place in settings.by_place()}
+    )
+    found: dict[str, Counter[str]] = {}
+    for known in cache.unfinished():
+        filter_ = filters.get(known.id.bucket)
+        route = None if filter_ is None else filter_.route_or_reason(known.id.key)
+        if isinstance(route, ExclusionReason):
+            found.setdefault(known.id.bucket, Counter())[route.value] += 1
+    return found
 
 
 def _knows_others_only(cache: "LedgerCache", bucket: str) -> bool:

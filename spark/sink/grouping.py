@@ -173,7 +173,11 @@ class Grouping:
             return _Codes(np.zeros(len(records), np.int64), (_schema_name(records.value),))
         if variable.field is NameField.HEADER:
             return _coded(_header_values(records, variable.path[0]), str(variable.field), as_text)
-        values = records.field("key" if variable.field is NameField.KEY else "value", variable.path)
+        values = records.field(
+            "key" if variable.field is NameField.KEY else "value",
+            variable.path,
+            whole_first=self._names.has_whole_paths,
+        )
         what = ":".join([variable.field, *filter(None, [".".join(variable.path)])])
         return _coded(values, what, as_text)
 
@@ -208,11 +212,18 @@ class Grouping:
     def _times(self, records: ConvertedRecords) -> Numbers:
         """Ms since 1970 of each record; below 0 where it has none."""
         if self._names.time_source is NameTimeSource.VALUE:
-            path = self._names.value_path
-            if not self._names.has_typed_dates:
-                return _times_ms(records.value.field(path))
-            return times_of_field(records, path)
+            return self._times_of_values(records)
         return records.records.timestamps_ms
+
+    def _times_of_values(self, records: ConvertedRecords) -> Numbers:
+        names, path = self._names, self._names.value_path
+        if names.has_typed_dates:
+            moments = records.value.moments(path)
+        else:
+            moments = records.value.field(path, whole_first=names.has_whole_paths)
+        if names.has_cut_times:
+            return _times_ms(moments)
+        return np.array([_rounded_milliseconds(moment) for moment in moments], np.int64)
 
 
 def _coded(values: Sequence[object], what: str, as_text: Callable[[object], Text]) -> _Codes:
@@ -267,6 +278,19 @@ def _milliseconds(value: object) -> int:
         # A double's fraction is left out, as Java's longValue does.
         return int(value) if 0 <= value < LAST_DATE_MS else _BAD
     return _BAD
+
+
+def _rounded_milliseconds(value: object) -> int:
+    """The same as version 1.0.0 had it: no numbers with fractions, and texts to the nearest ms."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return _BAD
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
+    return _BAD if isinstance(value, float | Decimal) else _milliseconds(value)
 
 
 def _header_values(records: ConvertedRecords, name: str) -> list[object]:

@@ -98,6 +98,10 @@ class ObjectNames:
         """Whether numbers that no double is show all their digits."""
         self.has_typed_dates = settings.typed_dates
         """Whether times of values know dates by their type."""
+        self.has_whole_paths = settings.whole_paths
+        """Whether a member that has the whole path as its name comes first."""
+        self.has_cut_times = settings.cut_times
+        """Whether fractions of times of values are left out, where earlier versions rounded."""
         self._round_ms = settings.round_ms
         self.value_path = settings.value_path
         self.zone = read_zone(settings.timezone)

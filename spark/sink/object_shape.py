@@ -69,15 +69,13 @@ def _main_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
 class ObjectShapes:
     """The shapes of all objects of a sink, and the groups that its records are in."""
 
-    def __init__(self, sink: SinkSettings, names: NameSettings | None = None) -> None:
-        """With `names`, as records were named by options that are no longer in force."""
-        names = names or sink.names
-        self.values = ObjectShape(sink, _names(sink, names), has_values=True)
+    def __init__(self, sink: SinkSettings) -> None:
+        self.values = ObjectShape(sink, _names(sink, sink.names), has_values=True)
         self._values = Grouping(self.values.names)
         self._tombstones: ObjectShape | None = None
         template = sink.output.sidecars.tombstone_template
         if template is not None:
-            apart = _names(sink, replace(names, template=template))
+            apart = _names(sink, replace(sink.names, template=template))
             self._tombstones = ObjectShape(sink, apart, has_values=False)
             self._without_values = Grouping(apart)
 

@@ -1,6 +1,6 @@
 """One topic-partition in a slot of the sink: records come, are grouped and written, and are committed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -124,13 +124,14 @@ class PartitionWork:
             runs = [self.objects.learned(run) for run in conversion.runs]
             groups = [(run, self._tools.shapes.split(run)) for run in runs]
             faults = [*apart, *conversion.faults, *(fault for _, found in groups for fault in found.faults)]
+            archived = self._archived_by_earlier_options(sound, runs) if self._offsets.is_replaying else None
             self._adding = wanted
             self._settle(faults)
             # A record that no object takes stops the partition; what stands before it is written anyway.
             for run, found in groups:
                 if len(found.parts) > 1:
                     run = with_texts(self._tools.settings.sink.output, run)  # noqa: PLW2901  # from here on
-                self.objects.write(self._unarchived(run, found.parts), now_ms)
+                self.objects.write(self._unarchived(run, found.parts, archived), now_ms)
             self._adding = None
         end = records.last_offset + 1
         if self.stop is not None:
@@ -162,10 +163,12 @@ class PartitionWork:
         return records
 
     def _unarchived(
-        self, run: ConvertedRecords, parts: Iterable[GroupRows]
+        self, run: ConvertedRecords, parts: Iterable[GroupRows], archived: Numbers | None
     ) -> Iterator[tuple[str, ConvertedRecords]]:
-        """The records of each group that are in no object yet, and are before a stop."""
-        archived = self._archived_by_earlier_options(run) if self._offsets.is_replaying else None
+        """The records of each group that are in no object yet, and are before a stop.
+
+        `archived` are offsets that objects of earlier options cover.
+        """
         for group, rows in parts:
             routed = routed_group(run.records.topic, group, self.partition.topic)
             part = run if rows is None else run.take(rows)
@@ -180,16 +183,24 @@ class PartitionWork:
             if len(part):
                 yield routed, part
 
-    def _archived_by_earlier_options(self, run: ConvertedRecords) -> Numbers | None:
-        """The offsets that objects of options no longer in force cover; None where there are none."""
+    def _archived_by_earlier_options(
+        self, records: KafkaRecords, runs: Sequence[ConvertedRecords]
+    ) -> Numbers | None:
+        """The offsets that objects of options no longer in force cover; None where there are none.
+
+        `runs` are the records as they are read now.
+        """
         covered: list[Numbers] = []
         for options in self._offsets.earlier:
-            for name, rows in self._tools.earlier[options].split(run).parts:
-                group = routed_group(run.records.topic, name, self.partition.topic)
-                offsets = run.records.offsets if rows is None else run.records.offsets[rows]
-                mask = self._offsets.unarchived(group, offsets, options=options)
-                if mask is not None:
-                    covered.append(offsets[~mask])
+            earlier = self._tools.earlier[options]
+            reader = earlier.converter
+            for run in runs if reader is None or not len(records) else reader.convert(records).runs:
+                for name, rows in earlier.shapes.split(run).parts:
+                    group = routed_group(run.records.topic, name, self.partition.topic)
+                    offsets = run.records.offsets if rows is None else run.records.offsets[rows]
+                    mask = self._offsets.unarchived(group, offsets, options=options)
+                    if mask is not None:
+                        covered.append(offsets[~mask])
         return np.concatenate(covered) if covered else None
 
     # -- bad records -----------------------------------------------------------------------------------------

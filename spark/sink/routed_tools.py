@@ -19,10 +19,14 @@ from spark.sink.object_keys import RecurringNames
 from spark.sink.object_shape import ObjectShapes
 from spark.sink.rotation import BatchRotation, RotateReason, Rotation
 from spark.sink.sink_work import (
+    CONNECT_ENVELOPES,
+    CUT_TIMES,
     EXACT_NUMBERS,
+    WHOLE_PATHS,
     SinkTaskSettings,
     for_topic,
     grouping_for_topic,
+    opens_envelopes,
     route_name,
 )
 from spark.sink.slot_uploads import SlotUploads
@@ -81,13 +85,24 @@ _VALUE_FORM: Final = "value.form"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierGroups:
+    """What groups records by options that are no longer in force.
+
+    `converter` reads them for it; None: they are read as they are now.
+    """
+
+    shapes: ObjectShapes
+    converter: SinkRecords | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlotTools:
     """What all partitions of a slot work with. `earlier` groups by options that are no longer in force."""
 
     settings: SinkTaskSettings
     converter: SinkRecords
     shapes: ObjectShapes
-    earlier: dict[str, ObjectShapes]
+    earlier: dict[str, EarlierGroups]
     rotation: Rotation
     batches: BatchRotation
     uploads: SlotUploads
@@ -140,7 +155,8 @@ class RoutedTools:
             converter=sink_records(sink, self._clock),
             shapes=shapes,
             earlier={
-                one.hash: _earlier_shapes(grouping_for_topic(one, topic), sink) for one in self._earlier
+                one.hash: _earlier_groups(grouping_for_topic(one, topic), sink, self._clock)
+                for one in self._earlier
             },
             rotation=Rotation(sink.rotation, shapes.values.names),
             batches=BatchRotation(sink.rotation),
@@ -151,8 +167,19 @@ class RoutedTools:
         )
 
 
-def _earlier_shapes(options: GroupingOptions, sink: SinkSettings) -> ObjectShapes:
+def _earlier_groups(options: GroupingOptions, sink: SinkSettings, clock: Callable[[], int]) -> EarlierGroups:
     """What grouped records by options that are no longer in force."""
+    was = _earlier_sink(options, sink)
+    converter = None
+    if opens_envelopes(was) and CONNECT_ENVELOPES not in options.options:
+        converters = sink.converters
+        key, value = (replace(each, opens_all=True) for each in (converters.key, converters.value))
+        converter = sink_records(replace(sink, converters=replace(converters, key=key, value=value)), clock)
+    return EarlierGroups(shapes=ObjectShapes(was), converter=converter)
+
+
+def _earlier_sink(options: GroupingOptions, sink: SinkSettings) -> SinkSettings:
+    """The sink with the names that it had by earlier options."""
     source, _, path = options.options["file.name.timestamp.source"].partition(":")
     names = replace(
         sink.names,
@@ -165,8 +192,10 @@ def _earlier_shapes(options: GroupingOptions, sink: SinkSettings) -> ObjectShape
         round_ms=int(options.options.get("file.name.timestamp.round.ms", "0")),
         exact_numbers=EXACT_NUMBERS in options.options,
         typed_dates=_VALUE_FORM in options.options,
+        whole_paths=WHOLE_PATHS in options.options,
+        cut_times=CUT_TIMES in options.options,
     )
     sidecars = replace(
         sink.output.sidecars, tombstone_template=options.options.get("sidecars.tombstones.directory")
     )
-    return ObjectShapes(replace(sink, output=replace(sink.output, sidecars=sidecars)), names)
+    return replace(sink, names=names, output=replace(sink.output, sidecars=sidecars))

@@ -36,7 +36,7 @@ from spark.sink.partition_work import PartitionWork, Stop, Transaction
 from spark.sink.record_feed import RecordFeed, close_oldest, safely
 from spark.sink.routed_tools import RoutedTools
 from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
-from spark.sink.sink_work import SinkTaskSettings, can_group_by, for_topic, grouping_changed
+from spark.sink.sink_work import SinkTaskSettings, can_group_by, grouping_changed
 from spark.sink.slot_uploads import SlotUploads
 from spark.task.driver_connection import DriverConnection
 
@@ -156,7 +156,7 @@ class SinkRun:
         work.stop = Stop(
             offset=grant.offset,
             reason="grouping_changed",
-            message=grouping_changed(for_topic(self._settings, grant.topic).sink, behind=grant.highest + 1),
+            message=grouping_changed(self._settings.sink, topic=grant.topic, behind=grant.highest + 1),
         )
         self._note_stop(work)
         self._reader.pause([work.partition])

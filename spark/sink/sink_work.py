@@ -13,7 +13,7 @@ import msgspec
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.sink_protocol import SinkBatch
 from headrace.model.slot_protocol import Finished
-from headrace.names.name_template import NameField, path_text, read_name_template
+from headrace.names.name_template import OF_THE_CLOCK, NameField, path_text, read_name_template
 from headrace.options.declarations.named_options import ROUTE
 from headrace.options.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from headrace.options.sink_settings import (
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 _TRANSFORMS: Final = "transforms"
 EXACT_NUMBERS: Final = "file.name.numbers"
 """No option: what tells groups of this version from those of earlier ones."""
+WHOLE_PATHS: Final = "file.name.paths"
+"""No option: that a member which has the whole path as its name comes first."""
+CUT_TIMES: Final = "file.name.timestamp.fractions"
+"""No option: that times of values are cut down to ms."""
+CONNECT_ENVELOPES: Final = "envelopes"
+"""No option: that JSON next to a `schema` which is none of Connect's stays as it is."""
+_ON_STOP: Final = "rotate.on.stop"
 _FORM: Final = ".form"
 """Ends the names of what is no option: how members of keys or values look in names."""
 _WITHOUT_NUMBERS: Final = frozenset({ConverterKind.BYTES, ConverterKind.STRING})
@@ -124,8 +131,38 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
         # Only where it is set: the hashes of others stay what they were.
         **({} if tombstones is None else {"sidecars.tombstones.directory": tombstones}),
         **({EXACT_NUMBERS: "exact"} if _shows_exact_numbers(sink) else {}),
+        **_readings(sink),
         **{name: form for name, form in _member_forms(sink).items() if name in _looked_into(sink)},
     }
+
+
+def _readings(sink: SinkSettings) -> dict[str, str]:
+    """What version 1.0.0 read otherwise of that which groups records here; others keep its hash."""
+    templates = filter(None, (sink.names.template, sink.output.sidecars.tombstone_template))
+    variables = [each for template in templates for each in read_name_template(template).variables]
+    has_times = sink.names.time_source is NameTimeSource.VALUE and any(
+        each.date and each.field not in OF_THE_CLOCK for each in variables
+    )
+    paths = [each.path for each in variables if each.field in {NameField.KEY, NameField.VALUE}]
+    paths += [sink.names.value_path] if has_times else []
+    return {
+        **({WHOLE_PATHS: "whole"} if any(len(path) > 1 for path in paths) else {}),
+        **({CUT_TIMES: "cut"} if has_times else {}),
+        **({CONNECT_ENVELOPES: "connect"} if opens_envelopes(sink) else {}),
+    }
+
+
+def opens_envelopes(sink: SinkSettings) -> bool:
+    """Whether the groups of records depend on which JSON is an envelope of schema and payload."""
+    decisive = {name.removesuffix(_FORM) for name in _looked_into(sink)} | set(sink.transforms.looks_into)
+    if sink.output.sidecars.tombstone_template is not None:
+        # A payload of null is one, and is named by its key.
+        decisive |= {NameField.VALUE, NameField.KEY}
+    converters = ((NameField.KEY, sink.converters.key), (NameField.VALUE, sink.converters.value))
+    return any(
+        field in decisive and each.kind is ConverterKind.JSON and each.schemas_enable is None
+        for field, each in converters
+    )
 
 
 def _looked_into(sink: SinkSettings) -> set[str]:
@@ -190,12 +227,21 @@ def _looks_alike(earlier: GroupingOptions, sink: SinkSettings, topic: str) -> bo
     return all(before.get(name, form) == form for name, form in now.items())
 
 
-def grouping_changed(sink: SinkSettings, *, behind: int) -> str:
-    """What to do about objects that were open when what reads records was changed.
+def options_that_keep_open(sink: SinkSettings) -> list[str]:
+    """The options, of the sink and of its routes, by which a clean stop leaves objects open."""
+    routes = [f"{ROUTE}{each.name}.{_ON_STOP}" for each in sink.routes if not each.sink.rotation.on_stop]
+    return routes if sink.rotation.on_stop else [_ON_STOP, *routes]
+
+
+def grouping_changed(sink: SinkSettings, *, topic: str, behind: int) -> str:
+    """What to do about objects of a topic that were open when what reads records was changed.
 
     Everything that is archived of the partition lies before the offset `behind`.
     """
-    closing = "" if sink.rotation.on_stop else " and set rotate.on.stop=true"
+    route = sink.route(topic)
+    is_closing = (sink if route is None else route.sink).rotation.on_stop
+    option = _ON_STOP if route is None else f"{ROUTE}{route.name}.{_ON_STOP}"
+    closing = "" if is_closing else f" and set {option}=true"
     return (
         "objects were open when converters, transforms, or output.format or json.format of fields in names "
         f"were changed, and what is archived is known by the old ones only: set them back{closing}, let the "

@@ -107,7 +107,7 @@ class BatchRun:
         A split that was not begun is refused, too: what its neighbours read decides what is left for it.
         """
         split = progress.split
-        if (split.start is None and not split.is_part) or split.options in {None, self._settings.options}:
+        if (split.start is None and not split.is_part) or split.options in {None, self._options_of(split)}:
             return
         if split.options == UNRECORDED_OPTIONS:
             sentence = (
@@ -116,11 +116,14 @@ class BatchRun:
             )
         else:
             sentence = (
-                "was begun under another configuration (format, compression, chunk size, envelope, topic or "
-                "template), so its position means something else now. Set it back and replay the object, or "
-                "replay it with --from-start."
+                "was begun under another configuration (format, compression, chunk size, envelope, topic, "
+                "template or prefix), so its position means something else now. Set it back and replay the "
+                "object, or replay it with --from-start."
             )
         progress.fail(InvalidObject(f"{split.object.id.url} {sentence}", reason="configuration_changed"))
+
+    def _options_of(self, split: Split) -> str:
+        return self._settings.options_of(split.object.id)
 
     def _pass(self) -> bool:
         """Go through what is not over yet; False when a record was refused and is still searched."""
@@ -212,7 +215,7 @@ class BatchRun:
                 else:
                     progress.fail(self._of_all(error))
             case SplitPoints(_, marks):
-                self._cuts.append((replace(progress.split, options=self._settings.options), marks))
+                self._cuts.append((replace(progress.split, options=self._options_of(progress.split)), marks))
                 progress.is_answered = True
         if progress.is_finished:
             pipeline.skip(step.index)

@@ -13,6 +13,7 @@ from headrace.kafka.producer import IdempotentProducer, SlotProducer, Transactio
 from headrace.kafka.producer.topic_limits import topic_limits
 from headrace.kafka.producer.window import DEFAULTS
 from headrace.model.errors import HeadraceError
+from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Batch, Finished
 from headrace.options.choices import Ordering
 from headrace.options.describe import options_hash
@@ -21,6 +22,7 @@ from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 from headrace.options.transforms.read_chain import known_topics
 from headrace.s3 import S3Calls, new_s3_calls
 from headrace.s3.reader import RateLimiter
+from headrace.vendors.key_names import options_of_object
 from spark.task.entry import TaskLog, log_of_this_process
 
 if TYPE_CHECKING:
@@ -52,6 +54,10 @@ class TaskSettings:
     log: TaskLog = field(default_factory=TaskLog)
     # Reads time out within minutes, repeats included, and what is decoded at once takes seconds.
     stuck_seconds: float = 900.0
+
+    def options_of(self, object_id: ObjectId) -> str:
+        """`options`, as the ledger keeps it next to a position in this object."""
+        return options_of_object(self.options, self.format, object_id.key)
 
 
 def task_settings(settings: Settings, *, slots: int) -> TaskSettings:

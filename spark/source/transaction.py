@@ -204,7 +204,7 @@ class SlotTransaction:
         self._batch = batch
         self._producer = producer
         self._link = link
-        self._options = settings.options
+        self._options_of = settings.options_of
         self._post_action = settings.post_action
         self._interval = settings.kafka.transaction_interval_ms / 1000
         self._take_fetched = take_fetched
@@ -284,7 +284,8 @@ class SlotTransaction:
         if not self._producer.is_open:
             return
         checkpoints = tuple(
-            progress.checkpoint(self._options, self._post_action) for progress in self._touched.values()
+            progress.checkpoint(self._options_of(progress.split.object.id), self._post_action)
+            for progress in self._touched.values()
         )
         self._producer.commit(checkpoints)
         if self._widens and not self._bad[REFUSED]:

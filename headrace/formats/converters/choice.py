@@ -198,6 +198,7 @@ def column_converter(
                 field,
                 output.json_format,
                 schemas=settings.schemas_enable,
+                opens_all=settings.opens_all,
                 wants_columns=is_transformed or _json_has_columns(field, output),
                 infers=_infers(field, output) and not is_transformed,
             )

@@ -122,9 +122,9 @@ class InferredColumn(InferredValues):
         """None."""
         return None
 
-    def field(self, path: Sequence[str]) -> list[object]:
+    def field(self, path: Sequence[str], *, whole_first: bool = True) -> list[object]:
         """The member at `path` of each value."""
-        return json_fields(self._texts.each(0, len(self)), path)
+        return json_fields(self._texts.each(0, len(self)), path, whole_first=whole_first)
 
     @property
     def array_type(self) -> Any | None:

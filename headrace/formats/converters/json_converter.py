@@ -44,7 +44,8 @@ class JsonConverter:
     """JSON texts, each of which fits in a line; the JSON `null` is a null.
 
     `schemas` True: each value is an envelope of schema and payload; None: those are whose `schema` is one of
-    Connect's, or null, and others whose members are called so stay as they are.
+    Connect's, or null, and others whose members are called so stay as they are; with `opens_all` these are
+    opened too, as version 1.0.0 did.
     `wants_columns`: members become columns, by that schema, or (`infers`) by one that is found in the values.
     """
 
@@ -54,12 +55,14 @@ class JsonConverter:
         style: JsonFormat,
         *,
         schemas: bool | None = False,
+        opens_all: bool = False,
         wants_columns: bool = False,
         infers: bool = True,
     ) -> None:
         self._what = what
         self._style = style
         self._schemas = schemas
+        self._opens_all = opens_all
         self._wants_columns = wants_columns
         self._infers = infers
         self._hints: dict[str, Any] = {}
@@ -120,15 +123,22 @@ class JsonConverter:
                 continue
             if (found := bytes(envelope.schema)) != schema:
                 schema, lack = found, self._schema_lack(found)
+            payload = bytes(envelope.payload)
             if lack:
-                if self._schemas:
-                    faults.add(row, "schema_unfit", f"the {self._what} cannot be read: {lack}")
-                    texts[-1] = None
+                is_opened = self._opens_all and (payload == b"null" or not self._wants_columns)
+                texts[-1] = payload if is_opened else self._unopened(row, text, lack, faults)
                 continue
-            texts[-1] = bytes(envelope.payload)
+            texts[-1] = payload
             if schema != b"null" and texts[-1] != b"null":
                 schemas[row] = schema
         return column_of(texts)
+
+    def _unopened(self, row: int, text: bytes, lack: str, faults: RowFaults) -> bytes | None:
+        """What is kept of a text whose schema is not one of Connect's: None where it has to have one."""
+        if not (self._schemas or self._opens_all):
+            return text
+        faults.add(row, "schema_unfit", f"the {self._what} cannot be read: {lack}")
+        return None
 
     def _schema_lack(self, text: bytes) -> str:
         """Why what is next to a payload is no schema of Connect's; empty where it is one, or null."""

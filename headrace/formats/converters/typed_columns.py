@@ -34,14 +34,13 @@ _DAY_MS: Final = 86_400_000
 
 
 def json_fields(
-    texts: Iterable[bytes | None], path: Sequence[str], *, is_inner: bool = False
+    texts: Iterable[bytes | None], path: Sequence[str], *, whole_first: bool = True
 ) -> list[object]:
     """The member at `path` of each JSON text, MISSING where there is none; for an empty path the value.
 
-    A member whose name is the whole path, dots and all, comes first, but not where `is_inner` has it that the
-    texts are themselves members.
+    With `whole_first` a member whose name is the whole path, dots and all, comes first.
     """
-    whole = None if is_inner or len(path) <= 1 else ".".join(path)
+    whole = ".".join(path) if whole_first and len(path) > 1 else None
     decoder = _decoder(tuple(path), whole)
     return [_found(decoder, text, len(path), whole) for text in texts]
 
@@ -186,18 +185,18 @@ class TypedColumn(ConvertedColumn):
         """The Avro datum of each value; that of a null has no bytes."""
         return self._data
 
-    def field(self, path: Sequence[str]) -> list[object]:
+    def field(self, path: Sequence[str], *, whole_first: bool = True) -> list[object]:
         """The member at `path` of each value."""
         if self._array is None or not path:
             texts = self.texts()
-            return json_fields((texts.get(row) for row in range(len(texts))), path)
-        array, rest = _member(self._array, path)
+            return json_fields((texts.get(row) for row in range(len(texts))), path, whole_first=whole_first)
+        array, rest = _member(self._array, path, whole_first=whole_first)
         if array is None:
             return [MISSING] * len(self)
         shown = column_of_arrow(json_values(array, self.style))
-        return json_fields(
-            (shown.get(row) for row in range(len(shown))), rest, is_inner=len(rest) < len(path)
-        )
+        # What is left of the path is inside a member: that is no whole name.
+        whole_first = whole_first and len(rest) == len(path)
+        return json_fields((shown.get(row) for row in range(len(shown))), rest, whole_first=whole_first)
 
     def moments(self, path: Sequence[str]) -> list[object]:
         """The member at `path` of each value; dates are ms since 1970."""
@@ -215,10 +214,10 @@ class TypedColumn(ConvertedColumn):
         return found
 
 
-def _member(array: Any, path: Sequence[str]) -> tuple[Any, list[str]]:
+def _member(array: Any, path: Sequence[str], *, whole_first: bool = True) -> tuple[Any, list[str]]:
     """The array of the member, None where there is none, and the names that are left below a struct."""
     rest, whole = list(path), ".".join(path)
-    if pa.types.is_struct(array.type) and array.type.get_field_index(whole) >= 0:
+    if whole_first and pa.types.is_struct(array.type) and array.type.get_field_index(whole) >= 0:
         rest = [whole]
     while rest and pa.types.is_struct(array.type):
         index = array.type.get_field_index(rest.pop(0))
@@ -344,11 +343,11 @@ class PlainColumn(ConvertedColumn):
         """None."""
         return None
 
-    def field(self, path: Sequence[str]) -> list[object]:
+    def field(self, path: Sequence[str], *, whole_first: bool = True) -> list[object]:
         """The member at `path` of each value."""
         values = (self._column.get(row) for row in range(len(self)))
         if path or self.form is Form.JSON:
-            return json_fields(values, path)
+            return json_fields(values, path, whole_first=whole_first)
         return [None if value is None else _shown(value) for value in values]
 
 

@@ -26,6 +26,8 @@ from headrace.model.positions import (
 )
 from headrace.model.sink_entries import TopicPartition
 from headrace.options.choices import InputFormat
+from headrace.options.settings import FormatSettings
+from headrace.vendors.key_names import options_of_object
 from ingest.http.rest.port import Change, InvalidOffsets, LedgerObject, SinkPort, SourcePort
 from ingest.source.catalogue.object_commands import Offset
 
@@ -80,8 +82,16 @@ def as_item(known: LedgerObject) -> dict[str, Any]:
 class OffsetsReader:
     """Reads the items of a `PATCH` body for one ingester: its buckets, its format, its options' hash."""
 
-    def __init__(self, *, buckets: Sequence[str], input_format: InputFormat, options: str) -> None:
+    def __init__(
+        self,
+        *,
+        buckets: Sequence[str],
+        input_format: InputFormat,
+        options: str,
+        format_settings: FormatSettings | None = None,
+    ) -> None:
         self._buckets = buckets
+        self._format = format_settings
         self._kinds = _KINDS[input_format]
         self._options = options
 
@@ -115,7 +125,7 @@ class OffsetsReader:
                 last_modified_ms=offset.get("last_modified_ms", 0),
                 version_id=offset.get("version_id"),
             ),
-            offset=self._offset(offset),
+            offset=self._offset(offset, object_id.key),
         )
 
     def _partition(self, partition: dict[str, Any]) -> ObjectId:
@@ -155,8 +165,10 @@ class OffsetsReader:
             if not isinstance(offset.get(name, ""), str):
                 raise InvalidOffsets(f"{name} has to be a text")
 
-    def _offset(self, offset: dict[str, Any]) -> Offset:
-        position = self._position(offset)
+    def _offset(self, offset: dict[str, Any], key: str) -> Offset:
+        position, options = self._position(offset), self._options
+        if self._format is not None:
+            options = options_of_object(options, self._format, key)
         text = offset.get("state", State.NEW.value)
         if text not in set(State):
             raise InvalidOffsets(f"state has to be one of: {', '.join(State)}")
@@ -171,7 +183,7 @@ class OffsetsReader:
             records=offset.get("records", 0),
             bad=offset.get("bad", 0),
             position=position,
-            options=None if position is None else offset.get("options", self._options),
+            options=None if position is None else offset.get("options", options),
         )
 
     @property

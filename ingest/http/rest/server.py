@@ -201,6 +201,7 @@ def offsets_port(settings: Settings, port: SourcePort | SinkPort) -> OffsetsPort
         buckets=settings.buckets,
         input_format=settings.format.input_format,
         options=options_hash(settings.format, settings.routing, settings.transforms),
+        format_settings=settings.format,
     )
     return SourceOffsets(cast(SourcePort, port), reader)
 

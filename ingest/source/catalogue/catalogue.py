@@ -26,7 +26,7 @@ from ingest.source.catalogue.listing_merge import (
     ObjectFilter,
     merged_with_ledger,
 )
-from ingest.source.catalogue.object_commands import ObjectCommand
+from ingest.source.catalogue.object_commands import ObjectCommand, Replay
 from ingest.source.catalogue.object_state import ObjectStates
 from ingest.source.catalogue.pending import PendingObject, Phase
 from ingest.source.catalogue.tombstones import FolderPlaces
@@ -213,11 +213,19 @@ class Catalogue:
         """
         effects = EffectsBuilder()
         for s3_object in objects:
-            if s3_object.id.bucket in self._filters:
+            found = self._filters.get(s3_object.id.bucket)
+            route = None if found is None else found.route_or_reason(s3_object.id.key)
+            if isinstance(command, Replay) and isinstance(route, ExclusionReason):
+                effects.ignore(route.value, s3_object.id)  # nothing would read it, or show why it stopped
+            elif found is not None:
                 self.states.apply_command(command, s3_object, now, effects)
         return effects.effects()
 
     # How things are
+
+    def reads(self, bucket: str) -> bool:
+        """Whether this bucket is one of those that are configured."""
+        return bucket in self._filters
 
     @property
     def wants_listing(self) -> bool:

@@ -203,6 +203,9 @@ class AlterOffsets:
             bad=offset.bad,
             position=offset.position,
             options=offset.options,
+            # Wherever earlier records went: who sets a position has decided that it continues.
+            topic=None,
+            partition=None,
             error=None,
             attempts=0,
             cuts=None,

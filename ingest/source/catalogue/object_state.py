@@ -31,6 +31,7 @@ from ingest.source.catalogue.pending import (
     Phase,
     Suspicion,
     concluded,
+    is_begun,
     splits_of,
 )
 from ingest.source.catalogue.permission_check import Access
@@ -398,6 +399,10 @@ def entry_for(
 ) -> LedgerEntry:
     """The object's next ledger entry: position and counts stay; so do `attempts` and `cuts` if not given."""
     known = pending.entry or LedgerEntry(state=state)
+    topic, partition = pending.route.output, pending.route.partition
+    if is_begun(known) and known.topic is not None:
+        # Where its records went, whatever its key says now.
+        topic, partition = known.topic, known.partition
     return replace(
         known,
         state=state,
@@ -405,8 +410,8 @@ def entry_for(
         error=error,
         attempts=known.attempts if attempts is None else attempts,
         cuts=known.cuts if cuts is None else cuts,
-        topic=pending.route.output,
-        partition=pending.route.partition,
+        topic=topic,
+        partition=partition,
         size=pending.object.size,
         version_id=pending.object.version_id,
         last_modified_ms=pending.object.last_modified_ms,

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed
 from headrace.model.objects import ObjectId, PlacedTombstones, Route, S3Object, SideObject
-from headrace.model.slot_protocol import UNRECORDED_OPTIONS
+from headrace.model.slot_protocol import OTHER_ROUTE, UNRECORDED_OPTIONS
 
 Place = tuple[str, str]
 """`ObjectId.place`."""
@@ -349,8 +349,34 @@ def concluded(
     )
 
 
-def options_of(split: PendingObject) -> str | None:
-    """The hash of the settings under which this split has to be read; None where any will do.
+def options_of(pending: PendingObject) -> str | None:
+    """The hash of the settings under which an object or a split has to be read; None where any will do.
+
+    OTHER_ROUTE where it was begun for another topic or partition than its key gives now: which one that is
+    depends on `aws.s3.prefix` too, and that is in no hash.
+    """
+    whole = pending if pending.parent is None else pending.parent
+    found = None if pending.entry is None else pending.entry.options
+    if pending.parent is not None:
+        found = _options_of_split(pending)
+    entries = [each for each in (pending.entry, whole.entry) if each is not None and is_begun(each)]
+    route = pending.route
+    # Earlier versions noted the topic before transforms.
+    same = {None, route.topic, route.output}
+    is_elsewhere = any(
+        each.topic not in same or (each.topic is not None and each.partition != route.partition)
+        for each in entries
+    )
+    return OTHER_ROUTE if found is not None and is_elsewhere else found
+
+
+def is_begun(entry: LedgerEntry) -> bool:
+    """Whether rows of the object, or of splits of it, may have gone where the entry says."""
+    return entry.position is not None or entry.cuts is not None
+
+
+def _options_of_split(split: PendingObject) -> str | None:
+    """The same of a split.
 
     Rows are neither lost nor repeated when all splits of an object are read under the settings of its cuts.
     Older entries have cuts without a hash: there the splits that were begun show it, and while none was, all

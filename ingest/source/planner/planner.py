@@ -298,7 +298,7 @@ class Planner:
             begin=pending.begin,
             end=pending.end,
             start=entry.position,
-            options=entry.options if pending.parent is None else options_of(pending),
+            options=options_of(pending),
             records=entry.records,
             bad=entry.bad,
             attempts=entry.attempts,

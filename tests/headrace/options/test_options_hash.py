@@ -18,7 +18,9 @@ from headrace.options.record_sources import ObjectKeySource
 from headrace.options.row_settings import CsvSettings, PackingSettings, TextSettings
 from headrace.options.settings import RoutingSettings
 from headrace.options.transforms.chain import DropHeaders, RegexRouter, TransformChain, TransformStep
+from headrace.vendors.key_names import options_of_object
 from tests.headrace.formats.decode_options import decode_options
+from tests.headrace.options.loading import load_with
 
 ROUTING = RoutingSettings(
     file_name_template=".*",
@@ -29,6 +31,7 @@ ROUTING = RoutingSettings(
 )
 JSONL = decode_options(InputFormat.JSONL).format
 BYTES = decode_options(InputFormat.BYTES).format
+_ARCHIVE: dict[str, str | None] = {"topic": None, "file.name.template": None}
 ZIPS = PackingSettings(kind=Packing.ZIP, members=(), max_members=9, max_bytes=9, max_ratio=9)
 
 
@@ -112,6 +115,61 @@ def test_what_leaves_positions_alone_does_not_count(change: dict[str, Any]) -> N
 def test_the_hash_is_pinned() -> None:
     """It stands in ledgers: another value after an upgrade would quarantine every partial object."""
     assert options_hash(JSONL, ROUTING) == "d5d5facdfce14477"
+
+
+@pytest.mark.parametrize(
+    ("layout", "pinned"),
+    [
+        ("auto", "93d1651a1ca380d7"),
+        ("aiven", "754eb1dd9dd56673"),
+        ("confluent", "0eda3b0555ad2b1b"),
+        ("lenses", "dd3f8bc45dab0d38"),
+        ("quix", "390ebaab65a3da1f"),
+        ("headrace", "edfe33341e0edd9d"),
+    ],
+)
+def test_the_hash_of_a_restore_is_pinned(layout: str, pinned: str) -> None:
+    """As 1.0.0 gave it; options that it did not have count where they are set."""
+
+    def hash_of(**options: str) -> str:
+        settings = load_with(_ARCHIVE | {"input.layout": layout, **options})
+        return options_hash(settings.format, settings.routing, settings.transforms)
+
+    assert hash_of() == pinned
+    if layout == "confluent":
+        assert hash_of(**{"directory.delim": "-"}) != pinned
+    if layout == "aiven":
+        # Rows of it are cut out otherwise than by 1.0.0.
+        assert hash_of(**{"format.output.fields.value.encoding": "none"}) != "ed9673adbffbb586"
+
+
+_LENSES_BYTES = "pre/topic/3/000000000012_1_1.bytes"
+_CONFLUENT_BYTES = "topics/orders/partition=0/orders+0+0000000000.bin"
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "is_marked"),
+    [
+        ({"input.layout": "lenses"}, _LENSES_BYTES, True),
+        ({"input.layout": "lenses"}, _LENSES_BYTES.replace(".bytes", ".json"), False),
+        ({"input.layout": "confluent"}, _CONFLUENT_BYTES, True),
+        ({"input.layout": "confluent"}, _CONFLUENT_BYTES.replace(".bin", ".csv"), True),
+        ({"input.layout": "confluent"}, _CONFLUENT_BYTES.replace(".bin", ".json"), False),
+        ({"input.layout": "confluent", "input.format": "bytes"}, _CONFLUENT_BYTES, True),
+        ({"input.layout": "auto"}, _CONFLUENT_BYTES, True),
+        ({"input.layout": "auto"}, _CONFLUENT_BYTES.replace(".bin", ".avro"), False),
+        ({"input.layout": "auto"}, "content decides", True),
+        ({"input.layout": "aiven"}, "orders-0-1", False),
+        ({"input.layout": "quix"}, "orders/0/0000000000000000001.jsonl", False),
+        ({"input.format": "bytes", "topic": "t", "file.name.template": ".*"}, "a.bytes", False),
+    ],
+)
+def test_objects_of_bytes_have_a_hash_of_their_own(
+    options: dict[str, str], key: str, is_marked: bool
+) -> None:
+    """1.0.0 unpacked them, so its positions are of other bytes: what it has begun is not resumed."""
+    settings = load_with(_ARCHIVE | options)
+    assert (options_of_object("hash", settings.format, key) != "hash") is is_marked
 
 
 def test_routers_send_records_elsewhere_and_other_transforms_do_not() -> None:

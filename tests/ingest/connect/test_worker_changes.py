@@ -404,16 +404,21 @@ def test_what_leaves_positions_their_meaning_is_not_asked_about(worker: Worker) 
     assert worker.asked_for == 0
 
 
-def test_converters_of_a_sink_are_not_changed_below_objects_that_a_stop_leaves_open(worker: Worker) -> None:
+@pytest.mark.parametrize("option", ["rotate.on.stop", "route.r.rotate.on.stop"])
+def test_converters_of_a_sink_are_not_changed_below_objects_that_a_stop_leaves_open(
+    worker: Worker, option: str
+) -> None:
     """Where a stop closes what is open, and with the setting that does, they are."""
-    config = {**SINK, "rotate.on.stop": "false"}
+    route = {"route.r.topics": SINK["topics"].split(",")[0], "route.r.aws.s3.prefix": "r/"}
+    config = {**SINK, **(route if option.startswith("route") else {}), option: "false"}
     change = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
     assert worker.ask("PUT", "/connectors/s/config", config)[0] == 201
     status, shown = worker.ask("PATCH", "/connectors/s/config", change)
 
     assert (status, "value.converter would change how records are read" in shown["message"]) == (400, True)
+    assert f"set {option}=true alone first" in shown["message"]
     assert worker.ask("PATCH", "/connectors/s/config", {"rotate.records": "5"})[0] == 200
-    assert worker.ask("PATCH", "/connectors/s/config", {"rotate.on.stop": None})[0] == 200
+    assert worker.ask("PATCH", "/connectors/s/config", {option: None})[0] == 200
     assert worker.ask("PATCH", "/connectors/s/config", change)[0] == 200
 
 

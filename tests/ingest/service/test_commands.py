@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import State
 from headrace.options.choices import Ordering
 from ingest.source.catalogue import Replay, Selection
-from ingest.source.command_queue import new_commands
+from ingest.source.command_queue import Action, new_commands
 from ingest.source.planner import Backoff, BatchLimits, Planner
 from tests.ingest.cli.commands.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at
@@ -44,6 +45,35 @@ def test_mark_writes_done_with_the_size_that_the_listing_gave() -> None:
 
     entry = ledger.view.entries[an_object("old").id]
     assert (entry.state, entry.reason, entry.size) == (State.DONE, "marked", 77)
+
+
+@pytest.mark.parametrize(("action", "state"), [("replay", State.QUARANTINED), ("mark", State.DONE)])
+def test_a_replay_of_what_is_left_out_by_now_changes_nothing(action: Action, state: State) -> None:
+    """Asked for again it would be in `new` for ever. Counted as done it may be."""
+    ledger = Ledger()
+    folder = an_object("folder/")
+    ledger.view.entries[folder.id] = an_entry(State.QUARANTINED, reason="not_json")
+    ledger.order(*new_commands(action, [folder], at_ms=1)[0])
+
+    ledger.leader().apply_all()
+
+    assert ledger.view.entries[folder.id].state is state
+    assert not ledger.controls
+
+
+def test_a_command_for_a_bucket_that_is_not_read_waits_until_it_is() -> None:
+    """It was taken out of the list for a while: what an operator has decided holds when it is back."""
+    ledger = Ledger()
+    [(key, order)] = new_commands("mark", [an_object("old")], at_ms=1)
+    ledger.order(key, msgspec.structs.replace(order, bucket="another"))
+    leader = ledger.leader()
+
+    assert (leader.apply_all(), leader.commands.is_idle) == (0, True)
+    assert list(ledger.controls) == [key]
+
+    ledger.order(key, order)
+    assert ledger.leader().apply_all() == 1
+    assert not ledger.controls
 
 
 def test_a_command_and_its_effects_are_one_transaction() -> None:

@@ -95,15 +95,63 @@ class _Ledger:
 
 def _start(ledger: _Ledger, **options: str) -> FirstStart:
     """A start of the source with these options, up to what it remembers of the first one."""
+    return _starts(ledger, **options)["one"]
+
+
+def _starts(ledger: _Ledger, **options: str) -> dict[str, FirstStart]:
+    """The same of all buckets."""
     settings = load_with(
         {"aws.s3.bucket.name": "one", **{key.replace("__", "."): options[key] for key in options}}
     )
-    found = SimpleNamespace(buckets={"one": BucketAtStart(now_by_s3_ms=7, uploads=None)})
+    found = SimpleNamespace(
+        buckets={bucket: BucketAtStart(now_by_s3_ms=7, uploads=None) for bucket in settings.buckets}
+    )
     process = SimpleNamespace(settings=settings, found=found)
     taken: Any = SimpleNamespace(process=process, leadership=None, closing=None, inbox=None)
     connector: Any = None
     ledger_of_it: Any = ledger
-    return SourceLeader(taken, connector)._first_start(ledger_of_it, settings)
+    return SourceLeader(taken, connector)._first_starts(ledger_of_it)
+
+
+@pytest.mark.parametrize(
+    ("ingested", "buckets", "named"),
+    [
+        # 1.0.0 reads on: it knows no record of a bucket.
+        pytest.param("one", "one", {}, id="as it was"),
+        pytest.param("one", "one,two", {"one": 5, "two": 7}, id="another one next to it"),
+        pytest.param("one", "two,one", {"one": 5, "two": 7}, id="another one before it"),
+        pytest.param("one", "two", {"one": 5, "two": 7}, id="another one in its place"),
+        # Nothing tells whose it is: it is named while it can be known.
+        pytest.param("", "one", {"one": 5}, id="nothing was read"),
+    ],
+)
+def test_a_first_start_of_1_0_0_gets_the_name_of_its_bucket_when_that_has_to_be_known(
+    cache: LedgerCache, ingested: str, buckets: str, named: dict[str, int]
+) -> None:
+    """Not before: 1.0.0 refuses a ledger with such a record. Once is enough, in one transaction."""
+    ledger = _Ledger(cache)
+    _remember(cache, FIRST_START.name, _FIRST)
+    if ingested:
+        _ingested(cache, ingested)
+
+    for _ in range(2):
+        firsts = _starts(ledger, aws__s3__bucket__name=buckets)
+        begun = {bucket: first.at_ms for bucket, first in firsts.items()}
+        assert begun == {bucket: named.get(bucket, _FIRST.at_ms) for bucket in buckets.split(",")}
+        noted = {bucket: first_start_of(cache, bucket) for bucket in named}
+        assert {bucket: first and first.at_ms for bucket, first in noted.items()} == named
+    written = {key.name for key in cache.controls()} - {FIRST_START.name}
+    assert written == {first_start_key(bucket).name for bucket in named}
+    assert ledger.commits == bool(named)
+
+
+def test_a_bucket_that_is_added_takes_no_first_start_of_another(cache: LedgerCache) -> None:
+    """Though the ledger has no object of either: what is there already is old."""
+    ledger = _Ledger(cache)
+    _remember(cache, FIRST_START.name, _FIRST)
+    assert _starts(ledger)["one"].at_ms == 5
+    firsts = _starts(ledger, aws__s3__bucket__name="two,one")
+    assert {bucket: first.at_ms for bucket, first in firsts.items()} == {"one": 5, "two": 7}
 
 
 def test_what_a_start_moves_to_is_in_the_ledger_before_anything_is_moved(cache: LedgerCache) -> None:

@@ -2,16 +2,23 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.model.columns import TIMESTAMP_CREATED, Headers, KafkaRecords, column_of
+from headrace.model.sink_entries import GroupingOptions
+from headrace.options import Settings
 from headrace.options.sink_settings import SinkSettings
 from headrace.vendors.load import load
 from spark.sink.grouping import Grouping
 from spark.sink.object_keys import ObjectFacts, ObjectNames
+from spark.sink.routed_tools import RoutedTools, SlotTools
+from spark.sink.sink_work import sink_task_settings
+from tests.support.sink_archives import DrivenTools
 
 _COMPLETE: Mapping[str, str] = {
     "name": "archive",
@@ -80,6 +87,20 @@ def split_names(names: ObjectNames, records: ConvertedRecords) -> dict[str, list
         )
         found[names.key(facts)] = numbers
     return found
+
+
+def tools_after(before: GroupingOptions, settings: Settings) -> SlotTools:
+    """What a topic's partitions work with where the ledger has groups of earlier options."""
+    assert settings.sink is not None
+    with TemporaryDirectory() as folder:
+        driven = DrivenTools(settings, Path(folder))
+        return RoutedTools(
+            (before,),
+            settings=sink_task_settings(settings, settings.sink),
+            uploads=driven.uploads,
+            dead_letters=driven.tools.for_topic("t").dead_letters,
+            recurring=driven.recurring,
+        ).for_topic("t")
 
 
 def _no_file(path: str) -> str:

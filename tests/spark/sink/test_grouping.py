@@ -2,8 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -13,17 +11,15 @@ from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.model.sink_entries import GroupingOptions
-from headrace.options import Settings
 from headrace.options.choices import JsonFormat
 from headrace.options.sink_settings import OutputFormat
 from spark.sink.grouping import Grouping, GroupRows, times_of_field
 from spark.sink.object_keys import NameTooLong, ObjectFacts
-from spark.sink.routed_tools import RoutedTools, SlotTools
-from spark.sink.sink_work import grouping_options, sink_task_settings
+from spark.sink.sink_work import grouping_options
 from tests.headrace.formats.encoding.outputs import converters, fetched, output
 from tests.headrace.formats.encoding.registry import avro, framed, registry
-from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names
-from tests.support.sink_archives import DrivenTools, sink_settings
+from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names, tools_after
+from tests.support.sink_archives import sink_settings
 
 _HOUR = 3_600_000
 _NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
@@ -387,20 +383,6 @@ def test_numbers_that_no_double_is_have_names_of_their_own() -> None:
     ]
 
 
-def _tools_after(before: GroupingOptions, settings: Settings) -> SlotTools:
-    """What a topic's partitions work with where the ledger has groups of earlier options."""
-    assert settings.sink is not None
-    with TemporaryDirectory() as folder:
-        driven = DrivenTools(settings, Path(folder))
-        return RoutedTools(
-            (before,),
-            settings=sink_task_settings(settings, settings.sink),
-            uploads=driven.uploads,
-            dead_letters=driven.tools.for_topic("t").dead_letters,
-            recurring=driven.recurring,
-        ).for_topic("t")
-
-
 @pytest.mark.parametrize(
     ("noted", "day"), [({}, "1970-01-01"), ({"value.form": "columns:connect"}, "2024-01-15")]
 )
@@ -417,11 +399,13 @@ def test_dates_that_an_earlier_version_took_for_numbers_are_known_by_those(
     settings = sink_settings(config)
     assert settings.sink is not None
     before = GroupingOptions(hash="before", options=grouping_options(settings.sink) | noted)
-    tools = _tools_after(before, settings)
+    tools = tools_after(before, settings)
     array = pa.array([{"at": 19_737}], pa.struct([("at", pa.int32())])).cast(pa.struct([("at", pa.date32())]))
     column = TypedColumn(ColumnSchema(arrow=array.type, avro="{}"), array=array, style=JsonFormat.CONNECT)
     records = replace(records_of([b"1"]), value=column)
-    assert list(split_names(tools.earlier["before"].values.names, records)) == [f"{day}/t/3/0.jsonl.gz"]
+    assert list(split_names(tools.earlier["before"].shapes.values.names, records)) == [
+        f"{day}/t/3/0.jsonl.gz"
+    ]
     assert list(split_names(tools.shapes.values.names, records)) == ["2024-01-15/t/3/0.jsonl.gz"]
 
 
@@ -435,10 +419,10 @@ def test_what_an_earlier_version_archived_is_grouped_as_it_was() -> None:
         hash="before", options={name: text for name, text in now.items() if name != "file.name.numbers"}
     )
     assert before.options != now
-    tools = _tools_after(before, settings)
+    tools = tools_after(before, settings)
     records = records_of([b"1"] * len(_LONG), keys=_LONG, options=_JSON_KEYS)
 
-    assert list(split_names(tools.earlier["before"].values.names, records)) == [
+    assert list(split_names(tools.earlier["before"].shapes.values.names, records)) == [
         "t/9007199254740994.0",
         "t/__HIVE_DEFAULT_PARTITION__",
         "t/0.0",

@@ -8,7 +8,13 @@ import pytest
 from headrace.model.sink_entries import GroupingOptions
 from headrace.options.sink_settings import SinkSettings
 from headrace.vendors.load import load
-from spark.sink.sink_work import can_group_by, grouping_changed, grouping_hash, grouping_options
+from spark.sink.sink_work import (
+    can_group_by,
+    grouping_changed,
+    grouping_hash,
+    grouping_options,
+    options_that_keep_open,
+)
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _BY_REGION = "{{value:region}}/{{topic}}/{{partition}}/{{start_offset}}"
@@ -168,6 +174,10 @@ def test_earlier_names_can_be_followed_and_earlier_converters_cannot(
         ({}, "set them back, let the sink read this partition past offset 8, stop it cleanly once"),
         ({"rotate.on.stop": "false"}, "set them back and set rotate.on.stop=true, let the sink"),
         (
+            _ROUTED | {"route.r.rotate.on.stop": "false"},
+            "set them back and set route.r.rotate.on.stop=true, let the sink",
+        ),
+        (
             {
                 "connector.class": "io.confluent.connect.s3.S3SinkConnector",
                 "s3.bucket.name": "bucket",
@@ -186,7 +196,8 @@ def test_the_advice_for_changed_converters_closes_all_objects(
 ) -> None:
     """Where a stop leaves objects open, and that is in the way; and it can be followed."""
     settings = sink(changes)
-    assert advice in grouping_changed(settings, behind=8)
-    followed = sink({**changes, "rotate.on.stop": "true"})
-    assert followed.rotation.on_stop
+    assert advice in grouping_changed(settings, topic="payments", behind=8)
+    kept = options_that_keep_open(settings)
+    followed = sink({**changes, **dict.fromkeys(kept, "true")})
+    assert options_that_keep_open(followed) == []
     assert grouping_hash(followed) == grouping_hash(settings)

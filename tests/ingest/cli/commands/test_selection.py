@@ -9,8 +9,18 @@ from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId
-from ingest.cli.object_command import chosen_buckets, moment_ms, objects_to_replay, states_of
+from ingest.cli.object_command import (
+    CommandRequest,
+    chosen_buckets,
+    lines_of,
+    moment_ms,
+    objects_to_replay,
+    shape_of,
+    states_of,
+    without_left_out,
+)
 from ingest.source.catalogue import Selection
+from ingest.source.object_selection import unfinished_left_out
 from tests.headrace.options.loading import load_with
 
 OLD_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
@@ -135,3 +145,50 @@ def test_of_several_buckets_all_or_one_are_chosen(cache: LedgerCache) -> None:
     assert [place.buckets for place in chosen_buckets(settings, "two")] == [("two",)]
     with pytest.raises(InvalidConfiguration, match=r"aws\.s3\.bucket\.name has one, two, and not this one"):
         chosen_buckets(settings, "three")
+
+
+@pytest.mark.parametrize(
+    ("options", "taken", "left_out"),
+    [
+        pytest.param({}, ["in/bad", "out/failed"], {}, id="all are read"),
+        pytest.param({"aws.s3.prefix": "out/"}, ["out/failed"], {"outside_prefix": 1}, id="prefix"),
+        pytest.param({"object.exclude": "*/bad"}, ["out/failed"], {"excluded": 1}, id="exclude"),
+        pytest.param({"object.include": "new/*"}, [], {"excluded": 2}, id="include"),
+        pytest.param(
+            {"file.name.template": "in/{{topic}}", "file.name.match": "exact"},
+            ["in/bad"],
+            {"unmatched": 1},
+            id="template",
+        ),
+    ],
+)
+def test_a_replay_leaves_alone_what_the_configuration_leaves_out(
+    cache: LedgerCache, options: dict[str, str], taken: list[str], left_out: dict[str, int]
+) -> None:
+    """Asked for again it would be in `new` for ever, with nothing that shows why it had stopped."""
+    settings = load_with({"aws.s3.bucket.name": "bucket", **options})
+    found = objects_to_replay(cache, settings.buckets, Selection(), from_start=False)
+    chosen, others = without_left_out(found, cache, settings)
+    request = CommandRequest(
+        settings=settings,
+        action="replay",
+        chosen=chosen,
+        left_out=others,
+        from_start=False,
+        dry_run=True,
+        yes=False,
+        as_json=False,
+        timeout=1,
+    )
+    assert sorted(one.object.id.key for one in chosen) == taken
+    assert shape_of(request, None)["left_out"] == left_out
+    text = "\n".join(lines_of(request))
+    assert ("would never be read" in text) is bool(left_out)
+    assert all(f"{count} {reason}" in text for reason, count in left_out.items())
+
+
+def test_unfinished_objects_that_are_left_out_are_counted(cache: LedgerCache) -> None:
+    """Those that are begun, failed, or asked for; of the buckets that are read."""
+    settings = load_with({"aws.s3.bucket.name": "bucket", "aws.s3.prefix": "in/"})
+    assert unfinished_left_out(settings, cache) == {"bucket": {"outside_prefix": 2}}
+    assert unfinished_left_out(load_with({"aws.s3.bucket.name": "bucket"}), cache) == {}

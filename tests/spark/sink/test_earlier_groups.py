@@ -1,0 +1,198 @@
+"""What 1.0.0 archived is known by the groups that 1.0.0 gave it: read and named as it did then."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from headrace.conversion.sink_records import sink_records
+from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
+from headrace.model.sink_entries import GroupingOptions
+from headrace.model.sink_protocol import EarlierGroups as ArchivedBefore
+from headrace.model.sink_protocol import PartitionGrant
+from headrace.options.sink_settings import SinkSettings
+from spark.sink.partition_work import PartitionWork
+from spark.sink.routed_tools import EarlierGroups
+from spark.sink.sink_work import (
+    CONNECT_ENVELOPES,
+    CUT_TIMES,
+    WHOLE_PATHS,
+    can_group_by,
+    grouping_hash,
+    grouping_options,
+)
+from tests.spark.sink.grouped import JSON, TAIL, tools_after
+from tests.support.sink_archives import sink_settings
+
+_CONVERTER = {"value.converter": JSON["value.converter"]}
+_BY_CITY = {"file.name.template": "{{value:kind}}/{{value:addr.city}}/" + TAIL}
+_BY_KIND = {"file.name.template": "{{value:kind}}/" + TAIL, **_CONVERTER}
+_BY_TIME = {
+    "file.name.template": "{{date:yyyy-MM-dd}}/" + TAIL,
+    "file.name.timestamp.source": "value:at",
+    **JSON,
+}
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_FLAT = '{"kind":"a","addr.city":"rome"}'
+_OWN_MEMBERS = '{"schema":"v2","payload":{"kind":"a"}}'
+
+
+def _configured(changes: Mapping[str, str]) -> dict[str, str]:
+    return {"aws.s3.bucket.name": "bucket", "topics": "t", **changes}
+
+
+def _sink(changes: Mapping[str, str]) -> SinkSettings:
+    found = sink_settings(_configured(changes)).sink
+    assert found is not None
+    return found
+
+
+def _before(sink: SinkSettings) -> GroupingOptions:
+    """What the ledger has of this sink as 1.0.0 ran it."""
+    unknown = {WHOLE_PATHS, CUT_TIMES, CONNECT_ENVELOPES, "file.name.numbers", "value.form"}
+    options = {name: text for name, text in grouping_options(sink).items() if name not in unknown}
+    return GroupingOptions(hash="before", options=options)
+
+
+def _fetched(*values: str) -> KafkaRecords:
+    return KafkaRecords(
+        topic="t",
+        partition=3,
+        offsets=np.arange(len(values), dtype=np.int64),
+        timestamps_ms=np.zeros(len(values), np.int64),
+        timestamp_types=np.full(len(values), TIMESTAMP_CREATED, np.int64),
+        keys=column_of([None] * len(values)),
+        values=column_of([value.encode() for value in values]),
+        headers=None,
+    )
+
+
+def _groups(groups: EarlierGroups, sink: SinkSettings, records: KafkaRecords) -> list[str]:
+    reader = groups.converter or sink_records(sink)
+    return [one.group for run in reader.convert(records).runs for one in groups.shapes.split(run).parts]
+
+
+@pytest.mark.parametrize(
+    ("changes", "value", "then", "now"),
+    [
+        pytest.param(_BY_CITY | JSON, _FLAT, f"a|{_NULL}", "a|rome", id="flattened"),
+        pytest.param(_BY_CITY, _FLAT, f"a|{_NULL}", "a|rome", id="flattened bytes"),
+        pytest.param(
+            _BY_CITY | JSON | {"output.format": "parquet"}, _FLAT, f"a|{_NULL}", "a|rome", id="columns"
+        ),
+        pytest.param(_BY_CITY | JSON, '{"kind":"a","addr":{"city":"rome"}}', "a|rome", "a|rome", id="nested"),
+        pytest.param(_BY_KIND, _OWN_MEMBERS, "a", _NULL, id="members called schema and payload"),
+        pytest.param(_BY_KIND, '{"schema":"v2","payload":null}', _NULL, _NULL, id="no payload"),
+        pytest.param(_BY_KIND, '{"schema":null,"payload":{"kind":"a"}}', "a", "a", id="envelope"),
+        pytest.param(
+            _BY_TIME, '{"at":"2024-12-31T23:59:59.9999Z"}', "2025-01-01", "2024-12-31", id="rounded"
+        ),
+        pytest.param(_BY_TIME, '{"at":"2024-12-31T23:59:59.9994Z"}', "2024-12-31", "2024-12-31", id="cut"),
+        pytest.param(_BY_TIME, '{"at":1735689599999}', "2024-12-31", "2024-12-31", id="whole number"),
+        pytest.param(_BY_TIME, '{"at":"2024-12-31"}', "2024-12-31", "2024-12-31", id="day"),
+    ],
+)
+def test_records_of_1_0_0_are_grouped_as_it_grouped_them(
+    changes: Mapping[str, str], value: str, then: str, now: str
+) -> None:
+    """Under another group they would be archived again, or hide others that were not."""
+    sink = _sink(changes)
+    before = _before(sink)
+    tools = tools_after(before, sink_settings(_configured(changes)))
+    records = _fetched(value)
+
+    assert can_group_by(before, sink)
+    assert _groups(tools.earlier["before"], sink, records) == [then]
+    assert _groups(EarlierGroups(shapes=tools.shapes, converter=None), sink, records) == [now]
+
+
+@pytest.mark.parametrize("time", ["1735689599999.7", "1e12"])
+def test_times_that_1_0_0_refused_are_in_no_group_of_its(time: str) -> None:
+    """They have dead letters, or stopped it."""
+    tools = tools_after(_before(_sink(_BY_TIME)), sink_settings(_configured(_BY_TIME)))
+    assert _groups(tools.earlier["before"], _sink(_BY_TIME), _fetched(f'{{"at":{time}}}')) == []
+
+
+def test_columns_of_a_schema_that_is_none_were_of_no_group() -> None:
+    """1.0.0 could not make columns of such a payload."""
+    changes = _BY_KIND | {"output.format": "parquet"}
+    tools = tools_after(_before(_sink(changes)), sink_settings(_configured(changes)))
+    assert _groups(tools.earlier["before"], _sink(changes), _fetched(_OWN_MEMBERS)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "noted"),
+    [
+        ({}, set()),
+        (_BY_CITY, {WHOLE_PATHS}),
+        ({"file.name.template": "{{value:`addr.city`}}/" + TAIL}, set()),
+        ({"file.name.template": "{{key:addr.city}}/" + TAIL}, {WHOLE_PATHS}),
+        (_BY_TIME, {CUT_TIMES}),
+        (_BY_TIME | {"file.name.timestamp.source": "value:a.at"}, {CUT_TIMES, WHOLE_PATHS}),
+        (_BY_TIME | {"file.name.template": TAIL}, set()),
+        (_BY_KIND, {CONNECT_ENVELOPES}),
+        (_BY_KIND | JSON, set()),
+        (_BY_KIND | {"file.name.template": TAIL}, set()),
+    ],
+)
+def test_only_what_1_0_0_read_otherwise_is_noted(changes: Mapping[str, str], noted: set[str]) -> None:
+    """All others keep the hash that 1.0.0 gave them."""
+    markers = {WHOLE_PATHS, CUT_TIMES, CONNECT_ENVELOPES}
+    assert grouping_options(_sink(changes)).keys() & markers == noted
+
+
+@pytest.mark.parametrize(
+    ("changes", "pinned"),
+    [
+        ({}, "de64e8bc35b1e5c8"),
+        (_CONVERTER, "08806fa9c79f8cda"),
+        (
+            {"file.name.template": "{{header:region}}/{{topic}}/{{partition}}/{{start_offset}}"},
+            "88bdad486c5ad839",
+        ),
+        (
+            {
+                "file.name.template": "{{value:region}}/{{topic}}/{{partition}}/{{start_offset}}",
+                "file.name.values": "plain",
+            },
+            "2456a847215faf09",
+        ),
+        (
+            {"file.name.template": "{{date:yyyy-MM-dd}}/{{topic}}/{{partition}}/{{start_offset}}", **JSON},
+            "3fe1ce8c11f35336",
+        ),
+    ],
+)
+def test_hashes_are_those_of_1_0_0(changes: Mapping[str, str], pinned: str) -> None:
+    """As 1.0.0 itself gave them."""
+    assert grouping_hash(_sink(changes)) == pinned
+
+
+@pytest.mark.parametrize(
+    ("changes", "values", "done"),
+    [
+        pytest.param(_BY_CITY | JSON, [_FLAT, '{"kind":"a","addr":{"city":"rome"}}'], "a|rome", id="paths"),
+        pytest.param(_BY_KIND, [_OWN_MEMBERS, '{"other":1}'], _NULL, id="envelopes"),
+        pytest.param(
+            _BY_TIME,
+            ['{"at":"2024-12-31T23:59:59.9999Z"}', '{"at":"2024-12-31T22:30:00Z"}'],
+            "2024-12-31",
+            id="times",
+        ),
+    ],
+)
+def test_what_was_open_is_read_again_and_what_was_complete_is_not(
+    changes: Mapping[str, str], values: list[str], done: str
+) -> None:
+    """The first record was in an object that was open at the kill; by the groups of now it would be lost."""
+    sink = _sink(changes)
+    tools = tools_after(_before(sink), sink_settings(_configured(changes)))
+    earlier = ArchivedBefore(options="before", done=((done, 1),))
+    grant = PartitionGrant(topic="t", partition=3, topic_id="id", offset=0, highest=1, earlier=(earlier,))
+    work = PartitionWork(grant, tools)
+    records = _fetched(*values)
+
+    archived = work._archived_by_earlier_options(records, sink_records(sink).convert(records).runs)
+
+    assert archived is not None
+    assert archived.tolist() == [1]
