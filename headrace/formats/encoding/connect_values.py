@@ -19,6 +19,7 @@ from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded
+from headrace.formats.encoding.csv_encoder import NO_MEMBERS
 from headrace.formats.encoding.encoder import Pieces, binary, joined, text_of
 from headrace.formats.encoding.json_members import copied
 from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_form
@@ -161,7 +162,7 @@ def unwritable(form: OutputFormat, options: AvroOptions, column_form: ColumnForm
         elif form is OutputFormat.PARQUET:
             parquet_schema(avro_tree(struct_schema(column_form), options))
         elif form is OutputFormat.CSV and not struct_schema(column_form).fields:
-            return "a record without members is an empty line, which is no row"
+            return NO_MEMBERS
     except InvalidSchema as error:
         return str(error)
     return None
