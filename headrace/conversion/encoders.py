@@ -161,7 +161,7 @@ def _of_confluent(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
         case OutputFormat.BYTES:
             return LineEncoder(output, SeparatedRows(output).text)
         case _:
-            return LineEncoder(output, ConnectJsonLines(output.rows.json).text)
+            return LineEncoder(output, ConnectJsonLines(output.rows.json, column_form=schema.value).text)
 
 
 def _of_quix(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:

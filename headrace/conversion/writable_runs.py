@@ -181,7 +181,9 @@ class WritableRuns:
         self._is_transformed = is_transformed
         self._has_envelope = has_typed_envelope(output)
         # Rows that are values, Confluent's and Lenses' without an envelope, were asked for before.
-        self._asks = self._has_envelope or (output.layout is LayoutName.AIVEN and output.format in _TYPED)
+        is_bare = output.format is OutputFormat.CSV and output.layout is LayoutName.HEADRACE
+        is_typed = output.format in _TYPED and output.layout is LayoutName.AIVEN
+        self._asks = self._has_envelope or is_typed or (is_bare and not output.envelope)
         self._problems: dict[RowSchema, str | None] = {}
 
     def of(self, runs: Iterable[ConvertedRecords], faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:

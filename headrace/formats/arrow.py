@@ -12,6 +12,12 @@ import pyarrow.compute as pc
 from headrace.model.columns import NULL_LENGTH, Column, Numbers
 from headrace.options.choices import JsonFormat
 
+DEFAULT: Final = b"default"
+"""In the metadata of a field: the JSON of what stands for it where data have none.
+
+Bytes, and a decimal's unscaled value, are text of their Latin-1 characters; dates and times are numbers.
+"""
+
 # Arrow's binary arrays count bytes in 32 bits.
 _MAX_BYTES: Final = 2**31 - 1
 

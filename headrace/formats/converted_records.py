@@ -330,9 +330,9 @@ def _json(value: bytes | None, *, schemas: bool | None = None) -> ConnectValue:
                 return payload_value(schema, found["payload"])
             # A struct of a header is a map here, whose members are as JSON has them.
             found = found["payload"]
+        return plain_value(found)
     except (msgspec.DecodeError, InvalidSchema, RecursionError) as error:
         raise ValueError(f"a header's value is no JSON text: {error}") from error
-    return plain_value(found)
 
 
 def _number_reader(kind: ConverterKind) -> HeaderReader:

@@ -227,12 +227,17 @@ def _check_uploads(values: Values) -> None:
         values.refuse(sink.SSE_CUSTOMER_KEY, "and aws.s3.sse exclude each other; keep one of them")
     if values.is_given(sink.SSE_CUSTOMER_ALGORITHM) and not values.is_given(sink.SSE_CUSTOMER_KEY):
         values.refuse(sink.SSE_CUSTOMER_ALGORITHM, "means nothing without aws.s3.sse.customer.key")
-    if values.is_given(format_options.CSV_QUOTE) and values.are_good(format_options.CSV_QUOTE, sink.FORMAT):
+    if values.are_good(format_options.CSV_QUOTE, format_options.CSV_DELIMITER, sink.FORMAT):
         _check_quote(values)
 
 
 def _check_quote(values: Values) -> None:
-    if values[sink.FORMAT] is OutputFormat.CSV and not values[format_options.CSV_QUOTE]:
+    if values[sink.FORMAT] is not OutputFormat.CSV:
+        return
+    quote = values[format_options.CSV_QUOTE]
+    if not quote:
         values.refuse(
             format_options.CSV_QUOTE, "is empty: a field with a delimiter or a line end could not be written"
         )
+    elif quote == values[format_options.CSV_DELIMITER]:
+        values.refuse(format_options.CSV_QUOTE, "is csv.delimiter as well; choose another")

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headrace.conversion.writable_runs import is_projection_unfit, unfit_value
+from headrace.conversion.writable_runs import is_projection_unfit
 from headrace.formats.converted_records import ConvertedRecords, InferredValues
 from headrace.formats.converters.inferred_column import schema_of_kind
 from headrace.formats.converters.json_inference import settled
@@ -98,9 +98,10 @@ class ObjectColumns:
         change = next_schema(self._output, self._schema, schema)
         if isinstance(change, Projected) and is_projection_unfit(self._output, self._schema, records):
             if len(records) > 1:
-                # One record after the other, so that only those that do not fit are refused.
+                # One record after the other, so that only those that do not fit begin another object.
                 return self._declared(records.slice(0, 1), schema)
-            change = Refused(*unfit_value(self._output))
+            # It has one of its own, where its own schema holds it: what is open does not decide.
+            change = NewObject()
         if isinstance(change, NewObject | Refused):
             return Taken(0, change=change)
         return Taken(len(records))

@@ -1,9 +1,12 @@
 """Connect schemas and Arrow types: the one mapping for converters and for writers."""
 
+import base64
+import json
 from typing import Any, Final
 
 import pyarrow as pa
 
+from headrace.formats.arrow import DEFAULT
 from headrace.formats.connect.avro_text import DEFAULT_PRECISION
 from headrace.formats.connect.schema import (
     DATE,
@@ -49,7 +52,7 @@ def arrow_type(schema: ConnectSchema) -> Any:
     """
     match schema.type:
         case Type.STRUCT:
-            return pa.struct([(each.name, arrow_type(each.schema)) for each in schema.fields])
+            return pa.struct([_field(each) for each in schema.fields])
         case Type.ARRAY:
             return pa.list_(arrow_type(schema.item))
         case Type.MAP:
@@ -59,6 +62,37 @@ def arrow_type(schema: ConnectSchema) -> Any:
             return _decimal(schema)
         case _:
             return _LOGICAL.get((schema.name or "", schema.type), _PLAIN[schema.type])
+
+
+def _field(one: ConnectField) -> Any:
+    """The field, with its default where that is a value of its schema."""
+    kind = arrow_type(one.schema)
+    if one.schema.default is None:
+        return pa.field(one.name, kind)
+    try:
+        default = _default(json.loads(one.schema.default.text), one.schema)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return pa.field(one.name, kind)
+    return pa.field(one.name, kind, metadata={DEFAULT: json.dumps(default)})
+
+
+def _default(value: Any, schema: ConnectSchema) -> Any:
+    """A default of Connect's JSON as `DEFAULT` has it, in which members that are missing have theirs."""
+    if value is None:
+        return None if schema.default is None else _default(json.loads(schema.default.text), schema)
+    match schema.type:
+        case Type.STRUCT:
+            return {each.name: _default(value.get(each.name), each.schema) for each in schema.fields}
+        case Type.ARRAY:
+            return [_default(each, schema.item) for each in value]
+        case Type.MAP:
+            of_key, of_item = schema.map_parts
+            pairs = value.items() if isinstance(value, dict) else value
+            return [[_default(key, of_key), _default(each, of_item)] for key, each in pairs]
+        case Type.BYTES:
+            return base64.b64decode(value, validate=True).decode("latin-1")
+        case _:
+            return value
 
 
 def _decimal(schema: ConnectSchema) -> Any:

@@ -174,7 +174,23 @@ def jackson_column(texts: Column, astral: Astral = Astral.ESCAPED) -> Column:
 
 
 def _read(text: bytes) -> Any:
-    return json.loads(text, parse_float=_double)
+    try:
+        return json.loads(text, parse_float=_double)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        # Python reads no whole number of more than 4,300 digits: for larger ones it would take too long.
+        return json.loads(text, parse_float=_double, parse_int=_Digits)
+
+
+class _Digits:
+    """A whole number as its text, which is what is written of it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return "0" if self._text == "-0" else self._text
 
 
 def _double(text: str) -> float:

@@ -149,9 +149,20 @@ def _decimals(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
 def unscaled(value: Any, scale: int) -> int:
     """A decimal without its point: 1.25 of the scale 2 is 125."""
     sign, digits, exponent = value.as_tuple()
-    number = int("".join(map(str, digits))) * (-1 if sign else 1)
+    number = _whole("".join(map(str, digits))) * (-1 if sign else 1)
     shift = int(exponent) + scale
     return number * int(10**shift) if shift >= 0 else number // int(10**-shift)
+
+
+# Python reads more digits by the square of their number, and more than 4,300 not at all.
+_AT_ONCE: Final = 2000
+
+
+def _whole(digits: str) -> int:
+    if len(digits) <= _AT_ONCE:
+        return int(digits)
+    lower = len(digits) // 2
+    return _whole(digits[:-lower]) * int(10**lower) + _whole(digits[-lower:])
 
 
 def base64_of(number: int) -> str:

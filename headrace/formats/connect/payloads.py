@@ -67,7 +67,8 @@ class PayloadSchema:
             binascii.Error,
             ArithmeticError,
             AttributeError,
-            KeyError,
+            LookupError,
+            RecursionError,
             TypeError,
             ValueError,
         ) as error:
@@ -102,7 +103,7 @@ def _required(schema: ConnectSchema) -> Convert:
             return lambda value: base64.b64decode(value, validate=True)
         case Type.ARRAY:
             of_item = _convert_of(schema.item)
-            return lambda value: [of_item(each) for each in value]
+            return lambda value: [of_item(each) for each in _list(value)]
         case Type.MAP:
             return _map(schema)
         case Type.STRUCT:
@@ -121,19 +122,32 @@ def _checked(python: type) -> Convert:
 
 
 _integer: Final = _checked(int)
+_list: Final = _checked(list)
 
 
-def _float(value: Any) -> float:
+def double(value: Any) -> float:
+    """A decoded number as a float of 64 bits; UnfitValue for one that is none, or would become infinite."""
     if type(value) not in {int, decimal.Decimal} or not math.isfinite(number := float(value)):
         raise UnfitValue("a member is no number of a double's size")
     return number
 
 
+def single(number: float) -> float:
+    """The number, which is to be a float of 32 bits; UnfitValue where it would become infinite there."""
+    if abs(number) >= _BEYOND_SINGLE:
+        raise UnfitValue("a member is no number of a float's size")
+    return number
+
+
+# Half a step above the greatest: what is rounded to no float any more.
+_BEYOND_SINGLE: Final = float.fromhex("0x1.ffffffp+127")
+
+
 _PYTHON: Final = {
     Type.BOOLEAN: _checked(bool),
     Type.STRING: _checked(str),
-    Type.FLOAT32: _float,
-    Type.FLOAT64: _float,
+    Type.FLOAT32: lambda value: single(double(value)),
+    Type.FLOAT64: double,
 }
 
 
@@ -151,10 +165,15 @@ def _map(schema: ConnectSchema) -> Convert:
     of_key, of_item = map(_convert_of, schema.map_parts)
 
     def convert(value: Any) -> Any:
-        pairs = value.items() if isinstance(value, dict) else value
-        return [(of_key(each[0]), of_item(each[1])) for each in pairs]
+        pairs = value.items() if isinstance(value, dict) else map(_pair, _list(value))
+        return [(of_key(key), of_item(item)) for key, item in pairs]
 
     return convert
+
+
+def _pair(entry: Any) -> tuple[Any, Any]:
+    key, item = _list(entry)
+    return key, item
 
 
 def _decimal(schema: ConnectSchema) -> Convert:

@@ -192,6 +192,8 @@ def _schema(shape: Any, depth: int) -> ConnectSchema:
     fields: tuple[ConnectField, ...] = ()
     if kind == Type.STRUCT:
         fields = tuple(_field(each, depth + 1) for each in _member(shape, "fields", list))
+        if len({each.name for each in fields}) < len(fields):
+            raise InvalidSchema("the schema next to the payload names one field twice")
     is_map = kind == Type.MAP
     return ConnectSchema(
         type=Type(kind),
@@ -236,12 +238,20 @@ def _default_text(shape: dict[str, Any], default: Any) -> str:
         return _text(default)
     try:
         scale = int((shape.get("parameters") or {}).get(SCALE, "0"))
-        number = decimal_of(default).scaleb(scale, _DIGITS)
-        whole = int(number.to_integral_exact(context=_DIGITS))
-    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidSchema("the default of a decimal is not of its scale") from error
+    return decimal_default(default, scale).text
+
+
+def decimal_default(number: Any, scale: int) -> Default:
+    """A number as the default of a decimal; InvalidSchema where it is not of the scale."""
+    try:
+        scaled = decimal_of(number).scaleb(scale, _DIGITS)
+        whole = int(scaled.to_integral_exact(context=_DIGITS))
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise InvalidSchema("the default of a decimal is not of its scale") from error
     size = (whole if whole >= 0 else ~whole).bit_length() // 8 + 1
-    return _text(base64.b64encode(whole.to_bytes(size, "big", signed=True)).decode())
+    return Default(_text(base64.b64encode(whole.to_bytes(size, "big", signed=True)).decode()))
 
 
 def _text(value: Any) -> str:

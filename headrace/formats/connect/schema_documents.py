@@ -3,8 +3,11 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final
 
+from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.connect.schema import (
     DATE,
     DECIMAL,
@@ -15,6 +18,7 @@ from headrace.formats.connect.schema import (
     Default,
     InvalidSchema,
     Type,
+    decimal_default,
     decimal_scale,
 )
 
@@ -73,7 +77,8 @@ class _Reader:
             inner, place = alternatives[0]
             if inner is not shape:
                 return self.read({**_own(shape), **inner}, place, path, optional=optional)
-            return self._plain(shape, document, path, optional=optional)
+            found = self._plain(shape, document, path, optional=optional)
+            return replace(found, default=_default(found, shape.get("default")))
         fields = tuple(
             ConnectField(f"{ONE_OF}.field.{number}", self.read(inner, place, path, optional=True))
             for number, (inner, place) in enumerate(alternatives)
@@ -120,8 +125,6 @@ class _Reader:
             "doc": shape.get("description"),
             "parameters": tuple((each, str(text)) for each, text in _parameters(shape).items()),
         }
-        if shape.get("default") is not None:
-            given["default"] = Default(json.dumps(shape["default"], separators=(",", ":")))
         kind, own = shape.get("type"), shape.get("connect.type")
         if kind is None and "enum" in shape:
             kind = "string"
@@ -195,6 +198,23 @@ class _Reader:
             found |= below
             required |= needed
         return found, required
+
+
+def _default(schema: ConnectSchema, value: Any) -> Default | None:
+    """A default in Connect's form; None for what is no value of the schema: JSON Schema demands no more."""
+    if value is None:
+        return None
+    try:
+        if schema.name == DECIMAL and isinstance(value, (int, float)):
+            # Of a double the digits that the document has.
+            number = Decimal(repr(value)) if isinstance(value, float) else value
+            found = decimal_default(number, decimal_scale(schema))
+        else:
+            found = Default(json.dumps(value, separators=(",", ":")))
+        PayloadSchema(schema).array([found.text.encode()])
+    except (InvalidSchema, UnfitValue):
+        return None
+    return found
 
 
 _OPEN: Final = "it leaves open what a value may be"

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from headrace.formats.connect.jackson import jackson_double, jackson_string, java_double, java_float, quoted
 from headrace.formats.connect.json_text import base64_of, unscaled
+from headrace.formats.connect.payloads import double, single
 from headrace.formats.connect.schema import (
     DATE,
     DECIMAL,
@@ -174,6 +175,8 @@ _INFERRED: Final = {
 
 
 _DAY_MS: Final = 86_400_000
+# What is written again takes three calls for each level, and Python has a thousand for everything.
+_DEPTH: Final = 250
 
 
 def payload_value(schema: ConnectSchema, payload: Any) -> ConnectValue:
@@ -183,7 +186,7 @@ def payload_value(schema: ConnectSchema, payload: Any) -> ConnectValue:
     """
     try:
         return ConnectValue(schema, _value(schema, payload))
-    except (binascii.Error, ArithmeticError, TypeError, ValueError, AttributeError) as error:
+    except (binascii.Error, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise InvalidSchema("the payload is no value of the schema next to it") from error
 
 
@@ -198,15 +201,22 @@ def _value(schema: ConnectSchema, payload: Any) -> Any:
         case Type.BYTES:
             return _payload_octets(schema, payload)
         case Type.ARRAY:
-            return [_value(schema.item, each) for each in payload]
+            return [_value(schema.item, each) for each in _listed(payload)]
         case Type.MAP:
             key, value = schema.map_parts
-            pairs = payload.items() if isinstance(payload, dict) else payload
-            return tuple((_value(key, each[0]), _value(value, each[1])) for each in pairs)
+            pairs = payload.items() if isinstance(payload, dict) else map(_listed, _listed(payload))
+            return tuple((_value(key, name), _value(value, each)) for name, each in pairs)
         case Type.FLOAT32 | Type.FLOAT64:
-            return float(payload)
+            number = double(payload)
+            return single(number) if schema.type is Type.FLOAT32 else number
         case _:
             return _whole(schema, payload)
+
+
+def _listed(payload: Any) -> list[Any]:
+    if not isinstance(payload, list):
+        raise InvalidSchema("the payload is no list")
+    return payload
 
 
 # What JSON has for each type; a boolean is no number, though Python's is.
@@ -246,8 +256,11 @@ def has_struct(schema: ConnectSchema) -> bool:
 
 
 def plain_value(found: Any) -> ConnectValue:
-    """A JSON value without a schema, decoded so too: whole numbers are long, others double, objects maps."""
-    value = _plain(found)
+    """A JSON value without a schema, decoded so too: whole numbers are long, others double, objects maps.
+
+    Raises InvalidSchema where it is nested too deep to be written again.
+    """
+    value = _plain(found, 0)
     return ConnectValue(None if value is None else _schema(value), value)
 
 
@@ -256,9 +269,11 @@ def _schema(value: Any) -> ConnectSchema:
     return ConnectSchema(type=Type.MAP, key=plain(Type.STRING)) if kind.type is Type.MAP else kind
 
 
-def _plain(found: Any) -> Any:
+def _plain(found: Any, depth: int) -> Any:
+    if depth > _DEPTH:
+        raise InvalidSchema(f"it is nested deeper than {_DEPTH} levels")
     if isinstance(found, dict):
-        return tuple((name, _plain(value)) for name, value in found.items())
+        return tuple((name, _plain(value, depth + 1)) for name, value in found.items())
     if isinstance(found, list):
-        return [_plain(value) for value in found]
+        return [_plain(value, depth + 1) for value in found]
     return float(found) if isinstance(found, Decimal) else found

@@ -6,13 +6,14 @@ What is read is laid out in Arrow's own types first, and gets the names and type
 import decimal
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import arrow_binary, list_offsets
+from headrace.formats.arrow import DEFAULT, arrow_binary, list_offsets
 from headrace.formats.avro_columns import ColumnReader, has_unions
 from headrace.formats.avro_container import ContainerError
 from headrace.formats.avro_data import KEY, VALUE, DatumReader, arrow_type, has_columns
@@ -21,7 +22,7 @@ from headrace.formats.avro_schema import Node, is_recursive
 from headrace.formats.avro_skip import DatumError
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.encoder import joined, text_of
-from headrace.formats.encoding.row_schema import ALIASES, DEFAULT
+from headrace.formats.encoding.row_schema import ALIASES
 from headrace.model.columns import Column, Numbers, picked
 from headrace.options.choices import JsonFormat
 
@@ -78,9 +79,38 @@ def branch_names(node: Node) -> list[str]:
 
 
 def _field(name: str, node: Node, record: Node) -> Any:
-    known = ((DEFAULT, record.defaults), (ALIASES, record.aliases))
-    metadata = {key: json.dumps(found[name]) for key, found in known if name in found}
+    metadata = {}
+    if name in record.aliases:
+        metadata[ALIASES] = json.dumps(record.aliases[name])
+    if name in record.defaults:
+        # A registry need not check that it is a value of its schema.
+        with suppress(AttributeError, LookupError, TypeError, ValueError):
+            metadata[DEFAULT] = json.dumps(_default(record.defaults[name], node))
     return pa.field(name, typed_type(node), _is_optional(node), metadata or None)
+
+
+def _default(value: Any, node: Node) -> Any:  # noqa: PLR0911  # a line for each kind
+    """A default as `DEFAULT` has it: members that are missing have theirs, a union's value is the branch's.
+
+    LookupError or another where it is no value of the schema.
+    """
+    if value is None:
+        return None
+    inner = node.nullable or node
+    match inner.kind:
+        case "record":
+            members = {**inner.defaults, **value}
+            return {name: _default(members[name], child) for name, child in inner.fields}
+        case "array":
+            return [_default(each, inner.content) for each in value]
+        case "map":
+            return {name: _default(each, inner.content) for name, each in value.items()}
+        case "union":
+            return {branch_names(inner)[0]: _default(value, inner.filled[0])}
+        case "fixed" if inner.logical == "uuid":
+            return _uuid(value.encode("latin-1"))
+        case _:
+            return value
 
 
 def _item(name: str, node: Node) -> Any:

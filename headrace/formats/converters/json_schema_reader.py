@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type
 from headrace.formats.connect.arrow_types import arrow_type
+from headrace.formats.connect.payloads import single
 from headrace.formats.connect.schema import DECIMAL, TIME, decimal_of, decimal_scale, unscaled_decimal
 from headrace.formats.connect.schema_documents import ONE_OF
 from headrace.formats.converted_records import ColumnSchema
@@ -34,7 +35,6 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PYTHON: Final[dict[Type, Any]] = {
     Type.BOOLEAN: bool,
     Type.STRING: str,
-    Type.FLOAT32: float,
     Type.FLOAT64: float,
     Type.BYTES: bytes,
 }
@@ -105,6 +105,8 @@ def _required(schema: ConnectSchema) -> tuple[Any, TypeNode]:  # noqa: PLR0911  
             return msgspec.Raw, ScalarNode(arrow, _decimal(schema))
         case Type.INT32 if schema.name == TIME:
             return int, ScalarNode(arrow, _time_of_day)
+        case Type.FLOAT32:
+            return float, ScalarNode(arrow, single)
         case _:
             return _PYTHON.get(schema.type, int), ScalarNode(arrow)
 
@@ -119,7 +121,10 @@ def _struct(schema: ConnectSchema, arrow: Any) -> tuple[Any, TypeNode]:
         name = f"f{number}"
         names[name] = each.name
         get: Getter = attrgetter(name)
-        if each.schema.default is not None and kind is not msgspec.Raw:
+        if each.schema.default is not None and kind is msgspec.Raw:
+            fields.append((name, kind, _NULL))
+            get = _raw_filled(get, msgspec.Raw(each.schema.default.text.encode()))
+        elif each.schema.default is not None:
             default = msgspec.json.decode(each.schema.default.text, type=kind)
             fields.append((name, kind | None, None))
             get = _filled(get, default)
@@ -138,6 +143,16 @@ def _filled(get: Getter, default: Any) -> Getter:
     def filled(row: Any) -> Any:
         value = get(row)
         return default if value is None else value
+
+    return filled
+
+
+def _raw_filled(get: Getter, default: msgspec.Raw) -> Getter:
+    """The same of a member that is JSON still."""
+
+    def filled(row: Any) -> Any:
+        value = get(row)
+        return default if value == _NULL else value
 
     return filled
 

@@ -342,6 +342,10 @@ class FramedConverter:
             return self._make(key, text)
         except (SchemaError, InvalidSchema) as error:
             return NoSchema("schema_unsupported", f"the schema with the id {key} cannot be read: {error}")
+        except RecursionError:
+            return NoSchema(
+                "schema_unsupported", f"the schema with the id {key} cannot be read: it is nested too deep"
+            )
         except Unframed as error:
             return NoSchema("not_framed", str(error))
         except NoColumns as error:

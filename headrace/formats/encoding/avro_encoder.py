@@ -40,14 +40,27 @@ def row_shape(output: OutputSettings, schema: RowSchema) -> Shape:
     """The schema of a row."""
     if not output.envelope:
         return _bare(output.fields[0], schema)
-    fields = [field for each in OutputField if each in output.fields for field in _fields(each, schema)]
-    return {"type": "record", "name": "Record", "namespace": _NAMESPACE, "fields": fields}
+    space = _space(output, schema)
+    fields = [
+        field for each in OutputField if each in output.fields for field in _fields(each, schema, space)
+    ]
+    return {"type": "record", "name": "Record", "namespace": space, "fields": fields}
+
+
+def _space(output: OutputSettings, schema: RowSchema) -> str:
+    """The namespace of the envelope's types: one in which keys and values have none that is called so."""
+    own = [_key_shape(schema)] if OutputField.KEY in output.fields else []
+    own += [_value_shape(schema)] if OutputField.VALUE in output.fields else []
+    space = _NAMESPACE
+    while any(_names(each, space) & {f"{space}.Record", f"{space}.Header"} for each in own):
+        space += ".row"
+    return space
 
 
 def _bare(field: OutputField, schema: RowSchema) -> Shape:
     column_form = {OutputField.KEY: schema.key, OutputField.VALUE: schema.value}.get(field)
     if column_form is None:
-        return _fields(field, schema)[0]["type"]
+        return _fields(field, schema, _NAMESPACE)[0]["type"]
     shape = shape_of_form(column_form)
     return shape if is_record(shape) else nullable(shape)
 
@@ -57,7 +70,7 @@ def is_record(shape: Shape) -> bool:
     return isinstance(shape, dict) and shape.get("type") in ("record", "error")
 
 
-def _fields(field: OutputField, schema: RowSchema) -> list[dict[str, Shape]]:
+def _fields(field: OutputField, schema: RowSchema, space: str) -> list[dict[str, Shape]]:
     match field:
         case OutputField.TIMESTAMP:
             return [_field("timestamp", ["null", "long"]), _field("timestamp_type", ["null", "string"])]
@@ -65,16 +78,14 @@ def _fields(field: OutputField, schema: RowSchema) -> list[dict[str, Shape]]:
             header = {
                 "type": "record",
                 "name": "Header",
-                "namespace": _NAMESPACE,
+                "namespace": space,
                 "fields": [_field("key", "string"), _field("value", ["null", "bytes"])],
             }
             return [_field("headers", {"type": "array", "items": header})]
         case OutputField.KEY:
-            assert schema.key is not None, "the schema is that of an object with keys"
             return [_field("key", nullable(_key_shape(schema)))]
         case OutputField.VALUE:
-            assert schema.value is not None, "the schema is that of an object with values"
-            return [_field("value", nullable(shape_of_form(schema.value)))]
+            return [_field("value", nullable(_value_shape(schema)))]
         case _:
             kinds = {OutputField.TOPIC: "string", OutputField.PARTITION: "int", OutputField.OFFSET: "long"}
             return [_field(field, kinds[field])]
@@ -89,9 +100,46 @@ def _key_shape(schema: RowSchema) -> Shape:
     assert schema.key is not None, "the schema is that of an object with keys"
     shape = shape_of_form(schema.key)
     if schema.value is None:
-        return shape
+        return _spaced(shape)
     clashes = _names(shape, "") & _names(shape_of_form(schema.value), "")
-    return _renamed(shape, "") if clashes else shape
+    return _renamed(shape, "") if clashes else _spaced(shape)
+
+
+def _value_shape(schema: RowSchema) -> Shape:
+    assert schema.value is not None, "the schema is that of an object with values"
+    return _spaced(shape_of_form(schema.value))
+
+
+def _spaced(shape: Shape) -> Shape:
+    """The schema, whose types without a namespace have none in the envelope either: they keep their names.
+
+    Nothing within a namespace can name a type that has none; a schema that would have to stays as it is.
+    """
+    return shape if _refers(shape) else _without_space(shape)
+
+
+def _refers(shape: Shape) -> bool:
+    """Whether a type without a namespace is named outside of all types that have names."""
+    if isinstance(shape, list):
+        return any(map(_refers, shape))
+    if isinstance(shape, str):
+        return shape not in PRIMITIVES and "." not in shape
+    if shape["type"] in _NAMED:
+        return False
+    below = (shape[each] for each in ("type", "items", "values") if each in shape)
+    return any(_refers(each) for each in below if each not in ("array", "map"))
+
+
+def _without_space(shape: Shape) -> Shape:
+    if isinstance(shape, list):
+        return [_without_space(each) for each in shape]
+    if isinstance(shape, str):
+        return shape
+    if shape["type"] in _NAMED:
+        is_named = "." in shape["name"] or shape.get("namespace") is not None
+        return shape if is_named else {**shape, "namespace": ""}
+    below = {each: _without_space(shape[each]) for each in ("type", "items", "values") if each in shape}
+    return {**shape, **below}
 
 
 def _names(shape: Shape, namespace: str) -> set[str]:

@@ -19,6 +19,7 @@ from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded
+from headrace.formats.encoding.csv_encoder import NO_MEMBERS
 from headrace.formats.encoding.encoder import Pieces, binary, joined, text_of
 from headrace.formats.encoding.json_members import copied
 from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_form
@@ -68,24 +69,36 @@ def connect_array(column: ConvertedColumn, column_form: ColumnForm, schema: Conn
 class ConnectJsonLines:
     """Values, or another column, each with a line feed after it."""
 
-    def __init__(self, style: JsonStyle, column: ColumnOf = value_of) -> None:
+    def __init__(
+        self, style: JsonStyle, column: ColumnOf = value_of, *, column_form: ColumnForm | None = None
+    ) -> None:
+        """Values of older or newer schemas are written as those of `column_form`, None: as their own."""
         self._style = style
         self._column = column
+        self._form = column_form
 
     def text(self, records: ConvertedRecords) -> bytes:
         """The lines of these records, one after the other."""
-        return text_of(
-            joined([*connect_json_pieces(self._column(records), self._style), b"\n"], len(records))
-        )
+        values = connect_json_pieces(self._column(records), self._style, self._form)
+        return text_of(joined([*values, b"\n"], len(records)))
 
 
-def connect_json_pieces(column: ConvertedColumn, style: JsonStyle) -> Pieces:
-    """The JSON of each key or value: by its schema, else as Jackson writes it; bytes are base64."""
+def connect_json_pieces(
+    column: ConvertedColumn, style: JsonStyle, column_form: ColumnForm | None = None
+) -> Pieces:
+    """The JSON of each key or value: by its schema, else as Jackson writes it; bytes are base64.
+
+    With `column_form` typed ones are written by the schema there.
+    """
     if column.form is Form.JSON:
         return [copied(jackson_column(column.texts(), style.astral))]
-    schema = connect_schema(ColumnForm(column.form, column.schema))
-    array = column.arrow() if column.form is Form.TYPED else _plain(column)
-    return [binary(connect_json(array, schema, style))]
+    if column.form is not Form.TYPED:
+        return [binary(connect_json(_plain(column), connect_schema(ColumnForm(column.form)), style))]
+    own = ColumnForm(column.form, column.schema)
+    if column_form is None or column_form.schema is None or pa.types.is_null(column.arrow().type):
+        return [binary(connect_json(column.arrow(), connect_schema(own), style))]
+    array = array_of_form(column, column_form)
+    return [binary(connect_json(array, connect_schema(column_form), style))]
 
 
 def _plain(column: ConvertedColumn) -> object:
@@ -161,7 +174,7 @@ def unwritable(form: OutputFormat, options: AvroOptions, column_form: ColumnForm
         elif form is OutputFormat.PARQUET:
             parquet_schema(avro_tree(struct_schema(column_form), options))
         elif form is OutputFormat.CSV and not struct_schema(column_form).fields:
-            return "a record without members is an empty line, which is no row"
+            return NO_MEMBERS
     except InvalidSchema as error:
         return str(error)
     return None

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary
 from headrace.formats.arrow_rows import json_values
+from headrace.formats.connect import InvalidSchema
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, InferredValues
 from headrace.formats.encoding.json_members import header_lists
 from headrace.formats.encoding.parquet_encoder import array_of_form, field_arrays
@@ -28,8 +29,14 @@ _ABSENT: Final = msgspec.Raw(b"null")
 _NESTED: Final = (pa.types.is_struct, pa.types.is_list, pa.types.is_map)
 
 
+NO_MEMBERS: Final = "a record without members is an empty line, which is no row"
+
+
 class CsvRows:
-    """Writes the rows of one object; `head` is the line of the columns' names, empty without `csv.header`."""
+    """Writes the rows of one object; `head` is the line of the columns' names, empty without `csv.header`.
+
+    InvalidSchema, from the constructor, for records without members.
+    """
 
     def __init__(self, output: OutputSettings, schema: RowSchema) -> None:
         self._output = output
@@ -40,8 +47,10 @@ class CsvRows:
         self._members = schema.value if is_record else None
         self._separator = output.csv.delimiter.decode()
         self._quote = output.csv.quote.decode()
-        names = pa.table({name: pa.array([], pa.string()) for name in self._names()})
-        self.head = self._written(names, header=True) if output.csv.header else b""
+        names = self._names()
+        if not names:
+            raise InvalidSchema(NO_MEMBERS)
+        self.head = self._written([pa.array([name]) for name in names]) if output.csv.header else b""
 
     def text(self, records: ConvertedRecords) -> bytes:
         """The rows of these records, one after the other."""
@@ -49,17 +58,18 @@ class CsvRows:
         if len(arrays) == 1:
             # A line without anything is no row for many readers.
             arrays = [pc.fill_null(arrays[0], "")]
-        return self._written(pa.table(dict(zip(self._names(), arrays, strict=True))), header=False)
+        return self._written(arrays)
 
-    def _written(self, table: Any, *, header: bool) -> bytes:
+    def _written(self, arrays: list[Any]) -> bytes:
         import polars as pl
 
         out = io.BytesIO()
-        frame = pl.from_arrow(table)
+        # By their places: Polars gives a column without a name one that another may have.
+        frame = pl.from_arrow(pa.table(arrays, names=[str(place) for place in range(len(arrays))]))
         assert isinstance(frame, pl.DataFrame)
         frame.write_csv(
             out,
-            include_header=header,
+            include_header=False,
             separator=self._separator,
             quote_char=self._quote,
             line_terminator=_LINE_END,
@@ -163,4 +173,8 @@ def _text(array: Any, style: JsonFormat) -> Any:
     texts = json_values(array, style)
     if not any(is_nested(array.type) for is_nested in _NESTED):
         texts = pc.utf8_trim(texts, '"')
-    return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
+    filled = array.is_valid()
+    if pa.types.is_floating(array.type):
+        # What is no number and what is infinite: JSON has no text for them.
+        filled = pc.and_(filled, pc.is_finite(array))
+    return pc.if_else(filled, texts, pa.scalar(None, pa.string()))

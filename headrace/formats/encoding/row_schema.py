@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import list_offsets, map_lists
+from headrace.formats.arrow import DEFAULT, list_offsets, map_lists
 from headrace.formats.connect import ConnectSchema, Type, plain
 from headrace.formats.connect.arrow_types import arrow_type
+from headrace.formats.connect.schema import unscaled_decimal
 from headrace.formats.converted_records import (
     ColumnSchema,
     ConvertedColumn,
@@ -59,9 +60,6 @@ def header_array(headers: Sequence[Headers], schemas: HeaderSchemas, kind: Conve
 
 # -- Which versions of an Arrow type fit each other, and arrays made to fit another version of theirs --------
 
-DEFAULT: Final = b"default"
-"""In the metadata of a field: the JSON of what stands for it where data have none."""
-
 ALIASES: Final = b"aliases"
 """In the metadata of a field: a JSON array of the other names that data may have it under."""
 
@@ -91,7 +89,7 @@ def fits(source: Any, target: Any) -> bool:
 def _field_fits(source: Any, wanted: Any) -> bool:
     index = _index_of(wanted, source)
     if index < 0:
-        return bool(wanted.nullable or DEFAULT in (wanted.metadata or {}))
+        return bool(wanted.nullable) or default_of(wanted) is not None
     found = source.field(index)
     return (wanted.nullable or not found.nullable) and fits(found.type, wanted.type)
 
@@ -162,11 +160,38 @@ def _projected_struct(array: Any, target: Any) -> Any:
 
 
 def _absent(count: int, field: Any) -> Any:
-    default = (field.metadata or {}).get(DEFAULT)
-    value = None if default is None else json.loads(default)
-    if isinstance(value, str) and pa.types.is_binary(field.type):
-        value = value.encode("latin-1")  # as Avro writes bytes in JSON
-    return pa.array([value], field.type).take(pa.array(np.zeros(count, np.int64)))
+    default = default_of(field)
+    if default is None:
+        return pa.nulls(count, field.type)
+    return default.take(pa.array(np.zeros(count, np.int64)))
+
+
+def default_of(field: Any) -> Any | None:
+    """An array of what stands for the field where data have none; None without a default of its type."""
+    text = (field.metadata or {}).get(DEFAULT)
+    if text is None:
+        return None
+    try:
+        return pa.array([_default(json.loads(text), field.type)], field.type)
+    except (pa.ArrowException, ArithmeticError, AttributeError, TypeError, ValueError):
+        return None
+
+
+def _default(value: Any, kind: Any) -> Any:
+    """What Arrow makes a value of the type of, of its JSON in `DEFAULT`."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _default(value.get(field.name), field.type) for field in kind}
+    if pa.types.is_list(kind):
+        return [_default(each, kind.value_type) for each in value]
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, dict) else value
+        return [(_default(key, kind.key_type), _default(each, kind.item_type)) for key, each in pairs]
+    if pa.types.is_decimal(kind):
+        return unscaled_decimal(value.encode("latin-1"), kind.scale)
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return value.encode("latin-1") if is_bytes else value
 
 
 # -- The schema of an object's rows, and what a record of another one means for an open object ---------------

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.formats.arrow import DEFAULT
 from headrace.formats.avro_schema import SchemaError, parse_schema
 from headrace.formats.connect import ConnectField, ConnectSchema, Default, Type
 from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.connect.payloads import PayloadSchema
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.encoding.row_schema import DEFAULT
+from headrace.formats.encoding.row_schema import default_of
 from headrace.formats.parquet_avro import avro_schema
 from headrace.formats.transforms.step_values import JsonObjects, Members, Refused, RefusedRows, members_of
 from headrace.options.choices import JsonFormat
@@ -283,17 +284,12 @@ def _filled(values: Any, field: Any, structs: Any, connect: ConnectSchema | None
 
 def _default_of(field: Any, connect: ConnectSchema | None) -> Any:
     """A field's default as Arrow's scalar, None where it has none but null."""
-    default = (field.metadata or {}).get(DEFAULT)
-    if default is None:
-        if connect is None or connect.default is None:
-            return None
-        return PayloadSchema(connect).array([connect.default.text.encode()]).cast(field.type)[0]
-    value = json.loads(default)
-    if value is None:
+    default = default_of(field)
+    if default is not None:
+        return default[0] if default[0].is_valid else None
+    if connect is None or connect.default is None:
         return None
-    if isinstance(value, str) and pa.types.is_binary(field.type):
-        value = value.encode("latin-1")
-    return pa.scalar(value, field.type)
+    return PayloadSchema(connect).array([connect.default.text.encode()]).cast(field.type)[0]
 
 
 Objects = JsonObjects | StructObjects

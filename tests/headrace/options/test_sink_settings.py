@@ -377,6 +377,8 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
         ("output.fields", {"output.format": "bytes", "output.fields": "offset"}, "a key or a value"),
         ("output.envelope", {"output.format": "bytes", "output.envelope": "true"}, "no members"),
         ("csv.quote", {"output.format": "csv", "csv.quote": ""}, "is empty"),
+        ("csv.quote", {"output.format": "csv", "csv.quote": ";", "csv.delimiter": ";"}, "is csv.delimiter"),
+        ("csv.quote", {"output.format": "csv", "csv.delimiter": '"'}, "is csv.delimiter"),
         ("file.compression.type", {"file.compression.type": "xz"}, "gzip"),
         ("file.compression.level", {"file.compression.level": "10"}, "1 to 9"),
         ("file.compression.level", {"file.compression.type": "none", "file.compression.level": "1"}, "none"),

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.formats.connect import ConnectSchema, Default, Type, plain, struct
+from headrace.formats.connect import ConnectSchema, Default, InvalidSchema, Type, plain, struct
 from headrace.formats.connect.jackson import (
     jackson_column,
     jackson_json,
@@ -20,7 +21,7 @@ from headrace.formats.connect.jackson import (
 )
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue, with_defaults
-from headrace.formats.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP
+from headrace.formats.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP, schema_of_json
 from headrace.formats.converted_records import header_reader
 from headrace.model.columns import column_of
 from headrace.options.schema_settings import Astral, DecimalFormat, JsonStyle
@@ -213,6 +214,8 @@ def test_values_with_a_schema(schema: ConnectSchema, payload: Any, style: JsonSt
     assert _written(schema, payload, style) == text
 
 
+_LISTS: Final = ConnectSchema(type=Type.ARRAY, items=plain(Type.STRING))
+_PAIRS: Final = ConnectSchema(type=Type.MAP, key=plain(Type.INT32), value=plain(Type.STRING))
 _UNFIT: Final = [
     (_logical(TIME, Type.INT32), b"-1"),
     (_logical(TIME, Type.INT32), b"86400000"),
@@ -223,6 +226,13 @@ _UNFIT: Final = [
     (_logical(DECIMAL, Type.BYTES, (SCALE, "1")), b"1e999999999"),
     (_logical(DECIMAL, Type.BYTES, (SCALE, "1")), b"true"),
     (plain(Type.FLOAT64), b"1e999"),
+    (_LISTS, b'"abc"'),
+    (_LISTS, b'{"a":1}'),
+    (_PAIRS, b"[[1]]"),
+    (_PAIRS, b'[[1,"a","b"]]'),
+    (_PAIRS, b'["ab"]'),
+    (_PAIRS, b'[{"a":1}]'),
+    (replace(_PAIRS, default=Default("[[1]]")), b"null"),
 ]
 
 
@@ -294,3 +304,20 @@ def test_a_default_stands_for_null_unless_it_is_told_not_to() -> None:
     assert connect_json(array, schema).to_pylist() == ['{"a":"none","b":null}', '{"a":"x","b":1}']
     kept = connect_json(array, schema, JsonStyle(fill_defaults=False)).to_pylist()
     assert kept[0] == '{"a":null,"b":null}'
+
+
+def test_a_schema_that_names_a_field_twice_is_refused() -> None:
+    """As Kafka Connect refuses it; one of the values would be lost."""
+    field = {"field": "a", "type": "int32"}
+    shape = {"type": "struct", "fields": [field, field]}
+
+    with pytest.raises(InvalidSchema, match="twice"):
+        schema_of_json(json.dumps(shape))
+
+
+@pytest.mark.parametrize("sign", [b"", b"-"])
+def test_a_whole_number_of_any_size_stays_as_it_is(sign: bytes) -> None:
+    """Also where something else of the text is written another way, and beyond what Python reads."""
+    digits = sign + b"1" * 5000
+
+    assert jackson_json(b'{"a": %b, "b": [-0, 1.50]}' % digits) == b'{"a":%b,"b":[0,1.5]}' % digits

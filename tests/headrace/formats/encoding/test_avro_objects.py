@@ -374,3 +374,60 @@ def test_moments_keep_their_kind() -> None:
     assert _read(
         encoded(fetched([framed(one, schema, row)]), bare(OutputFormat.AVRO), converters(avro(one)))
     ) == [row]
+
+
+def _of(name: str, **fields: Any) -> dict[str, Any]:
+    shown = [{"name": each, "type": kind} for each, kind in fields.items()]
+    return {"type": "record", "name": name, "fields": shown}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "names"),
+    [
+        (_of("Order", header=_of("Header", id="string")), {"header": {"id": "1"}}, ["Order", "Header"]),
+        (_of("Record", id="string"), {"id": "1"}, ["Record"]),
+        (["null", {"type": "array", "items": _of("Header", id="string")}], [{"id": "1"}], ["Header"]),
+        (
+            {**_of("Record", inner=_of("Header", id="string")), "namespace": "headrace"},
+            {"inner": {"id": "1"}},
+            ["headrace.Record", "headrace.Header"],
+        ),
+        (_of("Row", a=_of("x.E", id="int"), b="x.E"), {"a": {"id": 1}, "b": {"id": 2}}, ["Row", "x.E"]),
+        (
+            [_of("A", id="int"), {"type": "array", "items": "A"}],
+            [{"id": 1}],
+            # Nothing within a namespace can name a type without one.
+            ["headrace.A"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_key", [False, True])
+def test_types_of_a_value_keep_their_names_in_the_envelope(
+    is_key: bool, schema: Any, value: Any, names: list[str]
+) -> None:
+    """Whatever they are called: the envelope's own types are where there are none of the same names."""
+    one = registry()
+    text = framed(one, schema, value)
+    records = fetched([text], keys=[text] if is_key else [b"k"], headers=[(("h", b"v"),)])
+    kinds = converters(avro(one), avro(one) if is_key else ConverterKind.BYTES)
+
+    content = encoded(records, output(OutputFormat.AVRO), kinds)
+
+    (row,) = _read(content)
+    assert row["value"] == value
+    assert row["headers"] == [{"key": "h", "value": b"v"}]
+    assert not is_key or row["key"] == value
+    shape: Any = fastavro.reader(io.BytesIO(content)).writer_schema
+    (member,) = (each["type"] for each in shape["fields"] if each["name"] == "value")
+    assert _defined(member) == names
+
+
+def _defined(shape: Any) -> list[str]:
+    """The full names of the types that are defined in a schema of fastavro's, in order."""
+    if isinstance(shape, list):
+        return [name for each in shape for name in _defined(each)]
+    if not isinstance(shape, dict):
+        return []
+    own = [shape["name"]] if "name" in shape else []
+    below = [each["type"] for each in shape.get("fields", ())] + [shape.get("items"), shape["type"]]
+    return own + [name for each in below for name in _defined(each)]

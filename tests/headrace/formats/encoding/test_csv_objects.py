@@ -131,3 +131,41 @@ def test_a_null_alone_is_a_fault() -> None:
     found = RecordConverter(converters(), bare(_CSV)).convert(fetched([b"a", None]))
 
     assert [(fault.offset, fault.reason) for fault in found.faults] == [(1, "null_value")]
+
+
+@pytest.mark.parametrize(
+    ("values", "rows"),
+    [
+        ([b'{"":1}', b'{"":2}'], b'""\r\n1\r\n2\r\n'),
+        ([b'{"":1,"column_0":2}'], b'"",column_0\r\n1,2\r\n'),
+        ([b'{"f,g":1,"h\\"i":2}'], b'"f,g","h""i"\r\n1,2\r\n'),
+    ],
+)
+def test_columns_have_the_names_of_members(values: list[bytes], rows: bytes) -> None:
+    """Whatever they are: an empty one is quoted."""
+    assert encoded(fetched(values), bare(_CSV), converters(ConverterKind.JSON)) == rows
+
+
+@pytest.mark.parametrize("kind", ["double", "float"])
+def test_what_is_no_number_is_a_null(kind: str) -> None:
+    """And no word that a reader takes for text."""
+    one = registry()
+    fields = [{"name": name, "type": ["null", kind]} for name in ("x", "y")]
+    schema = {"type": "record", "name": "M", "fields": fields}
+    values = [{"x": float("nan"), "y": 1.5}, {"x": float("-inf"), "y": float("inf")}, {"x": None, "y": 0.0}]
+    records = fetched([framed(one, schema, each) for each in values])
+
+    assert _rows(encoded(records, bare(_CSV), converters(avro(one))))[1:] == [
+        ["", "1.5"],
+        ["", ""],
+        ["", "0.0"],
+    ]
+
+
+@pytest.mark.parametrize("empty", [b"{}", b'{"schema":{"type":"struct","fields":[]},"payload":{}}'])
+def test_a_record_without_members_is_a_fault(empty: bytes) -> None:
+    """It would be an empty line, which is no row; its neighbours are rows."""
+    found = RecordConverter(converters(ConverterKind.JSON), bare(_CSV)).convert(fetched([b'{"a":1}', empty]))
+
+    assert [(fault.offset, fault.reason) for fault in found.faults] == [(1, "schema_unfit")]
+    assert sum(map(len, found.runs)) == 1

@@ -1,12 +1,16 @@
 """Values of headers in JSON rows, by each converter: a line each, and what does not fit is bad."""
 
+import base64
 import json
+from decimal import Decimal
 from typing import Any, Final
 
 import pytest
 
 from headrace.conversion.encoders import new_encoder
 from headrace.conversion.sink_records import RecordConverter
+from headrace.formats.connect.values import value_json
+from headrace.formats.converted_records import header_reader
 from headrace.formats.encoding import schema_of
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import OF_REGISTRIES, ConverterKind, LayoutRows, OutputFormat
@@ -16,6 +20,7 @@ _LAYOUTS: Final = (LayoutName.AIVEN, LayoutName.LENSES)
 _KINDS: Final = tuple(kind for kind in ConverterKind if kind not in OF_REGISTRIES)
 _ENVELOPED: Final = b'{"schema":{"type":"int32","optional":false},"payload":7}'
 _STRUCT: Final = b'{"schema":{"type":"struct","fields":[{"field":"a","type":"int8"}]},"payload":{"a":5}}'
+_MAP: Final = b'{"schema":{"type":"map","keys":{"type":"int32"},"values":{"type":"string"}},"payload":%b}'
 _VALUES: Final = (
     b"",
     b"abc",
@@ -38,6 +43,28 @@ _VALUES: Final = (
     _STRUCT,
     b'{"schema":{"type":"bytes"},"payload":"not base64"}',
     b"[" * 200 + b"]" * 200,
+    b"[" * 400 + b"]" * 400,
+    b"[" * 600 + b"]" * 600,
+    b'{"a":' * 300 + b"1" + b"}" * 300,
+    b"1" * 5000,
+    b"-%b" % (b"1" * 100_000),
+    _MAP % b"[[1]]",
+    _MAP % b'[[1,"a","b"]]',
+    _MAP % b'[{"a":1}]',
+    _MAP % b'["ab"]',
+    _MAP % b'[[1,"a"]]',
+    b'{"schema":{"type":"float"},"payload":1e39}',
+    b'{"schema":{"type":"double"},"payload":true}',
+)
+
+
+# What is unlike its schema, or nested too deep, with JsonConverter.
+_UNFIT: Final = (
+    b"[" * 400 + b"]" * 400,
+    _MAP % b"[[1]]",
+    _MAP % b'[[1,"a","b"]]',
+    _MAP % b'["ab"]',
+    b'{"schema":{"type":"float"},"payload":1e39}',
 )
 
 
@@ -66,7 +93,8 @@ def test_a_header_is_in_a_line_or_its_record_is_bad(layout: LayoutName, kind: Co
         encoder.add(found.runs[0])
         row = encoder.drain() + encoder.finish()
         assert b"\n" not in row.removesuffix(b"\n"), value
-        _header(layout, row)
+        # Python reads no whole number of 5000 digits.
+        json.loads(row, parse_int=float)
 
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
@@ -93,3 +121,23 @@ def test_a_header_is_what_its_converter_reads(
     """As Connect gives it to the sink."""
     row = encoded(fetched([b"1"], headers=[(("h", value),)]), _how(layout, kind), converters(header=kind))
     assert _header(layout, row) == expected
+
+
+@pytest.mark.parametrize("value", _UNFIT)
+def test_a_header_that_cannot_be_read_is_bad(value: bytes) -> None:
+    """By a sentence, in whatever layout."""
+    how = output(OutputFormat.JSONL)
+
+    found = RecordConverter(converters(header=ConverterKind.JSON), how).convert(
+        fetched([b"1"], headers=[(("h", value),)])
+    )
+
+    assert [each.reason for each in found.faults] == ["header_unfit"]
+
+
+def test_a_number_of_many_digits_is_a_decimal() -> None:
+    """As Connect has it: base64 of its two's complement."""
+    found = value_json(header_reader(ConverterKind.SIMPLE)(b"-" + b"7" * 5000))
+
+    octets = base64.b64decode(json.loads(found))
+    assert Decimal(int.from_bytes(octets, "big", signed=True)) == Decimal("-" + "7" * 5000)

@@ -1,5 +1,7 @@
 """What a record of another schema means for an open object, by `schema.compatibility`."""
 
+from datetime import date
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -7,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.conversion.encoders import new_encoder
+from headrace.formats.arrow import DEFAULT
 from headrace.formats.converted_records import ColumnSchema, Form
 from headrace.formats.converters.json_inference import TypesConflict, merged
 from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, Same, next_schema, schema_of
-from headrace.formats.encoding.row_schema import ALIASES, DEFAULT, ColumnForm, fits, projected
+from headrace.formats.encoding.row_schema import ALIASES, ColumnForm, default_of, fits, projected
 from headrace.options.sink_settings import OutputFormat, SchemaCompatibility
 from tests.headrace.formats.encoding.outputs import bare, converted, converters, fetched, output
 from tests.headrace.formats.encoding.registry import avro, framed, registry
@@ -197,3 +200,32 @@ def test_values_are_projected() -> None:
         {"new": "d", "m": [("k", 1)], "a": [{"x": 1, "y": None}]},
         {"new": "d", "m": None, "a": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (pa.decimal128(6, 2), '"\\u0001"', Decimal("0.01")),
+        (pa.binary(2), '"\\u00ff\\u0001"', b"\xff\x01"),
+        (pa.map_(pa.int32(), pa.binary()), '[[1,"\\u00ff"]]', [(1, b"\xff")]),
+        (pa.date32(), "1", date(1970, 1, 2)),
+        (pa.struct([("a", pa.int32()), ("b", pa.string())]), '{"a":1}', {"a": 1, "b": None}),
+    ],
+)
+def test_a_default_is_read_by_its_type(kind: Any, text: str, value: Any) -> None:
+    """What was written of a schema's default."""
+    found = default_of(pa.field("a", kind, False, _default(text)))
+
+    assert found is not None
+    assert found.to_pylist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [(pa.int32(), '"x"'), (pa.binary(2), '"abc"'), (pa.list_(pa.int32()), "5")]
+)
+def test_a_default_of_another_type_is_none(kind: Any, text: str) -> None:
+    """A registry need not check it: nothing can stand for the field then."""
+    field = pa.field("a", kind, False, _default(text))
+
+    assert default_of(field) is None
+    assert not fits(pa.struct([]), pa.struct([field]))
