@@ -136,7 +136,7 @@ _MODES: Final = {"RESTORE_BACKUP": True, "GENERIC": False}
 _LIST: Final = "topic.regex.list"
 _SEPARATOR: Final = "format.bytearray.separator"
 _FORMAT: Final = "format.class"
-_OF_RESTORES: Final = ("directory.delim", "file.delim", "tombstone.encoded.partition", _SEPARATOR)
+_OF_NAMES: Final = ("directory.delim", "file.delim", "tombstone.encoded.partition")
 
 
 def _translate(given: Translation) -> None:
@@ -181,15 +181,37 @@ def _translate_restore(given: Translation) -> None:
     form = _format(given)
     if form == "bytes":
         given.own("input.format", "bytes", by=_FORMAT)
-    for option in _OF_RESTORES:
-        if given.is_given(option):
-            given.rename(option, option)
+    for option in _OF_NAMES:
+        _translate_of_names(given, option)
+    _translate_separator(given)
     if given.is_given(_LIST):
         given.note(_LIST, Fate.NEEDLESS, "decides nothing without mode=GENERIC, as in Confluent's source")
     given.warn(
         "keys, headers and tombstones of the archive are restored as well, where the sink stored them "
         "(restore.sidecars, restore.tombstones); those whose place is not proven are quarantined"
     )
+
+
+def _translate_of_names(given: Translation, option: str) -> None:
+    """Pass on what names are made of, without blanks around it, as Connect reads it; blank is a problem."""
+    if given.is_given(option):
+        given.own(option, given.text(option), by=option)
+    elif not given.exact_text(option, "default").strip():
+        given.refuse(
+            option, "is blank, and keys without it cannot be read; remove it, or set what the sink had"
+        )
+
+
+def _translate_separator(given: Translation) -> None:
+    """Pass on what is after each value of bytes; white space counts in it, as in Confluent's sink."""
+    if not given.exact_text(_SEPARATOR, "\n"):
+        given.refuse(
+            _SEPARATOR,
+            "is empty, and values with nothing between them cannot be told apart; remove it where the sink "
+            "wrote line feeds",
+        )
+        return
+    given.rename(_SEPARATOR, _SEPARATOR, may_be_blank=True)
 
 
 def _translate_files(given: Translation) -> None:

@@ -68,6 +68,20 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         {**RESTORE, "format.bytearray.separator": "|", "tombstone.encoded.partition": "gone"},
         {"format.bytearray.separator": "|", "tombstone.encoded.partition": "gone"},
     ),
+    *(
+        ({**RESTORE, "format.bytearray.separator": blank}, {"format.bytearray.separator": blank})
+        for blank in ("\r\n", "\n\n", "\t", " ", "\x1e", "\x85")
+    ),
+    (
+        # Connect trims what is part of names.
+        {**RESTORE, "directory.delim": " - ", "file.delim": " _", "tombstone.encoded.partition": "gone "},
+        {
+            "directory.delim": "-",
+            "file.delim": "_",
+            "tombstone.encoded.partition": "gone",
+            "aws.s3.prefix": "topics-",
+        },
+    ),
     (
         {**RESTORE, "value.converter": _JSON, "value.converter.schemas.enable": "false"},
         {"restore.value": "json", "value.converter": None},
@@ -179,6 +193,16 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         {"text.start.pattern": r"^(?i:S\.)\r?\n?$", "text.end.pattern": r"^(?i:)\r?\n?$"},
     ),
     (
+        _kcql(f"{_TEXT}'read.text.mode'='regex','read.text.regex'=' [a-z] ')"),
+        {"text.start.pattern": r"^(?: [a-z] )\r?\n?$"},
+    ),
+    (
+        _kcql(
+            f"{_TEXT}'read.text.mode'='StartEndLine','read.text.start.line'=' ','read.text.end.line'=' E')"
+        ),
+        {"text.start.pattern": r"^(?i:\ )\r?\n?$", "text.end.pattern": r"^(?i:\ E)\r?\n?$"},
+    ),
+    (
         # Paragraphs: an empty line is found in no other one.
         {**_kcql(f"{_TEXT}'post.process.action'=delete)"), "text.end.pattern": "^$"},
         {"post.action": "delete", "text.end.pattern": "^$"},
@@ -280,6 +304,15 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
         },
         "format.bytearray.separator = '|': splits no files here",
     ),
+    (
+        {**RESTORE, "format.bytearray.separator": ""},
+        "format.bytearray.separator = '': is empty, and values with",
+    ),
+    (
+        {**RESTORE, "directory.delim": " "},
+        "directory.delim = ' ': is blank, and keys without it cannot be read",
+    ),
+    ({**RESTORE, "file.delim": ""}, "file.delim = '': is blank, and keys without it cannot be read"),
     (LENSES, "connect.s3.kcql: is missing; expected INSERT INTO topic SELECT * FROM bucket:prefix"),
     (_kcql("insert into a select * from bkt; insert into c select * from dkt"), "has several statements"),
     (_kcql("insert into * select * from bkt"), "Records go to one topic; write its name in the place of *"),
