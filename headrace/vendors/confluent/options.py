@@ -86,7 +86,10 @@ _S3: Final = (
 )
 _RECORDS: Final = (
     changed("behavior.on.null.values", "`behavior.on.null.values`; `fail` unless it is given, as there"),
-    changed("tombstone.encoded.partition", "`sidecars.tombstones.directory`, where tombstones are written"),
+    changed(
+        "tombstone.encoded.partition",
+        "the directory in `sidecars.tombstones.template`, where tombstones are written",
+    ),
     changed("store.kafka.keys", "`keys` in `sidecars`"),
     changed("store.kafka.headers", "`headers` in `sidecars`"),
     changed("keys.format.class", "`sidecars.keys.format`"),

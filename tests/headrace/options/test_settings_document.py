@@ -83,6 +83,7 @@ open.object.max.age.ms behavior.on.null.values aws.s3.part.size aws.s3.object.ta
 aws.s3.acl aws.s3.sse aws.s3.sse.kms.key.id aws.s3.sse.customer.algorithm aws.s3.sse.customer.key
 aws.s3.path.style.access sidecars output.separator sidecars.keys.format sidecars.headers.format
 sidecars.keys.compression.type sidecars.headers.compression.type sidecars.tombstones.directory
+sidecars.tombstones.template
 output.value.encoding output.avro.codec file.name.values file.name.missing file.name.null.keys
 file.name.unique file.name.locale output.bytes.extension json.decimal.format output.avro.enhanced.schemas
 output.avro.connect.metadata output.avro.optional.map.keys
