@@ -110,3 +110,15 @@ def test_tombstones_are_where_the_source_looks_for_them(
     assert names.keys() == found.keys()
     (gone,) = [key for key, name in names.items() if name.tombstones]
     assert gone == delimiter.join(["topics", "orders", "tombstone", "orders+0+0000000001.keys.bin"])
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("extension", [".bin", ".json", ".jsonl", ".avro", ".parquet", ".txt"])
+def test_keys_are_bytes_whatever_their_names_end_with(extension: str, codec: str) -> None:
+    """JSON passed through: its own text, be it null, a text or none of JSON at all."""
+    keys = (b'"q"', b"5", b'{"id": 1}', b"null", b"user-1", b'"a\\u00e9"')
+    more = {"format.bytearray.extension": extension, "keys.format.class": _BYTES}
+    pairs = [(key, b'{"v":1}') for key in keys]
+    sink = {**_SINK, **more, "flush.size": str(len(keys)), "s3.compression.type": codec}
+
+    assert _restored(written(sink, _records(*pairs)).objects, more) == pairs

@@ -95,7 +95,12 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
         "file.discovery.starting.timestamp",
         "0; another time is refused: `include.existing=false` begins with what comes after the first start",
     ),
-    needless("format.bytearray.extension", "names are read whatever their ending"),
+    changed(
+        "format.bytearray.extension",
+        "names are read whatever their ending; with one of another format `keys.format.class` says what keys "
+        "are",
+    ),
+    changed("keys.format.class", "`restore.keys.format`, where names do not show that keys are bytes"),
     needless("filename.regex", _NAMES),
     needless("folders", "folders are found by listing the prefix"),
     needless("partitioner.class", _NAMES),
@@ -136,6 +141,10 @@ _MODES: Final = {"RESTORE_BACKUP": True, "GENERIC": False}
 _LIST: Final = "topic.regex.list"
 _SEPARATOR: Final = "format.bytearray.separator"
 _FORMAT: Final = "format.class"
+_EXTENSION: Final = "format.bytearray.extension"
+_KEYS: Final = "keys.format.class"
+# By which names say that an object is Avro, Parquet or JSON.
+_OTHER_ENDINGS: Final = frozenset({"avro", "parquet", "json", "jsonl"})
 _OF_NAMES: Final = ("directory.delim", "file.delim", "tombstone.encoded.partition")
 
 
@@ -184,6 +193,7 @@ def _translate_restore(given: Translation) -> None:
     for option in _OF_NAMES:
         _translate_of_names(given, option)
     _translate_separator(given)
+    _translate_keys(given)
     if given.is_given(_LIST):
         given.note(_LIST, Fate.NEEDLESS, "decides nothing without mode=GENERIC, as in Confluent's source")
     given.warn(
@@ -214,11 +224,29 @@ def _translate_separator(given: Translation) -> None:
     given.rename(_SEPARATOR, _SEPARATOR, may_be_blank=True)
 
 
+def _translate_keys(given: Translation) -> None:
+    """Say that keys are bytes where the endings of their names are those of another format."""
+    extension = given.text(_EXTENSION)
+    keys = class_of(given, _KEYS, FORMATS, "")
+    if _OTHER_ENDINGS.isdisjoint(extension.split(".")):
+        return
+    if not given.is_given(_KEYS):
+        given.refuse(
+            _KEYS,
+            f"is missing; with {_EXTENSION}={extension} names do not show whether keys are bytes: add it as "
+            f"the sink had it ({next(iter(FORMATS))} unless it was set)",
+        )
+    elif keys == "bytes":
+        given.own("restore.keys.format", keys, by=_KEYS)
+
+
 def _translate_files(given: Translation) -> None:
     """Files of any names, into one topic."""
     prefix = _prefix(given)
     given.own("aws.s3.prefix", prefix, by="topics.dir")
     given.own("key.source", "none")
+    for option in (_EXTENSION, _KEYS):
+        given.note(option, Fate.NEEDLESS, "decides nothing with mode=GENERIC, which reads no keys")
     form = _format(given)
     separator = given.exact_text(_SEPARATOR, "\n").replace("\\n", "\n").replace("\\r", "\r")
     if form == "bytes" and separator not in {"\n", "\r\n"}:

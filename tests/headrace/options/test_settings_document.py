@@ -71,7 +71,7 @@ input.layout layout.indexes restore.topic.map restore.partition restore.value re
 restore.timestamp restore.envelope store.envelope format.output.envelope format.output.fields
 format.output.fields.value.encoding
 file.delim format.bytearray.separator restore.sidecars restore.sidecars.wait.ms restore.tombstones
-tombstone.encoded.partition directory.delim
+tombstone.encoded.partition directory.delim restore.keys.format
 csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern text.pattern
 text.types text.null json.path record.fields
 input.archive input.archive.members input.archive.max.members input.archive.max.bytes input.archive.max.ratio

@@ -72,6 +72,15 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         ({**RESTORE, "format.bytearray.separator": blank}, {"format.bytearray.separator": blank})
         for blank in ("\r\n", "\n\n", "\t", " ", "\x1e", "\x85")
     ),
+    *(
+        ({**RESTORE, "format.bytearray.extension": ending, "keys.format.class": f"{_CONFLUENT}{keys}"}, own)
+        for ending, keys, own in (
+            (".json", "format.bytearray.ByteArrayFormat", {"restore.keys.format": "bytes"}),
+            (".avro", "format.bytearray.ByteArrayFormat", {"restore.keys.format": "bytes"}),
+            (".json", "format.avro.AvroFormat", {"restore.keys.format": None}),
+            (".txt", "format.bytearray.ByteArrayFormat", {"restore.keys.format": None}),
+        )
+    ),
     (
         # Connect trims what is part of names.
         {**RESTORE, "directory.delim": " - ", "file.delim": " _", "tombstone.encoded.partition": "gone "},
@@ -313,6 +322,11 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
         "directory.delim = ' ': is blank, and keys without it cannot be read",
     ),
     ({**RESTORE, "file.delim": ""}, "file.delim = '': is blank, and keys without it cannot be read"),
+    (
+        {**RESTORE, "format.bytearray.extension": ".json"},
+        "keys.format.class: is missing; with format.bytearray.extension=.json names do not show whether keys",
+    ),
+    ({**RESTORE, "keys.format.class": "a.B"}, "keys.format.class = 'a.B': is a class that is not known here"),
     (LENSES, "connect.s3.kcql: is missing; expected INSERT INTO topic SELECT * FROM bucket:prefix"),
     (_kcql("insert into a select * from bkt; insert into c select * from dkt"), "has several statements"),
     (_kcql("insert into * select * from bkt"), "Records go to one topic; write its name in the place of *"),
