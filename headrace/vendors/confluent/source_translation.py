@@ -76,7 +76,8 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     ),
     changed(
         "format.class",
-        "`input.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`, with `GENERIC` lines of `text`",
+        "`input.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`, with `GENERIC` lines of `text`, "
+        "with `text.exact`",
     ),
     kept("s3.poll.interval.ms", "`poll.interval.ms`, 60000 by default"),
     changed("behavior.on.error", "`errors.tolerance`: `fail` is `none`, `ignore` and `log` are `all`"),
@@ -89,7 +90,7 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     kept("tombstone.encoded.partition", "`tombstone.encoded.partition` in a restore"),
     changed(
         "format.bytearray.separator",
-        "`format.bytearray.separator` in a restore; with `GENERIC` only line feeds",
+        "`format.bytearray.separator` in a restore; with `GENERIC` only a line feed",
     ),
     changed(
         "file.discovery.starting.timestamp",
@@ -248,11 +249,14 @@ def _translate_files(given: Translation) -> None:
     for option in (_EXTENSION, _KEYS):
         given.note(option, Fate.NEEDLESS, "decides nothing with mode=GENERIC, which reads no keys")
     form = _format(given)
-    separator = given.exact_text(_SEPARATOR, "\n").replace("\\n", "\n").replace("\\r", "\r")
-    if form == "bytes" and separator not in {"\n", "\r\n"}:
-        given.refuse(
-            _SEPARATOR, "splits no files here; input.format=text with text.end.pattern ends records at lines"
-        )
+    if form == "bytes":
+        given.own("text.exact", "true", by=_FORMAT)
+        if given.exact_text(_SEPARATOR, "\n") not in {"\n", "\\n"}:
+            given.refuse(
+                _SEPARATOR,
+                "splits no files here: they are cut at line feeds; remove it, and where lines end with CRLF "
+                "set text.exact=false, which leaves the CR out",
+            )
     given.own("input.format", "text" if form == "bytes" else form, by=_FORMAT)
     if form == "jsonl":
         given.warn(

@@ -73,7 +73,7 @@ format.output.fields.value.encoding
 file.delim format.bytearray.separator restore.sidecars restore.sidecars.wait.ms restore.tombstones
 tombstone.encoded.partition directory.delim restore.keys.format
 csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern text.pattern
-text.types text.null json.path record.fields
+text.types text.null text.exact json.path record.fields
 input.archive input.archive.members input.archive.max.members input.archive.max.bytes input.archive.max.ratio
 topics topics.regex output.layout file.name.timestamp.source file.name.timestamp.timezone output.format
 output.fields output.envelope header.converter file.compression.level rotate.records rotate.bytes

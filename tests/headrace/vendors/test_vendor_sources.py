@@ -133,7 +133,26 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
             **GENERIC,
             "format.class": "io.confluent.connect.cloud.storage.source.format.CloudStorageByteArrayFormat",
         },
-        {"input.format": "text"},
+        {"input.format": "text", "text.exact": "true"},
+    ),
+    *(
+        (
+            {
+                **GENERIC,
+                "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat",
+                "format.bytearray.separator": separator,
+            },
+            {"input.format": "text", "text.exact": "true"},
+        )
+        for separator in ("\n", "\\n")
+    ),
+    (
+        {
+            **GENERIC,
+            "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat",
+            "input.format": "csv",
+        },
+        {"input.format": "csv"},
     ),
     (
         {
@@ -305,13 +324,16 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
     ({**GENERIC, "topic.regex.list": "a:x,b:y"}, "topic.regex.list = 'a:x,b:y': names several pairs"),
     ({**GENERIC, "topic.regex.list": "a"}, "topic.regex.list = 'a': expected TOPIC:EXPRESSION"),
     ({**GENERIC, "topic.regex.list": "a:["}, "topic.regex.list = 'a:[': is no regular expression"),
-    (
-        {
-            **GENERIC,
-            "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat",
-            "format.bytearray.separator": "|",
-        },
-        "format.bytearray.separator = '|': splits no files here",
+    *(
+        (
+            {
+                **GENERIC,
+                "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat",
+                "format.bytearray.separator": separator,
+            },
+            f"format.bytearray.separator = {separator!r}: splits no files here",
+        )
+        for separator in ("|", "\r\n", "\t", "")
     ),
     (
         {**RESTORE, "format.bytearray.separator": ""},
