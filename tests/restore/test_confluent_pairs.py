@@ -113,7 +113,7 @@ def test_tombstones_are_where_the_source_looks_for_them(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-@pytest.mark.parametrize("extension", [".bin", ".json", ".jsonl", ".avro", ".parquet", ".txt"])
+@pytest.mark.parametrize("extension", [".bin", "", ".json", ".jsonl", ".avro", ".parquet", ".txt"])
 def test_keys_are_bytes_whatever_their_names_end_with(extension: str, codec: str) -> None:
     """JSON passed through: its own text, be it null, a text or none of JSON at all."""
     keys = (b'"q"', b"5", b'{"id": 1}', b"null", b"user-1", b'"a\\u00e9"')
@@ -121,4 +121,9 @@ def test_keys_are_bytes_whatever_their_names_end_with(extension: str, codec: str
     pairs = [(key, b'{"v":1}') for key in keys]
     sink = {**_SINK, **more, "flush.size": str(len(keys)), "s3.compression.type": codec}
 
-    assert _restored(written(sink, _records(*pairs)).objects, more) == pairs
+    found = written(sink, _records(*pairs)).objects
+
+    ending = extension + {"none": "", "gzip": ".gz"}[codec]
+    stem = "topics/orders/partition=0/orders+0+0000000000"
+    assert found.keys() == {f"{stem}{ending}", f"{stem}.keys{ending}"}
+    assert _restored(found, more) == pairs

@@ -301,6 +301,8 @@ def _tags(given: Translation) -> list[str]:
     texts = [pair.strip() for pair in given.text(pairs).split(",") if pair.strip()]
     if any(":" not in text for text in texts):
         given.refuse(pairs, "expected a comma-separated list of name:value")
+    if any("=" in text.partition(":")[0] for text in texts):
+        given.refuse(pairs, "has a name with an equals sign, after which values begin here; set another name")
     if not given.flag("s3.object.tagging", default=False):
         return []
     return ["offsets", *("=".join(text.split(":", 1)) for text in texts)]

@@ -37,7 +37,7 @@ _OF_SINK: Final = "an option of Confluent's sink, which its source does not read
 _NAMES: Final = "names of objects are read whatever partitioner wrote them"
 _ALL_TOPICS: Final = (
     "restores no less than all topics, as in Confluent's source, which does not read it; write "
-    "object.include=topics/NAME/* for one of them"
+    "object.include=topics/NAME/* for one of them, where topics.dir is topics"
 )
 _LICENSE: Final = "no license of another vendor is asked for"
 # Options that both of Confluent's connectors have, with one meaning.

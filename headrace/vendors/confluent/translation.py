@@ -254,7 +254,8 @@ def translate_formats(given: Translation) -> None:
     given.own("output.avro.enhanced.schemas", _word(given, "enhanced.avro.schema.support", default=True))
     given.own("output.avro.connect.metadata", _word(given, "connect.meta.data", default=True))
     given.own("output.avro.optional.map.keys", _word(given, "allow.optional.map.keys", default=False))
-    given.rename("format.bytearray.extension", "output.bytes.extension")
+    extension = "format.bytearray.extension"
+    given.own("output.bytes.extension", given.exact_text(extension, ".bin").strip(), by=extension)
     separator = given.exact_text("format.bytearray.separator", "\n")
     given.own("output.separator", _escaped(separator), by="format.bytearray.separator")
     _translate_sides(given)
