@@ -32,7 +32,7 @@ from headrace.model.objects import ByteSource
 from headrace.model.positions import Position
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
 from headrace.options.choices import InputFormat, ValueFormat
-from headrace.options.record_sources import Enveloped, RestoreOptions
+from headrace.options.record_sources import Enveloped, KeysFormat, RestoreOptions
 from headrace.options.settings import RestoreSettings
 from headrace.vendors.aiven import rows as aiven_rows
 from headrace.vendors.aiven.rows import CsvRows
@@ -64,6 +64,14 @@ _ARROW: Final = frozenset({RowFormat.AVRO, RowFormat.PARQUET})
 _ENDING: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES, LayoutName.QUIX})
 _MAY_LOOK_WHOLE: Final = frozenset({RowFormat.JSONL, RowFormat.CSV})
 
+
+_OF_KEYS: Final = {
+    KeysFormat.AUTO: None,
+    KeysFormat.AVRO: RowFormat.AVRO,
+    KeysFormat.PARQUET: RowFormat.PARQUET,
+    KeysFormat.JSONL: RowFormat.JSONL,
+    KeysFormat.BYTES: RowFormat.SEPARATED,
+}
 
 # By the ending of a name of our own sink, the format that reads such objects as rows.
 _BARE: Final = {"csv": "csv", "txt": "text", "bin": "text"}
@@ -138,6 +146,17 @@ class ArchiveDecoder:
             separator=restore.separator,
         )
 
+    def told(self, name: ArchiveName, options: DecodeOptions) -> RowFormat | None:
+        """How the rows of an object with this name are cut where options say it; None where it does itself.
+
+        Objects of keys and headers have formats of their own.
+        """
+        if name.kind is ObjectKind.VALUES and self._restore.is_format_given:
+            return _told(options.format.input_format, name)
+        if name.kind is ObjectKind.KEYS:
+            return _OF_KEYS[self._restore.rows.keys_format]
+        return None
+
     def head(self, source: ByteSource, key: str, options: DecodeOptions) -> bytes:
         """The plain beginning: its first rows, or as much of it as may be one. Damage after it shows later.
 
@@ -145,8 +164,7 @@ class ArchiveDecoder:
         """
         name, sniffed = self.name(key), True
         if name is not None:
-            is_given = self._restore.is_format_given
-            found = _told(options.format.input_format, name) if is_given else named_format(name)
+            found = self.told(name, options) or named_format(name)
             sniffed = is_sniffed(name, found, options.format.compression)
         return _head(source, options.row_max_bytes, sniffed=sniffed)
 
@@ -159,13 +177,10 @@ class ArchiveDecoder:
     def _row_format(
         self, source: ByteSource, name: ArchiveName, head: bytes, options: DecodeOptions
     ) -> RowFormat:
-        found = row_format(name, head, self._restore.rows)
-        # Objects of keys and headers have formats of their own, which each of them says itself.
-        is_given = self._restore.is_format_given and name.kind is ObjectKind.VALUES
-        if is_given:
-            found = _told(options.format.input_format, name)
+        told = self.told(name, options)
+        found = told or row_format(name, head, self._restore.rows)
         if name.layout is LayoutName.HEADRACE and name.kind is ObjectKind.VALUES:
-            _refuse_bare(source, name, is_given=is_given and found is not RowFormat.CSV)
+            _refuse_bare(source, name, is_given=told is not None and found is not RowFormat.CSV)
         if found is None:
             raise InvalidObject(
                 f"{source.name}: its first row may be a line of JSON as well as one of csv. Set input.format "

@@ -206,7 +206,9 @@ class JoinedDecoder:
     def _may_be_cut(self, side: ReadObject) -> bool:
         """Whether a key may be two rows of the object, as far as its name shows: nothing of it is read."""
         name = self._decoder.name(side.key)
-        return name is not None and row_format(name, b"") is RowFormat.SEPARATED
+        if name is None:
+            return False
+        return (self._decoder.told(name, self._bare) or row_format(name, b"")) is RowFormat.SEPARATED
 
     def _row_format(self, each: ReadObject) -> RowFormat:
         return self._decoder.read_as(each.source, each.key, self._bare).row_format

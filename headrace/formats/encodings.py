@@ -1,4 +1,4 @@
-"""Columns of text as bytes and numbers, base64 and decimal, and timestamps as milliseconds since 1970."""
+"""Columns of text as bytes and numbers, base64 and decimal, timestamps as ms since 1970; names of members."""
 
 import base64
 import binascii
@@ -118,3 +118,12 @@ def iso_ms(text: str) -> int:
     if milliseconds > _LAST_MS:
         raise ValueError("the time is beyond 64 bits of milliseconds")
     return milliseconds
+
+
+# What JSON escapes.
+_ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether JSON has the name as it is: msgspec's structures can have no other members."""
+    return _ESCAPED.search(name) is None

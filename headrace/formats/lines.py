@@ -4,7 +4,7 @@ A line that is longer than allowed is never held.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
@@ -157,22 +157,33 @@ def line_block(buffer: bytes, offset: int) -> LineBlock:
     return LineBlock(buffer=buffer, offset=offset, starts=starts, ends=ends, nexts=nexts)
 
 
+def with_returns(block: LineBlock) -> LineBlock:
+    """The same lines, a CR before the LF being the line's own."""
+    octets = np.frombuffer(block.buffer, np.uint8)
+    return replace(block, ends=block.nexts - (octets[block.nexts - 1] == _LF))
+
+
 BOM: Final = b"\xef\xbb\xbf"
 
 
 def line_stream(
-    source: ByteSource, start: BytePosition | None, begin: int | None, end: int | None
+    source: ByteSource,
+    start: BytePosition | None,
+    begin: int | None,
+    end: int | None,
+    *,
+    keeps_mark: bool = False,
 ) -> tuple[Iterator[bytes], int]:
     """Chunks from `start` or the object's first line on, or those of a split, and the byte they begin at.
 
-    A byte order mark is left out.
+    A byte order mark is left out, unless it is kept.
     """
     offset = start.byte if start is not None else 0
     if begin is None:
         chunks = plain_stream(source, offset)
     else:
         chunks, offset = _split_stream(source, start, begin, source.size if end is None else end)
-    return without_bom(chunks) if offset == 0 else (chunks, offset)
+    return (chunks, offset) if offset or keeps_mark else without_bom(chunks)
 
 
 def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[int, ...] | None:

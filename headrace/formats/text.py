@@ -21,6 +21,7 @@ from headrace.formats.lines import (
     line_edges,
     line_stream,
     lines,
+    with_returns,
 )
 from headrace.formats.lines import cuts as line_cuts
 from headrace.formats.records.decode_options import DecodeOptions
@@ -215,7 +216,7 @@ def decode(
     """
     if not isinstance(start, BytePosition | None):
         raise ObjectCorrupt(f"{source.name}: the position {start} is not one of a text.")
-    chunks, offset = line_stream(source, start, begin, end)
+    chunks, offset = line_stream(source, start, begin, end, keeps_mark=options.format.text.is_exact)
     builder = RecordBuilder.of(options)
     reader = None
     if options.format.text.pattern is not None:
@@ -244,8 +245,12 @@ def _found(
 ) -> Iterator[LineBlock | LongLine | Unended]:
     text, limit = options.format.text, options.row_max_bytes
     if text.start is None and text.end is None:
-        return lines(chunks, offset=offset, limit=limit)
-    return records(chunks, text, offset=offset, limit=limit)
+        found: Iterator[LineBlock | LongLine | Unended] = lines(chunks, offset=offset, limit=limit)
+    else:
+        found = records(chunks, text, offset=offset, limit=limit)
+    if not text.is_exact:
+        return found
+    return (with_returns(each) if isinstance(each, LineBlock) else each for each in found)
 
 
 def _unended(found: Unended) -> RowBatch:

@@ -41,10 +41,34 @@ def is_ambiguous(template: NameTemplate, extension: str, *, plain: bool = False)
     if not plain:
         return _is_ambiguous(template, extension, range(len(template.tokens)), plain=False)
     # The last place of a field, or else the first: one that can be read is enough.
+    found = [_identity(template, last=True), _identity(template, last=False)]
     return all(
         _is_ambiguous(template, extension, tokens, plain=True)
-        for tokens in (_identity(template, last=True), _identity(template, last=False))
+        for tokens in (*found, *_without_topics(template, found[0]))
     )
+
+
+def _without_topics(template: NameTemplate, identity: Collection[int]) -> Iterator[Collection[int]]:
+    """The identity without the topic, where that is known by its length; else nothing.
+
+    It is where a name begins with the topic and fixed texts alone, each time written in one way: where that
+    beginning ends, its length gives the topic's. So `a-b-tombstone-a-b+0+7` is one of `a-b` and of no other.
+    """
+    variables = [
+        (place, token) for place, token in enumerate(template.tokens) if isinstance(token, NameVariable)
+    ]
+    others = [
+        place for place in identity if place not in {each for each, token in variables if _is_topic(token)}
+    ]
+    first = min(others, default=0)
+    before = [token for place, token in variables if place < first]
+    topics = [token for _, token in variables if _is_topic(token)]
+    if before and before == topics and len({token.hyphens for token in topics}) == 1:
+        yield others
+
+
+def _is_topic(token: NameVariable) -> bool:
+    return token.field is NameField.TOPIC
 
 
 def _identity(template: NameTemplate, *, last: bool) -> Collection[int]:

@@ -205,6 +205,7 @@ def _format(values: Values) -> settings.FormatSettings:
             pattern=values[format_options.TEXT_PATTERN],
             types=() if groups is None else groups,
             null=values[format_options.TEXT_NULL],
+            is_exact=values[format_options.TEXT_EXACT],
         ),
         json_path=values[format_options.JSON_PATH],
         packing=_packing(values),

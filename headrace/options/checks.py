@@ -179,6 +179,7 @@ _OPTIONS: Final[dict[InputFormat, tuple[Option[Any], ...]]] = {
         format_options.TEXT_PATTERN,
         format_options.TEXT_TYPES,
         format_options.TEXT_NULL,
+        format_options.TEXT_EXACT,
     ),
     InputFormat.JSON: (format_options.JSON_PATH,),
 }
@@ -193,7 +194,9 @@ def check_rows(values: Values) -> None:
         fitting = {wanted} if wanted is InputFormat.JSON else {wanted, InputFormat.AUTO}
         if input_format(values) not in fitting:
             for each in options:
-                if values.is_given(each):
+                # Of a vendor's format class, which `input.format` may overrule.
+                is_overruled = each is format_options.TEXT_EXACT and values.is_vendors(each)
+                if values.is_given(each) and not is_overruled:
                     values.refuse(each, f"means nothing without input.format={wanted}")
     _check_csv(values)
     _check_pattern(values)

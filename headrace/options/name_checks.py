@@ -8,8 +8,8 @@ from headrace.names.date_fields import DateKind, has_short_name
 from headrace.names.name_ambiguity import is_ambiguous
 from headrace.names.name_template import OFFSETS, NameField, NameTemplate, NameVariable, read_name_template
 from headrace.options.choices import Compression
-from headrace.options.declarations import layout_options, reading_options, record_options
 from headrace.options.declarations import layout_options as sides
+from headrace.options.declarations import reading_options, record_options
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import Option
 from headrace.options.layout_checks import layout_form
@@ -60,16 +60,21 @@ def sidecars(
         if chosen is Compression.AUTO:
             chosen = _default(values[form], codecs, compression)
         found[role] = SideFormat(format=values[form], compression=chosen)
-    directory = values[sides.TOMBSTONE_DIRECTORY]
     return Sidecars(
         keys=found.get(SideRole.KEYS),
         headers=found.get(SideRole.HEADERS),
-        tombstone_template=None if directory is None else tombstone_template(template, directory),
+        tombstone_template=_tombstone_template(values, template),
     )
 
 
-def tombstone_template(source: str, directory: str) -> str:
-    """Return the template of names in which `directory` is between the topic's and the file."""
+def _tombstone_template(values: Values, source: str) -> str | None:
+    """The template of tombstones' names: as given, or made of the others' `source`; None: they have none."""
+    directory = values[sides.TOMBSTONE_DIRECTORY]
+    return values[sides.TOMBSTONE_TEMPLATE] if directory is None else _with_directory(source, directory)
+
+
+def _with_directory(source: str, directory: str) -> str:
+    """The template of names in which `directory` is between the topic's and the file."""
     *directories, file = source.split("/")
     own = next((place for place, each in enumerate(directories) if "{{topic}}" in each.replace(" ", "")), -1)
     return "/".join([*directories[: own + 1], directory, file])
@@ -102,6 +107,12 @@ def check_sidecars(
     _check_tombstones(values, template)
 
 
+def _tombstone_option(values: Values) -> Option[Any] | None:
+    """The option that gives tombstones names of their own, None where none does."""
+    options = (sides.TOMBSTONE_DIRECTORY, sides.TOMBSTONE_TEMPLATE)
+    return next((each for each in options if values.is_given(each)), None)
+
+
 def _check_codec(
     values: Values,
     form: Option[Any],
@@ -114,9 +125,11 @@ def _check_codec(
 
 
 def _check_tombstones(values: Values, template: NameTemplate | None) -> None:
-    option = sides.TOMBSTONE_DIRECTORY
-    if not values.is_given(option) or not values.are_good(option, sink.NULL_VALUES):
+    option = _tombstone_option(values)
+    if option is None or not values.are_good(option, sink.NULL_VALUES):
         return
+    if values.is_given(sides.TOMBSTONE_DIRECTORY) and values.is_given(sides.TOMBSTONE_TEMPLATE):
+        values.refuse(option, f"and {sides.TOMBSTONE_TEMPLATE.name} exclude each other; keep one of them")
     if SideRole.KEYS not in values[sides.SIDECAR_OBJECTS]:
         values.refuse(option, "means nothing without keys in sidecars: a tombstone is nothing but its key")
     if values[sink.NULL_VALUES] is not NullValues.WRITE:
@@ -177,14 +190,24 @@ def check_names(values: Values) -> NameTemplate | None:
         return None
     for problem in _name_problems(values, template):
         values.refuse(option, problem)
-    tombstones = layout_options.TOMBSTONE_DIRECTORY
-    if values.are_good(tombstones) and (directory := values[tombstones]) is not None:
-        derived = tombstone_template(source, directory)
-        for problem in _name_problems(values, read_name_template(derived)):
-            values.refuse(tombstones, f"makes the template {derived}, which {problem}")
+    _check_tombstone_names(values, source)
     if values.are_good(sink.NAME_LOCALE, sink.TIMEZONE_NAME):
         _check_dates(values, template)
     return template
+
+
+def _check_tombstone_names(values: Values, source: str) -> None:
+    option = _tombstone_option(values)
+    if option is None or not values.are_good(option):
+        return
+    template = _tombstone_template(values, source)
+    assert template is not None, "the option that is given is good"
+    try:
+        problems = [f"which {each}" for each in _name_problems(values, read_name_template(template))]
+    except TemplateError as error:
+        problems = [f"which is none: {error}"]
+    for problem in problems:
+        values.refuse(option, f"makes the template {template}, {problem}")
 
 
 def _check_time_source(values: Values) -> None:

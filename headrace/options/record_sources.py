@@ -126,6 +126,16 @@ class Enveloped(StrEnum):
     NO = "no"
 
 
+class KeysFormat(StrEnum):
+    """What objects of keys hold, next to those of values (`restore.keys.format`); auto: by their names."""
+
+    AUTO = "auto"
+    AVRO = "avro"
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+    BYTES = "bytes"
+
+
 class CsvEncoding(StrEnum):
     """How Aiven's csv writes a value (its own `format.output.fields.value.encoding`)."""
 
@@ -144,8 +154,8 @@ class Newlines(StrEnum):
 class RestoreOptions:
     """What a restore was told about rows.
 
-    `csv_fields` are the columns of Aiven's csv in their order (its `format.output.fields`); ValueError for
-    others than there are.
+    `keys_format` is what objects of keys hold. `csv_fields` are the columns of Aiven's csv in their order
+    (its `format.output.fields`); ValueError for others than there are.
     """
 
     value: Form = Form.AUTO
@@ -153,6 +163,7 @@ class RestoreOptions:
     header: Form = Form.AUTO
     timestamp: TimestampFrom = TimestampFrom.ORIGINAL
     envelope: Enveloped = Enveloped.AUTO
+    keys_format: KeysFormat = KeysFormat.AUTO
     csv_fields: tuple[str, ...] = ("value",)
     csv_encoding: CsvEncoding = CsvEncoding.BASE64
 

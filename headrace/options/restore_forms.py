@@ -165,6 +165,7 @@ def _remedy(option: Option[Any]) -> str:
 def _check_columns(values: Values) -> None:
     parts = (restore_options.VALUE, restore_options.KEY, restore_options.HEADER, restore_options.TIMESTAMP)
     columns = (
+        restore_options.KEYS_FORMAT,
         restore_options.ENVELOPED,
         restore_options.STORE_ENVELOPE,
         restore_options.FORMAT_ENVELOPE,
@@ -298,6 +299,7 @@ def _row_options(values: Values) -> RestoreOptions:
         header=values[restore_options.HEADER],
         timestamp=values[restore_options.TIMESTAMP],
         envelope=_enveloped(values),
+        keys_format=values[restore_options.KEYS_FORMAT],
         csv_fields=tuple(field.strip().lower() for field in fields),
         csv_encoding=values[restore_options.CSV_ENCODING],
     )

@@ -29,7 +29,8 @@ class TextSettings:
     """Regular expressions that are searched in lines; None where a record is not bounded by one.
 
     `pattern` takes whole records apart: a known log's, or an own one (RE2's) with the types of its groups,
-    and the text that is null in it. None: a record is a text.
+    and the text that is null in it. None: a record is a text. `is_exact`: a carriage return before a line
+    feed, and a byte order mark, are parts of their line.
     """
 
     start: str | None = None
@@ -37,6 +38,7 @@ class TextSettings:
     pattern: KnownLog | str | None = None
     types: tuple[tuple[str, CsvType], ...] = ()
     null: str | None = None
+    is_exact: bool = False
 
 
 PLAIN_CSV: Final = CsvSettings()

@@ -132,9 +132,12 @@ class Translation:
         if by is not None:
             self._spelled[option] = by
 
-    def rename(self, option: str, own: str) -> None:
-        """Set an option of ours to exactly what theirs was given, references and secrets included."""
-        if self.is_given(option):
+    def rename(self, option: str, own: str, *, may_be_blank: bool = False) -> None:
+        """Set an option of ours to exactly what theirs was given, references and secrets included.
+
+        `may_be_blank`: white space alone is a value like others, and only a text without any is none.
+        """
+        if self.is_given(option) or (may_be_blank and self.exact_text(option)):
             self._own[own] = self._raw[option]
             self._spelled[own] = option
         elif self._is_lost(option):

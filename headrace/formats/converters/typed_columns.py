@@ -27,6 +27,7 @@ from headrace.formats.converted_records import (
     Form,
     Rows,
 )
+from headrace.formats.encodings import is_plain_name
 from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, owned
 from headrace.options.choices import JsonFormat
 
@@ -41,6 +42,8 @@ def json_fields(
     With `whole_first` a member whose name is the whole path, dots and all, comes first.
     """
     whole = ".".join(path) if whole_first and len(path) > 1 else None
+    if not all(map(is_plain_name, path)):
+        return [_walked_to(text, path, whole) for text in texts]
     decoder = _decoder(tuple(path), whole)
     return [_found(decoder, text, len(path), whole) for text in texts]
 
@@ -76,6 +79,21 @@ def _decoder(path: tuple[str, ...], whole: str | None) -> msgspec.json.Decoder[A
     return msgspec.json.Decoder(kind, float_hook=_number)
 
 
+def _walked_to(text: bytes | None, path: Sequence[str], whole: str | None) -> object:
+    """As `_found`, for names that no structure can have: all of the text is made."""
+    if text is None:
+        return MISSING
+    try:
+        found = _ANYTHING.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return MISSING
+    for name in [whole] if isinstance(found, dict) and whole in found else path:
+        if not isinstance(found, dict) or name not in found:
+            return MISSING
+        found = found[name]
+    return found
+
+
 def _number(text: str) -> float | Decimal:
     """A double; a decimal where that would be another number, such as one with 18 digits, or infinite."""
     found = float(text)
@@ -84,6 +102,9 @@ def _number(text: str) -> float | Decimal:
     except InvalidOperation:
         return found
     return found if exact == Decimal(repr(found)) else exact
+
+
+_ANYTHING: Final = msgspec.json.Decoder(float_hook=_number)
 
 
 class TypedColumn(ConvertedColumn):

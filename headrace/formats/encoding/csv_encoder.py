@@ -4,6 +4,7 @@ A null is an empty field without quotes, an empty text one with quotes.
 """
 
 import io
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords
 from headrace.formats.encoding.json_members import header_lists
 from headrace.formats.encoding.parquet_encoder import array_of_form, field_arrays
 from headrace.formats.encoding.row_schema import ColumnForm, RowSchema
+from headrace.formats.encodings import is_plain_name
 from headrace.model.columns import Column
 from headrace.options.choices import JsonFormat
 from headrace.options.sink_settings import OutputField, OutputSettings
@@ -143,12 +145,26 @@ def _has_own_text(kind: Any) -> bool:
 
 def _own_members(texts: Column, names: tuple[str, ...]) -> dict[str, Any]:
     """These members of JSON without a schema, as the record's own text has them."""
-    decoder = _decoder(names)
-    rows = [decoder.decode(text or b"{}") for text in texts.each(0, len(texts))]
+    found = [text or b"{}" for text in texts.each(0, len(texts))]
+    if all(map(is_plain_name, names)):
+        columns: Iterable[list[msgspec.Raw]] = _columns(found, names)
+    else:
+        # A structure cannot have such a name: all members are taken.
+        rows = [_MEMBERS.decode(text) for text in found]
+        columns = ([row.get(name, _ABSENT) for row in rows] for name in names)
     return {
-        name: pa.array([_own_text(getattr(row, f"m{place}")) for row in rows], pa.string())
-        for place, name in enumerate(names)
+        name: pa.array(map(_own_text, column), pa.string())
+        for name, column in zip(names, columns, strict=True)
     }
+
+
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _columns(texts: list[bytes], names: tuple[str, ...]) -> Iterator[list[msgspec.Raw]]:
+    """These members of all texts, one after the other."""
+    rows = [_decoder(names).decode(text) for text in texts]
+    yield from ([getattr(row, f"m{place}") for row in rows] for place in range(len(names)))
 
 
 @lru_cache(maxsize=256)

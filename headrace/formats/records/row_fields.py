@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from headrace.formats.encodings import iso_ms
+from headrace.formats.encodings import is_plain_name, iso_ms
 from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
 from headrace.model.columns import Headers
 from headrace.options.choices import ValueFormat
@@ -87,25 +87,33 @@ class NeededField:
     def __init__(self, path: Path, what: str) -> None:
         self._path = path
         self._what = what
+        # Of a name that a type cannot have, the rows are taken apart instead.
+        self._is_plain = all(map(is_plain_name, path))
         # A type of nested objects with only the path in it: all else is passed over without being made.
         kind: Any = msgspec.Raw
-        for name in reversed(path):
+        for name in reversed(path) if self._is_plain else ():
             kind = msgspec.defstruct("Row", [("at", kind)], rename={"at": name})
         self._decode = msgspec.json.Decoder(kind).decode
 
     def __call__(self, row: Row) -> msgspec.Raw:
         """The field's JSON; Fault (`missing_field`) where there is none."""
+        if not self._is_plain:
+            at = field_at(row, self._path)
+            if at is None:
+                raise self._missing()
+            return at
         try:
             found = self._decode(row)
         except msgspec.DecodeError:
-            path = ".".join(self._path)
-            raise RecordFault(
-                f"the row has no field {path}, the record's {self._what}", reason="missing_field"
-            ) from None
+            raise self._missing() from None
         for _ in self._path:
             found = found.at
         raw: msgspec.Raw = found
         return raw
+
+    def _missing(self) -> RecordFault:
+        path = ".".join(self._path)
+        return RecordFault(f"the row has no field {path}, the record's {self._what}", reason="missing_field")
 
 
 def content(raw: bytes | msgspec.Raw) -> bytes | None:

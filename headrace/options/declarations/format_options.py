@@ -78,6 +78,15 @@ TEXT_NULL: Final = optional(
     Group.RECORDS,
     "The value of a group of an own `text.pattern` that is null, such as `-`.",
 )
+TEXT_EXACT: Final = option(
+    "text.exact",
+    BOOLEAN,
+    "false",
+    Group.RECORDS,
+    "`true`: lines of `input.format=text` are bytes that end at line feeds alone; a carriage return before "
+    "one belongs to its line, and a byte order mark to the first. `false`: they are left out.",
+    importance="LOW",
+)
 JSON_PATH: Final = optional(
     "json.path",
     PATH_TO_ARRAY,

@@ -12,7 +12,7 @@ from headrace.options.sink_forms import (
     KEYS_FORMAT,
     SIDECARS,
 )
-from headrace.options.value_types import BOOLEAN, choice
+from headrace.options.value_types import BOOLEAN, TEXT, choice
 
 VALUE_ENCODING = option(
     "output.value.encoding",
@@ -137,5 +137,14 @@ TOMBSTONE_DIRECTORY = optional(
     "place of those between that of the topic and the file in `file.name.template`. Needs `keys` in "
     "`sidecars`.",
     default_says="they are rows of the other objects",
+    importance="LOW",
+)
+TOMBSTONE_TEMPLATE = optional(
+    "sidecars.tombstones.template",
+    TEXT,
+    Group.OUTPUT,
+    "The names of such objects as a whole, as `file.name.template`, where its directories are not between "
+    "slashes. In the place of `sidecars.tombstones.directory`.",
+    default_says="made of `sidecars.tombstones.directory`",
     importance="LOW",
 )

@@ -2,7 +2,7 @@
 
 from headrace.options.choices import InputLayout, RestorePartition, RestoreSidecars, RestoreTombstones
 from headrace.options.declarations.option import Group, option, optional
-from headrace.options.record_sources import CsvEncoding, Enveloped, Form, TimestampFrom
+from headrace.options.record_sources import CsvEncoding, Enveloped, Form, KeysFormat, TimestampFrom
 from headrace.options.value_types import BOOLEAN, CHARACTERS, GLOBS, TEXT, TOPIC_MAP, choice, integer
 
 LAYOUT = option(
@@ -83,6 +83,15 @@ SIDECARS_WAIT = option(
     "60000",
     Group.RESTORE,
     "How long an object waits for its objects of keys and headers, which the sink writes after it.",
+)
+KEYS_FORMAT = option(
+    "restore.keys.format",
+    choice(KeysFormat),
+    "auto",
+    Group.RESTORE,
+    "What objects of keys hold. `auto`: what their names end with. Needed where the sink wrote keys as bytes "
+    "and was told an ending of another format for them, such as `format.bytearray.extension=.json`.",
+    importance="LOW",
 )
 TOMBSTONES = option(
     "restore.tombstones",

@@ -86,7 +86,10 @@ _S3: Final = (
 )
 _RECORDS: Final = (
     changed("behavior.on.null.values", "`behavior.on.null.values`; `fail` unless it is given, as there"),
-    changed("tombstone.encoded.partition", "`sidecars.tombstones.directory`, where tombstones are written"),
+    changed(
+        "tombstone.encoded.partition",
+        "the directory in `sidecars.tombstones.template`, where tombstones are written",
+    ),
     changed("store.kafka.keys", "`keys` in `sidecars`"),
     changed("store.kafka.headers", "`headers` in `sidecars`"),
     changed("keys.format.class", "`sidecars.keys.format`"),
@@ -298,6 +301,8 @@ def _tags(given: Translation) -> list[str]:
     texts = [pair.strip() for pair in given.text(pairs).split(",") if pair.strip()]
     if any(":" not in text for text in texts):
         given.refuse(pairs, "expected a comma-separated list of name:value")
+    if any("=" in text.partition(":")[0] for text in texts):
+        given.refuse(pairs, "has a name with an equals sign, after which values begin here; set another name")
     if not given.flag("s3.object.tagging", default=False):
         return []
     return ["offsets", *("=".join(text.split(":", 1)) for text in texts)]

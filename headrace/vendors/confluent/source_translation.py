@@ -37,7 +37,7 @@ _OF_SINK: Final = "an option of Confluent's sink, which its source does not read
 _NAMES: Final = "names of objects are read whatever partitioner wrote them"
 _ALL_TOPICS: Final = (
     "restores no less than all topics, as in Confluent's source, which does not read it; write "
-    "object.include=topics/NAME/* for one of them"
+    "object.include=topics/NAME/* for one of them, where topics.dir is topics"
 )
 _LICENSE: Final = "no license of another vendor is asked for"
 # Options that both of Confluent's connectors have, with one meaning.
@@ -76,7 +76,8 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     ),
     changed(
         "format.class",
-        "`input.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`, with `GENERIC` lines of `text`",
+        "`input.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`, with `GENERIC` lines of `text`, "
+        "with `text.exact`",
     ),
     kept("s3.poll.interval.ms", "`poll.interval.ms`, 60000 by default"),
     changed("behavior.on.error", "`errors.tolerance`: `fail` is `none`, `ignore` and `log` are `all`"),
@@ -89,13 +90,18 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     kept("tombstone.encoded.partition", "`tombstone.encoded.partition` in a restore"),
     changed(
         "format.bytearray.separator",
-        "`format.bytearray.separator` in a restore; with `GENERIC` only line feeds",
+        "`format.bytearray.separator` in a restore; with `GENERIC` only a line feed",
     ),
     changed(
         "file.discovery.starting.timestamp",
         "0; another time is refused: `include.existing=false` begins with what comes after the first start",
     ),
-    needless("format.bytearray.extension", "names are read whatever their ending"),
+    changed(
+        "format.bytearray.extension",
+        "names are read whatever their ending; with one of another format `keys.format.class` says what keys "
+        "are",
+    ),
+    changed("keys.format.class", "`restore.keys.format`, where names do not show that keys are bytes"),
     needless("filename.regex", _NAMES),
     needless("folders", "folders are found by listing the prefix"),
     needless("partitioner.class", _NAMES),
@@ -136,7 +142,11 @@ _MODES: Final = {"RESTORE_BACKUP": True, "GENERIC": False}
 _LIST: Final = "topic.regex.list"
 _SEPARATOR: Final = "format.bytearray.separator"
 _FORMAT: Final = "format.class"
-_OF_RESTORES: Final = ("directory.delim", "file.delim", "tombstone.encoded.partition", _SEPARATOR)
+_EXTENSION: Final = "format.bytearray.extension"
+_KEYS: Final = "keys.format.class"
+# By which names say that an object is Avro, Parquet or JSON.
+_OTHER_ENDINGS: Final = frozenset({"avro", "parquet", "json", "jsonl"})
+_OF_NAMES: Final = ("directory.delim", "file.delim", "tombstone.encoded.partition")
 
 
 def _translate(given: Translation) -> None:
@@ -181,9 +191,10 @@ def _translate_restore(given: Translation) -> None:
     form = _format(given)
     if form == "bytes":
         given.own("input.format", "bytes", by=_FORMAT)
-    for option in _OF_RESTORES:
-        if given.is_given(option):
-            given.rename(option, option)
+    for option in _OF_NAMES:
+        _translate_of_names(given, option)
+    _translate_separator(given)
+    _translate_keys(given)
     if given.is_given(_LIST):
         given.note(_LIST, Fate.NEEDLESS, "decides nothing without mode=GENERIC, as in Confluent's source")
     given.warn(
@@ -192,17 +203,60 @@ def _translate_restore(given: Translation) -> None:
     )
 
 
+def _translate_of_names(given: Translation, option: str) -> None:
+    """Pass on what names are made of, without blanks around it, as Connect reads it; blank is a problem."""
+    if given.is_given(option):
+        given.own(option, given.text(option), by=option)
+    elif not given.exact_text(option, "default").strip():
+        given.refuse(
+            option, "is blank, and keys without it cannot be read; remove it, or set what the sink had"
+        )
+
+
+def _translate_separator(given: Translation) -> None:
+    """Pass on what is after each value of bytes; white space counts in it, as in Confluent's sink."""
+    if not given.exact_text(_SEPARATOR, "\n"):
+        given.refuse(
+            _SEPARATOR,
+            "is empty, and values with nothing between them cannot be told apart; remove it where the sink "
+            "wrote line feeds",
+        )
+        return
+    given.rename(_SEPARATOR, _SEPARATOR, may_be_blank=True)
+
+
+def _translate_keys(given: Translation) -> None:
+    """Say that keys are bytes where the endings of their names are those of another format."""
+    extension = given.text(_EXTENSION)
+    keys = class_of(given, _KEYS, FORMATS, "")
+    if _OTHER_ENDINGS.isdisjoint(extension.split(".")):
+        return
+    if not given.is_given(_KEYS):
+        given.refuse(
+            _KEYS,
+            f"is missing; with {_EXTENSION}={extension} names do not show whether keys are bytes: add it as "
+            f"the sink had it ({next(iter(FORMATS))} unless it was set)",
+        )
+    elif keys == "bytes":
+        given.own("restore.keys.format", keys, by=_KEYS)
+
+
 def _translate_files(given: Translation) -> None:
     """Files of any names, into one topic."""
     prefix = _prefix(given)
     given.own("aws.s3.prefix", prefix, by="topics.dir")
     given.own("key.source", "none")
+    for option in (_EXTENSION, _KEYS):
+        given.note(option, Fate.NEEDLESS, "decides nothing with mode=GENERIC, which reads no keys")
     form = _format(given)
-    separator = given.exact_text(_SEPARATOR, "\n").replace("\\n", "\n").replace("\\r", "\r")
-    if form == "bytes" and separator not in {"\n", "\r\n"}:
-        given.refuse(
-            _SEPARATOR, "splits no files here; input.format=text with text.end.pattern ends records at lines"
-        )
+    if form == "bytes":
+        given.own("text.exact", "true", by=_FORMAT)
+        if given.exact_text(_SEPARATOR, "\n") not in {"\n", "\\n"}:
+            given.refuse(
+                _SEPARATOR,
+                "splits no files here: they are cut at line feeds; remove it, and where lines end with CRLF "
+                "set text.exact=false, which leaves the CR out",
+            )
     given.own("input.format", "text" if form == "bytes" else form, by=_FORMAT)
     if form == "jsonl":
         given.warn(

@@ -66,13 +66,18 @@ class _Delimiters:
     directory: str
     file: str
 
+    @classmethod
+    def of(cls, given: Translation) -> "_Delimiters":
+        """Those of the configuration, without blanks around them, as Connect reads them."""
+        return cls(
+            given.exact_text("directory.delim", "/").strip(), given.exact_text("file.delim", "+").strip()
+        )
+
 
 def translate_names(given: Translation) -> None:
     """Write prefix, template, times in names, and rotation."""
     partitioner = class_of(given, _PARTITIONER, _PARTITIONERS, _Partitioner.DEFAULT, otherwise=_BY_TEMPLATE)
-    delimiters = _Delimiters(
-        given.exact_text("directory.delim", "/").strip(), given.exact_text("file.delim", "+").strip()
-    )
+    delimiters = _Delimiters.of(given)
     directory = given.exact_text("topics.dir", "topics").strip()
     given.own("aws.s3.prefix", f"{directory}{delimiters.directory}" if directory else "", by="topics.dir")
     given.own("file.name.values", "plain")
@@ -91,10 +96,15 @@ def _template(given: Translation, partitioner: _Partitioner, delimiters: _Delimi
             encoded = [schema, *encoded]
         case _Affix.SUFFIX:
             encoded = [*encoded, schema]
+    return _name(given, delimiters, encoded)
+
+
+def _name(given: Translation, delimiters: _Delimiters, directories: list[str]) -> str:
+    """The template of names with these directories between the topic's and the file."""
     width = given.integer("filename.offset.zero.pad.width", 10, low=0, high=100)
     offset = f"{{{{start_offset:padding={width}}}}}" if width else "{{start_offset}}"
     file = delimiters.file.join(["{{topic}}", "{{partition}}", offset])
-    return delimiters.directory.join(["{{topic}}", *encoded, file]) + "{{extension}}"
+    return delimiters.directory.join(["{{topic}}", *directories, file]) + "{{extension}}"
 
 
 def _encoded(given: Translation, partitioner: _Partitioner, delimiters: _Delimiters) -> list[str]:
@@ -244,7 +254,8 @@ def translate_formats(given: Translation) -> None:
     given.own("output.avro.enhanced.schemas", _word(given, "enhanced.avro.schema.support", default=True))
     given.own("output.avro.connect.metadata", _word(given, "connect.meta.data", default=True))
     given.own("output.avro.optional.map.keys", _word(given, "allow.optional.map.keys", default=False))
-    given.rename("format.bytearray.extension", "output.bytes.extension")
+    extension = "format.bytearray.extension"
+    given.own("output.bytes.extension", given.exact_text(extension, ".bin").strip(), by=extension)
     separator = given.exact_text("format.bytearray.separator", "\n")
     given.own("output.separator", _escaped(separator), by="format.bytearray.separator")
     _translate_sides(given)
@@ -296,14 +307,20 @@ def _translate_sides(given: Translation) -> None:
         "behavior.on.null.values", {each: each for each in ("fail", "ignore", "write")}, "fail"
     )
     given.own("behavior.on.null.values", nulls, by="behavior.on.null.values")
-    directory = given.text("tombstone.encoded.partition", "tombstone")
+    option = "tombstone.encoded.partition"
+    directory = given.text(option, "tombstone")
     if nulls != "write":
         return
     if not keys:
         given.refuse(
             "store.kafka.keys", "must be true with behavior.on.null.values=write: a tombstone is its key"
         )
-    given.own("sidecars.tombstones.directory", directory, by="tombstone.encoded.partition")
+    if "{" in directory or "}" in directory:
+        given.refuse(option, "has braces, which names have around variables here; set another")
+        return
+    # Whole, for its directories are between whatever `directory.delim` is.
+    names = _name(given, _Delimiters.of(given), [directory])
+    given.own("sidecars.tombstones.template", names, by=option)
 
 
 def _translate_side(given: Translation, role: str, wanted: str) -> None:

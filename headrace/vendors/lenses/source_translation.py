@@ -163,6 +163,10 @@ class _Properties:
         """The value, empty where there is none."""
         return self._texts.get(name, "").strip()
 
+    def exact_text(self, name: str) -> str:
+        """The value, blanks and all, for what is looked for in lines; empty where there is none."""
+        return self._texts.get(name, "")
+
     def has(self, name: str) -> bool:
         """Whether the property is there, be it empty."""
         return name in self._texts
@@ -318,8 +322,8 @@ def _translate_text(given: Translation, form: str, properties: _Properties) -> N
     ):
         if properties.flag(flag):
             properties.refuse(flag, why)
-    start = properties.text("read.text.start.line")
-    end = properties.text("read.text.end.line") if properties.has("read.text.end.line") else None
+    start = properties.exact_text("read.text.start.line")
+    end = properties.exact_text("read.text.end.line") if properties.has("read.text.end.line") else None
     match mode:
         case "":
             return
@@ -342,7 +346,7 @@ def _translate_text(given: Translation, form: str, properties: _Properties) -> N
 
 
 def _text_pattern(given: Translation, properties: _Properties) -> None:
-    expression = properties.text("read.text.regex")
+    expression = properties.exact_text("read.text.regex")
     try:
         re.compile(expression)
     except re.error as error:

@@ -101,14 +101,17 @@ def test_csv(packer: str, rows: list[list[str]], chunk: int, header: bool, ends:
 @settings(max_examples=fewer_examples(5))
 @given(
     lines=st.lists(
-        st.sampled_from(["BEGIN", "a BEGIN b", "END", "x END", "", "line", "BEGIN END", "y" * 70])
+        st.sampled_from(["BEGIN", "a BEGIN b", "END", "x END", "", "line\r", "BEGIN END", "y" * 70])
     ),
     chunk=st.sampled_from([5, 1000]),
     patterns=st.sampled_from([(None, None), ("BEGIN", None), (None, "END"), ("BEGIN", "END")]),
+    exact=st.booleans(),
 )
-def test_text(packer: str, lines: list[str], chunk: int, patterns: tuple[str | None, str | None]) -> None:
+def test_text(
+    packer: str, lines: list[str], chunk: int, patterns: tuple[str | None, str | None], exact: bool
+) -> None:
     """A byte at which a line or a record begins."""
-    text = TextSettings(start=patterns[0], end=patterns[1])
+    text = TextSettings(start=patterns[0], end=patterns[1], is_exact=exact)
     options = decode_options(InputFormat.TEXT, record_max_bytes=60, text=text)
     _resumes_everywhere(PACKERS[packer][1]("\n".join(lines).encode()), options, chunk=chunk)
 

@@ -42,6 +42,26 @@ def test_lines_are_rows_as_they_stand(chunk: int) -> None:
     assert decoded.bad == []
 
 
+@every_chunk
+def test_exact_lines_end_at_line_feeds_alone(chunk: int) -> None:
+    """A CR is the line's own, and so is a byte order mark; also in records of several lines."""
+    content = b"\xef\xbb\xbfa\r\n\r\n\x01\r\r\n\nlast\r"
+    exact = decode_options(InputFormat.TEXT, text=TextSettings(is_exact=True))
+    by_end = decode_options(InputFormat.TEXT, text=TextSettings(end="\x01", is_exact=True))
+
+    decoded = decode_all(MemorySource(content, chunk=chunk), exact)
+
+    lines = content.split(b"\n")
+    assert decoded.values == lines
+    assert [row.byte for row, _ in decoded.rows if isinstance(row, BytePosition)] == [
+        len(b"\n".join([*lines[:row], b""])) for row in range(len(lines))
+    ]
+    assert decode_all(MemorySource(content, chunk=chunk), by_end).values == [
+        b"\n".join(lines[:3]),
+        b"\n".join(lines[3:]),
+    ]
+
+
 def test_lines_as_json() -> None:
     """Texts of JSON; what is not UTF-8 is none."""
     as_json = decode_options(InputFormat.TEXT, value_format=ValueFormat.JSON)

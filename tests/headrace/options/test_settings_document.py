@@ -71,9 +71,9 @@ input.layout layout.indexes restore.topic.map restore.partition restore.value re
 restore.timestamp restore.envelope store.envelope format.output.envelope format.output.fields
 format.output.fields.value.encoding
 file.delim format.bytearray.separator restore.sidecars restore.sidecars.wait.ms restore.tombstones
-tombstone.encoded.partition directory.delim
+tombstone.encoded.partition directory.delim restore.keys.format
 csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern text.pattern
-text.types text.null json.path record.fields
+text.types text.null text.exact json.path record.fields
 input.archive input.archive.members input.archive.max.members input.archive.max.bytes input.archive.max.ratio
 topics topics.regex output.layout file.name.timestamp.source file.name.timestamp.timezone output.format
 output.fields output.envelope header.converter file.compression.level rotate.records rotate.bytes
@@ -83,6 +83,7 @@ open.object.max.age.ms behavior.on.null.values aws.s3.part.size aws.s3.object.ta
 aws.s3.acl aws.s3.sse aws.s3.sse.kms.key.id aws.s3.sse.customer.algorithm aws.s3.sse.customer.key
 aws.s3.path.style.access sidecars output.separator sidecars.keys.format sidecars.headers.format
 sidecars.keys.compression.type sidecars.headers.compression.type sidecars.tombstones.directory
+sidecars.tombstones.template
 output.value.encoding output.avro.codec file.name.values file.name.missing file.name.null.keys
 file.name.unique file.name.locale output.bytes.extension json.decimal.format output.avro.enhanced.schemas
 output.avro.connect.metadata output.avro.optional.map.keys

@@ -524,6 +524,11 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             id="text.pattern without text",
         ),
         pytest.param(
+            {"input.format": "csv", "text.exact": "true"},
+            "text.exact = 'true': means nothing without input.format=text",
+            id="text.exact without text",
+        ),
+        pytest.param(
             {"input.format": "text", "text.pattern": "alb", "text.null": "-"},
             "text.null = '-': means nothing without a regular expression in text.pattern",
             id="null of a known log",

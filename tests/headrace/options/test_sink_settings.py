@@ -279,6 +279,35 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
             {
                 "sidecars": "keys",
                 "sidecars.tombstones.directory": "gone",
+                "file.name.template": "{{topic}}-{{joda:YYYY/MM}}-{{partition}}+{{start_offset}}",
+            },
+            "{{topic}}-{{joda:YYYY/gone/MM}}-{{partition}}+{{start_offset}}, which is none",
+        ),
+        (
+            "sidecars.tombstones.template",
+            {"sidecars": "keys", "sidecars.tombstones.template": "{{topic}}-gone"},
+            "makes the template {{topic}}-gone, which needs",
+        ),
+        (
+            "sidecars.tombstones.template",
+            {"sidecars.tombstones.template": "{{topic}}-gone-{{partition}}-{{start_offset}}"},
+            "without keys",
+        ),
+        (
+            "sidecars.tombstones.directory",
+            {
+                "sidecars": "keys",
+                "sidecars.tombstones.directory": "gone",
+                "sidecars.tombstones.template": "{{topic}}-gone-{{partition}}-{{start_offset}}",
+                "file.name.template": _FLAT,
+            },
+            "exclude each other",
+        ),
+        (
+            "sidecars.tombstones.directory",
+            {
+                "sidecars": "keys",
+                "sidecars.tombstones.directory": "gone",
                 "behavior.on.null.values": "ignore",
                 "file.name.template": _FLAT,
             },

@@ -68,6 +68,29 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         {**RESTORE, "format.bytearray.separator": "|", "tombstone.encoded.partition": "gone"},
         {"format.bytearray.separator": "|", "tombstone.encoded.partition": "gone"},
     ),
+    *(
+        ({**RESTORE, "format.bytearray.separator": blank}, {"format.bytearray.separator": blank})
+        for blank in ("\r\n", "\n\n", "\t", " ", "\x1e", "\x85")
+    ),
+    *(
+        ({**RESTORE, "format.bytearray.extension": ending, "keys.format.class": f"{_CONFLUENT}{keys}"}, own)
+        for ending, keys, own in (
+            (".json", "format.bytearray.ByteArrayFormat", {"restore.keys.format": "bytes"}),
+            (".avro", "format.bytearray.ByteArrayFormat", {"restore.keys.format": "bytes"}),
+            (".json", "format.avro.AvroFormat", {"restore.keys.format": None}),
+            (".txt", "format.bytearray.ByteArrayFormat", {"restore.keys.format": None}),
+        )
+    ),
+    (
+        # Connect trims what is part of names.
+        {**RESTORE, "directory.delim": " - ", "file.delim": " _", "tombstone.encoded.partition": "gone "},
+        {
+            "directory.delim": "-",
+            "file.delim": "_",
+            "tombstone.encoded.partition": "gone",
+            "aws.s3.prefix": "topics-",
+        },
+    ),
     (
         {**RESTORE, "value.converter": _JSON, "value.converter.schemas.enable": "false"},
         {"restore.value": "json", "value.converter": None},
@@ -110,7 +133,26 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
             **GENERIC,
             "format.class": "io.confluent.connect.cloud.storage.source.format.CloudStorageByteArrayFormat",
         },
-        {"input.format": "text"},
+        {"input.format": "text", "text.exact": "true"},
+    ),
+    *(
+        (
+            {
+                **GENERIC,
+                "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat",
+                "format.bytearray.separator": separator,
+            },
+            {"input.format": "text", "text.exact": "true"},
+        )
+        for separator in ("\n", "\\n")
+    ),
+    (
+        {
+            **GENERIC,
+            "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat",
+            "input.format": "csv",
+        },
+        {"input.format": "csv"},
     ),
     (
         {
@@ -177,6 +219,16 @@ _TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
     (
         _kcql(f"{_TEXT}'read.text.mode'='StartEndLine','read.text.start.line'='S.','read.text.end.line'='')"),
         {"text.start.pattern": r"^(?i:S\.)\r?\n?$", "text.end.pattern": r"^(?i:)\r?\n?$"},
+    ),
+    (
+        _kcql(f"{_TEXT}'read.text.mode'='regex','read.text.regex'=' [a-z] ')"),
+        {"text.start.pattern": r"^(?: [a-z] )\r?\n?$"},
+    ),
+    (
+        _kcql(
+            f"{_TEXT}'read.text.mode'='StartEndLine','read.text.start.line'=' ','read.text.end.line'=' E')"
+        ),
+        {"text.start.pattern": r"^(?i:\ )\r?\n?$", "text.end.pattern": r"^(?i:\ E)\r?\n?$"},
     ),
     (
         # Paragraphs: an empty line is found in no other one.
@@ -272,14 +324,31 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
     ({**GENERIC, "topic.regex.list": "a:x,b:y"}, "topic.regex.list = 'a:x,b:y': names several pairs"),
     ({**GENERIC, "topic.regex.list": "a"}, "topic.regex.list = 'a': expected TOPIC:EXPRESSION"),
     ({**GENERIC, "topic.regex.list": "a:["}, "topic.regex.list = 'a:[': is no regular expression"),
-    (
-        {
-            **GENERIC,
-            "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat",
-            "format.bytearray.separator": "|",
-        },
-        "format.bytearray.separator = '|': splits no files here",
+    *(
+        (
+            {
+                **GENERIC,
+                "format.class": f"{_CONFLUENT}format.bytearray.ByteArrayFormat",
+                "format.bytearray.separator": separator,
+            },
+            f"format.bytearray.separator = {separator!r}: splits no files here",
+        )
+        for separator in ("|", "\r\n", "\t", "")
     ),
+    (
+        {**RESTORE, "format.bytearray.separator": ""},
+        "format.bytearray.separator = '': is empty, and values with",
+    ),
+    (
+        {**RESTORE, "directory.delim": " "},
+        "directory.delim = ' ': is blank, and keys without it cannot be read",
+    ),
+    ({**RESTORE, "file.delim": ""}, "file.delim = '': is blank, and keys without it cannot be read"),
+    (
+        {**RESTORE, "format.bytearray.extension": ".json"},
+        "keys.format.class: is missing; with format.bytearray.extension=.json names do not show whether keys",
+    ),
+    ({**RESTORE, "keys.format.class": "a.B"}, "keys.format.class = 'a.B': is a class that is not known here"),
     (LENSES, "connect.s3.kcql: is missing; expected INSERT INTO topic SELECT * FROM bucket:prefix"),
     (_kcql("insert into a select * from bkt; insert into c select * from dkt"), "has several statements"),
     (_kcql("insert into * select * from bkt"), "Records go to one topic; write its name in the place of *"),

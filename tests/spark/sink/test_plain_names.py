@@ -146,6 +146,24 @@ def test_what_is_not_ambiguous_shows_topic_partition_and_offsets(
         assert by_name.setdefault(name, shown) == shown
 
 
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("{{topic}}-gone-{{topic}}+", False),
+        ("x{{topic}}{{topic}}y+", False),
+        ("{{topic}}-gone-{{topic}}", True),  # where its digits end, and those of the partition begin
+        ("{{topic}}-gone-{{topic:hyphens=_}}+", True),
+        ("{{topic}}-{{value:a}}-{{topic}}+", True),
+        ("{{value:a}}{{topic}}+", True),
+    ],
+)
+def test_a_topic_is_known_by_its_length(head: str, expected: bool) -> None:
+    """Where nothing else is before partition and offset, and it is written in one way."""
+    template = read_name_template(f"{head}{{{{partition}}}}+{{{{start_offset}}}}")
+
+    assert is_ambiguous(template, ".x", plain=True) is expected
+
+
 def _text(padding: Padding, field: str, facts: tuple[str, int, int, int, str, str]) -> str:
     topic, partition, first, last, key, value = facts
     texts: Mapping[str, str] = {"topic": topic, "key": key, "value": value}

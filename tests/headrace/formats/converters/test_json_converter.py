@@ -395,6 +395,16 @@ def test_a_path_is_one_where_no_field_has_the_whole_name() -> None:
     assert run.field("value", ["a", "b"]) == [1, 2, None, 4, MISSING]
 
 
+@pytest.mark.parametrize("name", ['size"', "a\\b", "a\tb", "\x1f"])
+def test_a_field_may_have_a_name_that_json_escapes(name: str) -> None:
+    """No structure has such a member; nothing but that differs."""
+    values: list[Any] = [{name: 1}, {"a": {name: 0.10}}, {f"a.{name}": "whole"}, {"a": 1}, [name], None]
+    (run,) = _convert(values, output()).runs
+
+    assert run.field("value", [name]) == [1, MISSING, MISSING, MISSING, MISSING, MISSING]
+    assert run.field("value", ["a", name]) == [MISSING, 0.1, "whole", MISSING, MISSING, MISSING]
+
+
 def test_csv_of_json_without_an_envelope_has_columns() -> None:
     """The same inference."""
     (run,) = _convert([{"a": 1}], bare(OutputFormat.CSV)).runs

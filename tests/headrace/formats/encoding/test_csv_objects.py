@@ -102,6 +102,18 @@ def test_a_row_without_anything_is_a_row() -> None:
     assert content == b'a\r\n""\r\n1\r\n'
 
 
+def test_members_may_have_names_that_json_escapes() -> None:
+    """A quotation mark or a backslash: columns like others."""
+    values = [b'{"a\\"b": 1.50, "c": {"\\\\d": 1}}', b'{"a\\"b": 2}', b"{}"]
+
+    assert _rows(encoded(fetched(values), bare(_CSV), converters(ConverterKind.JSON))) == [
+        ['a"b', "c"],
+        ["1.50", '{"\\\\d": 1}'],
+        ["2", ""],
+        ["", ""],
+    ]
+
+
 def test_options_of_the_dialect() -> None:
     """Another delimiter and quote, and no line of names."""
     how = output(_CSV, fields=_FIELDS, csv=CsvSettings(delimiter=b";", quote=b"'", header=False))

@@ -71,6 +71,16 @@ def test_a_missing_key_field_is_a_bad_row(row: bytes) -> None:
     assert "a.b" in decoded.bad[0].message
 
 
+@pytest.mark.parametrize("name", ['size"', "a\\b", "a\tb"])
+def test_a_field_may_have_a_name_that_json_escapes(name: str) -> None:
+    """It is found as others are, and missing as others are."""
+    options = decode_options(InputFormat.JSONL, key_source=FieldSource(("a", name)))
+    rows = [json.dumps(each).encode() for each in ({"a": {name: "x"}}, {"a": {"b": 1}}, {"a": {name: 1.5}})]
+
+    assert _keys(_lines(*rows), options) == [b"x", b"1.5"]
+    assert [each.reason for each in decode_all(_lines(*rows), options).bad] == ["missing_field"]
+
+
 @pytest.mark.parametrize(
     ("key_format", "key"), [(ValueFormat.AUTO, b"x"), (ValueFormat.RAW, b"x"), (ValueFormat.JSON, b'"x"')]
 )

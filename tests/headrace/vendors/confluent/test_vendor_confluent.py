@@ -345,6 +345,10 @@ def test_the_modes_that_write_values_alone_pass() -> None:
             {**_TIMED, "timezone": "+2:60"},
             "timezone = '+2:60': expected a time zone such as UTC, Europe/Berlin or +02:00 (here file.",
         ),
+        (
+            {"s3.object.tagging": "true", "s3.object.tagging.key.value.pairs": "a:b,cost=center:42"},
+            "s3.object.tagging.key.value.pairs = 'a:b,cost=center:42': has a name with an equals sign",
+        ),
         ({"flush.size": "0"}, "flush.size = '0': expected a whole number from 1"),
         (
             {"rotate.schedule.interval.ms": "60000"},
