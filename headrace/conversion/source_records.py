@@ -220,7 +220,7 @@ class SourceRecords:
             found.keys[row] = keys[place]
             found.topics[row] = run.records.topic
             if headers is not None:
-                found.headers[row] = headers[place]
+                found.headers[row] = _written(headers[place])
 
 
 _FORMS: Final = (Form.BYTES, Form.TEXT, Form.JSON)
@@ -232,6 +232,11 @@ def _json_or_text(column: Column) -> Numbers:
     kinds = json_kinds(column)
     is_json = (kinds != JsonKind.NONE) | (column.lengths == NULL_LENGTH)
     return np.where(is_json, _JSON, np.where(utf8_rows(column), _TEXT, _BYTES))
+
+
+def _written(headers: Headers) -> Headers:
+    """The bytes of each header, also of those that a transform made."""
+    return tuple((name, None if value is None else bytes(value)) for name, value in headers)
 
 
 def _constant(key: bytes | None, count: int) -> Column:

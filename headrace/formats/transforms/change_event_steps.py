@@ -9,7 +9,13 @@ import pyarrow as pa
 
 from headrace.formats.converted_records import ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.transforms.header_topic_steps import header_bytes, headers_of, to_topic, with_headers
+from headrace.formats.transforms.header_topic_steps import (
+    header_values,
+    headers_of,
+    text_header,
+    to_topic,
+    with_headers,
+)
 from headrace.formats.transforms.step_values import Refused, RefusedRows
 from headrace.formats.transforms.struct_objects import (
     StructField,
@@ -71,7 +77,7 @@ def _envelopes(records: ConvertedRecords) -> StructObjects:
 
 
 def _of_tombstones(step: ExtractNewRecordState, records: ConvertedRecords) -> ConvertedRecords:
-    added = tuple((each.target, b"d") for each in step.headers if each.field == "op")
+    added = tuple((each.target, text_header(b"d")) for each in step.headers if each.field == "op")
     return with_headers(records, (each + added for each in headers_of(records))) if added else records
 
 
@@ -168,7 +174,7 @@ def _with_event_headers(
         found = _event_field(events, each)
         if found is not None:
             names.append(each.target)
-            values.append(header_bytes(events.member(found)))
+            values.append(header_values(events.member(found)))
     if not names:
         return records
     added = [tuple(zip(names, row, strict=True)) for row in zip(*values, strict=True)]

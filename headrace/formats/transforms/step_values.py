@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn
@@ -132,6 +133,17 @@ def loosened(texts: Sequence[bytes | None]) -> list[tuple[Numbers, ConvertedColu
                 ]
             parts.append((rows, PlainColumn(column_of(found), form)))
     return parts
+
+
+def numbered(array: Any) -> list[Any]:
+    """An Arrow array's values, days, times and moments as numbers of their unit."""
+    kind = array.type
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        array = array.cast(pa.int64())
+    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        array = array.cast(pa.int32())
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 DAY_MS: Final = 86_400_000

@@ -176,7 +176,7 @@ def _cast_default(field: StructField, target: CastType) -> Default | None:
     if field.connect is None or field.connect.default is None:
         return None
     array = PayloadSchema(field.connect).array([field.connect.default.text.encode()])
-    return Default(msgspec.json.encode(_change(array.type, target)(_plain(array)[0])).decode())
+    return Default(msgspec.json.encode(_change(array.type, target)(step_values.numbered(array)[0])).decode())
 
 
 def _cast_whole(
@@ -239,24 +239,13 @@ def _cast_array(array: Any, target: CastType, records: ConvertedRecords, refused
     kind = array.type
     change = _change(kind, target)
     found: list[Any] = []
-    for row, value in enumerate(_plain(array)):
+    for row, value in enumerate(step_values.numbered(array)):
         try:
             found.append(None if value is None else change(value))
         except Refused as error:
             refused.add(records.records.offsets[row], str(error))
             found.append(None)
     return pa.array(found, _ARROW[target][0])
-
-
-def _plain(array: Any) -> list[Any]:
-    """Python values, days, times and moments as numbers of their unit."""
-    kind = array.type
-    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
-        array = array.cast(pa.int64())
-    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        array = array.cast(pa.int32())
-    values: list[Any] = array.to_pylist()
-    return values
 
 
 def _change(kind: Any, target: CastType) -> Change:
