@@ -197,12 +197,16 @@ class SourceRecords:
         return forms
 
     def _value_forms(self, values: Column) -> Numbers:
-        """What a format's rows are: the lines of text are no JSON, whatever is in them."""
+        """What a format's rows are: the lines of text are no JSON, whatever is in them.
+
+        Where their converter asks for JSON, they are its strings already.
+        """
         if KeyOrValue.VALUE not in self._looks_into:
             return np.zeros(len(values), np.int64)
         forms = _json_or_text(values)
         is_line = self._settings.text.pattern is None or self._settings.value_format is ValueFormat.RAW
-        is_text = self._settings.input_format is InputFormat.TEXT and is_line
+        is_quoted = self._settings.value_format is ValueFormat.JSON
+        is_text = self._settings.input_format is InputFormat.TEXT and is_line and not is_quoted
         if self._settings.restore is None and is_text:
             forms[forms == _JSON] = _TEXT
         if self._settings.restore is None and self._settings.input_format is InputFormat.BYTES:
