@@ -58,10 +58,24 @@ def extract_new_record_state(
     if not _are_events(events):
         return [*found, events]
     try:
-        return [*found, *_of_events(step, events, refused)]
+        return _of_one_schema([*found, *_of_events(step, events, refused)])
     except Refused as error:
         refused.add_all(events, str(error))
         return [*found, events]
+
+
+def _of_one_schema(runs: Runs) -> Runs:
+    """Runs of nulls alone as nulls of the rows' schema: those of another would close an object of rows."""
+    rows = next((run.value for run in runs if len(run) and not run.value.nulls().all()), None)
+    if not isinstance(rows, TypedColumn):
+        return runs
+    kind = rows.schema.arrow
+    return [
+        _with_row(run, TypedColumn(rows.schema, array=pa.nulls(len(run), kind), style=rows.style))
+        if run.value.nulls().all()
+        else run
+        for run in runs
+    ]
 
 
 def _are_events(records: ConvertedRecords) -> bool:
