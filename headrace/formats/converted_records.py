@@ -8,7 +8,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from enum import Enum, StrEnum
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, NamedTuple
@@ -275,8 +275,16 @@ _TEXT: Final = plain(Type.STRING, optional=True)
 _BYTES: Final = plain(Type.BYTES, optional=True)
 _ENVELOPE: Final = frozenset({"schema", "payload"})
 
-# Decimals keep their digits, which a double would not.
-_DECODER: Final = msgspec.json.Decoder(float_hook=Decimal)
+
+def exact_number(text: str) -> Decimal | float:
+    """A JSON number with its digits, which a double would not keep; infinite where no decimal has it."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return float(text)
+
+
+_DECODER: Final = msgspec.json.Decoder(float_hook=exact_number)
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 HeaderReader = Callable[[bytes | None], ConnectValue]

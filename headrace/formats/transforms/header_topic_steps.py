@@ -6,7 +6,6 @@ The topic is changed by a regular expression, or by the record's time.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -20,7 +19,13 @@ from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parsed_text import parsed
 from headrace.formats.connect.payloads import as_connect
 from headrace.formats.connect.values import ConnectValue, has_struct, payload_value, plain_value, time_text
-from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, MadeHeader
+from headrace.formats.converted_records import (
+    ConvertedColumn,
+    ConvertedRecords,
+    Form,
+    MadeHeader,
+    exact_number,
+)
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms import step_values
 from headrace.formats.transforms.step_values import Refused, RefusedRows, loosened, numbered
@@ -101,7 +106,7 @@ def header_from(step: HeaderFrom, records: ConvertedRecords, refused: RefusedRow
                 refused.add_all(records, f"{name}: {error}")
                 return [records]
         else:
-            values.append(_loose_values(objects.members(name)))
+            values.append(_loose_values(objects.members(name), records, refused))
     names = [header for _, header in step.pairs]
     added = [tuple(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
     headers = (each + more for each, more in zip(headers_of(records), added, strict=True))
@@ -117,8 +122,9 @@ def header_from(step: HeaderFrom, records: ConvertedRecords, refused: RefusedRow
 
 
 _TEXT: Final = plain(Type.STRING, optional=True)
-# Decimals keep their digits, which a double would not.
-_DECODER: Final = msgspec.json.Decoder(float_hook=Decimal)
+_DECODER: Final = msgspec.json.Decoder(float_hook=exact_number)
+# Of lists and objects in a header.
+_DEEPEST: Final = 100
 
 
 def text_header(text: bytes) -> MadeHeader:
@@ -150,12 +156,40 @@ def _nested(schema: ConnectSchema, text: str) -> ConnectValue:
     return plain_value(payload) if is_plain else payload_value(schema, payload)
 
 
-def _loose_values(texts: Sequence[bytes | None]) -> list[MadeHeader | None]:
-    """Values of JSON without a schema as headers."""
-    return [
-        None if text is None or found is None else MadeHeader.of(found, plain_value(_DECODER.decode(text)))
-        for text, found in zip(texts, header_texts(texts), strict=True)
-    ]
+def _loose_values(
+    texts: Sequence[bytes | None], records: ConvertedRecords, refused: RefusedRows
+) -> list[MadeHeader | None]:
+    """Values of JSON without a schema as headers; the rows of those that can be none are refused."""
+    found: list[MadeHeader | None] = []
+    # Equal values, which are frequent, are read once.
+    known: dict[bytes, MadeHeader] = {}
+    for row, (text, written) in enumerate(zip(texts, header_texts(texts), strict=True)):
+        header = None
+        if text is not None and written is not None:
+            try:
+                header = known.get(text) or MadeHeader.of(written, plain_value(_decoded(text)))
+                known[text] = header
+            except Refused as error:
+                refused.add(records.records.offsets[row], str(error))
+        found.append(header)
+    return found
+
+
+def _decoded(text: bytes) -> Any:
+    try:
+        found = _DECODER.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise Refused("a field that becomes a header is nested too deep, or has a number too long") from None
+    if _is_deeper(found, _DEEPEST):
+        raise Refused(f"a field that becomes a header has more than {_DEEPEST} levels")
+    return found
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, list | dict):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
 def _header_bytes(column: ConvertedColumn) -> list[bytes | None]:

@@ -23,6 +23,8 @@ from headrace.options.transforms.chain import FieldTime, TimeTarget, WallClock
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
 _LONGS: Final = range(-(2**63), 2**63)
+# Of a text that is read as a number: Python reads no more than some thousand.
+_DIGITS: Final = 4000
 TARGETS: Final[dict[TimeTarget, tuple[Any, Any]]] = {
     TimeTarget.STRING: (pa.string(), "string"),
     TimeTarget.UNIX: (pa.int64(), "long"),
@@ -128,7 +130,8 @@ def _loose(value: Any) -> Time:
             return (value,)
         case str():
             unsigned = value[1:] if value[:1] in {"+", "-"} else value
-            is_number = unsigned.isascii() and unsigned.isdecimal() and int(value) in _LONGS
+            is_number = len(unsigned) <= _DIGITS and unsigned.isascii() and unsigned.isdecimal()
+            is_number = is_number and int(value) in _LONGS
             return (int(value),) if is_number else value
     raise Refused("the field is neither a whole number nor a text, and no time")
 

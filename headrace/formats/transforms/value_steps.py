@@ -41,6 +41,8 @@ _ARROW: Final = {
     CastType.STRING: (pa.string(), "string"),
 }
 _LONGS: Final = range(-(2**63), 2**63)
+# Of a replacement for whole numbers, which keep their last bits.
+_DIGITS: Final = 1000
 Change = Callable[[Any], Any]
 
 
@@ -76,7 +78,7 @@ def masked_json(value: Any, replacement: str | None) -> Any:
         case bool() | list() | dict():
             raise Refused("a field that is neither number nor text cannot have a replacement")
         case int():
-            return int(_decimal(replacement))
+            return _whole(replacement)
         case _:
             return step_values.floating(replacement)
 
@@ -86,6 +88,13 @@ def _decimal(text: str) -> Decimal:
         return Decimal(text.strip())
     except InvalidOperation:
         raise Refused("the replacement is no number, and the field is one") from None
+
+
+def _whole(text: str) -> int:
+    number = _decimal(text)
+    if not number.is_finite() or number.adjusted() > _DIGITS:
+        raise Refused("the replacement is no number, and the field is one")
+    return int(number)
 
 
 def _masked_struct(
@@ -139,10 +148,15 @@ def _replacement_of(kind: Any, replacement: str, *, is_number: bool) -> Any:
         return replacement
     if not is_number:
         raise Refused("a field that is neither number nor text cannot have a replacement")
-    number = _decimal(replacement)
     if pa.types.is_integer(kind):
-        return step_values.integer(int(number), kind.bit_width)
-    return float(number) if pa.types.is_floating(kind) else number
+        return step_values.integer(_whole(replacement), kind.bit_width)
+    number = _decimal(replacement)
+    if pa.types.is_floating(kind):
+        return float(number)
+    try:
+        return pa.scalar(number, kind).as_py()
+    except pa.ArrowException:
+        raise Refused("the replacement has more digits than the field's decimals") from None
 
 
 # -- casts ---------------------------------------------------------------------------------------------------
