@@ -178,14 +178,14 @@ def _each(records: ConvertedRecords, written: Callable[[Headers], bytes]) -> Any
 
 
 def _line(headers: Headers, text: HeaderText) -> bytes:
-    entries = [{"key": name, "value": text(value or b"")} for name, value in headers]
+    entries = [{"key": name, "value": text(b"" if value is None else value)} for name, value in headers]
     return msgspec.json.encode({"headers": entries}) + b"\n"
 
 
 def _avro(headers: Headers, text: HeaderText) -> bytes:
     written = [varint(len(headers))]
     for name, value in headers:
-        for each in (name.encode(), text(value or b"").encode()):
+        for each in (name.encode(), text(b"" if value is None else value).encode()):
             written += [varint(len(each)), each]
     return b"".join([*written, varint(0)])
 
@@ -197,7 +197,7 @@ def _arrays(records: ConvertedRecords, text: HeaderText) -> Any:
     entries = pa.StructArray.from_arrays(
         [
             pa.array([name for name, _ in flat], pa.string()),
-            pa.array([text(value or b"") for _, value in flat], pa.string()),
+            pa.array([text(b"" if value is None else value) for _, value in flat], pa.string()),
         ],
         fields=list(_ENTRY),
     )

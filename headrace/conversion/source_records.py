@@ -197,12 +197,16 @@ class SourceRecords:
         return forms
 
     def _value_forms(self, values: Column) -> Numbers:
-        """What a format's rows are: the lines of text are no JSON, whatever is in them."""
+        """What a format's rows are: the lines of text are no JSON, whatever is in them.
+
+        Where their converter asks for JSON, they are its strings already.
+        """
         if KeyOrValue.VALUE not in self._looks_into:
             return np.zeros(len(values), np.int64)
         forms = _json_or_text(values)
         is_line = self._settings.text.pattern is None or self._settings.value_format is ValueFormat.RAW
-        is_text = self._settings.input_format is InputFormat.TEXT and is_line
+        is_quoted = self._settings.value_format is ValueFormat.JSON
+        is_text = self._settings.input_format is InputFormat.TEXT and is_line and not is_quoted
         if self._settings.restore is None and is_text:
             forms[forms == _JSON] = _TEXT
         if self._settings.restore is None and self._settings.input_format is InputFormat.BYTES:
@@ -220,7 +224,7 @@ class SourceRecords:
             found.keys[row] = keys[place]
             found.topics[row] = run.records.topic
             if headers is not None:
-                found.headers[row] = headers[place]
+                found.headers[row] = _written(headers[place])
 
 
 _FORMS: Final = (Form.BYTES, Form.TEXT, Form.JSON)
@@ -232,6 +236,11 @@ def _json_or_text(column: Column) -> Numbers:
     kinds = json_kinds(column)
     is_json = (kinds != JsonKind.NONE) | (column.lengths == NULL_LENGTH)
     return np.where(is_json, _JSON, np.where(utf8_rows(column), _TEXT, _BYTES))
+
+
+def _written(headers: Headers) -> Headers:
+    """The bytes of each header, also of those that a transform made."""
+    return tuple((name, None if value is None else bytes(value)) for name, value in headers)
 
 
 def _constant(key: bytes | None, count: int) -> Column:

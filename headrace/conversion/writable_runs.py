@@ -24,6 +24,7 @@ from headrace.formats.converted_records import (
     Form,
     InferredValues,
     RecordFault,
+    header_reader,
 )
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
 from headrace.formats.encoding.row_schema import (
@@ -39,22 +40,24 @@ from headrace.model.text_formatting import printable
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings, SideRole
 
-# Of headers: the values of the others always fit the one type that each has.
-_LOOSE_HEADERS: Final = frozenset(
-    {ConverterKind.SIMPLE, ConverterKind.JSON, ConverterKind.JSON_PLAIN, ConverterKind.JSON_ENVELOPE}
-)
 _TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _UNFIT: Final = (pa.ArrowException, ArithmeticError, TypeError, ValueError)
 
 
 def may_be_unfit(output: OutputSettings, schema: RowSchema) -> bool:
     """False where every value of the schema's types has a row, which spares a look at the values."""
-    if schema.headers and output.rows.headers in _LOOSE_HEADERS:
+    if schema.headers and _may_headers_be_unfit(output.rows.headers, schema.headers):
         return True
     forms = [(output.format, schema.key), (output.format, schema.value)]
     if output.sidecars.keys is not None:
         forms.append((output.sidecars.keys.format, schema.side_key))
     return any(each is not None and _is_narrower(form, each) for form, each in forms)
+
+
+def _may_headers_be_unfit(kind: ConverterKind, schemas: HeaderSchemas) -> bool:
+    """False where all are of the one type that the converter has, which always holds its values."""
+    only = header_reader(kind)(None).schema
+    return any(schema != only for _, schema in schemas)
 
 
 def _may_text_be_unfit(output: OutputSettings, run: ConvertedRecords) -> bool:

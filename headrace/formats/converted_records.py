@@ -1,13 +1,14 @@
 """Records of one topic-partition whose keys and values are understood: what converters give to encoders.
 
-Values of headers are here as the sink's header converter gives them, for layouts that show types.
+Values of headers are here as the sink's header converter gives them, for layouts that show types; those that
+transforms made are what the transform says.
 """
 
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from enum import Enum, StrEnum
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, NamedTuple
@@ -277,18 +278,62 @@ _TEXT: Final = plain(Type.STRING, optional=True)
 _BYTES: Final = plain(Type.BYTES, optional=True)
 _ENVELOPE: Final = frozenset({"schema", "payload"})
 
-# Decimals keep their digits, which a double would not.
-_DECODER: Final = msgspec.json.Decoder(float_hook=Decimal)
+
+def exact_number(text: str) -> Decimal | float:
+    """A JSON number with its digits, which a double would not keep; infinite where no decimal has it."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return float(text)
+
+
+_DECODER: Final = msgspec.json.Decoder(float_hook=exact_number)
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 HeaderReader = Callable[[bytes | None], ConnectValue]
 """Raises ValueError, with a sentence, for a value that is not one of the converter's."""
 
 
+class MadeHeader(bytes):
+    """The value of a header that a transform made: the bytes that Connect writes of it, and itself.
+
+    The sink's header converter has not read it and never does. It equals no bytes of Kafka's, of which the
+    converter may make another value.
+    """
+
+    found: ConnectValue
+
+    @classmethod
+    def of(cls, written: bytes, found: ConnectValue) -> "MadeHeader":
+        """The value `found`, which is written as these bytes."""
+        made = cls(written)
+        made.found = found
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MadeHeader):
+            return False
+        return bytes.__eq__(self, other) and self.found.schema == other.found.schema
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((bytes.__hash__(self), MadeHeader))
+
+
 @lru_cache(maxsize=16)
 def header_reader(kind: ConverterKind) -> HeaderReader:
-    """What makes a value of the bytes of a header. Equal values, which are frequent, are read once."""
-    return lru_cache(maxsize=4096)(_READERS.get(kind) or _number_reader(kind))
+    """What makes a value of a header: its own of one that was made, else what the converter reads.
+
+    Equal values, which are frequent, are read once.
+    """
+    of_kafka = _READERS.get(kind) or _number_reader(kind)
+
+    def read(value: bytes | None) -> ConnectValue:
+        return value.found if isinstance(value, MadeHeader) else of_kafka(value)
+
+    return lru_cache(maxsize=4096)(read)
 
 
 def _simple(value: bytes | None) -> ConnectValue:

@@ -298,7 +298,9 @@ def _header_values(records: ConvertedRecords, name: str) -> list[object]:
     headers = records.records.headers
     if headers is None:
         return [None] * len(records)
-    return [next((value for key, value in reversed(each) if key == name), None) for each in headers]
+    found = (next((value for key, value in reversed(each) if key == name), None) for each in headers)
+    # Those that a transform made equal no bytes, and a name has one text for both.
+    return [None if value is None else bytes(value) for value in found]
 
 
 def _combined(columns: Sequence[_Codes]) -> tuple[Numbers, Numbers]:

@@ -9,7 +9,13 @@ import pyarrow as pa
 
 from headrace.formats.converted_records import ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.transforms.header_topic_steps import header_bytes, headers_of, to_topic, with_headers
+from headrace.formats.transforms.header_topic_steps import (
+    header_values,
+    headers_of,
+    text_header,
+    to_topic,
+    with_headers,
+)
 from headrace.formats.transforms.step_values import Refused, RefusedRows
 from headrace.formats.transforms.struct_objects import (
     StructField,
@@ -52,10 +58,24 @@ def extract_new_record_state(
     if not _are_events(events):
         return [*found, events]
     try:
-        return [*found, *_of_events(step, events, refused)]
+        return _of_one_schema([*found, *_of_events(step, events, refused)])
     except Refused as error:
         refused.add_all(events, str(error))
         return [*found, events]
+
+
+def _of_one_schema(runs: Runs) -> Runs:
+    """Runs of nulls alone as nulls of the rows' schema: those of another would close an object of rows."""
+    rows = next((run.value for run in runs if len(run) and not run.value.nulls().all()), None)
+    if not isinstance(rows, TypedColumn):
+        return runs
+    kind = rows.schema.arrow
+    return [
+        _with_row(run, TypedColumn(rows.schema, array=pa.nulls(len(run), kind), style=rows.style))
+        if run.value.nulls().all()
+        else run
+        for run in runs
+    ]
 
 
 def _are_events(records: ConvertedRecords) -> bool:
@@ -71,7 +91,7 @@ def _envelopes(records: ConvertedRecords) -> StructObjects:
 
 
 def _of_tombstones(step: ExtractNewRecordState, records: ConvertedRecords) -> ConvertedRecords:
-    added = tuple((each.target, b"d") for each in step.headers if each.field == "op")
+    added = tuple((each.target, text_header(b"d")) for each in step.headers if each.field == "op")
     return with_headers(records, (each + added for each in headers_of(records))) if added else records
 
 
@@ -168,7 +188,7 @@ def _with_event_headers(
         found = _event_field(events, each)
         if found is not None:
             names.append(each.target)
-            values.append(header_bytes(events.member(found)))
+            values.append(header_values(events.member(found)))
     if not names:
         return records
     added = [tuple(zip(names, row, strict=True)) for row in zip(*values, strict=True)]

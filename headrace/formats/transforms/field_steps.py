@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.formats.connect import struct
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
@@ -50,12 +51,7 @@ def insert_field(
     step: InsertField, records: ConvertedRecords, refused: RefusedRows
 ) -> list[ConvertedRecords]:
     """What is known of each record as fields; a null stays one."""
-    is_tombstone = chosen_column(records, step.which).nulls()
-    if is_tombstone.any():
-        rest = np.flatnonzero(~is_tombstone)
-        kept = records.take(np.flatnonzero(is_tombstone))
-        return [kept, *(insert_field(step, records.take(rest), refused) if len(rest) else [])]
-    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
+    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
     if isinstance(objects, StructObjects):
         return _required(records, step.which, _into_structs(step, records, objects, refused))
     if objects is None:
@@ -99,12 +95,13 @@ def _into_structs(
         if field is None:
             continue
         if field.is_required and values.null_count:
-            for row in np.flatnonzero(np.asarray(values.is_null())).tolist():
+            missing = pc.and_(values.is_null(), pc.invert(objects.nulls))
+            for row in np.flatnonzero(np.asarray(missing)).tolist():
                 refused.add(kafka.offsets[row], f"the required field {field.name} has no value")
         try:
             objects = objects.put(field.name, values.type, values, shape, is_required=field.is_required)
         except Refused as error:
-            refused.add_all(records, str(error))
+            refuse_objects(records, step.which, str(error), refused)
             return objects
     return objects
 
@@ -225,12 +222,11 @@ def flatten(step: Flatten, records: ConvertedRecords, refused: RefusedRows) -> l
 
 
 def _required(records: ConvertedRecords, which: KeyOrValue, objects: StructObjects) -> list[ConvertedRecords]:
-    """The records with objects of a new schema that none is null in, as Kafka makes it; nulls keep theirs."""
-    nulls = chosen_column(records, which).nulls()
-    changed = with_column(records, which, objects.described(optional=False).column())
-    if not nulls.any():
-        return [changed]
-    return [records.take(np.flatnonzero(nulls)), changed.take(np.flatnonzero(~nulls))]
+    """The records with objects of a new schema, which as in Kafka says that none is null.
+
+    Nulls stay in the column: one of another schema would close an object of rows.
+    """
+    return [with_column(records, which, objects.described(optional=False).column())]
 
 
 def _flat_json(

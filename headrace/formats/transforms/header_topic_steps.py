@@ -1,7 +1,7 @@
 """Steps that change headers (insert, drop, copy and move fields), and those that change the topic.
 
-A header's value is bytes here: what Connect's SimpleHeaderConverter writes of it. The topic is changed by a
-regular expression, or by the record's time.
+A header's value is bytes here, as Connect's SimpleHeaderConverter writes of it, with the value next to them.
+The topic is changed by a regular expression, or by the record's time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,14 +9,26 @@ from dataclasses import replace
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headrace.formats.connect.values import time_text
-from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, plain
+from headrace.formats.connect.arrow_types import schema_of_arrow
+from headrace.formats.connect.json_text import connect_json
+from headrace.formats.connect.parsed_text import parsed
+from headrace.formats.connect.payloads import as_connect
+from headrace.formats.connect.values import ConnectValue, has_struct, payload_value, plain_value, time_text
+from headrace.formats.converted_records import (
+    ConvertedColumn,
+    ConvertedRecords,
+    Form,
+    MadeHeader,
+    exact_number,
+)
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms import step_values
-from headrace.formats.transforms.step_values import RefusedRows, loosened
+from headrace.formats.transforms.step_values import Refused, RefusedRows, loosened, numbered
 from headrace.formats.transforms.struct_objects import StructObjects, opened, with_column
 from headrace.model.columns import Column, Headers
 from headrace.names.archive_names import is_topic_name
@@ -54,8 +66,14 @@ def insert_header(
     step: InsertHeader, records: ConvertedRecords, _refused: RefusedRows
 ) -> list[ConvertedRecords]:
     """One header more, after the others."""
-    added = ((step.name, step.value),)
+    added = ((step.name, _literal(step)),)
     return [with_headers(records, (each + added for each in headers_of(records)))]
+
+
+def _literal(step: InsertHeader) -> MadeHeader | None:
+    if step.value is None or step.is_text:
+        return None if step.value is None else text_header(step.value)
+    return MadeHeader.of(step.value, parsed(step.value.decode()))
 
 
 def drop_headers(
@@ -75,16 +93,20 @@ def header_from(step: HeaderFrom, records: ConvertedRecords, refused: RefusedRow
     objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=False)
     if objects is None:
         return [records]
-    values: list[list[bytes | None]] = []
+    values: list[Sequence[MadeHeader | None]] = []
     for name, _ in step.pairs:
         if isinstance(objects, StructObjects):
             field = objects.get(name)
             if field is None:
                 refused.add_all(records, f"there is no field {name}")
                 return [records]
-            values.append(header_bytes(objects.member(field)))
+            try:
+                values.append(header_values(objects.member(field)))
+            except Refused as error:
+                refused.add_all(records, f"{name}: {error}")
+                return [records]
         else:
-            values.append(header_texts(objects.members(name)))
+            values.append(_loose_values(objects.members(name), records, refused))
     names = [header for _, header in step.pairs]
     added = [tuple(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
     headers = (each + more for each, more in zip(headers_of(records), added, strict=True))
@@ -99,7 +121,78 @@ def header_from(step: HeaderFrom, records: ConvertedRecords, refused: RefusedRow
     return [with_column(records, step.which, rest.column())]
 
 
-def header_bytes(column: ConvertedColumn) -> list[bytes | None]:
+_TEXT: Final = plain(Type.STRING, optional=True)
+_DECODER: Final = msgspec.json.Decoder(float_hook=exact_number)
+# Of lists and objects in a header.
+_DEEPEST: Final = 100
+
+
+def text_header(text: bytes) -> MadeHeader:
+    """A header that is a text."""
+    return MadeHeader.of(text, ConnectValue(_TEXT, text.decode()))
+
+
+def header_values(column: TypedColumn) -> list[MadeHeader | None]:
+    """The values of a field as headers; Refused for those that Kafka Connect's type does not hold."""
+    array = column.arrow()
+    schema = column.connect or schema_of_arrow(array.type)
+    try:
+        if pa.types.is_nested(array.type):
+            found = [_nested(schema, text) for text in connect_json(array, schema).to_pylist()]
+        else:
+            found = [ConnectValue(schema, value) for value in numbered(as_connect(array, schema))]
+    except (pa.ArrowInvalid, InvalidSchema):
+        raise Refused("the field is not what its schema says") from None
+    return [
+        None if text is None else MadeHeader.of(text, value)
+        for text, value in zip(_header_bytes(column), found, strict=True)
+    ]
+
+
+def _nested(schema: ConnectSchema, text: str) -> ConnectValue:
+    """The value that JsonConverter writes so; a struct is a map, whose members are as JSON has them."""
+    payload = _DECODER.decode(text)
+    is_plain = payload is None or has_struct(schema)
+    return plain_value(payload) if is_plain else payload_value(schema, payload)
+
+
+def _loose_values(
+    texts: Sequence[bytes | None], records: ConvertedRecords, refused: RefusedRows
+) -> list[MadeHeader | None]:
+    """Values of JSON without a schema as headers; the rows of those that can be none are refused."""
+    found: list[MadeHeader | None] = []
+    # Equal values, which are frequent, are read once.
+    known: dict[bytes, MadeHeader] = {}
+    for row, (text, written) in enumerate(zip(texts, header_texts(texts), strict=True)):
+        header = None
+        if text is not None and written is not None:
+            try:
+                header = known.get(text) or MadeHeader.of(written, plain_value(_decoded(text)))
+                known[text] = header
+            except Refused as error:
+                refused.add(records.records.offsets[row], str(error))
+        found.append(header)
+    return found
+
+
+def _decoded(text: bytes) -> Any:
+    try:
+        found = _DECODER.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise Refused("a field that becomes a header is nested too deep, or has a number too long") from None
+    if _is_deeper(found, _DEEPEST):
+        raise Refused(f"a field that becomes a header has more than {_DEEPEST} levels")
+    return found
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, list | dict):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
+
+
+def _header_bytes(column: ConvertedColumn) -> list[bytes | None]:
     """Each value of a column as a header's bytes: text without quotes, everything else as JSON.
 
     Times are texts, however the values' own JSON has them.
@@ -114,8 +207,8 @@ def header_bytes(column: ConvertedColumn) -> list[bytes | None]:
     return header_texts(found) if column.form in {Form.JSON, Form.TYPED} else found
 
 
-def header_texts(texts: list[bytes | None]) -> list[bytes | None]:
-    """The same of JSON texts."""
+def header_texts(texts: Sequence[bytes | None]) -> list[bytes | None]:
+    """JSON texts as headers' bytes: text without quotes, everything else as it is."""
     found: list[bytes | None] = [None] * len(texts)
     for rows, column in loosened(texts):
         plain = column.texts()

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn
@@ -110,9 +111,22 @@ def json_column(texts: Sequence[bytes | None]) -> PlainColumn:
     return PlainColumn(column_of(texts), Form.JSON)
 
 
+# What is beyond a double is infinite, as for Java.
+_LOOSE: Final = msgspec.json.Decoder(float_hook=float)
+
+
 def value_of(text: bytes) -> Any:
-    """The value of a JSON text, a number with a fraction or exponent as a float."""
-    return msgspec.json.decode(text)
+    """The value of a JSON text, numbers with a fraction or exponent as floats; Refused for what has none."""
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError:
+        raise Refused("it is nested too deep") from None
+    except msgspec.ValidationError:
+        pass
+    try:
+        return _LOOSE.decode(text)
+    except msgspec.ValidationError:
+        raise Refused("a whole number has too many digits") from None
 
 
 def loosened(texts: Sequence[bytes | None]) -> list[tuple[Numbers, ConvertedColumn]]:
@@ -134,9 +148,22 @@ def loosened(texts: Sequence[bytes | None]) -> list[tuple[Numbers, ConvertedColu
     return parts
 
 
+def numbered(array: Any) -> list[Any]:
+    """An Arrow array's values, days, times and moments as numbers of their unit."""
+    kind = array.type
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        array = array.cast(pa.int64())
+    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        array = array.cast(pa.int32())
+    values: list[Any] = array.to_pylist()
+    return values
+
+
 DAY_MS: Final = 86_400_000
 _PLAIN_FROM: Final = 1e-3
 _PLAIN_TO: Final = 1e7
+# More than Python reads as a number: only zeros could be in front of so many.
+_DIGITS: Final = 4000
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _FLOAT: Final = re.compile(
     r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
@@ -148,7 +175,8 @@ _LONG_BITS: Final = 64
 def integer(value: Any, bits: int) -> int:
     """A number, flag or text as an integer of so many bits; Refused for a text of another width."""
     if isinstance(value, str):
-        if _INTEGER.fullmatch(value) is None or not -(1 << bits - 1) <= int(value) < 1 << bits - 1:
+        is_integer = len(value) <= _DIGITS and _INTEGER.fullmatch(value) is not None
+        if not is_integer or not -(1 << bits - 1) <= int(value) < 1 << bits - 1:
             raise Refused(f"a text is no integer of {bits} bits")
         return int(value)
     if isinstance(value, float):
@@ -196,9 +224,11 @@ def text(value: Any, *, is_single: bool = False) -> str:
 
 
 def _float_text(value: float, *, is_single: bool) -> str:
-    if math.isnan(value) or math.isinf(value):
+    with np.errstate(over="ignore"):
+        number = np.float32(value) if is_single else np.float64(value)
+    if not np.isfinite(number):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    shortest = np.format_float_scientific(np.float32(value) if is_single else np.float64(value), trim="0")
+    shortest = np.format_float_scientific(number, trim="0")
     mantissa, _, exponent = shortest.partition("e")
     if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO:
         plain = format(Decimal(mantissa).scaleb(int(exponent)), "f")

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import DEFAULT
-from headrace.formats.avro_schema import SchemaError, parse_schema
 from headrace.formats.connect import ConnectField, ConnectSchema, Default, Type
 from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.connect.payloads import PayloadSchema
@@ -22,11 +21,10 @@ from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, Co
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.encoding.row_schema import default_of
 from headrace.formats.parquet_avro import avro_schema
+from headrace.formats.transforms.avro_shapes import Shape, avro_text, record_shape
 from headrace.formats.transforms.step_values import JsonObjects, Members, Refused, RefusedRows, members_of
 from headrace.options.choices import JsonFormat
 from headrace.options.transforms.chain import KeyOrValue
-
-Shape = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ class StructObjects:
     @classmethod
     def of(cls, column: TypedColumn, *, fills_defaults: bool) -> "StructObjects":
         """The fields of a column of structs; with `fills_defaults` nulls become their field's default."""
-        array, record = column.arrow(), _record_shape(column.schema.avro)
+        array, record = column.arrow(), record_shape(column.schema.avro)
         shapes = None if record is None else record["fields"]
         if shapes is not None and len(shapes) != array.type.num_fields:
             record = shapes = None
@@ -242,7 +240,7 @@ def typed_column(
     """A column of an Arrow array, with this Avro schema where it is one, else one made for the type."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    text = None if shape is None else _avro_text(shape)
+    text = None if shape is None else avro_text(shape)
     schema = ColumnSchema(arrow=array.type, avro=text or avro_schema(array.type), connect=connect)
     return TypedColumn(schema, array=array, style=style)
 
@@ -252,24 +250,6 @@ def _connect_struct(connect: ConnectSchema | None, kind: Any) -> ConnectSchema |
     if connect is None or connect.type is not Type.STRUCT:
         return None
     return connect if [each.name for each in connect.fields] == [each.name for each in kind] else None
-
-
-def _avro_text(shape: Shape) -> str | None:
-    """The schema's text; None where it is not one by itself, such as one whose types were named outside."""
-    text = json.dumps(shape, separators=(",", ":"))
-    try:
-        parse_schema(text)
-    except SchemaError:
-        return None
-    names = [each["name"] for each in shape.get("fields", ())] if isinstance(shape, dict) else []
-    return text if all(name.replace("_", "a").isalnum() and name.isascii() for name in names) else None
-
-
-def _record_shape(avro: str) -> dict[str, Any] | None:
-    shape = json.loads(avro)
-    branches = shape if isinstance(shape, list) else [shape]
-    records = [each for each in branches if isinstance(each, dict) and each.get("type") == "record"]
-    return records[0] if len(records) == 1 else None
 
 
 def _filled(values: Any, field: Any, structs: Any, connect: ConnectSchema | None) -> Any:
@@ -284,12 +264,10 @@ def _filled(values: Any, field: Any, structs: Any, connect: ConnectSchema | None
 
 def _default_of(field: Any, connect: ConnectSchema | None) -> Any:
     """A field's default as Arrow's scalar, None where it has none but null."""
+    if connect is not None and connect.default is not None:
+        return PayloadSchema(connect).array([connect.default.text.encode()]).cast(field.type)[0]
     default = default_of(field)
-    if default is not None:
-        return default[0] if default[0].is_valid else None
-    if connect is None or connect.default is None:
-        return None
-    return PayloadSchema(connect).array([connect.default.text.encode()]).cast(field.type)[0]
+    return default[0] if default is not None and default[0].is_valid else None
 
 
 Objects = JsonObjects | StructObjects

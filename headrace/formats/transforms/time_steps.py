@@ -6,11 +6,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from headrace.formats.connect.values import time_text
-from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.connect import Type, plain
+from headrace.formats.connect.arrow_types import schema_of_arrow
+from headrace.formats.connect.values import ConnectValue, time_text
+from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, MadeHeader
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms import step_values
-from headrace.formats.transforms.header_topic_steps import headers_of, with_headers
+from headrace.formats.transforms.header_topic_steps import headers_of, text_header, with_headers
 from headrace.formats.transforms.step_values import Members, Refused, RefusedRows, members_of, value_of
 from headrace.formats.transforms.struct_objects import StructObjects, chosen_column
 from headrace.model.clock import moment_at
@@ -21,6 +23,16 @@ from headrace.options.transforms.chain import FieldTime, TimeTarget, WallClock
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
 _LONGS: Final = range(-(2**63), 2**63)
+# Of a text that is read as a number: Python reads no more than some thousand.
+_DIGITS: Final = 4000
+TARGETS: Final[dict[TimeTarget, tuple[Any, Any]]] = {
+    TimeTarget.STRING: (pa.string(), "string"),
+    TimeTarget.UNIX: (pa.int64(), "long"),
+    TimeTarget.DATE: (pa.date32(), {"type": "int", "logicalType": "date"}),
+    TimeTarget.TIME: (pa.time32("ms"), {"type": "int", "logicalType": "time-millis"}),
+    TimeTarget.TIMESTAMP: (pa.timestamp("ms", "UTC"), {"type": "long", "logicalType": "timestamp-millis"}),
+}
+"""The Arrow type, and the Avro type, of each."""
 
 
 class _Absent:
@@ -37,7 +49,7 @@ def wall_clock(
 ) -> list[ConvertedRecords]:
     """The wall clock after the other headers."""
     text = str(now_ms) if step.dates is None else step.dates.text(now_ms, read_zone(step.timezone))
-    added = ((step.header, text.encode()),)
+    added = ((step.header, text_header(text.encode())),)
     return [with_headers(records, (each + added for each in headers_of(records)))]
 
 
@@ -118,7 +130,8 @@ def _loose(value: Any) -> Time:
             return (value,)
         case str():
             unsigned = value[1:] if value[:1] in {"+", "-"} else value
-            is_number = unsigned.isascii() and unsigned.isdecimal() and int(value) in _LONGS
+            is_number = len(unsigned) <= _DIGITS and unsigned.isascii() and unsigned.isdecimal()
+            is_number = is_number and int(value) in _LONGS
             return (int(value),) if is_number else value
     raise Refused("the field is neither a whole number nor a text, and no time")
 
@@ -207,34 +220,39 @@ def _windowed(moment: int, window_ms: int) -> int:
 # -- writing -------------------------------------------------------------------------------------------------
 
 
-def _writer(step: FieldTime) -> Callable[[int], bytes]:
-    zone = read_zone(step.timezone)
-    known: dict[int, bytes] = {}
+_UNIX: Final = plain(Type.INT64, optional=True)
 
-    def write(moment: int) -> bytes:
+
+def _writer(step: FieldTime) -> Callable[[int], MadeHeader]:
+    zone = read_zone(step.timezone)
+    known: dict[int, MadeHeader] = {}
+
+    def write(moment: int) -> MadeHeader:
         if moment not in known:
-            known[moment] = _text(step, moment, zone).encode()
+            known[moment] = _header(step, moment, zone)
         return known[moment]
 
     return write
 
 
-def _text(step: FieldTime, moment: int, zone: tzinfo) -> str:
+def _header(step: FieldTime, moment: int, zone: tzinfo) -> MadeHeader:
     match step.target:
         case TimeTarget.STRING:
             assert step.writes is not None, "settings are checked: text has a pattern"
             try:
-                return step.writes.text(moment, zone)
+                return text_header(step.writes.text(moment, zone).encode())
             except ValueError as error:
                 raise Refused(str(error)) from None
         case TimeTarget.UNIX:
-            return str(
-                towards_zero(moment, -step.precision) if step.precision < 0 else moment * step.precision
-            )
+            number = towards_zero(moment, -step.precision) if step.precision < 0 else moment * step.precision
+            return MadeHeader.of(str(number).encode(), ConnectValue(_UNIX, number))
         case TimeTarget.TIMESTAMP:
-            return time_text(moment)
+            shown = moment
         case _:
-            return time_text(_part_of_day(step, moment, zone))
+            shown = _part_of_day(step, moment, zone)
+    number = shown // step_values.DAY_MS if step.target is TimeTarget.DATE else shown
+    schema = schema_of_arrow(TARGETS[step.target][0])
+    return MadeHeader.of(time_text(shown).encode(), ConnectValue(schema, number))
 
 
 def _part_of_day(step: FieldTime, moment: int, zone: tzinfo) -> int:

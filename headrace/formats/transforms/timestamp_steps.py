@@ -26,7 +26,7 @@ from headrace.formats.transforms.struct_objects import (
     typed_column,
     with_column,
 )
-from headrace.formats.transforms.time_steps import Time, time_reader, towards_zero
+from headrace.formats.transforms.time_steps import TARGETS, Time, time_reader, towards_zero
 from headrace.model.columns import column_of
 from headrace.names.lenient_dates import julian_text, lenient_moment_ms
 from headrace.options.choices import JsonFormat
@@ -35,13 +35,6 @@ from headrace.options.transforms.chain import ConvertTime, TimeTarget
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**63 - 1
 _DAYS: Final = range(-(2**31), 2**31)
-_TARGETS: Final[dict[TimeTarget, tuple[Any, Any]]] = {
-    TimeTarget.STRING: (pa.string(), "string"),
-    TimeTarget.UNIX: (pa.int64(), "long"),
-    TimeTarget.DATE: (pa.date32(), {"type": "int", "logicalType": "date"}),
-    TimeTarget.TIME: (pa.time32("ms"), {"type": "int", "logicalType": "time-millis"}),
-    TimeTarget.TIMESTAMP: (pa.timestamp("ms", "UTC"), {"type": "long", "logicalType": "timestamp-millis"}),
-}
 # Arrow makes none of these of numbers but by a cast.
 _NUMBERS: Final = {TimeTarget.DATE: pa.int32(), TimeTarget.TIME: pa.int32(), TimeTarget.TIMESTAMP: pa.int64()}
 _Convert = Callable[[Time], Any]
@@ -80,7 +73,7 @@ def _structs(
         for row in np.flatnonzero(~np.asarray(objects.nulls)).tolist():
             refused.add(records.records.offsets[row], f"the field {name} is of a type that is no time")
         return objects.column()
-    kind, shape = _TARGETS[step.target]
+    kind, shape = TARGETS[step.target]
     values = _array(step, convert, read(field.values), records, refused)
     return objects.changed(name, kind, values, shape).column()
 
@@ -103,7 +96,7 @@ def _whole(
         return column
     values = _array(step, convert, read(column.arrow()), records, refused)
     style = column.style if isinstance(column, TypedColumn) else JsonFormat.ISO
-    shape = _TARGETS[step.target][1]
+    shape = TARGETS[step.target][1]
     connect = None if column.connect is None else schema_of_arrow(values.type)
     optional = column.connect is None or column.connect.optional
     described = None if connect is None else connect.as_optional(optional=optional)
@@ -117,7 +110,7 @@ def _array(
         _converted(convert, time, offset, refused)
         for time, offset in zip(times, records.records.offsets.tolist(), strict=True)
     ]
-    kind, _ = _TARGETS[step.target]
+    kind, _ = TARGETS[step.target]
     return pa.array(found, _NUMBERS.get(step.target, kind)).cast(kind)
 
 

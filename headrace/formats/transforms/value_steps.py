@@ -41,6 +41,8 @@ _ARROW: Final = {
     CastType.STRING: (pa.string(), "string"),
 }
 _LONGS: Final = range(-(2**63), 2**63)
+# Of a replacement for whole numbers, which keep their last bits.
+_DIGITS: Final = 1000
 Change = Callable[[Any], Any]
 
 
@@ -76,7 +78,7 @@ def masked_json(value: Any, replacement: str | None) -> Any:
         case bool() | list() | dict():
             raise Refused("a field that is neither number nor text cannot have a replacement")
         case int():
-            return int(_decimal(replacement))
+            return _whole(replacement)
         case _:
             return step_values.floating(replacement)
 
@@ -86,6 +88,13 @@ def _decimal(text: str) -> Decimal:
         return Decimal(text.strip())
     except InvalidOperation:
         raise Refused("the replacement is no number, and the field is one") from None
+
+
+def _whole(text: str) -> int:
+    number = _decimal(text)
+    if not number.is_finite() or number.adjusted() > _DIGITS:
+        raise Refused("the replacement is no number, and the field is one")
+    return int(number)
 
 
 def _masked_struct(
@@ -139,10 +148,15 @@ def _replacement_of(kind: Any, replacement: str, *, is_number: bool) -> Any:
         return replacement
     if not is_number:
         raise Refused("a field that is neither number nor text cannot have a replacement")
-    number = _decimal(replacement)
     if pa.types.is_integer(kind):
-        return step_values.integer(int(number), kind.bit_width)
-    return float(number) if pa.types.is_floating(kind) else number
+        return step_values.integer(_whole(replacement), kind.bit_width)
+    number = _decimal(replacement)
+    if pa.types.is_floating(kind):
+        return float(number)
+    try:
+        return pa.scalar(number, kind).as_py()
+    except pa.ArrowException:
+        raise Refused("the replacement has more digits than the field's decimals") from None
 
 
 # -- casts ---------------------------------------------------------------------------------------------------
@@ -176,7 +190,7 @@ def _cast_default(field: StructField, target: CastType) -> Default | None:
     if field.connect is None or field.connect.default is None:
         return None
     array = PayloadSchema(field.connect).array([field.connect.default.text.encode()])
-    return Default(msgspec.json.encode(_change(array.type, target)(_plain(array)[0])).decode())
+    return Default(msgspec.json.encode(_change(array.type, target)(step_values.numbered(array)[0])).decode())
 
 
 def _cast_whole(
@@ -239,24 +253,13 @@ def _cast_array(array: Any, target: CastType, records: ConvertedRecords, refused
     kind = array.type
     change = _change(kind, target)
     found: list[Any] = []
-    for row, value in enumerate(_plain(array)):
+    for row, value in enumerate(step_values.numbered(array)):
         try:
             found.append(None if value is None else change(value))
         except Refused as error:
             refused.add(records.records.offsets[row], str(error))
             found.append(None)
     return pa.array(found, _ARROW[target][0])
-
-
-def _plain(array: Any) -> list[Any]:
-    """Python values, days, times and moments as numbers of their unit."""
-    kind = array.type
-    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
-        array = array.cast(pa.int64())
-    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        array = array.cast(pa.int32())
-    values: list[Any] = array.to_pylist()
-    return values
 
 
 def _change(kind: Any, target: CastType) -> Change:

@@ -126,16 +126,11 @@ def _insert_header(options: AliasOptions) -> smt.Transform | None:
     value = options.required("value.literal", "the header's value")
     if name is None or value is None:
         return None
-    return smt.InsertHeader(name=name, value=_literal(value))
-
-
-def _literal(text: str) -> bytes | None:
-    """A header's value as Connect reads and writes it: null for `null`, a quoted text without its quotes."""
-    text = text.strip()
-    if text == "null":
-        return None
-    quoted = len(text) > 1 and text[0] == text[-1] == '"'
-    return (text[1:-1].replace('\\"', '"') if quoted else text).encode()
+    # As Connect reads and writes it: null for `null`, a quoted text without its quotes.
+    value = value.strip()
+    is_text = len(value) > 1 and value[0] == value[-1] == '"'
+    written = (value[1:-1].replace('\\"', '"') if is_text else value).encode()
+    return smt.InsertHeader(name=name, value=None if value == "null" else written, is_text=is_text)
 
 
 def _drop_headers(options: AliasOptions) -> smt.Transform | None:

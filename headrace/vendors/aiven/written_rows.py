@@ -26,7 +26,13 @@ from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_tree
-from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, header_json
+from headrace.formats.converted_records import (
+    ConvertedColumn,
+    ConvertedRecords,
+    Form,
+    MadeHeader,
+    header_json,
+)
 from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded, encoded_rows
 from headrace.formats.encoding.encoder import Pieces, binary, decimal_texts, joined, text_of
 from headrace.formats.encoding.json_members import NULL, base64_texts, copied, quoted
@@ -129,6 +135,14 @@ _HEADER_TEXTS: Final[dict[ConverterKind, HeaderText]] = {
 }
 
 
+def _header_text(kind: ConverterKind) -> HeaderText:
+    whole = header_json(kind)
+    of_kafka = _HEADER_TEXTS.get(kind)
+    if of_kafka is None:
+        return whole
+    return lambda value: whole(value) if isinstance(value, MadeHeader) else of_kafka(value)
+
+
 class AivenJsonRows:
     """Writes the rows of one object, each with `ending` after it."""
 
@@ -136,9 +150,7 @@ class AivenJsonRows:
         self._fields = output.fields if not output.envelope else _in_order(output.fields)
         self._has_envelope = output.envelope
         self._ending = ending
-        kind = output.rows.headers
-        header = _HEADER_TEXTS[kind] if kind in _HEADER_TEXTS else header_json(kind)
-        self._headers = partial(json_headers, text=header)
+        self._headers = partial(json_headers, text=_header_text(output.rows.headers))
 
     def text(self, records: ConvertedRecords) -> bytes:
         """The rows of these records, one after the other."""

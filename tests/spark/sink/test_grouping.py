@@ -10,6 +10,7 @@ import pytest
 from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.transforms.header_topic_steps import text_header
 from headrace.model.sink_entries import GroupingOptions
 from headrace.options.choices import JsonFormat
 from headrace.options.sink_settings import OutputFormat
@@ -108,6 +109,13 @@ def test_the_last_header_of_a_name_groups() -> None:
     found = split_names(names_of("{{header:r}}/" + TAIL), records_of([b"1"] * 4, headers=headers))
 
     assert found == {"us/t/3/0.jsonl": [0], "__HIVE_DEFAULT_PARTITION__/t/3/1.jsonl": [1, 2, 3]}
+
+
+def test_a_header_that_a_transform_made_groups_with_the_same_of_kafka() -> None:
+    """A name shows one text for both."""
+    headers = [(("r", b"eu"),), (("r", text_header(b"eu")),), (("r", text_header(b"us")),)]
+    found = split_names(names_of("{{header:r}}/" + TAIL), records_of([b"1"] * 3, headers=headers))
+    assert found == {"eu/t/3/0.jsonl": [0, 1], "us/t/3/2.jsonl": [2]}
 
 
 def test_two_fields_group_by_both() -> None:

@@ -1,15 +1,28 @@
 """Casts by Java's rules: narrowing, parsing and writing of numbers, texts and times; and masks."""
 
+import math
 from typing import Any
 
 import msgspec
 import pytest
 
 from headrace.formats.connect.values import time_text
+from headrace.formats.converted_records import header_reader
 from headrace.formats.transforms.step_values import Refused
 from headrace.formats.transforms.value_steps import cast_json, masked_json
+from headrace.options.sink_settings import ConverterKind
 from headrace.options.transforms.chain import CastType
-from tests.headrace.formats.transforms.transformed import KAFKA, WITH_SCHEMA, chain, refusals, values
+from tests.headrace.formats.transforms.transformed import (
+    KAFKA,
+    LENSES,
+    SCHEMALESS,
+    WITH_SCHEMA,
+    chain,
+    converted,
+    plain,
+    refusals,
+    values,
+)
 
 
 @pytest.mark.parametrize(
@@ -138,3 +151,68 @@ def test_masks_that_there_are_not(value: Any, replacement: str) -> None:
     """A replacement is for numbers and texts."""
     with pytest.raises(Refused):
         masked_json(value, replacement)
+
+
+_LONG = b"1" * 5000
+_HEADER = {"type": KAFKA + "HeaderFrom$Value", "fields": "a", "headers": "h", "operation": "move"}
+
+
+@pytest.mark.parametrize(
+    ("step", "value", "expected"),
+    [
+        ({"type": KAFKA + "Cast$Value", "spec": "a:float32"}, b"1e39", None),
+        ({"type": KAFKA + "Cast$Value", "spec": "a:float64"}, b"-1e400", None),
+        ({"type": KAFKA + "Cast$Value", "spec": "a:string"}, b"1e400", "Infinity"),
+        ({"type": KAFKA + "Cast$Value", "spec": "a:string"}, b"[1]", "a list, an object, or a number"),
+        ({"type": KAFKA + "Cast$Value", "spec": "a:string"}, _LONG, "a whole number has too many digits"),
+        ({"type": KAFKA + "Cast$Value", "spec": "a:int8"}, b'"%s"' % _LONG, "a text is no integer"),
+        ({"type": KAFKA + "MaskField$Value", "fields": "a"}, b"1e400", 0.0),
+        ({"type": KAFKA + "MaskField$Value", "fields": "a"}, _LONG, "a whole number has too many digits"),
+        ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "NaN"}, b"1", "no number"),
+        ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "1e99999999"}, b"1", "no number"),
+        (
+            {"type": KAFKA + "TimestampConverter$Value", "field": "a", "target.type": "unix"},
+            b"1e400",
+            "neither a whole number nor a text",
+        ),
+        (
+            {"type": LENSES + "TimestampConverter", "field": "a", "header.name": "h", "target.type": "unix"},
+            b"1e400",
+            "neither a whole number nor a text",
+        ),
+        (
+            {"type": LENSES + "TimestampConverter", "field": "a", "header.name": "h", "target.type": "unix"},
+            b'"%s"' % _LONG,
+            "format.from.pattern does not say",
+        ),
+        (_HEADER, _LONG, "a number too long"),
+        (_HEADER, b"[" * 200 + b"]" * 200, "more than 100 levels"),
+    ],
+)
+def test_numbers_of_any_size_end_nothing(step: dict[str, str], value: bytes, expected: Any) -> None:
+    """They have a result, infinite ones none in JSON, or their record is refused."""
+    found = converted({**SCHEMALESS, **chain(step)}, [b'{"a":%s}' % value])
+    if found.faults:
+        (fault,) = found.faults
+        assert fault.reason == "transform_refused"
+        assert str(expected) in fault.message
+    else:
+        assert plain(found.runs[0].value) == [{"a": expected}]
+
+
+def test_a_replacement_has_no_more_digits_than_the_decimals() -> None:
+    """Arrow keeps all of them or none."""
+    kind = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "version": 1}
+    schema = {"type": "struct", "fields": [{**kind, "parameters": {"scale": "2"}, "field": "a"}]}
+    value = {"schema": schema, "payload": {"a": "AAEC"}}
+    mask = {"type": KAFKA + "MaskField$Value", "fields": "a"}
+    assert refusals({**WITH_SCHEMA, **chain({**mask, "replacement": "0.001"})}, [value]) == [
+        "transform t0: the replacement has more digits than the field's decimals"
+    ]
+    assert refusals({**WITH_SCHEMA, **chain({**mask, "replacement": "0.1"})}, [value]) == []
+
+
+def test_an_exponent_without_end_in_a_header() -> None:
+    """Which no decimal has, either."""
+    read = header_reader(ConverterKind.JSON_PLAIN)
+    assert read(b"1e99999999999999999999").value == math.inf

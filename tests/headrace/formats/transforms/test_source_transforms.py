@@ -13,7 +13,7 @@ from headrace.conversion.source_records import SourceRecords
 from headrace.model.columns import BadRow, Header, RecordTarget, RowBatch, column_of
 from headrace.model.positions import BytePosition, Position
 from headrace.vendors.load import load
-from tests.headrace.formats.transforms.transformed import KAFKA, LENSES, NOW_MS, chain
+from tests.headrace.formats.transforms.transformed import JSON, KAFKA, LENSES, NOW_MS, chain
 
 _COMPLETE = {
     "name": "ingest",
@@ -61,6 +61,38 @@ def batch(
             for index in bad
         ),
     )
+
+
+@pytest.mark.parametrize("json_values", [{"value.format": "json"}, {"value.converter": JSON}])
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (
+            {"type": KAFKA + "HoistField$Value", "field": "line"},
+            [b'{"line":"hello \\"x\\""}', b'{"line":"17"}'],
+        ),
+        ({"type": KAFKA + "Cast$Value", "spec": "string"}, [b'"hello \\"x\\""', b'"17"']),
+        (
+            {"type": KAFKA + "HoistField$Value", "field": "line", "predicate": "has"},
+            [b'"hello \\"x\\""', b'"17"'],
+        ),
+    ],
+)
+def test_lines_that_are_json_strings_already_are_not_quoted_twice(
+    step: dict[str, str], expected: list[bytes], json_values: dict[str, str]
+) -> None:
+    """`input.format=text` with JsonConverter, also where the step applies to no record."""
+    options = {
+        "input.format": "text",
+        **json_values,
+        **({} if "value.format" in json_values else {"value.converter.schemas.enable": "false"}),
+        **chain(step, predicates=_HAS_HEADER if "predicate" in step else None),
+    }
+    found = applied(options, batch([b'"hello \\"x\\""', b'"17"']))
+    assert [value for _, _, value, _ in records(found)] == expected
+
+
+_HAS_HEADER = {"has": {"type": KAFKA + "predicates.HasHeaderKey", "name": "never"}}
 
 
 def records(found: Sequence[RowBatch]) -> list[tuple[str | None, bytes | None, bytes | None, Any]]:

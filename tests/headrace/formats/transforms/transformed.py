@@ -106,10 +106,14 @@ def transformed(options: Mapping[str, str], rows: Sequence[Row | Any]) -> list[R
         headers = run.records.headers or [()] * len(run)
         values, keys = plain(run.value), plain(run.key)
         for row, offset in enumerate(run.records.offsets.tolist()):
-            found[offset] = Row(
-                values[row], keys[row], headers[row], int(run.records.timestamps_ms[row]), run.records.topic
-            )
+            time = int(run.records.timestamps_ms[row])
+            found[offset] = Row(values[row], keys[row], written(headers[row]), time, run.records.topic)
     return [found[offset] for offset in sorted(found)]
+
+
+def written(headers: Headers) -> Headers:
+    """Their bytes alone: a header that a transform made equals no bytes."""
+    return tuple((name, None if value is None else bytes(value)) for name, value in headers)
 
 
 def values(options: Mapping[str, str], rows: Sequence[Row | Any]) -> list[Any]:

@@ -1,0 +1,179 @@
+"""Values of AvroConverter behind transforms: defaults of every type, named types, tombstones next to rows."""
+
+import io
+from typing import Any, Final
+
+import fastavro
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.conversion.encoders import new_encoder
+from headrace.conversion.sink_records import sink_records
+from headrace.formats.converted_records import Conversion
+from headrace.formats.encoding import schema_of
+from headrace.formats.transforms.avro_shapes import avro_text, record_shape
+from headrace.options.sink_settings import SinkSettings
+from tests.headrace.formats.encoding.registry import framed, registry
+from tests.headrace.formats.transforms.transformed import (
+    KAFKA,
+    NOW_MS,
+    chain,
+    kafka_records,
+    plain,
+    sink_of,
+)
+
+_UNWRAP: Final = "io.debezium.transforms.ExtractNewRecordState"
+
+
+def _converted(
+    schema: Any, values: list[Any], step: dict[str, str], form: str = "jsonl"
+) -> tuple[SinkSettings, Conversion]:
+    served = registry()
+    options = {
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": served.urls[0],
+        "output.format": form,
+        "file.compression.type": "none",
+        **chain(step),
+    }
+    rows = [None if value is None else framed(served, schema, value) for value in values]
+    sink = sink_of(options)
+    records = kafka_records([(row, b"k", (), NOW_MS) for row in rows])
+    return sink, sink_records(sink, lambda: NOW_MS).convert(records)
+
+
+# -- defaults ------------------------------------------------------------------------------------------------
+
+
+def _record(kind: Any, default: Any) -> dict[str, Any]:
+    fields = [{"name": "id", "type": "int"}, {"name": "f", "type": [kind, "null"], "default": default}]
+    return {"type": "record", "name": "R", "fields": fields}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "shown"),
+    [
+        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, "\x00", 0.0),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, "\xff\x00", -2.56),
+        (
+            {
+                "type": "fixed",
+                "name": "D",
+                "size": 2,
+                "logicalType": "decimal",
+                "precision": 4,
+                "scale": 1,
+            },
+            "\x00\x07",
+            0.7,
+        ),
+        ({"type": "fixed", "name": "F", "size": 2}, "\xff\x01", "/wE="),
+        ("bytes", "\xff", "/w=="),
+        ("string", "\xff", "\xff"),
+        ({"type": "int", "logicalType": "date"}, 5, "1970-01-06"),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
+    ],
+)
+@pytest.mark.parametrize("kept", ["InsertField$Value", "Flatten$Value"])
+def test_a_null_counts_as_the_default(kind: Any, default: Any, shown: Any, kept: str) -> None:
+    """Octets of a default are its characters."""
+    step = {"type": KAFKA + kept, **({"static.field": "s", "static.value": "x"} if "Insert" in kept else {})}
+    _, found = _converted(_record(kind, default), [{"id": 1, "f": None}], step)
+    (run,) = found.runs
+    assert plain(run.value)[0]["f"] == shown
+
+
+# -- nulls next to rows --------------------------------------------------------------------------------------
+
+_ROW: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "id", "type": "int"}, {"name": "x", "type": ["null", "string"], "default": None}],
+}
+_EVENT: Final = {
+    "type": "record",
+    "name": "Envelope",
+    "namespace": "db.shop.orders",
+    "connect.name": "db.shop.orders.Envelope",
+    "fields": [
+        {"name": "before", "type": ["null", {**_ROW, "name": "Value"}], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {"name": "op", "type": "string"},
+    ],
+}
+
+
+def _written(sink: SinkSettings, found: Conversion, form: str) -> list[Any]:
+    """The values of the one object that all records come into."""
+    assert found.faults == ()
+    (run,) = found.runs
+    encoder = new_encoder(sink.output, schema_of(sink.output, run))
+    encoder.add(run)
+    content = io.BytesIO(encoder.drain() + encoder.finish())
+    rows: list[Any] = list(fastavro.reader(content)) if form == "avro" else pq.read_table(content).to_pylist()
+    return [row["value"] for row in rows]
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize(
+    ("step", "row"),
+    [
+        ({"type": KAFKA + "InsertField$Value", "topic.field": "t"}, {"id": 1, "x": "q", "t": "orders"}),
+        ({"type": KAFKA + "ReplaceField$Value", "exclude": "x"}, {"id": 1}),
+        ({"type": KAFKA + "Flatten$Value"}, {"id": 1, "x": "q"}),
+    ],
+)
+def test_tombstones_stay_in_the_object_of_their_rows(step: dict[str, str], row: Any, form: str) -> None:
+    """A null of another schema would close it, and the next row again."""
+    given = {"id": 1, "x": "q"}
+    sink, found = _converted(_ROW, [given, None, given, None], step, form)
+    assert _written(sink, found, form) == [row, None, row, None]
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize(
+    ("mode", "values"),
+    [
+        ("drop", [("q", "false"), ("z", "false")]),
+        ("rewrite", [("q", "false"), ("q", "true"), ("z", "false")]),
+        ("rewrite-with-tombstone", [("q", "false"), ("q", "true"), None, ("z", "false")]),
+        ("tombstone", [("q", None), None, ("z", None)]),
+    ],
+)
+def test_deleted_rows_have_the_schema_of_the_others(mode: str, values: list[Any], form: str) -> None:
+    """Both are of one named type, which the event's schema defines in one place."""
+    one, two = {"id": 1, "x": "q"}, {"id": 1, "x": "z"}
+    events = [
+        {"before": None, "after": one, "op": "c"},
+        {"before": one, "after": None, "op": "d"},
+        None,
+        {"before": None, "after": two, "op": "c"},
+    ]
+    step = {"type": _UNWRAP, "delete.tombstone.handling.mode": mode}
+    sink, found = _converted(_EVENT, events, step, form)
+    marks = [None if row is None else (row["x"], row.get("__deleted")) for row in _written(sink, found, form)]
+    # A rewritten row has the mark, others do not.
+    wanted = [None if each is None else (each[0], each[1] if "rewrite" in mode else None) for each in values]
+    assert marks == wanted
+
+
+def test_parts_of_a_schema_stand_by_themselves() -> None:
+    """With what they refer to; put together, each type is defined once."""
+    event = {
+        **_EVENT,
+        "fields": [*_EVENT["fields"], {"name": "more", "type": {"type": "array", "items": "Value"}}],
+    }
+    shape = record_shape(avro_text(event) or "")
+    assert shape is not None
+    value = {**_ROW, "name": "Value", "namespace": "db.shop.orders"}
+    assert [each["type"] for each in shape["fields"]] == [
+        ["null", value],
+        ["null", value],
+        "string",
+        {"type": "array", "items": value},
+    ]
+    assert avro_text(shape) == avro_text(event)
+    other = {**value, "fields": value["fields"][:1]}
+    clashing = [{"name": "a", "type": value}, {"name": "b", "type": other}]
+    assert avro_text({"type": "record", "name": "C", "fields": clashing}) is None
