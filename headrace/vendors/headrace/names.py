@@ -6,6 +6,7 @@ Objects of keys and headers next to that of the values have `.keys` or `.headers
 import re
 from typing import Final
 
+from headrace.formats.content_kind import RowShape
 from headrace.names.archive_names import (
     ArchiveName,
     LayoutName,
@@ -33,10 +34,27 @@ MEMBERS: Final = frozenset(
         "headers",
     }
 )
+# What a value has no reason to have: each of these by itself, or where the record was.
+_MARKS: Final = frozenset({"key_base64", "value_base64", "timestamp_type"})
+_PLACE: Final = frozenset({"topic", "partition", "offset"})
+# The name of rows in Avro; rows that are values have that of their own schema.
+_RECORD: Final = "headrace.Record"
 _FILE: Final = re.compile(
     r"(?P<start>[0-9]{20})(?:-(?P<last>[0-9]{20}))?\.headrace"
     r"(?P<tail>(?:\.(?P<side>keys|headers))?(?P<extension>(?:\.[a-z0-9]+)+))"
 )
+
+
+def is_envelope(shape: RowShape) -> bool:
+    """True where rows of this shape are envelopes and nothing else."""
+    if not shape.members <= MEMBERS:
+        return False
+    return shape.record == _RECORD or shape.members >= _PLACE or not _MARKS.isdisjoint(shape.members)
+
+
+def is_undecided(shape: RowShape) -> bool:
+    """True where rows may be envelopes of some fields as well as values with such members."""
+    return bool(shape.members) and shape.members <= MEMBERS and not is_envelope(shape)
 
 
 def read_name(key: str, options: NameOptions) -> ArchiveName | None:
