@@ -9,7 +9,9 @@ from typing import Final
 from headrace.formats.content_kind import RowShape
 from headrace.names.archive_names import (
     ArchiveName,
+    Inexact,
     LayoutName,
+    NameElement,
     ObjectKind,
     directories_of,
     is_topic_name,
@@ -45,6 +47,14 @@ _FILE: Final = re.compile(
 )
 
 
+_SPREAD: Final = Inexact(
+    NameElement.ORDER,
+    "records are spread over directories that group them, so their order between objects may be lost",
+)
+# The directory of a topic that was made again has all of its records.
+_LIFE: Final = "topic_id"
+
+
 def is_envelope(shape: RowShape) -> bool:
     """True where rows of this shape are envelopes and nothing else."""
     if not shape.members <= MEMBERS:
@@ -71,6 +81,7 @@ def read_name(key: str, options: NameOptions) -> ArchiveName | None:
     if found is None or place is None:
         return None
     topic, partition = place
+    groups = directories_of(directories[:-2])
     start = read_offset(found["start"])
     last = read_offset(found["last"]) if found["last"] else None
     if start is None or (found["last"] and (last is None or last < start)):
@@ -84,9 +95,10 @@ def read_name(key: str, options: NameOptions) -> ArchiveName | None:
         start_offset=start,
         last_offset=last,
         kind=ObjectKind(found["side"] or "values"),
-        directories=directories_of(directories[:-2]),
+        directories=groups,
         stem=key.removesuffix(found["tail"]),
         # The partition's directory and the file are what keys of a topic differ in.
         folder=key.removesuffix(f"{directories[-1]}/{file}"),
         extension=found["extension"],
+        inexact=(_SPREAD,) if any(group != _LIFE for group, _ in groups) else (),
     )
