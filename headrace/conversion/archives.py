@@ -139,17 +139,18 @@ class ArchiveDecoder:
         found = self._row_format(source, name, head, options)
         self._refuse_unended(source, name, found)
         restore = self._restore
+        rows = replace(restore.rows, sent_to=options.topic)
         text = None
         first = json_array.first_element(head) if found is RowFormat.JSON else first_row(head)
         self._refuse_undecided(source, name, found, head, first, options)
         if found not in _ARROW:
-            text = text_reader(name, found, restore.rows, first)
+            text = text_reader(name, found, rows, first)
         return ObjectRestore(
             name=name,
             row_format=found,
-            options=restore.rows,
+            options=rows,
             text=text,
-            arrow=partial(arrow_reader, name, found, restore.rows),
+            arrow=partial(arrow_reader, name, found, rows),
             separator=restore.separator,
         )
 
@@ -303,7 +304,7 @@ def text_reader(
 
 
 def _json_reader(name: ArchiveName, options: RestoreOptions, first: bytes | None) -> TextReader:
-    place = OwnPlace.of(name)
+    place = OwnPlace.of(name, options.sent_to)
     match name.layout:
         case LayoutName.AIVEN:
             return aiven_rows.reader(options, first, place)
@@ -335,7 +336,7 @@ def arrow_reader(
 def _value_reader(
     name: ArchiveName, options: RestoreOptions, to_json: ToJson, shape: RowShape
 ) -> ArrowReader:
-    place = OwnPlace.of(name)
+    place = OwnPlace.of(name, options.sent_to)
     match name.layout:
         case LayoutName.AIVEN:
             return aiven_rows.arrow_reader(options, to_json, shape, place)

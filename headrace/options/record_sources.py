@@ -144,7 +144,8 @@ class Newlines(StrEnum):
 class RestoreOptions:
     """What a restore was told about rows.
 
-    `csv_fields` are the columns of Aiven's csv in their order (its `format.output.fields`); ValueError for
+    `sent_to` is the topic that the object's records go to, empty where that is not known. `csv_fields` are
+    the columns of Aiven's csv in their order (its `format.output.fields`); ValueError for
     others than there are.
     """
 
@@ -155,6 +156,7 @@ class RestoreOptions:
     envelope: Enveloped = Enveloped.AUTO
     csv_fields: tuple[str, ...] = ("value",)
     csv_encoding: CsvEncoding = CsvEncoding.BASE64
+    sent_to: str = ""
 
     def __post_init__(self) -> None:
         fields = self.csv_fields
