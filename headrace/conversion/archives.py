@@ -4,7 +4,7 @@ The reader of the rows is chosen by the object's name, its format and what the r
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -40,9 +40,10 @@ from headrace.vendors.archive_rows import OwnPlace
 from headrace.vendors.confluent.join import ArrowHeaders, ArrowKeys, JsonHeaders, JsonKeys, PlainKeys
 from headrace.vendors.exactness import ContentFacts
 from headrace.vendors.headrace import rows as headrace_rows
+from headrace.vendors.headrace.names import is_undecided as is_undecided_own
 from headrace.vendors.key_names import ArchiveNames
 from headrace.vendors.lenses import rows as lenses_rows
-from headrace.vendors.lenses.rows import is_undecided
+from headrace.vendors.lenses.rows import is_undecided as is_undecided_lenses
 from headrace.vendors.quix.rows import JsonRows, ParquetRows
 
 _HEAD_BYTES: Final = 64 * 1024
@@ -72,7 +73,20 @@ _OF_KEYS: Final = {
     KeysFormat.JSONL: RowFormat.JSONL,
     KeysFormat.BYTES: RowFormat.SEPARATED,
 }
-
+_LENSES_UNDECIDED: Final = (
+    "no metadata of topic, partition and offset: they may be Lenses' envelopes as well as values with such "
+    "fields. Set store.envelope to true or false, as the sink had it, and replay the object."
+)
+_OWN_UNDECIDED: Final = (
+    "not topic, partition and offset: they may be envelopes of some output.fields as well as values with "
+    "such fields. Set restore.envelope to yes (the sink's output.envelope was true) or to no (false), and "
+    "replay the object."
+)
+# Whether rows of a shape may be envelopes as well as values, and what is said of those that may.
+_UNDECIDED: Final[dict[LayoutName, tuple[Callable[[RowShape], bool], str]]] = {
+    LayoutName.LENSES: (is_undecided_lenses, _LENSES_UNDECIDED),
+    LayoutName.HEADRACE: (is_undecided_own, _OWN_UNDECIDED),
+}
 # By the ending of a name of our own sink, the format that reads such objects as rows.
 _BARE: Final = {"csv": "csv", "txt": "text", "bin": "text"}
 
@@ -132,17 +146,18 @@ class ArchiveDecoder:
         found = self._row_format(source, name, head, options)
         self._refuse_unended(source, name, found)
         restore = self._restore
+        rows = replace(restore.rows, sent_to=options.topic)
         text = None
         first = json_array.first_element(head) if found is RowFormat.JSON else first_row(head)
         self._refuse_undecided(source, name, found, head, first, options)
         if found not in _ARROW:
-            text = text_reader(name, found, restore.rows, first)
+            text = text_reader(name, found, rows, first)
         return ObjectRestore(
             name=name,
             row_format=found,
-            options=restore.rows,
+            options=rows,
             text=text,
-            arrow=partial(arrow_reader, name, found, restore.rows),
+            arrow=partial(arrow_reader, name, found, rows),
             separator=restore.separator,
         )
 
@@ -205,8 +220,9 @@ class ArchiveDecoder:
         first: bytes | None,
         options: DecodeOptions,
     ) -> None:
-        """Lenses' envelope of key and value alone looks like a value: only the sink's options show it."""
-        if name.layout is not LayoutName.LENSES or self._restore.rows.envelope is not Enveloped.AUTO:
+        """An envelope of key and value alone looks like a value: only the sink's options show it."""
+        is_told = self._restore.rows.envelope is not Enveloped.AUTO
+        if is_told or name.layout not in _UNDECIDED or name.kind is not ObjectKind.VALUES:
             return
         shape: RowShape | None = None
         if found is RowFormat.AVRO:
@@ -215,12 +231,10 @@ class ArchiveDecoder:
             shape = parquet.row_shape(source, options=options)
         elif found in {RowFormat.JSON, RowFormat.JSONL} and first is not None:
             shape = json_shape(first)
+        is_undecided, why = _UNDECIDED[name.layout]
         if shape is not None and is_undecided(shape):
             raise InvalidObject(
-                f"{source.name}: its rows have {' and '.join(sorted(shape.members))}, and no metadata of "
-                "topic, partition and offset: they may be Lenses' envelopes as well as values with such "
-                "fields. Set store.envelope to true or false, "
-                "as the sink had it, and replay the object.",
+                f"{source.name}: its rows have {' and '.join(sorted(shape.members))}, and {why}",
                 reason="envelope_undecided",
             )
 
@@ -304,7 +318,7 @@ def text_reader(
 
 
 def _json_reader(name: ArchiveName, options: RestoreOptions, first: bytes | None) -> TextReader:
-    place = OwnPlace.of(name)
+    place = OwnPlace.of(name, options.sent_to)
     match name.layout:
         case LayoutName.AIVEN:
             return aiven_rows.reader(options, first, place)
@@ -336,7 +350,7 @@ def arrow_reader(
 def _value_reader(
     name: ArchiveName, options: RestoreOptions, to_json: ToJson, shape: RowShape
 ) -> ArrowReader:
-    place = OwnPlace.of(name)
+    place = OwnPlace.of(name, options.sent_to)
     match name.layout:
         case LayoutName.AIVEN:
             return aiven_rows.arrow_reader(options, to_json, shape, place)

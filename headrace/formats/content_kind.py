@@ -159,13 +159,14 @@ class RowShape:
     `members` are those of its structs, none where rows are something else, and `within` what those of them
     that are structs have themselves; `with_nulls` those of them that are null in some row of the object, as
     far as that is known without reading it (Parquet's footer). `is_ours` where the object says that our sink
-    wrote it.
+    wrote it; `record` is the full name of an Avro record, empty where there is none.
     """
 
     members: frozenset[str] = frozenset()
     with_nulls: frozenset[str] = frozenset()
     is_ours: bool = False
     within: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    record: str = ""
 
 
 class RowFormat(StrEnum):
@@ -335,7 +336,7 @@ def shape_of_node(node: Node) -> RowShape:
         return RowShape()
     below = {name: child.nullable or child for name, child in node.fields}
     within = {name: _names(child) for name, child in below.items() if child.kind == "record"}
-    return RowShape(_names(node), within=within)
+    return RowShape(_names(node), within=within, record=node.name or "")
 
 
 def _names(node: Node) -> frozenset[str]:

@@ -154,8 +154,9 @@ class Newlines(StrEnum):
 class RestoreOptions:
     """What a restore was told about rows.
 
-    `keys_format` is what objects of keys hold. `csv_fields` are the columns of Aiven's csv in their order
-    (its `format.output.fields`); ValueError for others than there are.
+    `keys_format` is what objects of keys hold; `sent_to` is the topic that the object's records go to, empty
+    where that is not known. `csv_fields` are the columns of Aiven's csv in their order (its
+    `format.output.fields`); ValueError for others than there are.
     """
 
     value: Form = Form.AUTO
@@ -166,6 +167,7 @@ class RestoreOptions:
     keys_format: KeysFormat = KeysFormat.AUTO
     csv_fields: tuple[str, ...] = ("value",)
     csv_encoding: CsvEncoding = CsvEncoding.BASE64
+    sent_to: str = ""
 
     def __post_init__(self) -> None:
         fields = self.csv_fields

@@ -261,26 +261,34 @@ def _headers(text: bytes, form: Form) -> Headers:
 
 _REASON: Final = "other_place"
 _NULL: Final = b"null"
+# What sinks write in names for the hyphens of a topic.
+_FOR_HYPHENS: Final = "_."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPlace:
-    """What a name says for certain of its rows; None is anything. An object that was renamed does not fit."""
+    """What a name says for certain of its rows; None is anything. An object that was renamed does not fit.
+
+    Sinks may write a topic's hyphens as another sign. Then its rows have the topic itself, and fit where
+    `sent_to` says that their records go to another topic than that of the name.
+    """
 
     topic: str | None = None
     partition: int | None = None
     first: int | None = None
     last: int | None = None
+    sent_to: str = ""
 
     @classmethod
-    def of(cls, name: ArchiveName) -> "OwnPlace":
-        """The place that the name says, as far as it is certain."""
+    def of(cls, name: ArchiveName, sent_to: str = "") -> "OwnPlace":
+        """The place that the name says, as far as it is certain; its records go to the topic `sent_to`."""
         has_offsets = name.is_exact(NameElement.OFFSET)
         return cls(
             topic=name.topic if name.is_exact(NameElement.TOPIC) else None,
             partition=name.partition if name.is_exact(NameElement.PARTITION) else None,
             first=name.start_offset if has_offsets else None,
             last=name.last_offset if has_offsets else None,
+            sent_to=sent_to,
         )
 
     def checked_offsets(self, offsets: Numbers | None, faults: Faults) -> Numbers | None:
@@ -299,9 +307,12 @@ class OwnPlace:
     ) -> None:
         """Rows of JSON with another topic or partition are faults; what a row does not say is no fault."""
         if self.topic is not None:
-            _check_texts(topics, b'"%s"' % self.topic.encode(), "topic", faults)
+            own = b'"%s"' % self.topic.encode()
+            for row in _differing(topics, own):
+                self._check_topic(row, bytes(topics[row]).decode(errors="replace").strip('"'), faults)
         if self.partition is not None:
-            _check_texts(partitions, b"%d" % self.partition, "partition", faults)
+            for row in _differing(partitions, b"%d" % self.partition):
+                faults.add(row, _REASON, _said("partition", str(self.partition)))
 
     def check_arrays(self, topics: Any, partitions: Any, faults: Faults) -> None:
         """The same of Arrow arrays, None where there are none; other types than theirs are faults, too."""
@@ -314,7 +325,17 @@ class OwnPlace:
                 continue
             differ = pc.fill_null(pc.not_equal(array, own), fill_value=False)
             for row in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():
-                faults.add(row, _REASON, _said(what, str(own)))
+                if what == "topic":
+                    self._check_topic(row, array[row].as_py(), faults)
+                else:
+                    faults.add(row, _REASON, _said(what, str(own)))
+
+    def _check_topic(self, row: int, topic: str, faults: Faults) -> None:
+        """A fault where the row's topic, which is not that of the name, is not what it was altered from."""
+        if self.topic not in {topic.replace("-", sign) for sign in _FOR_HYPHENS}:
+            faults.add(row, _REASON, _said("topic", str(self.topic)))
+        elif self.sent_to in {"", self.topic}:
+            faults.add(row, _REASON, _untold(str(self.topic)))
 
     def _range(self) -> str:
         return f"{'' if self.first is None else self.first}..{'' if self.last is None else self.last}"
@@ -323,15 +344,21 @@ class OwnPlace:
 ANYWHERE: Final = OwnPlace()
 
 
-def _check_texts(texts: Sequence[msgspec.Raw], own: bytes, what: str, faults: Faults) -> None:
+def _differing(texts: Sequence[msgspec.Raw], own: bytes) -> list[int]:
+    """The rows that say something else."""
     expected = msgspec.Raw(own)
     if texts.count(expected) == len(texts):
-        return
-    for row, text in enumerate(texts):
-        if text != expected and bytes(memoryview(text)) != _NULL:
-            faults.add(row, _REASON, _said(what, own.decode()))
+        return []
+    return [row for row, text in enumerate(texts) if text != expected and bytes(memoryview(text)) != _NULL]
 
 
 def _said(what: str, name: str) -> str:
     # What the row says is content, and is not shown.
     return f"the row's {what} is not that of the object's name ({name}); was the object renamed?"
+
+
+def _untold(name: str) -> str:
+    return (
+        f"the row's topic has hyphens where the object's name ({name}) has another sign; restore.topic.map="
+        f"{name}:<topic>, or topic, says where its records go"
+    )

@@ -1,7 +1,7 @@
 """What comes back exactly from an archive and what does not, aspect by aspect, with a sentence for each."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -236,6 +236,7 @@ def _headrace(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
         yield from _absent(Aspect.TIMESTAMP, *({Aspect.KEY, Aspect.HEADERS} - apart))
         yield _partly(Aspect.TOMBSTONES, "JSON's null is a tombstone")
         return
+    facts = replace(facts, members=_own_members(facts.members, facts.row_format, apart))
     members = {
         "key": Aspect.KEY,
         "offset": Aspect.OFFSET,
@@ -244,6 +245,17 @@ def _headrace(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
     }
     wanted = {member: aspect for member, aspect in members.items() if aspect not in apart}
     yield from _missing(facts, _FIRST, **wanted)
+
+
+# With the key, all that the sink writes in any case; only who leaves out the headers alone has no more.
+_ALL_BUT_HEADERS: Final = frozenset({"topic", "partition", "offset", "timestamp", "key"})
+
+
+def _own_members(members: frozenset[str], row_format: RowFormat, apart: set[Aspect]) -> frozenset[str]:
+    """The members that our rows have or would have: JSON leaves out headers that a record has none of."""
+    found = members | ({"key"} if "key_base64" in members else set())
+    written = found | ({"key"} if Aspect.KEY in apart else set())
+    return found | ({"headers"} if row_format in _JSON and written >= _ALL_BUT_HEADERS else set())
 
 
 _RULES: Final = {

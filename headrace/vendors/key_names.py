@@ -11,7 +11,7 @@ from typing import Final
 
 from headrace.formats import content_kind as content
 from headrace.formats.content_kind import RowShape
-from headrace.names.archive_names import ArchiveName, LayoutName, is_index
+from headrace.names.archive_names import ArchiveName, Inexact, LayoutName, NameElement, is_index
 from headrace.options.choices import InputFormat
 from headrace.options.record_sources import NameOptions
 from headrace.options.settings import FormatSettings, RestoreSettings
@@ -35,6 +35,13 @@ READ_NAME: Final[dict[LayoutName, ReadName]] = {
     LayoutName.AIVEN: aiven,
 }
 _QUIX_MEMBERS: Final = frozenset({"_timestamp", "_key", "_value"})
+# Where our sink puts objects of a topic that was made again, whatever the layout below.
+_LIFE: Final = re.compile(r"(?:^|/)topic_id=[^/]+/")
+_LIVES: Final = Inexact(
+    NameElement.ORDER,
+    "the topic was deleted and made again, and objects of its lives are mixed by their offsets; restore each "
+    "by its own aws.s3.prefix (../topic_id=<id>/), and the first with object.exclude=*topic_id=*",
+)
 _DIGITS: Final = re.compile(r"[0-9]+")
 _WITH_SIDES: Final = frozenset({LayoutName.HEADRACE, LayoutName.CONFLUENT})
 _SIDE_ENDING: Final = re.compile(r"\.(?:keys|headers)(?:\.[A-Za-z0-9]+)+$")
@@ -63,8 +70,15 @@ def read_as(layout: LayoutName, key: str, options: NameOptions) -> ArchiveName |
     `aws.s3.prefix` is the sink's own, or names a part of the archive: then the topic is in it.
     """
     read = READ_NAME[layout]
-    name = read(key, options)
-    return name if name is not None or not options.prefix else read(key, _whole(key, options))
+    name = read(key, options) or (read(key, _whole(key, options)) if options.prefix else None)
+    return None if name is None else _of_life(name, options)
+
+
+def _of_life(name: ArchiveName, options: NameOptions) -> ArchiveName:
+    """The name, its order in doubt where it is of one life of its topic and others are read with it."""
+    if _LIFE.search(name.key.removeprefix(options.prefix)) is None:
+        return name
+    return replace(name, inexact=(_LIVES, *name.inexact))
 
 
 def _names(key: str, options: NameOptions) -> list[ArchiveName]:
@@ -94,6 +108,7 @@ def detect(key: str, options: NameOptions, head: bytes | None = None) -> Detecti
             name=None, reason="the key is below layout.indexes: no data", pattern=pattern, is_index=True
         )
     names = _names(key, options) or _names(key, _whole(key, options))
+    names = [_of_life(name, options) for name in names]
     if not names:
         reason = "the key is of no known layout; file.name.template can say how it is read"
         return Detection(name=None, reason=reason, pattern=pattern)
@@ -195,7 +210,10 @@ class ArchiveNames:
         if self._template is None:
             return read_as(layout, key, self._options)
         name = self._template(key, self._options)
-        if name is None or layout is LayoutName.AIVEN:
+        if name is None:
+            return None
+        name = _of_life(name, self._options)
+        if layout is LayoutName.AIVEN:
             return name
         file = key.rpartition("/")[2]
         extension = "".join(file.partition(".")[1:])

@@ -186,10 +186,11 @@ def test_members_of_other_types_are_faults_of_their_rows(layout: str, key: str, 
 
 def test_rows_without_the_member_are_records() -> None:
     """A null is of no type: only what is there and does not fit is a fault."""
+    told = {"input.layout": "headrace", "restore.envelope": "yes"}
     content = _parquet(timestamp=[None, "x", None], value=["a", "b", "c"])
-    batches = decoded({"input.layout": "headrace"}, _OWN + "parquet", content)
+    batches = decoded(told, _OWN + "parquet", content)
 
     assert values_of(batches) == [b"a", b"c"]
     assert [bad.index for batch in batches for bad in batch.bad] == [1]
-    whole = decoded({"input.layout": "headrace"}, _OWN + "parquet", _parquet(offset=[3.0], value=["a"]))
+    whole = decoded(told, _OWN + "parquet", _parquet(offset=[3.0], value=["a"]))
     assert values_of(whole) == [b"a"]

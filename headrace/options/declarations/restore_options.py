@@ -107,10 +107,12 @@ ENVELOPED = option(
     choice(Enveloped),
     "auto",
     Group.RESTORE,
-    "Whether rows of Aiven and Lenses carry key and more next to the value. `auto`: by the members of the "
-    "object's first row; say `no` where a value may look like an envelope. A row of Lenses with members of "
-    "an envelope but none that tells (metadata of topic, partition and offset, marks of bytes) is not "
-    "guessed: the object is quarantined (`envelope_undecided`).",
+    "Whether rows of Aiven, Lenses and Headrace carry key and more next to the value. `auto`: by the members "
+    "of the object's first row; say `no` where a value may look like an envelope. A row of Lenses or "
+    "Headrace with members of an envelope but none that tells (Lenses: metadata of topic, partition "
+    "and offset, marks of bytes; Headrace: topic, partition and offset together, `key_base64`, "
+    "`value_base64` or `timestamp_type`, in Avro the name `headrace.Record`) is not guessed: the object is "
+    "quarantined (`envelope_undecided`).",
     importance="LOW",
 )
 STORE_ENVELOPE = optional(

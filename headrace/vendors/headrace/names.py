@@ -6,9 +6,12 @@ Objects of keys and headers next to that of the values have `.keys` or `.headers
 import re
 from typing import Final
 
+from headrace.formats.content_kind import RowShape
 from headrace.names.archive_names import (
     ArchiveName,
+    Inexact,
     LayoutName,
+    NameElement,
     ObjectKind,
     directories_of,
     is_topic_name,
@@ -33,10 +36,35 @@ MEMBERS: Final = frozenset(
         "headers",
     }
 )
+# What a value has no reason to have: each of these by itself, or where the record was.
+_MARKS: Final = frozenset({"key_base64", "value_base64", "timestamp_type"})
+_PLACE: Final = frozenset({"topic", "partition", "offset"})
+# The name of rows in Avro; rows that are values have that of their own schema.
+_RECORD: Final = "headrace.Record"
 _FILE: Final = re.compile(
     r"(?P<start>[0-9]{20})(?:-(?P<last>[0-9]{20}))?\.headrace"
     r"(?P<tail>(?:\.(?P<side>keys|headers))?(?P<extension>(?:\.[a-z0-9]+)+))"
 )
+
+
+_SPREAD: Final = Inexact(
+    NameElement.ORDER,
+    "records are spread over directories that group them, so their order between objects may be lost",
+)
+# The directory of a topic that was made again has all of its records.
+_LIFE: Final = "topic_id"
+
+
+def is_envelope(shape: RowShape) -> bool:
+    """True where rows of this shape are envelopes and nothing else."""
+    if not shape.members <= MEMBERS:
+        return False
+    return shape.record == _RECORD or shape.members >= _PLACE or not _MARKS.isdisjoint(shape.members)
+
+
+def is_undecided(shape: RowShape) -> bool:
+    """True where rows may be envelopes of some fields as well as values with such members."""
+    return bool(shape.members) and shape.members <= MEMBERS and not is_envelope(shape)
 
 
 def read_name(key: str, options: NameOptions) -> ArchiveName | None:
@@ -53,6 +81,7 @@ def read_name(key: str, options: NameOptions) -> ArchiveName | None:
     if found is None or place is None:
         return None
     topic, partition = place
+    groups = directories_of(directories[:-2])
     start = read_offset(found["start"])
     last = read_offset(found["last"]) if found["last"] else None
     if start is None or (found["last"] and (last is None or last < start)):
@@ -66,9 +95,10 @@ def read_name(key: str, options: NameOptions) -> ArchiveName | None:
         start_offset=start,
         last_offset=last,
         kind=ObjectKind(found["side"] or "values"),
-        directories=directories_of(directories[:-2]),
+        directories=groups,
         stem=key.removesuffix(found["tail"]),
         # The partition's directory and the file are what keys of a topic differ in.
         folder=key.removesuffix(f"{directories[-1]}/{file}"),
         extension=found["extension"],
+        inexact=(_SPREAD,) if any(group != _LIFE for group, _ in groups) else (),
     )

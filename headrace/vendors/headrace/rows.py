@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from headrace.formats.content_kind import RowShape
+from headrace.formats.content_kind import RowShape, json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
 from headrace.formats.encodings import from_base64
 from headrace.formats.record_columns import (
@@ -40,10 +40,9 @@ from headrace.vendors.archive_rows import (
     OwnPlace,
     RowLines,
     Wanted,
-    members_of,
     read_headers,
 )
-from headrace.vendors.headrace.names import MEMBERS
+from headrace.vendors.headrace.names import is_envelope
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -82,11 +81,14 @@ def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWH
 
 
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
-    """True when the object's rows are envelopes: as told, else when its first row looks like one."""
+    """True when the object's rows are envelopes: as told, else when its first row can be nothing else.
+
+    An envelope of some fields may look like a value; `restore.envelope` decides then.
+    """
     if options.envelope is not Enveloped.AUTO or first is None:
         return options.envelope is not Enveloped.NO
-    members = members_of(first)
-    return bool(members) and members <= MEMBERS
+    shape = json_shape(first)
+    return shape is not None and is_envelope(shape)
 
 
 class EnvelopeRows:
@@ -172,7 +174,7 @@ def arrow_reader(
     """The reader for an object of that place whose rows have this shape."""
     enveloped = options.envelope is Enveloped.YES
     if options.envelope is Enveloped.AUTO:
-        enveloped = bool(shape.members) and shape.members <= MEMBERS
+        enveloped = is_envelope(shape)
     return ArrowEnvelopeRows(to_json, place) if enveloped else BareArrowRows(options, to_json)
 
 

@@ -132,6 +132,38 @@ def test_our_own_side_objects_bring_keys_and_headers(
     assert found[Aspect.TIMESTAMP] is (Grade.ABSENT if members is None else Grade.EXACT)
 
 
+_PLACE: Final = frozenset({"topic", "partition", "offset", "timestamp"})
+
+
+@pytest.mark.parametrize(
+    ("members", "sides", "absent"),
+    [
+        (_PLACE | {"key_base64", "value", "headers"}, set(), set()),
+        (_PLACE | {"key", "value"}, set(), set()),
+        (_PLACE | {"key_base64", "value_base64"}, set(), set()),
+        (_PLACE | {"value"}, {ObjectKind.KEYS}, set()),
+        (_PLACE | {"value"}, set(), {Aspect.KEY, Aspect.HEADERS}),
+        (_PLACE - {"offset"} | {"key", "value"}, set(), {Aspect.HEADERS}),
+        (_PLACE - {"timestamp"} | {"key", "value"}, set(), {Aspect.TIMESTAMP, Aspect.HEADERS}),
+    ],
+)
+@pytest.mark.parametrize("row_format", [RowFormat.JSONL, RowFormat.AVRO])
+def test_rows_of_json_leave_out_headers_that_a_record_has_none_of(
+    row_format: RowFormat, members: frozenset[str], sides: set[ObjectKind], absent: set[Aspect]
+) -> None:
+    """Where all else is there the sink wrote every field; a key of bytes is a key."""
+    name = headrace("orders/3/00000000000000000042.headrace.jsonl.gz", NameOptions())
+    assert name is not None
+    facts = ContentFacts(row_format=row_format, members=members, sides=frozenset(sides))
+
+    found = {each.aspect: each.grade for each in exactness(name, facts, ordering="partition")}
+
+    lost = {aspect for aspect, grade in found.items() if grade is Grade.ABSENT}
+    # A schema has the column where the sink was told to write it.
+    has_no_column = row_format is RowFormat.AVRO and "headers" not in members
+    assert lost == absent | ({Aspect.HEADERS} if has_no_column else set())
+
+
 def test_the_worst_of_several_objects_counts() -> None:
     """With every reason once."""
     found = worst(

@@ -91,6 +91,7 @@ def test_every_byte_comes_back_from_columns(records: list[Record]) -> None:
     batch = pa.record_batch(
         {
             "topic": pa.array(["t"] * len(records)),
+            "partition": pa.array([0] * len(records), pa.int32()),
             "offset": pa.array(range(len(records)), pa.int64()),
             "timestamp": pa.array([None if each[3] < 0 else each[3] for each in records], pa.int64()),
             "key": pa.array([each[0] for each in records], pa.binary()),
