@@ -29,7 +29,7 @@ from headrace.options.declarations.option import WITHOUT_MEANING
 from headrace.options.given import Entry, as_written, canonical
 from headrace.options.name_checks import DEFAULT_TEMPLATE
 from headrace.options.parsed_options import Values, direction, is_for
-from headrace.options.record_sources import CsvEncoding, NameOptions
+from headrace.options.record_sources import CsvEncoding, KeysFormat, NameOptions
 from headrace.options.secret import HIDDEN, MASK
 from headrace.options.settings import FormatSettings, RestoreSettings, RoutingSettings, Settings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
@@ -247,4 +247,8 @@ def _restore_meaning(restore: RestoreSettings) -> dict[str, Any]:
     meaning: dict[str, Any] = msgspec.to_builtins(restore)
     if restore.names.directory_delimiter == NameOptions().directory_delimiter:
         del meaning["names"]["directory_delimiter"]
+    if restore.rows.keys_format is KeysFormat.AUTO:
+        del meaning["rows"]["keys_format"]
+    # `topic` and `restore.topic.map` have it, which are in the hash.
+    del meaning["rows"]["sent_to"]
     return meaning
