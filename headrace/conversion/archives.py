@@ -329,6 +329,8 @@ def _json_reader(name: ArchiveName, options: RestoreOptions, first: bytes | None
         case LayoutName.QUIX:
             return JsonRows(options)
         case LayoutName.CONFLUENT:
+            if headrace_rows.is_of_place(options, first, place):
+                return headrace_rows.EnvelopeRows(place, options.value)
             return BareRows(options)
 
 
@@ -361,6 +363,8 @@ def _value_reader(
         case LayoutName.QUIX:
             return ParquetRows(options, to_json, shape)
         case LayoutName.CONFLUENT:
+            if options.envelope is not Enveloped.NO and headrace_rows.is_placed(shape):
+                return headrace_rows.ArrowEnvelopeRows(to_json, place)
             return BareArrowRows(options, to_json)
 
 

@@ -90,6 +90,31 @@ def test_what_rows_say_themselves_is_kept_next_to_side_objects() -> None:
     assert [dict(each.headers)[SOURCE_OFFSET] for each in found] == [b"42", b"43", b"44"]
 
 
+_CONFLUENTS: Final = "{{topic}}/partition={{partition}}/{{topic}}+{{partition}}+{{start_offset}}{{extension}}"
+
+
+@pytest.mark.parametrize("output", ["jsonl", "json", "avro", "parquet"])
+def test_our_own_rows_under_confluents_names_are_joined(output: str) -> None:
+    """As docs/sink.md says: the value is the record's, and not our envelope of it."""
+    options = {"output__format": output, "file__name__template": _CONFLUENTS}
+    bucket = _archive(_records(), sidecars="keys,headers", header__converter=_STRING, **options)
+    restore = _restored(bucket, input__layout="confluent")
+
+    (found,) = restore.rows.values()
+    assert [(each.key, each.value, each.headers, each.timestamp_ms) for each in found] == [
+        (each.key, each.value, each.headers, each.timestamp) for each in _records()
+    ]
+
+
+def test_a_copy_of_another_records_envelope_is_a_value() -> None:
+    """Confluent's sink archives whatever is in its topic."""
+    row = b'{"topic":"payments","partition":0,"offset":7,"value":1}'
+    bucket = Archive("copies", {}, {"backup/orders/partition=3/orders+3+42.json": row + b"\n"}, {}, ())
+    (found,) = _restored(bucket, input__layout="confluent", restore__sidecars="ignore").rows.values()
+
+    assert [each.value for each in found] == [row]
+
+
 def test_headers_of_bytes_are_base64_in_their_objects() -> None:
     """As Confluent's are: the sentence of the docs, and the option that undoes it."""
     bucket = _archive(_records(), sidecars="headers")

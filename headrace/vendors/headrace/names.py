@@ -62,6 +62,11 @@ def is_envelope(shape: RowShape) -> bool:
     return shape.record == _RECORD or shape.members >= _PLACE or not _MARKS.isdisjoint(shape.members)
 
 
+def is_placed(shape: RowShape) -> bool:
+    """True where rows of this shape are envelopes that say where each record was."""
+    return is_envelope(shape) and shape.members >= _PLACE
+
+
 def is_undecided(shape: RowShape) -> bool:
     """True where rows may be envelopes of some fields as well as values with such members."""
     return bool(shape.members) and shape.members <= MEMBERS and not is_envelope(shape)

@@ -32,7 +32,7 @@ from headrace.formats.row_members import (
     joined,
     member,
 )
-from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, null_column
+from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, column_of, null_column
 from headrace.options.record_sources import Enveloped, Form, RestoreOptions
 from headrace.vendors.archive_rows import (
     ANYWHERE,
@@ -42,7 +42,7 @@ from headrace.vendors.archive_rows import (
     Wanted,
     read_headers,
 )
-from headrace.vendors.headrace.names import is_envelope
+from headrace.vendors.headrace.names import is_envelope, is_placed
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -89,6 +89,17 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
         return options.envelope is not Enveloped.NO
     shape = json_shape(first)
     return shape is not None and is_envelope(shape)
+
+
+def is_of_place(options: RestoreOptions, first: bytes | None, place: OwnPlace) -> bool:
+    """True when the first row is an envelope of this very place, under a name of another layout.
+
+    A value that is a copy of another record's envelope is of another place.
+    """
+    shape = None if first is None or options.envelope is Enveloped.NO else json_shape(first)
+    if first is None or shape is None or not is_placed(shape):
+        return False
+    return not EnvelopeRows(place)(column_of([first])).faults
 
 
 class EnvelopeRows:

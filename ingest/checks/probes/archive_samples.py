@@ -7,7 +7,7 @@ from headrace.conversion.archives import ArchiveDecoder
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import S3Object
-from headrace.names.archive_names import ObjectKind
+from headrace.names.archive_names import LayoutName, ObjectKind
 from headrace.options import Settings
 from headrace.options.choices import RestoreSidecars
 from headrace.options.settings import S3Settings
@@ -82,6 +82,9 @@ class ArchiveSampler:
             return ArchiveSample(
                 url=source.name, layout=None, exactness=None, shown=shown, problem=str(error)
             )
+        if name.layout is LayoutName.CONFLUENT and facts.members is not None:
+            # Our own rows under names of this form are read as what they are.
+            shown = name.layout
         found = sides if self._has_sides else frozenset[ObjectKind]()
         facts = ContentFacts(row_format=facts.row_format, members=facts.members, sides=found)
         parts = exactness(name, facts, ordering=self._ordering.value)
