@@ -17,6 +17,7 @@ from headrace.connector import Connector, settings_of
 from headrace.connector import run as run_connector
 from headrace.frames import check_columns
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration
+from headrace.vendors.quix.names import prefix_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -207,11 +208,10 @@ class FileSink:
 
     def _output(self) -> dict[str, str]:
         assert self.destination is not None, "it was looked at when this was made"
-        directory = self.directory.strip("/")
-        prefix = {"aws.s3.prefix": f"{directory}/"} if directory else {}
+        prefix = prefix_of(self.directory)
         return {
             "output.layout": "quix",
-            **prefix,
+            **({"aws.s3.prefix": prefix} if prefix else {}),
             **self._formed.options(),
             **self.destination.options(),
         }

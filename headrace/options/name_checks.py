@@ -190,6 +190,8 @@ def check_names(values: Values) -> NameTemplate | None:
         return None
     for problem in _name_problems(values, template):
         values.refuse(option, problem)
+    if not {".", ".."}.isdisjoint(values[reading_options.PREFIX].split("/")):
+        values.refuse(reading_options.PREFIX, "has a directory '.' or '..', which tools that read paths lose")
     _check_tombstone_names(values, source)
     if values.are_good(sink.NAME_LOCALE, sink.TIMEZONE_NAME):
         _check_dates(values, template)

@@ -95,11 +95,16 @@ def with_our_names(layer: Mapping[str, str], references: References, problems: P
     return found
 
 
+def prefix_of(directory: str) -> str:
+    """`aws.s3.prefix` for a `directory` of Quix, whose sink makes a path of it: `.` is none."""
+    found = "/".join(one for one in directory.strip("/").split("/") if one != ".")
+    return f"{found}/" if found else ""
+
+
 def _value(name: str, text: str, problems: Problems) -> str:
     """What our option is given; empty where it is not."""
     if name == "directory":
-        directory = text.strip("/")
-        return f"{directory}/" if directory else ""
+        return prefix_of(text)
     if name == "commit.every":
         if not text.isdecimal():
             problems.add(name, "expected a whole number of records, or 0 for any number", text)

@@ -11,6 +11,7 @@ from headrace.options.choices import Compression
 from headrace.options.record_sources import CsvEncoding
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, SinkSettings
 from headrace.vendors.load import load
+from headrace.vendors.quix.names import prefix_of
 from tests.headrace.options.loading import no_file
 
 _TEXT = "org.apache.kafka.connect.storage.StringConverter"
@@ -182,6 +183,12 @@ def test_quixs_own_names_say_what_ours_do() -> None:
     assert settings.sink is not None
     rotation = settings.sink.rotation
     assert (settings.s3.prefix, rotation.age_ms, rotation.records) == ("data/raw/", 2500, 7)
+
+
+@pytest.mark.parametrize(("directory", "prefix"), [("./data/./raw", "data/raw/"), (".", ""), ("./", "")])
+def test_a_directory_of_quix_is_a_path(directory: str, prefix: str) -> None:
+    """As its sink makes one of it: a dot in it is no directory, and S3 would keep it as one."""
+    assert prefix_of(directory) == prefix
 
 
 @pytest.mark.parametrize(

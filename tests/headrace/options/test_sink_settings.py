@@ -427,6 +427,8 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
         ("aws.s3.part.size", {"aws.s3.part.size": "20000000", "buffer.max.bytes": "16777216"}, "exceed"),
         ("aws.s3.sse.kms.key.id", {"aws.s3.sse.kms.key.id": "k"}, "aws:kms"),
         ("aws.s3.sse.customer.algorithm", {"aws.s3.sse.customer.algorithm": "AES256"}, "customer.key"),
+        ("aws.s3.prefix", {"aws.s3.prefix": "./data/"}, "has a directory '.' or '..'"),
+        ("aws.s3.prefix", {"aws.s3.prefix": "data/../"}, "has a directory '.' or '..'"),
         ("aws.s3.object.tags", {"aws.s3.object.tags": "team"}, "name=value"),
         ("aws.s3.object.tags", {"aws.s3.object.tags": "a=b, AWS:team=c"}, "aws: are AWS's own"),
         ("errors.deadletterqueue.topic.name", {"errors.deadletterqueue.topic.name": "orders"}, "another one"),
