@@ -108,6 +108,7 @@ UNWRITTEN: Final[Mapping[str, str]] = {
     "output.avro.optional.map.keys sidecars.headers.compression.type": "of a format alone: its own tests",
     "file.name.timestamp.round.ms file.name.timestamp.timezone file.name.locale": "of a name alone",
     "file.name.missing file.name.null.keys": "of a name alone: its own tests",
+    "sidecars.tombstones.template": "where the directory is drawn, in other words",
     "rotate.age.from": "objects close with their batch",
     "buffer.": "of each run, or of memory",
 }

@@ -104,7 +104,7 @@ def test_a_row_without_anything_is_a_row() -> None:
 
 def test_members_may_have_names_that_json_escapes() -> None:
     """A quotation mark or a backslash: columns like others."""
-    values = [b'{"a\\"b": 1.50, "c": {"\\\\d": 1}}', b'{"a\\"b": 2}', b"{}"]
+    values = [b'{"a\\"b": 1.50, "c": {"\\\\d": 1}}', b'{"a\\"b": 2}', b'{"a\\"b": null}']
 
     assert _rows(encoded(fetched(values), bare(_CSV), converters(ConverterKind.JSON))) == [
         ['a"b', "c"],
