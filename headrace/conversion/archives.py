@@ -40,6 +40,7 @@ from headrace.vendors.archive_rows import OwnPlace
 from headrace.vendors.confluent.join import ArrowHeaders, ArrowKeys, JsonHeaders, JsonKeys, PlainKeys
 from headrace.vendors.exactness import ContentFacts
 from headrace.vendors.headrace import rows as headrace_rows
+from headrace.vendors.headrace.names import is_placed
 from headrace.vendors.headrace.names import is_undecided as is_undecided_own
 from headrace.vendors.key_names import ArchiveNames
 from headrace.vendors.lenses import rows as lenses_rows
@@ -363,7 +364,7 @@ def _value_reader(
         case LayoutName.QUIX:
             return ParquetRows(options, to_json, shape)
         case LayoutName.CONFLUENT:
-            if options.envelope is not Enveloped.NO and headrace_rows.is_placed(shape):
+            if options.envelope is not Enveloped.NO and is_placed(shape):
                 return headrace_rows.ArrowEnvelopeRows(to_json, place)
             return BareArrowRows(options, to_json)
 
