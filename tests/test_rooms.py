@@ -46,6 +46,7 @@ _WITHOUT_CLIENT: Final = (
     "ingest.http.snapshot",
     "ingest.source.catalogue",
     "ingest.source.command_queue",
+    "ingest.source.first_starts",
     "ingest.source.object_selection",
     "ingest.source.notification",
     "ingest.source.planner",

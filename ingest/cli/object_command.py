@@ -27,7 +27,8 @@ from ingest.cli.progress_bar import progress
 from ingest.cli.submit import CommandMessage, SubmitOutcome, submit
 from ingest.source.catalogue import ExclusionReason, Selection
 from ingest.source.command_queue import Action, new_commands
-from ingest.source.object_selection import baseline_of, object_filter_of, object_filters_of
+from ingest.source.first_starts import baseline_of
+from ingest.source.object_selection import object_filter_of, object_filters_of
 
 # What goes on from its position without repeating anything, and waits for a person or for the next attempt.
 WAITING: Final = frozenset({State.QUARANTINED, State.FAILED})

@@ -33,12 +33,8 @@ from ingest.cli import cli_options as cli
 from ingest.cli.configuration import read_settings
 from ingest.cli.progress_bar import progress
 from ingest.cli.query_commands import frames_options, frames_plan
-from ingest.source.object_selection import (
-    awaited_inventories,
-    baseline_of,
-    object_filters_of,
-    unread_problem,
-)
+from ingest.source.first_starts import awaited_inventories, baseline_of
+from ingest.source.object_selection import object_filters_of, unread_problem
 
 # -- What `plan` shows people of an archive ------------------------------------------------------------------
 

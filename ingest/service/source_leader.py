@@ -44,18 +44,16 @@ from ingest.service.startup import TopicCreator, output_topics
 from ingest.service.tombstone_search import TombstoneSearch
 from ingest.source.catalogue import Catalogue
 from ingest.source.command_queue import CommandQueue
-from ingest.source.object_selection import (
+from ingest.source.first_starts import (
     awaited_inventories,
     baseline_from,
     begun_again,
     first_start_of,
     first_start_records,
     left_out,
-    moved_to,
     other_buckets,
-    unfinished_left_out,
-    unread_problem,
 )
+from ingest.source.object_selection import moved_to, unfinished_left_out, unread_problem
 from ingest.source.planner import Planner
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners

@@ -21,7 +21,8 @@ from headrace.options import Settings
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.service_events import Written
 from ingest.source.catalogue import Baseline, Catalogue
-from ingest.source.object_selection import is_first_start, object_filters_of
+from ingest.source.first_starts import is_first_start
+from ingest.source.object_selection import object_filters_of
 from ingest.source.planner import Backoff, BatchLimits, Planner
 
 

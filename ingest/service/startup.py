@@ -41,7 +41,7 @@ from ingest.service.service_events import OwnEvent, TopicAnswered
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
 from ingest.sink import active_members
-from ingest.source.object_selection import newest_uploads
+from ingest.source.first_starts import newest_uploads
 from spark.jvm import require_master
 
 _log = structlog.get_logger(__name__)

@@ -304,10 +304,7 @@ def _simulated(service: str) -> list[Any]:
                 said.extend(runner.run(talk_sqs(ask, made.queue.send, delete)))
 
         body = {"kafka": kafka, "s3": s3, "sqs": sqs}[service]
-        made.kernel.spawn(made.kernel.process("talk"), body, "talk")
-        made.kernel.run(until=made.kernel.now + 100_000)
-        for _, error in made.kernel.failures:
-            raise error
+        made.operate(body, seconds=100_000.0)
     return said
 
 

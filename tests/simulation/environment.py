@@ -249,6 +249,24 @@ class Environment:
         self.crashes: list[tuple[str, Exception]] = []
         self.log: list[tuple[float, str, str, dict[str, Any]]] = []
 
+    def operate(self, body: Callable[[], None], *, seconds: float = 3_000.0) -> None:
+        """Run `body` as an operator next to the processes that it starts, in virtual time.
+
+        The first error of any of them is raised, and AssertionError where `body` has not ended in `seconds`.
+        """
+        has_ended = False
+
+        def operator() -> None:
+            nonlocal has_ended
+            body()
+            has_ended = True
+
+        self.kernel.spawn(self.kernel.process("operator"), operator, "operator")
+        self.kernel.run(until=self.kernel.now + seconds)
+        for _, error in self.kernel.failures:
+            raise error
+        assert has_ended, f"{seconds:.0f} s were not enough"
+
     def settings(self, configuration: Mapping[str, str]) -> Settings:
         """The settings of a configuration as a user would write it."""
         text = json.dumps(configuration)

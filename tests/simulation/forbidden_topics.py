@@ -12,13 +12,11 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from tests.simulation.discovery_courses import Course
-from tests.simulation.environment import environment
+from tests.simulation.discovery_courses import Course, run
 from tests.support.service import rows
 
 _GOOD, _SECRET = "good", "secret"
 _MANY = 20
-_SECONDS = 3_000.0
 _LONGEST_SECONDS = 700.0
 # Two topics' objects share a transaction that the brokers have refused once, and a slot begins again.
 _SOON_SECONDS = 20.0
@@ -206,17 +204,8 @@ COURSES: Final[dict[str, Callable[[Course], None]]] = {
 }
 
 
-def _run(body: Callable[[Course], None]) -> None:
-    with environment(7) as made:
-        course = Course(made)
-        made.kernel.spawn(made.kernel.process("operator"), lambda: body(course), "operator")
-        made.kernel.run(until=made.kernel.now + _SECONDS)
-        for _, error in made.kernel.failures:
-            raise error
-
-
 if __name__ == "__main__":
     # What ends with garbage would end at a moment of its own.
     gc.disable()
     for each in sys.argv[1:] or COURSES:
-        _run(COURSES[each])
+        run(COURSES[each])

@@ -88,10 +88,7 @@ def _course() -> Iterator[tuple[_Course, Callable[[Body], None]]]:
         course = _Course(made)
 
         def play(body: Body) -> None:
-            made.kernel.spawn(made.kernel.process("operator"), lambda: body(course), "operator")
-            made.kernel.run(until=made.kernel.now + 3000)
-            for _, error in made.kernel.failures:
-                raise error
+            made.operate(lambda: body(course))
 
         yield course, play
 

@@ -40,10 +40,7 @@ def lost_while_away() -> None:
                 number: 2 if number in _LOST else 1 for each in (_KEPT, _LOST, _NEW) for number in each
             }
 
-        made.kernel.spawn(made.kernel.process("operator"), body, "operator")
-        made.kernel.run(until=made.kernel.now + 3000)
-        for _, error in made.kernel.failures:
-            raise error
+        made.operate(body)
         discarded = [line["reason"] for _, _, event, line in made.log if event == "cache_discarded"]
         assert len(discarded) == 1
         assert "brokers have lost records of the ledger" in discarded[0]

@@ -338,7 +338,7 @@ MUTATIONS: Final = {
     "what plan leaves out": Mutation(
         "source",
         "plan knows what the first start has left to the past",
-        "ingest/source/object_selection.py",
+        "ingest/source/first_starts.py",
         "found = None if cache is None else first_start_of(cache, settings.s3.bucket)",
         "return Baseline()\n    found = None",
     ),

@@ -6,15 +6,13 @@ in a process of its own, as the simulation exchanges clocks, threads and locks.
 """
 
 import gc
-from collections.abc import Callable
 from typing import Any, Final
 
-from tests.simulation.discovery_courses import Course
-from tests.simulation.environment import Instance, environment
+from tests.simulation.discovery_courses import Course, run
+from tests.simulation.environment import Instance
 from tests.support.service import rows
 
 _LEDGER: Final = "source-offsets"
-_SECONDS: Final = 3_000.0
 # What every takeover writes has room, the record of this first start has not.
 _ROOM: Final = 400
 _START_KEY: Final = "in/" + "0" * 900
@@ -76,17 +74,8 @@ def _shown(instance: Instance) -> Any:
     return instance.connector.snapshot_holder.snapshot
 
 
-def _run(body: Callable[[Course], None]) -> None:
-    with environment(7) as made:
-        course = Course(made)
-        made.kernel.spawn(made.kernel.process("operator"), lambda: body(course), "operator")
-        made.kernel.run(until=made.kernel.now + _SECONDS)
-        for _, error in made.kernel.failures:
-            raise error
-
-
 if __name__ == "__main__":
     # What ends with garbage would end at a moment of its own.
     gc.disable()
     for one in (the_first_start_of_a_process, a_standby, until_idle):
-        _run(one)
+        run(one)

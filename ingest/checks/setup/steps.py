@@ -12,7 +12,7 @@ from headrace.aws.aws_errors import refusal
 from headrace.model.errors import HeadraceError
 from headrace.options.aws_forms import bucket_arn, queue_region
 from headrace.options.settings import S3Settings, Settings, SqsSettings
-from ingest.checks.findings.key_filter import KeyFilter, filter_value
+from ingest.checks.findings.queue_findings import KeyFilter, filter_value
 from ingest.checks.probes.bucket_keys import of_each_bucket
 from listeners.discovery_events import error_code, translated_errors
 

@@ -23,14 +23,8 @@ from headrace.model.objects import ObjectId
 from ingest.service.source_leader import SourceLeader
 from ingest.service.startup import BucketAtStart
 from ingest.source.catalogue import ExclusionReason
-from ingest.source.object_selection import (
-    baseline_from,
-    baseline_of,
-    begun_again,
-    first_start_of,
-    object_filter_of,
-    other_buckets,
-)
+from ingest.source.first_starts import baseline_from, baseline_of, begun_again, first_start_of, other_buckets
+from ingest.source.object_selection import object_filter_of
 from tests.headrace.options.loading import load_with
 from tests.ingest.source.catalogue.desk import listed
 

@@ -13,7 +13,7 @@ from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.options import Settings
 from ingest.service.source_start import inventories_to_read, require_inventories, with_inventories
-from ingest.source.object_selection import awaited_inventories, begun_again
+from ingest.source.first_starts import awaited_inventories, begun_again
 from tests.headrace.options.loading import load_with
 from tests.support.inventory import inventory
 

@@ -28,7 +28,7 @@ from ingest.service.source_start import deciders
 from ingest.service.startup import Startup
 from ingest.service.statistics import Statistics, of_bucket
 from ingest.source.command_queue import new_commands
-from ingest.source.object_selection import baseline_of, first_start_of, left_out, other_buckets
+from ingest.source.first_starts import baseline_of, first_start_of, left_out, other_buckets
 from listeners.discovery_events import Message
 from tests.headrace.options.loading import load_with
 from tests.support.instants import at

@@ -3,7 +3,7 @@
 import msgspec
 import structlog.testing
 
-from ingest.source.object_selection import newest_uploads
+from ingest.source.first_starts import newest_uploads
 
 
 def test_all_uploads_that_fit_are_remembered() -> None:
