@@ -216,6 +216,14 @@ class PostAction:
         return f"{self.kind}:{self.target}" if self.target else str(self.kind)
 
 
+def moved_below(action: PostAction | None) -> str | None:
+    """The prefix of their own bucket that objects are moved to once they were read; it is not read itself."""
+    if action is None or action.kind is not PostActionKind.MOVE:
+        return None
+    bucket, prefix = action.moves_to
+    return prefix if bucket is None else None
+
+
 @dataclass(frozen=True, slots=True)
 class OwedAction:
     """An object that is done, and with it the objects it was read with: each as key, ETag and version id."""

@@ -11,10 +11,17 @@ from typing import Final
 
 from headrace.formats import content_kind as content
 from headrace.formats.content_kind import RowShape
-from headrace.names.archive_names import ArchiveName, Inexact, LayoutName, NameElement, is_index
-from headrace.options.choices import InputFormat
+from headrace.names.archive_names import (
+    ArchiveName,
+    Inexact,
+    LayoutName,
+    NameElement,
+    ObjectKind,
+    is_index,
+)
+from headrace.options.choices import InputFormat, RestoreSidecars, RestoreTombstones
 from headrace.options.record_sources import NameOptions
-from headrace.options.settings import FormatSettings, RestoreSettings
+from headrace.options.settings import FormatSettings, JoiningSettings, RestoreSettings
 from headrace.vendors.aiven.names import FIELDS as AIVEN_MEMBERS
 from headrace.vendors.aiven.names import TemplateNames
 from headrace.vendors.aiven.names import read_name as aiven
@@ -235,6 +242,18 @@ def name_in(found: Detection) -> ArchiveName | None:
         return found.name
     places = {(name.topic, name.partition, name.offset, name.kind) for name in found.candidates}
     return found.candidates[0] if len(places) == 1 else None
+
+
+def left_out_because(name: ArchiveName, joining: JoiningSettings) -> str | None:
+    """Why these side objects or tombstones are no part of a restore; None where they are, and for values."""
+    if name.tombstones and name.kind is ObjectKind.VALUES:
+        return "the sink keeps keys and headers of tombstones in such folders, and no values"
+    if name.tombstones and joining.tombstones is RestoreTombstones.IGNORE:
+        return "objects such as this hold tombstones, which restore.tombstones=ignore leaves out"
+    is_left_out = joining.sidecars is RestoreSidecars.IGNORE and not name.tombstones
+    if name.kind is not ObjectKind.VALUES and is_left_out:
+        return f"objects such as this hold {name.kind.value}, which restore.sidecars=ignore leaves out"
+    return None
 
 
 # -- The hash that the ledger keeps next to a position, of each object of an archive -------------------------

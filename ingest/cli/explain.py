@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from headrace.model.errors import InvalidConfiguration
+from headrace.model.objects import moved_below
 from headrace.model.text_formatting import printable
 from headrace.names import Explanation
 from headrace.names.archive_names import any_of, is_bookkeeping
 from headrace.options import Settings
 from headrace.options.transforms import TransformChain
 from headrace.options.transforms.read_chain import known_topics
-from headrace.vendors.key_names import ArchiveNames, name_in
+from headrace.vendors.key_names import ArchiveNames, left_out_because, name_in
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
@@ -77,6 +78,8 @@ def _reader(settings: Settings) -> Callable[[str], Explanation]:
         name = name_in(found)
         if name is None:
             return Explanation(key=key, matched=False, reason=found.reason)
+        if why := left_out_because(name, settings.joining):
+            return Explanation(key=key, matched=False, reason=why)
         return Explanation(
             key=key,
             matched=True,
@@ -125,6 +128,9 @@ def _left_out(settings: Settings, key: str) -> str | None:
         return "a key that ends in / is a folder, and is skipped"
     if is_bookkeeping(key):
         return "other tools keep their own files under such keys, which are skipped"
+    target = moved_below(settings.post_action)
+    if target is not None and key.startswith(target):
+        return "post.action=move brings objects there once they were read, so they are left out"
     include, exclude = any_of(settings.discovery.include), any_of(settings.discovery.exclude)
     if include is not None and not include(key):
         return "object.include leaves it out"

@@ -17,7 +17,7 @@ from headrace.kafka.tokens import login_problem
 from headrace.model import clock
 from headrace.model.errors import Exit, LeadershipLost
 from headrace.model.ledger_entry import State
-from headrace.model.objects import ObjectId, OwedAction, Route
+from headrace.model.objects import ObjectId, OwedAction, Route, moved_below
 from headrace.options import Settings
 from headrace.options.choices import RestoreTombstones
 from headrace.options.transforms.read_chain import known_topics
@@ -53,7 +53,7 @@ from ingest.source.first_starts import (
     left_out,
     other_buckets,
 )
-from ingest.source.object_selection import moved_to, unfinished_left_out, unread_problem
+from ingest.source.object_selection import unfinished_left_out, unread_problem
 from ingest.source.planner import Planner
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
@@ -181,7 +181,7 @@ class SourceLeader:
                 "before; use object.include or object.exclude, or another name",
             )
         found = with_inventories(found, settings, is_new=is_new)
-        target = moved_to(settings)
+        target = moved_below(settings.post_action)
         if target is not None and target not in found.moved_to:
             found = msgspec.structs.replace(found, moved_to=(*found.moved_to, target))
         baseline = baseline_from(settings, found)

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from headrace.model.objects import ArchivePlace, PostActionKind, Route
+from headrace.model.objects import ArchivePlace, Route, moved_below
 from headrace.model.text_formatting import counted, printable
 from headrace.names import KeyTemplate
 from headrace.names.archive_names import ArchiveName, Inexact, LayoutName, NameElement, ObjectKind
 from headrace.options import Settings
-from headrace.options.choices import RestoreSidecars, RestoreTombstones
 from headrace.options.settings import JoiningSettings
 from headrace.options.transforms.chain import TransformChain
 from headrace.options.transforms.read_chain import known_topics
-from headrace.vendors.key_names import ArchiveNames, Detection, name_in
+from headrace.vendors.key_names import ArchiveNames, Detection, left_out_because, name_in
 from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
 from ingest.source.first_starts import baseline_of
 
@@ -100,30 +99,16 @@ class ArchiveRoutes:
         if found.is_index:
             return True
         name = name_in(found)
-        if name is None or (name.kind is ObjectKind.VALUES and not name.tombstones):
+        why = None if name is None else left_out_because(name, self._joining)
+        if name is None or why is None:
             return False
-        if name.tombstones and name.kind is ObjectKind.VALUES:
-            return True  # the sink writes no values there
-        option = self._left_out_by(name)
-        if option is None:
-            return False
+        if name.kind is ObjectKind.VALUES:
+            return True
         if name.tombstones:
             self.shown.setdefault(name.folder, set()).update({"keys", name.kind.value})
         if self._is_first("archive_objects_not_restored", found.pattern):
-            what = "tombstones" if name.tombstones else name.kind.value
-            _log.warning(
-                "archive_objects_not_restored",
-                key=printable(key),
-                warning=f"objects such as this hold {what}, which {option}=ignore leaves out",
-            )
+            _log.warning("archive_objects_not_restored", key=printable(key), warning=why)
         return True
-
-    def _left_out_by(self, name: ArchiveName) -> str | None:
-        """The option that leaves these side objects or tombstones out, None where they are restored."""
-        if name.tombstones:
-            is_left_out = self._joining.tombstones is RestoreTombstones.IGNORE
-            return "restore.tombstones" if is_left_out else None
-        return "restore.sidecars" if self._joining.sidecars is RestoreSidecars.IGNORE else None
 
     def route(self, key: str) -> Route | None:
         """Topic, partition and place in the layout's order; None, said once for each pattern, for no name."""
@@ -225,7 +210,7 @@ def _object_filter(
         exclude=settings.discovery.exclude,
         baseline=baseline,
         min_age_ms=settings.discovery.min_age_ms,
-        moved_to=moved_to(settings),
+        moved_to=moved_below(settings.post_action),
     )
 
 
@@ -285,12 +270,3 @@ def unfinished_left_out(settings: Settings, cache: "LedgerCache") -> dict[str, C
         if isinstance(route, ExclusionReason):
             found.setdefault(known.id.bucket, Counter())[route.value] += 1
     return found
-
-
-def moved_to(settings: Settings) -> str | None:
-    """The prefix of the bucket that objects are moved to once they were read."""
-    action = settings.post_action
-    if action is None or action.kind is not PostActionKind.MOVE:
-        return None
-    bucket, prefix = action.moves_to
-    return prefix if bucket is None else None

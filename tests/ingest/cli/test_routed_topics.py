@@ -187,6 +187,51 @@ def test_explain_names_the_topic_of_records(
     assert (found["matched"], found["topic"], found["reason"]) == (True, topic, reason)
 
 
+_RESTORED = {"input.layout": "confluent", "file.name.template": None, "topic": None}
+_VALUES = "topics/orders/partition=0/orders+0+0000000000.avro"
+_KEYS = "topics/orders/partition=0/orders+0+0000000000.keys.avro"
+_TOMBSTONE = "topics/orders/tombstone/orders+0+0000000001.keys.avro"
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "reason"),
+    [
+        (_VALUES, {"restore.sidecars": "ignore", "restore.tombstones": "ignore"}, None),
+        (_KEYS, {"restore.tombstones": "ignore"}, None),
+        (_KEYS, {"restore.sidecars": "ignore"}, "hold keys, which restore.sidecars=ignore leaves out"),
+        (_TOMBSTONE, {}, None),
+        (_TOMBSTONE, {"restore.tombstones": "ignore"}, "tombstones, which restore.tombstones=ignore leaves"),
+        (_TOMBSTONE.replace(".keys", ""), {}, "keeps keys and headers of tombstones in such folders"),
+    ],
+)
+def test_explain_leaves_out_what_a_restore_leaves_out(
+    tmp_path: Path, key: str, options: dict[str, Any], reason: str | None
+) -> None:
+    """Side objects and tombstones, by the options; with the sentence that `run` logs."""
+    found = _explained(tmp_path, _RESTORED | options, key)
+
+    assert found["matched"] is (reason is None)
+    assert (reason or "") in found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("target", "key", "matched"),
+    [
+        ("in/done/", "in/done/a.jsonl", False),
+        ("in/done/", "in/a.jsonl", True),
+        ("s3://other/in/done/", "in/done/a.jsonl", True),
+    ],
+)
+def test_explain_leaves_out_what_objects_are_moved_to(
+    tmp_path: Path, target: str, key: str, matched: bool
+) -> None:
+    """As the prefix that they are moved to in their own bucket is not read."""
+    found = _explained(tmp_path, {"post.action": f"move:{target}"}, key)
+
+    assert found["matched"] is matched
+    assert matched or "post.action=move brings objects there" in found["reason"]
+
+
 @pytest.mark.parametrize(
     ("options", "places"),
     [
