@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from headrace.model.clock import moment_at, ms_since_1970
-from headrace.names.pattern import Mode, Pattern, compile_pattern, is_ambiguous, match_exactly, reach
+from headrace.names.pattern import Mode, Pattern, compile_pattern, is_ambiguous, match_exactly, reach, search
 from headrace.names.template_source import Placeholder, TemplateError, Text, Token, Unit, read_template
 
 MAX_PARTITION: Final = 2**31 - 1  # Kafka's protocol: a partition is an INT32
@@ -225,7 +225,7 @@ class KeyTemplate:
     def match(self, key: str) -> KeyFields | None:
         """What the key says, None when the template does not take it."""
         if self.mode == "search":
-            found = self._pattern.expression.search(key)
+            found = search(self._pattern.expression, key)
         elif not key.startswith(self.prefix):
             return None
         elif self._walks:
@@ -271,7 +271,7 @@ class KeyTemplate:
                 expression = compile_pattern(text, beginning, "search").expression
             except TemplateError:
                 continue  # a cut inside a group of the user's expression
-            if found := expression.search(key):
+            if found := search(expression, key):
                 return (
                     f"{text} matches {_quote(found)}, but {_describe(self._tokens[taken])} does not follow"
                     f"{'' if found.end() < len(key) else ', the key ends there'}"

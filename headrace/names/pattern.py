@@ -106,6 +106,17 @@ def compile_pattern(source: str, tokens: Sequence[Token], mode: Mode) -> Pattern
     return Pattern(expression=expression, captured=tuple(captured))
 
 
+def search(expression: re.Pattern[str], key: str) -> re.Match[str] | None:
+    """The first match anywhere in the key, None where there is none.
+
+    What begins with `.*` matches from the key's first character or nowhere, where no line ends between: other
+    beginnings are not tried, each of which takes as long as the first.
+    """
+    text = expression.pattern
+    is_from_start = text.startswith(".*") and not text.startswith(".*+") and "|" not in text
+    return expression.match(key) if is_from_start and "\n" not in key else expression.search(key)
+
+
 def _takes_digits(token: Token) -> bool:
     return isinstance(token, Placeholder) and token.width is None
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headrace.names import MAX_OFFSET, MAX_PARTITION, KeyFields, KeyTemplate, TemplateError
 from headrace.names.key_template import write_field
-from headrace.names.pattern import compile_pattern, match_exactly
+from headrace.names.pattern import compile_pattern, match_exactly, search
 from headrace.names.template_source import Placeholder, Text, read_template
 
 KEY_CHARS = "ab01-._/é "
@@ -166,7 +166,17 @@ def test_any_key_is_explained(key: str) -> None:
         assert template.explain(key).matched == (template.match(key) is not None)
 
 
-HOSTILE = ["1" * 1024, "a" * 1024, "-" * 1024, "a-" * 512, "1-" * 512, "a1" * 512, "1-1" * 341, "a/" * 512]
+HOSTILE = [
+    "1" * 1024,
+    "a" * 1024,
+    "-" * 1024,
+    "a-" * 512,
+    "1-" * 512,
+    "a1" * 512,
+    "1-1" * 341,
+    "a/" * 512,
+    "a-1-" * 256,
+]
 
 
 @pytest.mark.parametrize(
@@ -176,6 +186,7 @@ HOSTILE = ["1" * 1024, "a" * 1024, "-" * 1024, "a-" * 512, "1-" * 512, "a1" * 51
         ("{{topic}}{{partition}}-{{start_offset}}", "search"),
         ("{{topic}}{{timestamp}}{{partition}}/{{start_offset}}!", "search"),
         ("{{partition}}-{{start_offset}}-{{topic}}!", "search"),
+        (r".*{{topic}}-{{partition}}-{{start_offset}}\.gz", "search"),
         ("{{any}}-{{any}}-{{any}}-{{any}}-{{topic}}-{{partition}}!", "exact"),
         ("{{any}}{{topic}}{{partition}}{{start_offset}}!", "exact"),
     ],
@@ -187,3 +198,18 @@ def test_hostile_keys_are_cheap(source: str, match: str) -> None:
     for key in HOSTILE:
         template.match(key)
     assert time.process_time() - started < 1
+
+
+@given(
+    st.text("ab1-/\n", max_size=12),
+    st.sampled_from([".*", ".*?", ".*+"]),
+    st.sampled_from(
+        [r"a-1", r"(a|b)-\d", r"(?<=a)b", r"^a", r"\d+-(b)?", r"", r"(?P<one>[ab]+)-(?P=one)", r"a|b-"]
+    ),
+)
+def test_a_search_finds_what_the_expression_finds(key: str, beginning: str, rest: str) -> None:
+    """Whatever it begins with, from wherever it is tried."""
+    expression = re.compile(beginning + rest)
+    found, plainly = search(expression, key), expression.search(key)
+
+    assert (found and (found.span(), found.groups())) == (plainly and (plainly.span(), plainly.groups()))
