@@ -143,8 +143,16 @@ class ConvertedColumn(ABC):
         Bytes are read as JSON for a path, and are text for an empty one where they are UTF-8.
         """
 
+    @abstractmethod
+    def connect_field(self, path: Sequence[str]) -> list[object]:
+        """The member at `path` as Kafka Connect's values have it, MISSING where there is none.
+
+        A number in the path is a place in a list, values that a schema calls bytes are bytes, decimals may be
+        their texts, and no name is the whole path.
+        """
+
     def moments(self, path: Sequence[str]) -> list[object]:
-        """The same where it is to be a moment: a date as ms since 1970, MISSING for a time of day.
+        """What `field` gives where it is to be a moment: a date as ms since 1970, MISSING for a time of day.
 
         As JSON either may be a number, of days or of ms, that says nothing of a moment.
         """

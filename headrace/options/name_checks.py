@@ -20,7 +20,6 @@ from headrace.options.sink_settings import (
     OF_REGISTRIES,
     ConverterKind,
     NameTimeSource,
-    NameValues,
     NullValues,
     OutputField,
     OutputFormat,
@@ -175,9 +174,9 @@ def template_of(values: Values) -> str:
 def check_names(values: Values) -> NameTemplate | None:
     """Note what is wrong with the names of a sink's objects; None without a template that can be read."""
     _check_time_source(values)
-    is_plain = values.are_good(sink.NAME_VALUES) and values[sink.NAME_VALUES] is NameValues.PLAIN
+    is_plain = values.are_good(sink.NAME_VALUES) and values[sink.NAME_VALUES].is_plain
     if values.is_given(sink.NAME_MISSING) and not is_plain:
-        values.refuse(sink.NAME_MISSING, "means nothing without file.name.values=plain")
+        values.refuse(sink.NAME_MISSING, "means nothing without file.name.values=plain or lenses")
     option = record_options.FILE_NAME_TEMPLATE
     given = (option, reading_options.PREFIX, sink.TOPIC_NAMES, sink.NAME_VALUES, sink.NAME_UNIQUE)
     if not values.are_good(*given):
@@ -240,7 +239,7 @@ def _name_clashes(values: Values, template: NameTemplate) -> list[str]:
             f"needs {' and '.join(missing)}{why}, or two objects could have one name (one of {{{{key}}}}, "
             "which keeps the last record of each key, goes without {{partition}} and {{start_offset}})"
         )
-    if is_ambiguous(template, ".x", plain=values[sink.NAME_VALUES] is NameValues.PLAIN):
+    if is_ambiguous(template, ".x", plain=values[sink.NAME_VALUES].is_plain):
         found.append(
             "can give one name to different values; put a sign between its variables that neither holds, "
             "such as / (values hold letters, digits and _ - . %)"

@@ -38,6 +38,7 @@ from headrace.options.sink_settings import (
     Encryption,
     LayoutRows,
     NameSettings,
+    NameValues,
     OutputSettings,
     ReadSettings,
     RotationSettings,
@@ -271,6 +272,7 @@ def _output(values: Values) -> OutputSettings:
 
 def _names(values: Values) -> NameSettings:
     source, path = values[sink.NAME_TIME_SOURCE]
+    is_of_lenses = values[sink.NAME_VALUES] is NameValues.LENSES
     return NameSettings(
         prefix=values[reading_options.PREFIX],
         template=template_of(values),
@@ -281,6 +283,7 @@ def _names(values: Values) -> NameSettings:
         missing=values[sink.NAME_MISSING],
         null_keys=values[sink.NAME_NULL_KEYS],
         round_ms=values[sink.NAME_TIME_ROUND],
+        headers=_header_kind(values) if is_of_lenses else None,
     )
 
 

@@ -126,6 +126,13 @@ class NameValues(StrEnum):
 
     ESCAPED = "escaped"
     PLAIN = "plain"
+    LENSES = "lenses"
+    """Plain, of values that are read as Lenses' sink reads what Kafka Connect gives it."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether values that make one name are one group."""
+        return self is not NameValues.ESCAPED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -279,7 +286,8 @@ class NameSettings:
     among plain values. `typed_dates`: times of values know dates by their type, which earlier versions took
     for their JSON. `whole_paths`: a member that has the whole path as its name comes before those inside
     others, which alone earlier versions saw. `cut_times`: times of values may have fractions, which are left
-    out; earlier versions rounded those of texts, and took no other.
+    out; earlier versions rounded those of texts, and took no other. `headers`: what reads those in names as
+    Lenses has them; None: they are their bytes.
     """
 
     prefix: str
@@ -295,6 +303,7 @@ class NameSettings:
     typed_dates: bool = True
     whole_paths: bool = True
     cut_times: bool = True
+    headers: ConverterKind | None = None
 
 
 class RotateTogether(StrEnum):

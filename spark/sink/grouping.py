@@ -16,7 +16,15 @@ from uuid import UUID
 
 import numpy as np
 
-from headrace.formats.converted_records import MISSING, ConvertedColumn, ConvertedRecords, RecordFault
+from headrace.formats.connect.values import value_text as connect_value_text
+from headrace.formats.converted_records import (
+    MISSING,
+    ConvertedColumn,
+    ConvertedRecords,
+    HeaderReader,
+    RecordFault,
+    header_reader,
+)
 from headrace.formats.encodings import iso_ms
 from headrace.model.clock import ms_since_1970
 from headrace.model.columns import Numbers
@@ -172,14 +180,25 @@ class Grouping:
         if variable.field is NameField.SCHEMA_NAME:
             return _Codes(np.zeros(len(records), np.int64), (_schema_name(records.value),))
         if variable.field is NameField.HEADER:
-            return _coded(_header_values(records, variable.path[0]), str(variable.field), as_text)
-        values = records.field(
-            "key" if variable.field is NameField.KEY else "value",
-            variable.path,
-            whole_first=self._names.has_whole_paths,
-        )
+            return self._headers(variable, records, as_text)
+        column = records.key if variable.field is NameField.KEY else records.value
+        if self._names.is_of_lenses:
+            values = column.connect_field(variable.path)
+        else:
+            values = column.field(variable.path, whole_first=self._names.has_whole_paths)
         what = ":".join([variable.field, *filter(None, [".".join(variable.path)])])
         return _coded(values, what, as_text)
+
+    def _headers(
+        self, variable: NameVariable, records: ConvertedRecords, as_text: Callable[[object], Text]
+    ) -> _Codes:
+        values, kind = _header_values(records, variable.path[0]), self._names.header_kind
+        if kind is None:
+            # Those that a transform made equal no bytes, and a name has one text for both.
+            values = [None if value is None else bytes(value) for value in values]
+        else:
+            as_text = partial(_header_text, header_reader(kind))
+        return _coded(values, str(variable.field), as_text)
 
     def _dates(self, variable: NameVariable, records: ConvertedRecords) -> _Codes:
         assert variable.date is not None, "a variable of dates has a pattern"
@@ -293,14 +312,24 @@ def _rounded_milliseconds(value: object) -> int:
     return _BAD if isinstance(value, float | Decimal) else _milliseconds(value)
 
 
-def _header_values(records: ConvertedRecords, name: str) -> list[object]:
+def _header_text(read: HeaderReader, value: bytes | None) -> Text:
+    """The text of a header as Connect converts it; ValueError for what is no single value."""
+    found = read(value)
+    match found.value:
+        case bytes() as octets:
+            return octets
+        case list() | tuple():
+            raise ValueError
+        case _:
+            return connect_value_text(found)
+
+
+def _header_values(records: ConvertedRecords, name: str) -> list[bytes | None]:
     """The value of the last header of this name, of each record; None without one."""
     headers = records.records.headers
     if headers is None:
         return [None] * len(records)
-    found = (next((value for key, value in reversed(each) if key == name), None) for each in headers)
-    # Those that a transform made equal no bytes, and a name has one text for both.
-    return [None if value is None else bytes(value) for value in found]
+    return [next((value for key, value in reversed(each) if key == name), None) for each in headers]
 
 
 def _combined(columns: Sequence[_Codes]) -> tuple[Numbers, Numbers]:

@@ -92,7 +92,11 @@ class ObjectNames:
         self._extension = extension
         self._template = read_name_template(settings.template)
         self._source = settings.time_source
-        self._is_plain = settings.values is NameValues.PLAIN
+        self._is_plain = settings.values.is_plain
+        self.is_of_lenses = settings.values is NameValues.LENSES
+        """Whether values are read as Lenses' sink reads them."""
+        self.header_kind = settings.headers
+        """What reads headers; None: they are their bytes."""
         self._missing = settings.missing
         self.has_exact_numbers = settings.exact_numbers and not self._is_plain
         """Whether numbers that no double is show all their digits."""
@@ -271,7 +275,9 @@ class ObjectNames:
     def _plain(self, text: str | bytes | None) -> str:
         if text is None:
             return self._missing
-        plain = text.decode() if isinstance(text, bytes) else text
+        # Java reads bytes that are no UTF-8 as replacement characters.
+        errors = "replace" if self.is_of_lenses else "strict"
+        plain = text.decode(errors=errors) if isinstance(text, bytes) else text
         # Half of a surrogate pair is no text either.
         plain.encode()
         if any(char < " " or char == "\x7f" for char in plain):

@@ -181,13 +181,16 @@ def _earlier_groups(options: GroupingOptions, sink: SinkSettings, clock: Callabl
 def _earlier_sink(options: GroupingOptions, sink: SinkSettings) -> SinkSettings:
     """The sink with the names that it had by earlier options."""
     source, _, path = options.options["file.name.timestamp.source"].partition(":")
+    values = NameValues(options.options.get("file.name.values", NameValues.ESCAPED))
     names = replace(
         sink.names,
         template=options.options["file.name.template"],
         time_source=NameTimeSource(source),
         value_path=read_path(path) if path else (),
         timezone=options.options["file.name.timestamp.timezone"],
-        values=NameValues(options.options.get("file.name.values", NameValues.ESCAPED)),
+        values=values,
+        # What reads them has not changed since, or nothing is read again.
+        headers=sink.converters.header.kind if values is NameValues.LENSES else None,
         missing=options.options.get("file.name.missing", ""),
         round_ms=int(options.options.get("file.name.timestamp.round.ms", "0")),
         exact_numbers=EXACT_NUMBERS in options.options,

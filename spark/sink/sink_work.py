@@ -13,7 +13,7 @@ import msgspec
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.sink_protocol import SinkBatch
 from headrace.model.slot_protocol import Finished
-from headrace.names.name_template import OF_THE_CLOCK, NameField, path_text, read_name_template
+from headrace.names.name_template import DATA, OF_THE_CLOCK, NameField, path_text, read_name_template
 from headrace.options.declarations.named_options import ROUTE
 from headrace.options.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from headrace.options.sink_settings import (
@@ -123,7 +123,7 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
         "file.name.timestamp.source": f"{sink.names.time_source}:{path_text(sink.names.value_path)}",
         "file.name.timestamp.timezone": sink.names.timezone,
         "file.name.timestamp.round.ms": str(sink.names.round_ms),
-        "file.name.values": sink.names.values,
+        "file.name.values": _noted_values(sink),
         "file.name.missing": sink.names.missing,
         "key.converter": f"{converters.key.kind}:{converters.key.schemas_enable}",
         "value.converter": f"{converters.value.kind}:{converters.value.schemas_enable}",
@@ -134,6 +134,14 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
         **_readings(sink),
         **{name: form for name, form in _member_forms(sink).items() if name in _looked_into(sink)},
     }
+
+
+def _noted_values(sink: SinkSettings) -> NameValues:
+    """How values are in names; where Lenses' names show none they are plain, so the hash of 1.0.0 stays."""
+    values, variables = sink.names.values, read_name_template(sink.names.template).variables
+    if values is NameValues.LENSES and not any(each.field in DATA for each in variables):
+        return NameValues.PLAIN
+    return values
 
 
 def _readings(sink: SinkSettings) -> dict[str, str]:

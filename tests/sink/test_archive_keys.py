@@ -47,6 +47,7 @@ _AIVEN: Final = {**_PLAIN, "rotate.age.ms": "60000"}
 _AIVEN_PREFIX: Final = "{{topic}}-{{partition}}-{{start_offset:padding=20}}"
 _LENSES: Final = {
     **_PLAIN,
+    "file.name.values": "lenses",
     "aws.s3.prefix": "streamReactorBackups/",
     "file.name.missing": "[missing]",
     "rotate.together": "first",

@@ -27,7 +27,8 @@ from headrace.formats.converters.json_inference import (
     settled,
     written,
 )
-from headrace.formats.converters.typed_columns import RowFaults, json_fields
+from headrace.formats.converters.json_paths import json_fields
+from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.encoder import gathered
 from headrace.formats.encoding.row_schema import projected
 from headrace.formats.parquet_avro import avro_schema
@@ -125,6 +126,10 @@ class InferredColumn(InferredValues):
     def field(self, path: Sequence[str], *, whole_first: bool = True) -> list[object]:
         """The member at `path` of each value."""
         return json_fields(self._texts.each(0, len(self)), path, whole_first=whole_first)
+
+    def connect_field(self, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each value, or the element of a list."""
+        return json_fields(self._texts.each(0, len(self)), path, whole_first=False, has_places=True)
 
     @property
     def array_type(self) -> Any | None:

@@ -4,13 +4,13 @@ Their values are columns as Arrow, as JSON, as the Avro data that they were, or 
 Segments of keys and of values come together as runs: records of one key schema and one value schema.
 """
 
-from collections.abc import Iterable, Sequence
+import base64
+import binascii
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final, Protocol
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.arrow_rows import json_values
-from headrace.formats.connect.schema import DATE, TIME, ConnectSchema, Type
+from headrace.formats.connect.schema import DATE, DECIMAL, TIME, ConnectSchema, Type
 from headrace.formats.converted_records import (
     MISSING,
     ColumnSchema,
@@ -27,84 +27,11 @@ from headrace.formats.converted_records import (
     Form,
     Rows,
 )
-from headrace.formats.encodings import is_plain_name
+from headrace.formats.converters.json_paths import json_fields
 from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, owned
 from headrace.options.choices import JsonFormat
 
 _DAY_MS: Final = 86_400_000
-
-
-def json_fields(
-    texts: Iterable[bytes | None], path: Sequence[str], *, whole_first: bool = True
-) -> list[object]:
-    """The member at `path` of each JSON text, MISSING where there is none; for an empty path the value.
-
-    With `whole_first` a member whose name is the whole path, dots and all, comes first.
-    """
-    whole = ".".join(path) if whole_first and len(path) > 1 else None
-    if not all(map(is_plain_name, path)):
-        return [_walked_to(text, path, whole) for text in texts]
-    decoder = _decoder(tuple(path), whole)
-    return [_found(decoder, text, len(path), whole) for text in texts]
-
-
-def _found(decoder: msgspec.json.Decoder[Any], text: bytes | None, depth: int, whole: str | None) -> object:
-    if text is None:
-        return MISSING if depth else None
-    try:
-        found = decoder.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # What the path begins with may be no object, and the member of the whole name still there.
-        return MISSING if whole is None else _found(_decoder((whole,), None), text, 1, None)
-    if whole is not None and found.whole is not MISSING:
-        return found.whole
-    for _ in range(depth):
-        if found is MISSING:
-            return MISSING
-        found = found.found
-    return found
-
-
-@lru_cache(maxsize=256)
-def _decoder(path: tuple[str, ...], whole: str | None) -> msgspec.json.Decoder[Any]:
-    """A decoder of structures that have the members of the path, and the one named `whole`, and no others."""
-    kind: Any = Any
-    for depth, name in reversed(tuple(enumerate(path))):
-        members: list[tuple[str, Any, Any]] = [("found", kind, MISSING)]
-        names = {"found": name}
-        if depth == 0 and whole is not None:
-            members.append(("whole", Any, MISSING))
-            names["whole"] = whole
-        kind = msgspec.defstruct("Member", members, rename=names, gc=False)
-    return msgspec.json.Decoder(kind, float_hook=_number)
-
-
-def _walked_to(text: bytes | None, path: Sequence[str], whole: str | None) -> object:
-    """As `_found`, for names that no structure can have: all of the text is made."""
-    if text is None:
-        return MISSING
-    try:
-        found = _ANYTHING.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return MISSING
-    for name in [whole] if isinstance(found, dict) and whole in found else path:
-        if not isinstance(found, dict) or name not in found:
-            return MISSING
-        found = found[name]
-    return found
-
-
-def _number(text: str) -> float | Decimal:
-    """A double; a decimal where that would be another number, such as one with 18 digits, or infinite."""
-    found = float(text)
-    try:
-        exact = Decimal(text)
-    except InvalidOperation:
-        return found
-    return found if exact == Decimal(repr(found)) else exact
-
-
-_ANYTHING: Final = msgspec.json.Decoder(float_hook=_number)
 
 
 class TypedColumn(ConvertedColumn):
@@ -219,6 +146,22 @@ class TypedColumn(ConvertedColumn):
         whole_first = whole_first and len(rest) == len(path)
         return json_fields((shown.get(row) for row in range(len(shown))), rest, whole_first=whole_first)
 
+    def connect_field(self, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each value, or the element of a list; decimals have all their digits."""
+        if self._array is None:
+            texts, rest, is_octets = self.texts(), path, _schema_has_bytes(self.schema.connect, path)
+        else:
+            kind = _type_at(self._array.type, path)
+            if kind is None:
+                return [MISSING] * len(self)
+            array, rest = _member(self._array, path, whole_first=False)
+            if pa.types.is_decimal(array.type):
+                return [each if each is None else f"{each:f}" for each in array.to_pylist()]
+            texts, is_octets = column_of_arrow(json_values(array, self.style)), _is_binary(kind)
+        shown = (texts.get(row) for row in range(len(texts)))
+        found = json_fields(shown, rest, whole_first=False, has_places=True)
+        return [_octets(each) for each in found] if is_octets else found
+
     def moments(self, path: Sequence[str]) -> list[object]:
         """The member at `path` of each value; dates are ms since 1970."""
         array, rest = (None, path) if self._array is None else _member(self._array, path)
@@ -246,6 +189,45 @@ def _member(array: Any, path: Sequence[str], *, whole_first: bool = True) -> tup
             return None, rest
         array = pc.struct_field(array, [index])
     return array, rest
+
+
+def _type_at(kind: Any, path: Sequence[str]) -> Any:
+    """The Arrow type at the path, None where it leads to nothing: a map of other keys than texts has none."""
+    for name in path:
+        if pa.types.is_struct(kind):
+            index = kind.get_field_index(name)
+            kind = None if index < 0 else kind.field(index).type
+        elif pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
+            kind = kind.item_type
+        elif pa.types.is_list(kind) and name.isdecimal():
+            kind = kind.value_type
+        else:
+            kind = None
+        if kind is None:
+            return None
+    return kind
+
+
+def _octets(shown: object) -> object:
+    """The bytes that JSON has in base64; a UUID of 16 bytes is its text there, and stays it."""
+    if not isinstance(shown, str):
+        return shown
+    try:
+        return base64.b64decode(shown, validate=True)
+    except binascii.Error:
+        return shown
+
+
+def _is_binary(kind: Any) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def _schema_has_bytes(schema: ConnectSchema | None, path: Sequence[str]) -> bool:
+    """Whether bytes are at the path by the schema: those of a decimal are a number."""
+    for name in path:
+        if schema is not None:
+            schema = schema.field(name) or schema.value or schema.items
+    return schema is not None and schema.type is Type.BYTES and schema.name != DECIMAL
 
 
 def _logical_name(schema: ConnectSchema | None, path: Sequence[str]) -> str | None:
@@ -370,6 +352,13 @@ class PlainColumn(ConvertedColumn):
         if path or self.form is Form.JSON:
             return json_fields(values, path, whole_first=whole_first)
         return [None if value is None else _shown(value) for value in values]
+
+    def connect_field(self, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each value, or the element of a list."""
+        values = (self._column.get(row) for row in range(len(self)))
+        if path or self.form is Form.JSON:
+            return json_fields(values, path, whole_first=False, has_places=True)
+        return list(values)
 
 
 def _shown(value: bytes) -> str | bytes:

@@ -118,15 +118,17 @@ NAME_VALUES = option(
     "escaped",
     Group.OUTPUT,
     "How values of records are written in names: `escaped`, so that different ones stay different and can be "
-    "read back, or `plain`, as they are, in which a `/` makes a directory. With `plain`, values that make "
-    "one name are one group.",
+    "read back; `plain`, as they are, in which a `/` makes a directory; or `lenses`, plain ones as Lenses' "
+    "sink reads them: headers by `header.converter`, bytes as text, and a number in a path (`tags.0`) is the "
+    "place in a list. With the last two, values that make one name are one group. Lenses' class sets "
+    "`lenses`.",
 )
 NAME_MISSING = option(
     "file.name.missing",
     MISSING_TEXT,
     "null",
     Group.OUTPUT,
-    "What stands for a null, or a field that is not there, with `file.name.values=plain`.",
+    "What stands for a null, or a field that is not there, with `file.name.values=plain` or `lenses`.",
     importance="LOW",
 )
 NAME_NULL_KEYS = option(

@@ -63,7 +63,7 @@ _ALWAYS: Final = {
     "rotate.age.from": "closed",
     "rotate.together": "first",
     "open.object.max.age.ms": "0",
-    "file.name.values": "plain",
+    "file.name.values": "lenses",
     "file.name.missing": "[missing]",
     "file.name.null.keys": "fail",
 }

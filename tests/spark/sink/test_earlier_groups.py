@@ -1,5 +1,6 @@
 """What 1.0.0 archived is known by the groups that 1.0.0 gave it: read and named as it did then."""
 
+import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,7 +11,7 @@ from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.sink_protocol import EarlierGroups as ArchivedBefore
 from headrace.model.sink_protocol import PartitionGrant
-from headrace.options.sink_settings import SinkSettings
+from headrace.options.sink_settings import NameValues, SinkSettings
 from spark.sink.partition_work import PartitionWork
 from spark.sink.routed_tools import EarlierGroups
 from spark.sink.sink_work import (
@@ -32,9 +33,33 @@ _BY_TIME = {
     "file.name.timestamp.source": "value:at",
     **JSON,
 }
+_OF_LENSES = {
+    "file.name.values": "lenses",
+    "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+    **JSON,
+}
+_ENVELOPES = {"value.converter.schemas.enable": "true", "output.format": "parquet"}
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _FLAT = '{"kind":"a","addr.city":"rome"}'
 _OWN_MEMBERS = '{"schema":"v2","payload":{"kind":"a"}}'
+
+
+def _by(variable: str) -> dict[str, str]:
+    """Names of Lenses' that show it."""
+    return {"file.name.template": f"v={variable}/{TAIL}", **_OF_LENSES}
+
+
+def _plain(text: str) -> str:
+    """The group of these names that shows the text."""
+    return f"\x1fv={text}/" + "\x1f/" * 2 + "\x1f\x1f"
+
+
+_OCTETS = json.dumps(
+    {
+        "schema": {"type": "struct", "fields": [{"field": "d", "type": "bytes"}]},
+        "payload": {"d": "ZXUtMQ=="},
+    }
+)
 
 
 def _configured(changes: Mapping[str, str]) -> dict[str, str]:
@@ -51,10 +76,12 @@ def _before(sink: SinkSettings) -> GroupingOptions:
     """What the ledger has of this sink as 1.0.0 ran it."""
     unknown = {WHOLE_PATHS, CUT_TIMES, CONNECT_ENVELOPES, "file.name.numbers", "value.form"}
     options = {name: text for name, text in grouping_options(sink).items() if name not in unknown}
+    if sink.names.values is NameValues.LENSES:
+        options["file.name.values"] = "plain"
     return GroupingOptions(hash="before", options=options)
 
 
-def _fetched(*values: str) -> KafkaRecords:
+def _fetched(*values: str, header: bytes = b"007") -> KafkaRecords:
     return KafkaRecords(
         topic="t",
         partition=3,
@@ -63,7 +90,7 @@ def _fetched(*values: str) -> KafkaRecords:
         timestamp_types=np.full(len(values), TIMESTAMP_CREATED, np.int64),
         keys=column_of([None] * len(values)),
         values=column_of([value.encode() for value in values]),
-        headers=None,
+        headers=[(("h", header),)] * len(values),
     )
 
 
@@ -90,6 +117,11 @@ def _groups(groups: EarlierGroups, sink: SinkSettings, records: KafkaRecords) ->
         pytest.param(_BY_TIME, '{"at":"2024-12-31T23:59:59.9994Z"}', "2024-12-31", "2024-12-31", id="cut"),
         pytest.param(_BY_TIME, '{"at":1735689599999}', "2024-12-31", "2024-12-31", id="whole number"),
         pytest.param(_BY_TIME, '{"at":"2024-12-31"}', "2024-12-31", "2024-12-31", id="day"),
+        pytest.param(_by("{{header:h}}"), "{}", _plain("007"), _plain("7"), id="header"),
+        pytest.param(_by("{{value:l.0}}"), '{"l":["b"]}', _plain("null"), _plain("b"), id="element"),
+        pytest.param(
+            _by("{{value:d}}") | _ENVELOPES, _OCTETS, _plain("ZXUtMQ=="), _plain("eu-1"), id="bytes"
+        ),
     ],
 )
 def test_records_of_1_0_0_are_grouped_as_it_grouped_them(
@@ -179,6 +211,7 @@ def test_hashes_are_those_of_1_0_0(changes: Mapping[str, str], pinned: str) -> N
             "2024-12-31",
             id="times",
         ),
+        pytest.param(_by("{{value:l.0}}"), ['{"l":["b"]}', '{"l":{"0":"b"}}'], _plain("b"), id="elements"),
     ],
 )
 def test_what_was_open_is_read_again_and_what_was_complete_is_not(
