@@ -23,7 +23,10 @@ def test_a_restart_with_finished_objects_reads_none_of_them() -> None:
 
 
 def test_fresh_objects_do_not_wait_for_the_backlog_of_the_first_listing() -> None:
-    """p99 under three seconds, told by events, while thousands of older objects are worked off."""
+    """p99 is a small part of the time in which thousands of older objects are worked off.
+
+    In turn with these, the last of which has to be over before, a fresh one would wait for half of it.
+    """
     backlog = 3_000
     with stage("fresh") as on_stage:
         fresh = Fresh(on_stage, "headrace-fresh")
@@ -34,7 +37,8 @@ def test_fresh_objects_do_not_wait_for_the_backlog_of_the_first_listing() -> Non
             service.stop()
 
     assert found["fresh"] >= 20
-    assert found["p99_s"] < 3
+    # However busy the machine is: three seconds where the backlog takes ten (`bench.fresh`).
+    assert found["p99_s"] < found["seconds"] / 3, found
 
 
 def test_an_idle_service_asks_for_little() -> None:
