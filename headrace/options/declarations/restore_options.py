@@ -3,7 +3,7 @@
 from headrace.options.choices import InputLayout, RestorePartition, RestoreSidecars, RestoreTombstones
 from headrace.options.declarations.option import Group, option, optional
 from headrace.options.record_sources import CsvEncoding, Enveloped, Form, KeysFormat, TimestampFrom
-from headrace.options.value_types import BOOLEAN, CHARACTERS, GLOBS, TEXT, TOPIC_MAP, choice, integer
+from headrace.options.value_types import BEGINNINGS, BOOLEAN, CHARACTERS, TEXT, TOPIC_MAP, choice, integer
 
 LAYOUT = option(
     "input.layout",
@@ -17,7 +17,7 @@ LAYOUT = option(
 )
 INDEXES = option(
     "layout.indexes",
-    GLOBS,
+    BEGINNINGS,
     ".indexes/,.temp-upload/",
     Group.RESTORE,
     "Beginnings of keys that are never data: where a sink keeps its own state.",
