@@ -144,13 +144,14 @@ class ArchiveDecoder:
         """How the rows of the object are cut out, and what they become. Raises and blocks as `decode`."""
         head = self.head(source, key, options)
         name = self._name(source, key, head)
-        found = self._row_format(source, name, head, options)
-        self._refuse_unended(source, name, found)
         restore = self._restore
-        rows = replace(restore.rows, sent_to=options.topic)
+        rows = replace(restore.rows.of(name.layout), sent_to=options.topic)
+        found = self._row_format(source, name, head, options, rows)
+        self._refuse_unended(source, name, found)
         text = None
         first = json_array.first_element(head) if found is RowFormat.JSON else first_row(head)
-        self._refuse_undecided(source, name, found, head, first, options)
+        if rows.envelope is Enveloped.AUTO:
+            self._refuse_undecided(source, name, found, head, first, options)
         if found not in _ARROW:
             text = text_reader(name, found, rows, first)
         return ObjectRestore(
@@ -191,10 +192,15 @@ class ArchiveDecoder:
         return found.name
 
     def _row_format(
-        self, source: ByteSource, name: ArchiveName, head: bytes, options: DecodeOptions
+        self,
+        source: ByteSource,
+        name: ArchiveName,
+        head: bytes,
+        options: DecodeOptions,
+        rows: RestoreOptions,
     ) -> RowFormat:
         told = self.told(name, options)
-        found = told or row_format(name, head, self._restore.rows)
+        found = told or row_format(name, head, rows)
         if name.layout is LayoutName.HEADRACE and name.kind is ObjectKind.VALUES:
             _refuse_bare(source, name, is_given=told is not None and found is not RowFormat.CSV)
         if found is None:
@@ -222,8 +228,7 @@ class ArchiveDecoder:
         options: DecodeOptions,
     ) -> None:
         """An envelope of key and value alone looks like a value: only the sink's options show it."""
-        is_told = self._restore.rows.envelope is not Enveloped.AUTO
-        if is_told or name.layout not in _UNDECIDED or name.kind is not ObjectKind.VALUES:
+        if name.layout not in _UNDECIDED or name.kind is not ObjectKind.VALUES:
             return
         shape: RowShape | None = None
         if found is RowFormat.AVRO:

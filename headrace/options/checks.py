@@ -194,9 +194,7 @@ def check_rows(values: Values) -> None:
         fitting = {wanted} if wanted is InputFormat.JSON else {wanted, InputFormat.AUTO}
         if input_format(values) not in fitting:
             for each in options:
-                # Of a vendor's format class, which `input.format` may overrule.
-                is_overruled = each is format_options.TEXT_EXACT and values.is_vendors(each)
-                if values.is_given(each) and not is_overruled:
+                if values.is_given(each):
                     values.refuse(each, f"means nothing without input.format={wanted}")
     _check_csv(values)
     _check_pattern(values)

@@ -249,6 +249,8 @@ def _restore_meaning(restore: RestoreSettings) -> dict[str, Any]:
         del meaning["names"]["directory_delimiter"]
     if restore.rows.keys_format is KeysFormat.AUTO:
         del meaning["rows"]["keys_format"]
+    if not restore.rows.envelopes:
+        del meaning["rows"]["envelopes"]
     # `topic` and `restore.topic.map` have it, which are in the hash.
     del meaning["rows"]["sent_to"]
     return meaning

@@ -65,11 +65,6 @@ class Values:
         """Whether the configuration names the option, well or badly, and does not leave it to its default."""
         return option.name in self._given or option.name in self._lost
 
-    def is_vendors(self, option: Option[Any]) -> bool:
-        """Whether an option of another vendor said so, and not this one."""
-        entry = self._given.get(option.name)
-        return entry is not None and entry.is_vendors
-
     def text(self, option: Option[Any]) -> str | None:
         """The text of an option as given, references replaced; None when it is not."""
         entry = self._given.get(option.name)

@@ -1,10 +1,10 @@
 """Where a record's key, value, headers and timestamp come from, of a restore too: small values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from headrace.names.archive_names import DEFAULT_INDEXES
+from headrace.names.archive_names import DEFAULT_INDEXES, LayoutName
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,7 @@ class Newlines(StrEnum):
 class RestoreOptions:
     """What a restore was told about rows.
 
+    `envelopes` are of the objects of single layouts, where they are others than `envelope`.
     `keys_format` is what objects of keys hold; `sent_to` is the topic that the object's records go to, empty
     where that is not known. `csv_fields` are the columns of Aiven's csv in their order (its
     `format.output.fields`); ValueError for others than there are.
@@ -164,6 +165,7 @@ class RestoreOptions:
     header: Form = Form.AUTO
     timestamp: TimestampFrom = TimestampFrom.ORIGINAL
     envelope: Enveloped = Enveloped.AUTO
+    envelopes: tuple[tuple[LayoutName, Enveloped], ...] = ()
     keys_format: KeysFormat = KeysFormat.AUTO
     csv_fields: tuple[str, ...] = ("value",)
     csv_encoding: CsvEncoding = CsvEncoding.BASE64
@@ -176,6 +178,10 @@ class RestoreOptions:
                 f"format.output.fields={','.join(fields)} is not a list of {', '.join(CSV_FIELDS)}, "
                 "each once."
             )
+
+    def of(self, layout: LayoutName) -> "RestoreOptions":
+        """Return what is in force for objects of this layout."""
+        return replace(self, envelope=dict(self.envelopes).get(layout, self.envelope), envelopes=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -260,13 +260,13 @@ def joining_settings(values: Values) -> JoiningSettings:
     )
 
 
-def _enveloped(values: Values) -> Enveloped:
-    """Return what the sink's own option, or else `restore.envelope`, says of rows."""
-    for option in _SINKS_ENVELOPES:
-        if values[option] is not None:
-            return Enveloped.YES if values[option] else Enveloped.NO
-    told: Enveloped = values[restore_options.ENVELOPED]
-    return told
+def _told_by_sinks(values: Values) -> dict[InputLayout, Enveloped]:
+    """Return what the sinks' own options say of rows, each of those of its sink."""
+    return {
+        layout: Enveloped.YES if values[option] else Enveloped.NO
+        for option, (layout, _) in _SINKS_ENVELOPES.items()
+        if values[option] is not None
+    }
 
 
 def _check_envelope(values: Values) -> None:
@@ -276,7 +276,11 @@ def _check_envelope(values: Values) -> None:
             continue
         if values[restore_options.LAYOUT] not in {layout, InputLayout.AUTO}:
             values.refuse(stored, f"means nothing here: it is an option of {sink} sink; use restore.envelope")
-        elif values.is_given(told) and values[told] is not _enveloped(values):
+        elif (
+            values[restore_options.LAYOUT] is layout
+            and values.is_given(told)
+            and values[told] is not _told_by_sinks(values)[layout]
+        ):
             values.refuse(told, f"says otherwise than {stored.name}; keep one of them")
 
 
@@ -293,12 +297,17 @@ def _check_prefix(values: Values) -> None:
 
 def _row_options(values: Values) -> RestoreOptions:
     fields = values[restore_options.CSV_FIELDS].split(",")
+    layout, told = values[restore_options.LAYOUT], _told_by_sinks(values)
+    envelope: Enveloped = told.get(layout, values[restore_options.ENVELOPED])
     return RestoreOptions(
         value=values[restore_options.VALUE],
         key=values[restore_options.KEY],
         header=values[restore_options.HEADER],
         timestamp=values[restore_options.TIMESTAMP],
-        envelope=_enveloped(values),
+        envelope=envelope,
+        envelopes=tuple((LayoutName(of.value), each) for of, each in told.items() if each is not envelope)
+        if layout is InputLayout.AUTO
+        else (),
         keys_format=values[restore_options.KEYS_FORMAT],
         csv_fields=tuple(field.strip().lower() for field in fields),
         csv_encoding=values[restore_options.CSV_ENCODING],

@@ -183,6 +183,7 @@ def sink_settings(
         upload=_upload(values),
         transforms=transforms,
         takeover_indexes=values[sink.TAKEOVER_INDEXES],
+        takeover_connector=values[sink.TAKEOVER_CONNECTOR],
         reading=reading,
         routes=tuple(
             SinkRoute(

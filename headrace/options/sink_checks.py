@@ -95,6 +95,13 @@ def check_sink(values: Values) -> None:
     _check_converters(values)
     check_rotation(values, template)
     _check_uploads(values)
+    _check_takeover(values)
+
+
+def _check_takeover(values: Values) -> None:
+    indexes, connector = sink.TAKEOVER_INDEXES, sink.TAKEOVER_CONNECTOR
+    if values.are_good(indexes) and values[indexes] is None and values.is_given(connector):
+        values.refuse(connector, f"means nothing without {indexes.name}, the directory of its locks")
 
 
 def _check_bucket(values: Values) -> None:

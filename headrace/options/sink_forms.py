@@ -196,6 +196,17 @@ def _indexes(text: str) -> str | None:
 INDEXES: Final = Form(kind="STRING", expected="a directory of the bucket, or none", parse=_indexes)
 
 
+def _connector(text: str) -> str:
+    name = text.strip()
+    if not name or not name.isprintable():
+        raise FormError
+    return name
+
+
+# Connect takes names that `name` does not, such as those with blanks.
+CONNECTOR_NAME: Final = Form(kind="STRING", expected="the name of a connector in Connect", parse=_connector)
+
+
 def _missing(text: str) -> str:
     if not text.isprintable():
         raise FormError

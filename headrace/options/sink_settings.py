@@ -390,7 +390,8 @@ class SinkSettings:
     """All settings of a sink alone. `group_id` is the connector's own group, which holds offsets.
 
     `routes` have topics whose objects are other ones; no topic is in two. `takeover_indexes` is the directory
-    of the locks by which Lenses' sink of this name kept its offsets (None: there are none).
+    of the locks by which Lenses' sink kept its offsets (None: there are none), `takeover_connector` the name
+    that it had (None: this sink's).
     """
 
     group_id: str
@@ -404,6 +405,7 @@ class SinkSettings:
     transforms: TransformChain = NO_TRANSFORMS
     routes: tuple["SinkRoute", ...] = ()
     takeover_indexes: str | None = None
+    takeover_connector: str | None = None
     reading: ReadSettings = ReadSettings()
 
     def route(self, topic: str) -> "SinkRoute | None":

@@ -314,6 +314,19 @@ def _globs(text: str) -> tuple[str, ...]:
 GLOBS: Final = Form(kind="LIST", expected="a comma-separated list of globs", parse=_globs, empty=True)
 
 
+def _beginnings(text: str) -> tuple[str, ...]:
+    if not _SIGNS_OF_GLOBS.isdisjoint(text):
+        # Read letter by letter they would leave out nothing.
+        raise FormError("globs (*, ? and [) go into object.exclude")
+    return _globs(text)
+
+
+_SIGNS_OF_GLOBS: Final = frozenset("*?[")
+BEGINNINGS: Final = Form(
+    kind="LIST", expected="a comma-separated list of beginnings of keys", parse=_beginnings, empty=True
+)
+
+
 def _manifests(text: str) -> tuple[str, ...]:
     found = tuple(item.strip() for item in text.split(",") if item.strip())
     for url in found:

@@ -9,6 +9,7 @@ records twice.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from headrace.options import client_names
 from headrace.options.aws_forms import machine_region
 from headrace.options.build import build
 from headrace.options.checks import check, check_transforms, transform_warnings, warnings
+from headrace.options.choices import InputFormat
 from headrace.options.client_translation import (
     client_properties,
     group_read,
@@ -35,7 +37,7 @@ from headrace.options.configuration_text import (
     read_text,
 )
 from headrace.options.connection_build import trace_warnings
-from headrace.options.declarations import reading_options
+from headrace.options.declarations import format_options, reading_options, record_options
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
@@ -47,6 +49,7 @@ from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
 from headrace.options.suggestions import suggested, unknown_class
 from headrace.options.tls import ReadBytes
 from headrace.options.transforms.read_chain import read_chain
+from headrace.options.value_types import FormError
 from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor
 from headrace.options.vendor_translation import Translated, translate
 from headrace.vendors.aiven.translation import AIVEN
@@ -403,6 +406,19 @@ def _spell(gathered: Gathered, translated: Translated) -> None:
     for own, theirs in translated.spelled.items():
         if own in gathered.entries:
             gathered.entries[own] = replace(gathered.entries[own], spelled=theirs, is_vendors=True)
+    _drop_overruled(gathered)
+
+
+def _drop_overruled(gathered: Gathered) -> None:
+    """Drop what a vendor's format class says of lines where `input.format` of ours has none of them."""
+    exact = gathered.entries.get(format_options.TEXT_EXACT.name)
+    chosen = gathered.entries.get(record_options.INPUT_FORMAT.name)
+    if exact is None or chosen is None or not exact.is_vendors or chosen.is_vendors:
+        return
+    form = record_options.INPUT_FORMAT.form
+    with suppress(FormError):
+        if form.parse(chosen.text) not in {InputFormat.TEXT, InputFormat.AUTO}:
+            del gathered.entries[exact.option]
 
 
 def _unlikely(gathered: Gathered) -> Iterator[str]:

@@ -83,6 +83,9 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
     if settings.sink is not None:
         # A sink of our own class has its offsets in the group of its name.
         config["name"] = settings.sink.group_id
+        if settings.sink.takeover_indexes is not None:
+            # Lenses' locks stay where the connector's own name leads.
+            config.setdefault("takeover.connector", settings.name)
         config.pop(f"consumer.override.{GROUP}", None)
     return {
         "config": config,

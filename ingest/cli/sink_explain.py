@@ -3,14 +3,14 @@
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
 
 from headrace.conversion.sink_records import sink_records
 from headrace.model.clock import wall_ms
-from headrace.model.columns import TIMESTAMP_CREATED, Headers, KafkaRecords, column_of
+from headrace.model.columns import TIMESTAMP_APPENDED, TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import printable
 from headrace.options import Settings
@@ -22,9 +22,13 @@ from spark.sink.object_shape import ObjectShapes
 _EXAMPLE: Final = '{"topic":"orders","partition":0,"offset":42,"timestamp":1767268800000,"key":"k","value":1}'
 
 
+_NULL: Final = b"null"
+
+
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
     key: str
     value: str | None = None
+    value_base64: str | None = None
 
 
 class _Sample(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,11 +36,22 @@ class _Sample(msgspec.Struct, forbid_unknown_fields=True):
     partition: int = 0
     offset: int = 0
     timestamp: int | None = None
+    timestamp_type: Literal["append"] | None = None
     key: str | None = None
     key_base64: str | None = None
-    value: msgspec.Raw = msgspec.Raw(b"null")
+    value: msgspec.Raw = msgspec.Raw(_NULL)
     value_base64: str | None = None
     headers: list[_Header] = []
+
+    def __post_init__(self) -> None:
+        """ValueError for a part that is there twice: which of them the record had is not known."""
+        twice = [
+            self.key is not None and self.key_base64 is not None,
+            bytes(self.value) != _NULL and self.value_base64 is not None,
+            *(each.value is not None and each.value_base64 is not None for each in self.headers),
+        ]
+        if any(twice):
+            raise ValueError("a part is there twice, as itself and as base64")
 
 
 _SAMPLE: Final = msgspec.json.Decoder(_Sample)
@@ -76,19 +91,18 @@ def sample_record(settings: Settings, text: str) -> KafkaRecords:
     try:
         sample = _SAMPLE.decode(text)
         key, value = _bytes(sample.key, sample.key_base64), _value(sample)
+        headers = tuple((each.key, _bytes(each.value, each.value_base64)) for each in sample.headers)
     except (msgspec.DecodeError, binascii.Error, UnicodeEncodeError) as error:
         raise InvalidConfiguration(
             f"{printable(text)!r} is no record ({error}). Give one as an object of JSON, such as {_EXAMPLE}"
         ) from error
-    headers: Headers = tuple(
-        (header.key, None if header.value is None else header.value.encode()) for header in sample.headers
-    )
+    is_appended = sample.timestamp_type is not None
     return KafkaRecords(
         topic=sample.topic or _only_topic(settings),
         partition=sample.partition,
         offsets=np.array([sample.offset], np.int64),
         timestamps_ms=np.array([wall_ms() if sample.timestamp is None else sample.timestamp], np.int64),
-        timestamp_types=np.array([TIMESTAMP_CREATED], np.int64),
+        timestamp_types=np.array([TIMESTAMP_APPENDED if is_appended else TIMESTAMP_CREATED], np.int64),
         keys=column_of([key]),
         values=column_of([value]),
         headers=[headers] if headers else None,
@@ -156,7 +170,7 @@ def _value(sample: _Sample) -> bytes | None:
     if sample.value_base64 is not None:
         return base64.b64decode(sample.value_base64, validate=True)
     value = bytes(sample.value)
-    return None if value == b"null" else value
+    return None if value == _NULL else value
 
 
 def _only_topic(settings: Settings) -> str:

@@ -72,6 +72,7 @@ _NOT: Final = frozenset(
         "rotate.schedule.ms",
         "open.object.max.age.ms",
         "takeover.indexes",
+        "takeover.connector",
     }
 )
 WRITTEN: Final = tuple(

@@ -194,3 +194,53 @@ def test_rows_without_the_member_are_records() -> None:
     assert [bad.index for batch in batches for bad in batch.bad] == [1]
     whole = decoded(told, _OWN + "parquet", _parquet(offset=[3.0], value=["a"]))
     assert values_of(whole) == [b"a"]
+
+
+_AIVENS_VALUE: Final = b'{"timestamp":"2026-01-31T12:00:00Z","value":21.5}'
+_OWN_ROW: Final = b'{"topic":"t","partition":0,"offset":0,"timestamp":7,"key":"k","value":1}'
+_OWN_VALUE: Final = b'{"timestamp":7,"value":21.5}'
+# Without metadata, so that only its sink's option tells.
+_LENSES_ROW: Final = b'{"key":"k","value":1}'
+_ROWS: Final = {
+    "aiven": ("t-0-0", _AIVENS_VALUE),
+    "lenses": (_STEM + "json", _LENSES_ROW),
+    "own": (_OWN + "jsonl", _OWN_ROW),
+    "own value": (_OWN + "jsonl", _OWN_VALUE),
+}
+_TOLD_NO: Final = {"format.output.envelope": "false"}
+_TOLD_YES: Final = {"store.envelope": "true"}
+
+
+@pytest.mark.parametrize(
+    ("told", "of", "expected"),
+    [
+        ({}, "aiven", b"21.5"),
+        (_TOLD_NO, "aiven", _AIVENS_VALUE),
+        (_TOLD_NO | _TOLD_YES, "aiven", _AIVENS_VALUE),
+        (_TOLD_NO | {"restore.envelope": "yes"}, "aiven", _AIVENS_VALUE),
+        ({"store.envelope": "false"}, "aiven", b"21.5"),
+        ({}, "lenses", None),
+        (_TOLD_NO, "lenses", None),
+        (_TOLD_NO | _TOLD_YES, "lenses", b"1"),
+        (_TOLD_NO | {"store.envelope": "false"}, "lenses", _LENSES_ROW),
+        (_TOLD_YES | {"restore.envelope": "no"}, "lenses", b"1"),
+        ({"format.output.envelope": "true"}, "lenses", None),
+        (_TOLD_NO, "own", b"1"),
+        ({"store.envelope": "false"}, "own", b"1"),
+        (_TOLD_NO | _TOLD_YES, "own value", None),
+        (_TOLD_YES | {"restore.envelope": "no"}, "own value", _OWN_VALUE),
+        ({"restore.envelope": "yes"}, "own value", b"21.5"),
+    ],
+)
+def test_what_one_sink_was_told_is_of_its_own_objects(
+    told: dict[str, str], of: str, expected: bytes | None
+) -> None:
+    """With `input.layout=auto`; None: nothing is decided, and the object is quarantined."""
+    key, row = _ROWS[of]
+    given = {"input.layout": "auto", "input.format": "jsonl", **told}
+    if expected is None:
+        with pytest.raises(InvalidObject) as raised:
+            decoded(given, key, row + b"\n")
+        assert raised.value.reason == "envelope_undecided"
+        return
+    assert values_of(decoded(given, key, row + b"\n")) == [expected]

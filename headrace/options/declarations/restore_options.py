@@ -3,7 +3,7 @@
 from headrace.options.choices import InputLayout, RestorePartition, RestoreSidecars, RestoreTombstones
 from headrace.options.declarations.option import Group, option, optional
 from headrace.options.record_sources import CsvEncoding, Enveloped, Form, KeysFormat, TimestampFrom
-from headrace.options.value_types import BOOLEAN, CHARACTERS, GLOBS, TEXT, TOPIC_MAP, choice, integer
+from headrace.options.value_types import BEGINNINGS, BOOLEAN, CHARACTERS, TEXT, TOPIC_MAP, choice, integer
 
 LAYOUT = option(
     "input.layout",
@@ -17,7 +17,7 @@ LAYOUT = option(
 )
 INDEXES = option(
     "layout.indexes",
-    GLOBS,
+    BEGINNINGS,
     ".indexes/,.temp-upload/",
     Group.RESTORE,
     "Beginnings of keys that are never data: where a sink keeps its own state.",
@@ -120,8 +120,8 @@ STORE_ENVELOPE = optional(
     BOOLEAN,
     Group.RESTORE,
     "Whether rows of Lenses are envelopes, as the sink's own option of this name in its KCQL: `true` is "
-    "`restore.envelope=yes`, `false` is `no`. Needed where the sink left metadata out: an envelope of key "
-    "and value alone looks like a value.",
+    "`restore.envelope=yes`, `false` is `no`; with `input.layout=auto`, too, of these rows alone. Needed "
+    "where the sink left metadata out: an envelope of key and value alone looks like a value.",
     default_says="`restore.envelope` decides",
 )
 FORMAT_ENVELOPE = optional(
@@ -129,8 +129,9 @@ FORMAT_ENVELOPE = optional(
     BOOLEAN,
     Group.RESTORE,
     "Whether rows of Aiven are envelopes, as the sink's own option of this name: `true` is "
-    "`restore.envelope=yes`, `false` is `no`. Needed where values have no other members than an envelope's "
-    "(key, value, offset, timestamp, headers), and look like one.",
+    "`restore.envelope=yes`, `false` is `no`; with `input.layout=auto`, too, of these rows alone. Needed "
+    "where values have no other members than an envelope's (key, value, offset, timestamp, headers), and "
+    "look like one.",
     default_says="`restore.envelope` decides",
 )
 CSV_FIELDS = option(

@@ -4,6 +4,7 @@ from headrace.options.declarations.option import Group, option, optional
 from headrace.options.record_forms import HEADER_CONVERTER
 from headrace.options.sink_forms import (
     ACL,
+    CONNECTOR_NAME,
     CUSTOMER_ALGORITHM,
     CUSTOMER_KEY,
     INDEXES,
@@ -80,9 +81,18 @@ TAKEOVER_INDEXES = option(
     INDEXES,
     "none",
     Group.SINK,
-    "The directory of the bucket in which Lenses' sink of this name kept its locks (`.indexes`). A partition "
+    "The directory of the bucket in which Lenses' sink kept its locks (`.indexes`). A partition "
     "that is archived for the first time begins after what they say, or at the group's offset where that is "
     "higher; commits that were under way are finished first.",
+    importance="LOW",
+)
+TAKEOVER_CONNECTOR = optional(
+    "takeover.connector",
+    CONNECTOR_NAME,
+    Group.SINK,
+    "The name that Lenses' sink had in Connect: its locks are in the directory of this name below "
+    "`takeover.indexes`.",
+    default_says="`name`",
     importance="LOW",
 )
 

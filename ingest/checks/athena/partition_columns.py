@@ -68,13 +68,15 @@ class Partitions:
     """Where a topic's objects are: `location` ends with a slash, `template` has `${column}` for each column.
 
     `is_hive`: every directory of a column is `name=value`, so that MSCK REPAIR finds them. `injected` are the
-    columns of which a query has to say the value.
+    columns of which a query has to say the value. `later` is where objects of the topic are once it was
+    deleted and made again; empty where they are in the table, or it is that of such a life.
     """
 
     location: str
     template: str
     columns: tuple[PartitionColumn, ...] = ()
     is_hive: bool = False
+    later: str = ""
 
     @property
     def injected(self) -> tuple[str, ...]:
@@ -125,8 +127,14 @@ def partitions_of(
     if not fixed.endswith("/"):
         # A prefix that ends within a name has no directory of its own.
         fixed = shown = f"{fixed.rpartition('/')[0]}/"
+    later = f"s3://{bucket}/{names.prefix}topic_id=<id>/"
+    has_all = (not maker.made and later.startswith(fixed)) or "topic_id=" in names.prefix
     return Partitions(
-        location=fixed, template=shown, columns=tuple(maker.made), is_hive=is_hive and bool(maker.made)
+        location=fixed,
+        template=shown,
+        columns=tuple(maker.made),
+        is_hive=is_hive and bool(maker.made),
+        later="" if has_all else later,
     )
 
 

@@ -281,6 +281,12 @@ class Table:
     def notes(self) -> Iterator[str]:
         """What a person who queries the table has to know."""
         yield from self.form.notes
+        if later := self.partitions.later:
+            prefix = later.removeprefix("s3://").partition("/")[2]
+            yield (
+                f"Once the topic was deleted and made again, its objects are below {later}, and not in this "
+                f"table: aws.s3.prefix={prefix}, with another --table, prints one of them."
+            )
         if injected := self.partitions.injected if not self.is_repaired else ():
             wanted = " AND ".join(f"{name} = '..'" for name in injected)
             yield f"A query has to say WHERE {wanted}, with the value as it is in names."

@@ -348,7 +348,8 @@ class EarlierArchives:
         bucket, names = (
             (settings.s3.bucket, settings.sink.names) if route is None else (route.bucket, route.sink.names)
         )
-        place = IndexPlace(root=root, connector=settings.name, topic=one.topic, partition=one.partition)
+        connector = settings.sink.takeover_connector or settings.name
+        place = IndexPlace(root=root, connector=connector, topic=one.topic, partition=one.partition)
         try:
             offsets = self._index(bucket).offsets(place)
         except HeadraceError as error:

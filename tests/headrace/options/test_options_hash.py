@@ -143,6 +143,29 @@ def test_the_hash_of_a_restore_is_pinned(layout: str, pinned: str) -> None:
         assert hash_of(**{"format.output.fields.value.encoding": "none"}) != "ed9673adbffbb586"
 
 
+def test_whose_rows_are_envelopes_is_meaning() -> None:
+    """What one sink was told is of its own objects alone; where that says no more, the hash is as before."""
+    told = [
+        {},
+        {"restore.envelope": "yes"},
+        {"store.envelope": "true"},
+        {"format.output.envelope": "true"},
+        {"store.envelope": "true", "format.output.envelope": "true"},
+        {"store.envelope": "true", "format.output.envelope": "false"},
+        {"store.envelope": "true", "restore.envelope": "no"},
+    ]
+
+    def hash_of(layout: str, options: dict[str, str]) -> str:
+        settings = load_with(_ARCHIVE | {"input.layout": layout, **options})
+        return options_hash(settings.format, settings.routing)
+
+    assert len({hash_of("auto", each) for each in told}) == len(told)
+    yes = {"restore.envelope": "yes"}
+    assert hash_of("auto", yes) == hash_of("auto", yes | {"store.envelope": "true"})
+    assert hash_of("lenses", yes) == hash_of("lenses", {"store.envelope": "true"})
+    assert hash_of("aiven", yes) == hash_of("aiven", {"format.output.envelope": "true"})
+
+
 _LENSES_BYTES = "pre/topic/3/000000000012_1_1.bytes"
 _CONFLUENT_BYTES = "topics/orders/partition=0/orders+0+0000000000.bin"
 

@@ -79,6 +79,7 @@ topics topics.regex output.layout file.name.timestamp.source file.name.timestamp
 output.fields output.envelope header.converter file.compression.level rotate.records rotate.bytes
 rotate.age.ms rotate.span.ms rotate.schedule.ms schema.compatibility buffer.max.bytes buffer.dir
 max.open.files post.action post.action.unconditional takeover.indexes
+takeover.connector
 open.object.max.age.ms behavior.on.null.values aws.s3.part.size aws.s3.object.tags aws.s3.storage.class
 aws.s3.acl aws.s3.sse aws.s3.sse.kms.key.id aws.s3.sse.customer.algorithm aws.s3.sse.customer.key
 aws.s3.path.style.access sidecars output.separator sidecars.keys.format sidecars.headers.format

@@ -523,6 +523,15 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             "text.pattern = 'alb': means nothing without input.format=text",
             id="text.pattern without text",
         ),
+        *(
+            pytest.param(
+                {"input.layout": "lenses", "layout.indexes": text},
+                f"layout.indexes = '{text}': expected a comma-separated list of beginnings of keys; "
+                "globs (*, ? and [) go into object.exclude",
+                id=f"layout.indexes as {text}",
+            )
+            for text in ("back/idx-*/", ".indexes/,*_old/", "idx-?/", "idx-[12]/")
+        ),
         pytest.param(
             {"input.format": "csv", "text.exact": "true"},
             "text.exact = 'true': means nothing without input.format=text",

@@ -53,7 +53,7 @@ def _problems(given: Mapping[str, str]) -> list[str]:
 
 
 _ARCHIVE: Final = {"input.layout": "confluent", "aws.s3.prefix": "topics/", "aws.s3.region": "us-west-2"}
-_TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
+TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
     (RESTORE, {**_ARCHIVE, "poll.interval.ms": "60000", "topic": None, "file.name.template": None}),
     (
         {**RESTORE, "topics.dir": "a/b", "directory.delim": "_", "file.delim": "-"},
@@ -285,7 +285,7 @@ def test_extensions_of_lenses_are_of_any_case(extension: str) -> None:
     assert not is_included(f"p/a{name}")
 
 
-@pytest.mark.parametrize(("given", "expected"), _TRANSLATED)
+@pytest.mark.parametrize(("given", "expected"), TRANSLATED)
 def test_options_become_ours(given: Mapping[str, str], expected: Mapping[str, str | None]) -> None:
     """A configuration as it is, in our own options; None: not set."""
     own = _own(given)

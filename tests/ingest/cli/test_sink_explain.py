@@ -8,8 +8,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from headrace.model.columns import TIMESTAMP_APPENDED, TIMESTAMP_CREATED, Headers
 from headrace.model.errors import InvalidConfiguration
 from ingest.cli.explain import explain
+from ingest.cli.sink_explain import sample_record
+from tests.headrace.vendors.archive import Record
+from tests.support.sink_archives import NOON_MS, sink_settings, written_objects
 
 
 def _explained(folder: Path, *arguments: str, **options: str) -> Any:
@@ -70,7 +74,52 @@ def test_a_bad_record_shows_its_reason(
     assert found["message"]
 
 
-@pytest.mark.parametrize("record", ["x", "[]", '{"vaule":1}', '{"value_base64":"?"}', '{"partition":"a"}'])
+_OWN_ROWS = {"aws.s3.bucket.name": "bucket", "topics": "orders", "file.compression.type": "none"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers"),
+    [
+        (b"k", b'{"a":1}', (("h", b"text"), ("h", b"\xff"), ("n", None))),
+        (b"\xff", b"\xff", (("empty", b""),)),
+        (None, None, ()),
+        (b"", b"", ()),
+    ],
+)
+@pytest.mark.parametrize(
+    ("timestamp_type", "member"),
+    [(TIMESTAMP_CREATED, ""), (TIMESTAMP_APPENDED, ',"timestamp_type":"append"')],
+)
+def test_a_row_that_the_sink_wrote_is_its_record(
+    key: bytes | None, value: bytes | None, headers: Headers, timestamp_type: int, member: str
+) -> None:
+    """Of our own layout, with all that a row may have."""
+    record = Record("orders", 3, 42, NOON_MS, key, value, headers)
+    ((body, _tags),) = written_objects(_OWN_ROWS, [record], stops=True).values()
+    row = body.decode().replace(f'"timestamp":{NOON_MS}', f'"timestamp":{NOON_MS}{member}')
+    found = sample_record(sink_settings(_OWN_ROWS), row)
+
+    assert (found.topic, found.partition, found.first_offset) == ("orders", 3, 42)
+    assert [*found.timestamps_ms, *found.timestamp_types] == [NOON_MS, timestamp_type]
+    assert (found.keys.get(0), found.values.get(0)) == (key, value)
+    assert found.headers == ([headers] if headers else None)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "x",
+        "[]",
+        '{"vaule":1}',
+        '{"value_base64":"?"}',
+        '{"partition":"a"}',
+        '{"timestamp_type":"create"}',
+        '{"headers":[{"key":"h","value_base64":"?"}]}',
+        '{"headers":[{"key":"h","value":"a","value_base64":"YQ=="}]}',
+        '{"value":1,"value_base64":"YQ=="}',
+        '{"key":"a","key_base64":"YQ=="}',
+    ],
+)
 def test_what_is_no_record_is_an_error_with_an_example(tmp_path: Path, record: str) -> None:
     """One sentence, and how one looks."""
     with pytest.raises(InvalidConfiguration, match="such as"):

@@ -1,13 +1,20 @@
-"""`headrace translate` names each option whose value it does not print whole."""
+"""What `headrace translate` prints: the same settings once more, but for values that it names as hidden."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any, Final
 
 import pytest
 
-from headrace.vendors.load import load
+from headrace.options import Settings, SettingsError
+from headrace.options.choices import InputFormat
+from headrace.vendors.load import load, vendor_of
 from ingest.cli.lint_and_translate import translated_shape
 from tests.headrace.options.loading import no_file
+from tests.headrace.vendors.archive import archives
+from tests.headrace.vendors.test_vendor_sources import TRANSLATED
+from tests.support.sink_archives import sink_settings
 
 _CONFLUENT: Mapping[str, str] = {
     "name": "archive",
@@ -57,3 +64,46 @@ def test_what_is_not_printed_whole_is_named(changes: Mapping[str, str], hidden: 
     assert found["hidden"] == hidden
     assert "hunter2" not in json.dumps(found)
     assert found["config"]["aws.secret.access.key"] in {"${env:SECRET}", "***"}
+
+
+# How a configuration was given, and not what it means; the name decides identity and ledger.
+_NOT_OF_MEANING: Final = frozenset(
+    {"identity", "given", "shown", "texts", "written", "warnings", "translated"}
+)
+
+
+def _configurations() -> Iterator[Mapping[str, Any]]:
+    """Other vendors' sources, next to options of ours, and the sinks of all archives."""
+    for given, _ in TRANSLATED:
+        yield given
+        for form in InputFormat:
+            yield {**given, "input.format": str(form)}
+    for archive in archives():
+        if vendor_of(archive.config) is not None:
+            yield archive.config
+
+
+def _meaning(settings: Settings, name: str) -> dict[str, Any]:
+    """Everything but the names, as a sink of this name would have it."""
+    found = {each.name: getattr(settings, each.name) for each in fields(settings)}
+    kafka, sink = settings.kafka, settings.sink
+    found["kafka"] = replace(kafka, ledger_topic=kafka.ledger_topic.replace(settings.name, name))
+    if sink is not None and sink.takeover_indexes is not None:
+        found["sink"] = replace(sink, takeover_connector=sink.takeover_connector or settings.name)
+    return {name: value for name, value in found.items() if name not in _NOT_OF_MEANING}
+
+
+def test_what_is_printed_is_the_same_sink_or_source() -> None:
+    """Of each configuration that loads: it loads, too, and has the same settings."""
+    seen = 0
+    for given in _configurations():
+        try:
+            theirs = sink_settings(given)
+        except SettingsError:
+            continue
+        found = translated_shape(theirs)
+        hidden = {name: raw.reveal() for name, raw, _ in theirs.texts if name in found["hidden"]}
+        printed = sink_settings({**found["config"], **hidden})
+        assert _meaning(printed, printed.name) == _meaning(theirs, printed.name), given
+        seen += 1
+    assert seen > 200

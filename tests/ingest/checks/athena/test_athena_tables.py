@@ -269,6 +269,42 @@ def test_a_partition_never_has_the_name_of_a_column() -> None:
     assert "A query has to say WHERE value_dir = '..'" in "".join(table.notes())
 
 
+_FILE: Final = "{{partition}}-{{start_offset}}{{extension}}"
+
+
+@pytest.mark.parametrize(
+    ("template", "prefix", "later"),
+    [
+        (f"{{{{topic}}}}/{_FILE}", "kafka/", "s3://lake/kafka/topic_id=<id>/"),
+        (f"{{{{topic}}}}/{_FILE}", "", "s3://lake/topic_id=<id>/"),
+        (f"dt={{{{date:yyyy}}}}/{_FILE}", "kafka/", "s3://lake/kafka/topic_id=<id>/"),
+        (f"all/{_FILE}", "a/b-", "s3://lake/a/b-topic_id=<id>/"),
+        # The table has all that is below the prefix.
+        (_FILE, "kafka/", None),
+        (_FILE, "a/b-", None),
+    ],
+)
+def test_a_later_life_of_a_topic_is_said_to_be_elsewhere(
+    template: str, prefix: str, later: str | None
+) -> None:
+    """Of a topic that was deleted and made again; with the prefix of its objects they have a table, too."""
+    options = {"file.name.template": template, "aws.s3.prefix": prefix}
+    table = _table(options)
+    found = [note for note in table.notes() if "made again" in note]
+
+    if later is None:
+        assert found == []
+    else:
+        assert [later in note for note in found] == [True]
+        own = f"{prefix}topic_id=x1/"
+        again = _table({**options, "aws.s3.prefix": own}).partitions
+        assert not again.later
+        assert (again.location, again.template) == (
+            table.partitions.location.replace(f"lake/{prefix}", f"lake/{own}"),
+            table.partitions.template.replace(f"lake/{prefix}", f"lake/{own}"),
+        )
+
+
 def test_repair_wants_directories_of_hive() -> None:
     """And finds partitions without projection."""
     hive = "{{topic}}/region={{value:id}}/{{partition}}-{{start_offset}}{{extension}}"
