@@ -160,6 +160,12 @@ class Connector:
             replace(self.snapshot_holder.snapshot, role="stopping", ready=False, at_ms=wall_ms())
         )
 
+    def show_failure(self) -> None:
+        """Show nothing of what only a leader knows: it has ended with an error, perhaps while it led."""
+        shown = self.snapshot_holder.snapshot
+        self.snapshot_holder.show(replace(shown.without_leadership(), problems=shown.problems))
+        self.metrics.stand_by()
+
     def _lead(self, process: ProcessComponents) -> Exit:
         """Lead, stand by when the lead is lost, and lead again, until the run is over."""
         past, short = Past(patience=Patience(self._options.startup_seconds)), 0
