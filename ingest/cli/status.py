@@ -28,7 +28,7 @@ from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.object_command import states_of
 from ingest.cli.progress_bar import is_terminal
 from ingest.cli.query_commands import frames_options, frames_status
-from ingest.cli.run import ask_worker, worker_lines
+from ingest.cli.run import ask_worker, is_bare, worker_lines
 
 Lines = Callable[[Shape], Iterator[str]]
 
@@ -252,17 +252,12 @@ def _show(ask: Callable[[], Shape], lines: Lines, *, interval: float | None, as_
 
 def _of_worker(config: Path, connector: str | None) -> Shape:
     shape = ask_worker(config, connector)
-    return {"source": "worker" if connector is None or _is_bare(shape) else "service", **shape}
-
-
-def _is_bare(shape: Shape) -> bool:
-    """Whether a connector has not come so far as to know anything of itself."""
-    return "objects" not in shape
+    return {"source": "worker" if connector is None or is_bare(shape) else "service", **shape}
 
 
 def connector_lines(shape: Shape) -> Iterator[str]:
     """One connector of a worker, as if it were alone."""
-    if not _is_bare(shape):
+    if not is_bare(shape):
         yield from lines_of(shape)
         return
     yield f"{printable(shape['name'])}: {shape['role']}"

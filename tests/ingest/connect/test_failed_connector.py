@@ -12,9 +12,12 @@ from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
 from headrace.vendors.load import load
+from ingest.cli.run import worker_lines
+from ingest.cli.status import connector_lines
 from ingest.connect.hosted_connector import HostedConnector
 from ingest.connect.worker_view import WorkerPages
 from ingest.http.http_server import Request
+from ingest.http.snapshot import Snapshot
 from tests.support.until import until_sync
 
 # No client can be made of it, so a life ends at once, and no broker is needed.
@@ -23,6 +26,9 @@ BAD = {
     "ssl.ca.location": "/nowhere/ca.pem", "aws.s3.bucket.name": "uploads", "topic": "orders",
     "file.name.template": ".*", "input.format": "jsonl",
 }  # fmt: skip
+OF_SOURCES = {"topic", "file.name.template", "input.format"}
+BAD_SINK = {name: value for name, value in BAD.items() if name not in OF_SOURCES} | {"topics": "orders"}
+SINK = {"name": "orders", "topics": "orders"}
 UNREADABLE = "the file /run/secrets/s3.properties cannot be read"
 
 
@@ -123,3 +129,51 @@ def test_the_figures_of_the_life_before_are_gone(worker: _Worker) -> None:
     shown = worker.status()
     assert (shown["role"], shown["objects"], shown["pending_objects"]) == ("failed", {}, 0)
     assert shown["problems"] == {"queue": "503", "connector": UNREADABLE}
+
+
+@pytest.mark.parametrize("config", [BAD, SINK], ids=["source", "sink"])
+@pytest.mark.parametrize("is_started", [True, False])
+def test_one_that_was_never_loaded_has_every_field_of_the_document(
+    config: Mapping[str, str], *, is_started: bool
+) -> None:
+    """Its page reads them all; `headrace status` prints no figures, as there are none."""
+    worker = _Worker(ConnectorRecord(name="orders", config=dict(config), at_ms=0), unreadable=True)
+    if is_started:
+        worker.one.start()
+        worker.fails_with(UNREADABLE)
+
+    shown = worker.status()
+
+    assert shown.keys() == Snapshot(name="orders", version="1").as_dict().keys()
+    assert (shown["role"], shown["ready"]) == ("failed" if is_started else "starting", False)
+    assert shown["problems"] == ({"connector": UNREADABLE} if is_started else {})
+    assert (shown["sink"] is not None) == (config is SINK)
+    problem = [f"problem   connector: {UNREADABLE}"] if is_started else []
+    assert list(connector_lines(shown)) == [f"orders: {shown['role']}", *problem]
+    lines = list(worker_lines(json.loads(worker.answer("/status"))))
+    assert lines[1:] == [f"  orders  {shown['role']}", *([f"          {UNREADABLE}"] if is_started else [])]
+    worker.one.stop()
+
+
+@pytest.mark.parametrize("direction", ["source", "sink"])
+def test_a_connector_that_has_not_led_yet_has_its_direction(direction: str) -> None:
+    """The page lists it as a source or a sink from the beginning."""
+    config = BAD if direction == "source" else BAD_SINK
+    worker = _Worker(ConnectorRecord(name="orders", config=config, at_ms=0))
+    worker.one.start()
+    worker.fails_with("/nowhere/ca.pem")
+
+    assert (worker.status()["sink"] is not None) == (direction == "sink")
+    worker.one.stop()
+
+
+def test_a_worker_without_a_connector_that_runs_is_still_seen(worker: _Worker) -> None:
+    """By what `HeadraceGone` looks for, once; nothing of a leader is there."""
+    worker.unreadable = True
+    worker.one.start()
+    worker.fails_with(UNREADABLE)
+
+    found = _samples(worker.answer("/metrics"))
+
+    assert [value for series, value in found.items() if series.startswith("headrace_build_info{")] == [1.0]
+    assert not any(series.startswith("headrace_leader") for series in found)
