@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from headrace.kafka.control_records import TargetState
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.text_formatting import bytes_text, counted, printable
@@ -267,7 +268,7 @@ def connector_lines(shape: Shape) -> Iterator[str]:
 
 def lines_of(shape: Shape) -> Iterator[str]:
     """What people are shown."""
-    yield f"{printable(shape['name'])}: {shape['role']}{_source(shape)}"
+    yield f"{printable(shape['name'])}: {shape['role']}{_asked(shape)}{_source(shape)}"
     if shape.get("mode"):
         reason = shape.get("mode_reason")
         yield f"mode      {shape['mode']}{f' ({printable(reason)})' if reason else ''}"
@@ -297,6 +298,14 @@ def _source_lines(shape: Shape) -> Iterator[str]:
             f"{counted(shape['transactions_total'], 'transaction')} since the start"
         )
         yield f"listed    {_moment(shape['last_full_listing_ms'])}"
+
+
+def _asked(shape: Shape) -> str:
+    """What was asked of it, unless that is to run; `stopped` as a role says that no process leads."""
+    target = shape.get("target", TargetState.RUNNING)
+    if target == TargetState.RUNNING:
+        return ""
+    return f", asked to be {target}" if shape["role"] == "stopped" else f", {target}"
 
 
 def _source(shape: Shape) -> str:
