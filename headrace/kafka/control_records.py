@@ -1,5 +1,6 @@
 """Ledger records that are no objects, `{"control": name}`: what they say, to bytes and back."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -189,3 +190,12 @@ def decode_control(key: ControlKey, raw: bytes) -> Control:
         raise InvalidLedger(
             f"The ledger's control record {key.name!r} is not Headrace's: {raw[:200]!r}."
         ) from error
+
+
+def pause_of(controls: Mapping[ControlKey, bytes]) -> Pause | None:
+    """What was last asked of the ingester, of a ledger's control records; None where nothing was.
+
+    InvalidLedger for a record that this version does not know.
+    """
+    found = decode_control(PAUSE, controls[PAUSE]) if PAUSE in controls else None
+    return found if isinstance(found, Pause) else None

@@ -205,12 +205,17 @@ def _state(one: dict[str, Any]) -> str:
     return "running" if one["ready"] else "has problems"
 
 
+def is_bare(one: dict[str, Any]) -> bool:
+    """Whether a connector has not come so far as to know anything of itself."""
+    return not one.get("since_ms")
+
+
 def _left(one: dict[str, Any]) -> str:
+    if is_bare(one):
+        return ""
     if one.get("sink") is not None:
         return f", {counted(one['sink']['lag'], 'offset')} not archived yet"
-    if "pending_objects" in one:
-        return f", {counted(one['pending_objects'], 'object')} pending"
-    return ""
+    return f", {counted(one['pending_objects'], 'object')} pending"
 
 
 WorkerFile = Annotated[

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from headrace.kafka.control_records import TargetState
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.text_formatting import bytes_text, counted, printable
@@ -28,7 +29,7 @@ from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.object_command import states_of
 from ingest.cli.progress_bar import is_terminal
 from ingest.cli.query_commands import frames_options, frames_status
-from ingest.cli.run import ask_worker, worker_lines
+from ingest.cli.run import ask_worker, is_bare, worker_lines
 
 Lines = Callable[[Shape], Iterator[str]]
 
@@ -252,17 +253,12 @@ def _show(ask: Callable[[], Shape], lines: Lines, *, interval: float | None, as_
 
 def _of_worker(config: Path, connector: str | None) -> Shape:
     shape = ask_worker(config, connector)
-    return {"source": "worker" if connector is None or _is_bare(shape) else "service", **shape}
-
-
-def _is_bare(shape: Shape) -> bool:
-    """Whether a connector has not come so far as to know anything of itself."""
-    return "objects" not in shape
+    return {"source": "worker" if connector is None or is_bare(shape) else "service", **shape}
 
 
 def connector_lines(shape: Shape) -> Iterator[str]:
     """One connector of a worker, as if it were alone."""
-    if not _is_bare(shape):
+    if not is_bare(shape):
         yield from lines_of(shape)
         return
     yield f"{printable(shape['name'])}: {shape['role']}"
@@ -272,7 +268,7 @@ def connector_lines(shape: Shape) -> Iterator[str]:
 
 def lines_of(shape: Shape) -> Iterator[str]:
     """What people are shown."""
-    yield f"{printable(shape['name'])}: {shape['role']}{_source(shape)}"
+    yield f"{printable(shape['name'])}: {shape['role']}{_asked(shape)}{_source(shape)}"
     if shape.get("mode"):
         reason = shape.get("mode_reason")
         yield f"mode      {shape['mode']}{f' ({printable(reason)})' if reason else ''}"
@@ -302,6 +298,14 @@ def _source_lines(shape: Shape) -> Iterator[str]:
             f"{counted(shape['transactions_total'], 'transaction')} since the start"
         )
         yield f"listed    {_moment(shape['last_full_listing_ms'])}"
+
+
+def _asked(shape: Shape) -> str:
+    """What was asked of it, unless that is to run; `stopped` as a role says that no process leads."""
+    target = shape.get("target", TargetState.RUNNING)
+    if target == TargetState.RUNNING:
+        return ""
+    return f", asked to be {target}" if shape["role"] == "stopped" else f", {target}"
 
 
 def _source(shape: Shape) -> str:

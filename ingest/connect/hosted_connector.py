@@ -105,11 +105,11 @@ class HostedConnector:
             try:
                 self._live_once()
             except HeadraceError as error:
-                self._failure = self._shown(str(error))
+                self._fail(str(error))
                 failed_for_good = exit_code(error) is Exit.CONFIGURATION
                 _log.error("connector_failed", error=self._failure)  # the sentence says it
             except Exception as error:  # noqa: BLE001  # a bug in one connector is no other's
-                self._failure = self._shown(f"It ended with an unexpected error: {error!r}")
+                self._fail(f"It ended with an unexpected error: {error!r}")
                 failed_for_good = True
                 _log.exception("connector_failed")
             if self._stop.asked.is_set():
@@ -121,9 +121,13 @@ class HostedConnector:
         if run is not None:
             run.connector.close()
 
-    def _shown(self, failure: str) -> str:
+    def _fail(self, sentence: str) -> None:
+        """Have the end of a life shown, and with it no figure of the time before."""
         run = self._run
-        return failure if run is None else unresolved(failure, run.settings)
+        if run is not None:
+            run.connector.show_failure()
+            sentence = unresolved(sentence, run.settings)
+        self._failure = sentence
 
     def _live_once(self) -> None:
         """Run until it is asked to end, or cannot continue."""

@@ -11,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from headrace.kafka.control_records import TargetState
+from headrace.model.clock import wall_ms
 from headrace.model.connector_records import ConnectorRecord
 from headrace.model.text_formatting import printable
 from headrace.options.given import Problem
@@ -31,6 +32,8 @@ from ingest.http.rest import plugins
 from ingest.http.rest.port import AskedCondition, ConnectorCondition, NotLeading
 from ingest.http.rest.rest_routes import ServedConnector
 from ingest.http.rest.router import Identity
+from ingest.http.snapshot import SinkStatus, Snapshot
+from ingest.service.composition import version_of
 
 
 class WorkerDirectory:
@@ -283,15 +286,17 @@ def _readiness(problems: Sequence[str]) -> Response:
 def shown_connector(hosted: HostedConnector) -> dict[str, Any]:
     """One connector's `/status`; of one that has failed, with its sentence."""
     connector, failure = hosted.connector, hosted.failure
-    if connector is None:
-        return {"name": hosted.record.name, "role": "failed" if failure else "starting", "ready": False} | (
-            {"problems": {"connector": failure}} if failure else {"problems": {}}
-        )
-    snapshot = connector.snapshot_holder.snapshot
+    snapshot = _not_begun(hosted.record) if connector is None else connector.snapshot_holder.snapshot
     if failure is not None:
         problems = {**snapshot.problems, "connector": failure}
         snapshot = replace(snapshot.without_leadership(), role="failed", problems=problems)
     return snapshot.as_dict()
+
+
+def _not_begun(record: ConnectorRecord) -> Snapshot:
+    """A connector that is not loaded yet, or could not be: `since_ms` is 0, and there is no figure."""
+    sink = SinkStatus() if direction_of(record) is Direction.SINK else None
+    return Snapshot(name=record.name, version=version_of("headrace"), at_ms=wall_ms(), sink=sink)
 
 
 class _AllConnectors(Collector):

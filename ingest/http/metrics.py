@@ -210,9 +210,18 @@ class Metrics:
 
     def stand_by(self) -> None:
         """Show that this process does not lead, and nothing of what a leader knows."""
-        for gauge in (self.leader, self.pending_objects, self.pending_bytes, self.oldest_pending):
+        for gauge in (
+            self.leader,
+            self.pending_objects,
+            self.pending_bytes,
+            self.oldest_pending,
+            self.sink_open_objects,
+            self.sink_pending_objects,
+            self.sink_oldest_open,
+        ):
             gauge.set(0)
-        self.slots.clear()
+        for labelled in (self.slots, self.target, self.sink_lag, self.sink_buffered_bytes):
+            labelled.clear()
         self.set_mode(None)
 
     def exposition(self) -> bytes:

@@ -21,7 +21,7 @@ from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.rest.auth import AuthFile
 from ingest.http.rest.port import SinkPort, SourcePort
 from ingest.http.rest.server import run_server
-from ingest.http.snapshot import Snapshot, SnapshotHolder
+from ingest.http.snapshot import SinkStatus, Snapshot, SnapshotHolder
 from ingest.http.traces.exporter import exporting
 from ingest.http.traces.object_traces import SinkTraces, SourceTraces
 from ingest.service.endpoints import StatusEndpoints, endpoints
@@ -46,7 +46,7 @@ _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SIGNAL_SECONDS: Final = 0.5
 # It is read from a file, and a worker has many connectors.
-_version_of: Final = cache(version)
+version_of: Final = cache(version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +87,10 @@ class Connector:
         self.snapshot_holder = SnapshotHolder(
             Snapshot(
                 name=settings.name,
-                version=_version_of("headrace"),
+                version=version_of("headrace"),
                 buckets=() if settings.sink is not None else settings.buckets,
                 since_ms=wall_ms(),
+                sink=None if settings.sink is None else SinkStatus(),
             )
         )
         self.metrics = Metrics(lambda: self.snapshot_holder.snapshot.objects)
@@ -159,6 +160,12 @@ class Connector:
         self.snapshot_holder.show(
             replace(self.snapshot_holder.snapshot, role="stopping", ready=False, at_ms=wall_ms())
         )
+
+    def show_failure(self) -> None:
+        """Show nothing of what only a leader knows: it has ended with an error, perhaps while it led."""
+        shown = self.snapshot_holder.snapshot
+        self.snapshot_holder.show(replace(shown.without_leadership(), problems=shown.problems))
+        self.metrics.stand_by()
 
     def _lead(self, process: ProcessComponents) -> Exit:
         """Lead, stand by when the lead is lost, and lead again, until the run is over."""
@@ -283,7 +290,7 @@ def _serve(settings: Settings, connector: Connector, closing: ExitStack) -> None
             settings,
             connector.port,
             host_name=socket.gethostname(),
-            version=_version_of("headrace"),
+            version=version_of("headrace"),
             auth=auth,
         )
         rest.start()

@@ -21,8 +21,8 @@ from headrace.kafka.control_records import (
     Pause,
     TargetState,
     TopicsReset,
-    decode_control,
     encode_control,
+    pause_of,
 )
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import ControlKey
@@ -74,9 +74,8 @@ class Steps:
 
     def _take_up(self, controls: Mapping[ControlKey, bytes]) -> TargetState | None:
         """What the ledger says is wanted, unless it is to run."""
-        raw = controls.get(PAUSE)
-        found = None if raw is None else decode_control(PAUSE, raw)
-        if not isinstance(found, Pause) or found.state is TargetState.RUNNING:
+        found = pause_of(controls)
+        if found is None or found.state is TargetState.RUNNING:
             return None
         _log.warning(
             str(found.state),

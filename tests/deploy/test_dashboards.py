@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
-from ingest.http.metrics import MESSAGES, MODES, OUTCOMES, STATES, TARGETS, Metrics
-from tests.deploy.promql import Malformed, parse
+from ingest.http.metrics import MESSAGES, MODES, OUTCOMES, STATES, TARGETS, Metrics, ProcessMetrics
+from tests.deploy.promql import Malformed, Use, parse
 
 TOP = Path(__file__).parents[2]
 RULES = TOP / "deploy" / "prometheus" / "alerts.yaml"
@@ -22,6 +22,10 @@ SCRAPE = {"job", "instance"}
 # What a worker adds to every series of a connector, and shows of its own.
 WORKER = {"connector"}
 WORKER_SERIES = {"headrace_connector_failed": {"connector"}}
+# What every process shows of itself, whatever runs in it.
+PROCESS_SERIES: dict[str, set[str]] = {"headrace_build_info": set()}
+# What of waiting work is no news while nothing is meant to be done.
+WHILE_IT_RUNS = {"HeadraceBehind", "HeadraceStuck", "HeadraceListingOverdue"}
 VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "headrace_objects": {"state": STATES},
     "headrace_objects_total": {"state": (*STATES, "ignored")},
@@ -72,7 +76,7 @@ EXPRESSIONS = [
 @pytest.mark.parametrize("expression", [pytest.param(text, id=name) for name, text in EXPRESSIONS])
 def test_an_expression_uses_what_there_is(expression: str) -> None:
     """A name that is not there is no error to Prometheus: the panel stays empty, the alert silent."""
-    known = series()
+    known = series() | PROCESS_SERIES
     found = parse(expression)
 
     assert found.uses
@@ -142,6 +146,24 @@ def test_every_alert_tells_connectors_apart() -> None:
         assert name == "HeadraceGone" or "by (job, connector" in expression, name
 
 
+@pytest.mark.parametrize("role", ["source", "sink", "worker"])
+def test_a_process_is_missed_by_what_each_of_them_shows(role: str) -> None:
+    """A worker without connectors has no series of a leader, and is scraped all the same."""
+    (expression,) = (expression for name, expression in rules() if name == "HeadraceGone")
+    (use,) = parse(expression).uses
+
+    assert use.metric in PROCESS_SERIES
+    assert f"\n{use.metric}{{" in ProcessMetrics(role).exposition().decode()
+
+
+def test_work_that_waits_is_no_news_of_a_paused_ingester() -> None:
+    """`HeadracePaused` is, and it has other words."""
+    paused = Use("headrace_target", (("target", "paused|stopped"),))
+    looking = {name for name, expression in rules() if paused in parse(expression).uses}
+
+    assert looking == WHILE_IT_RUNS | {"HeadracePaused"}
+
+
 def test_the_dashboard_can_be_imported_anywhere() -> None:
     """No data source of ours is named in it, panels do not overlap, and each says what it shows."""
     assert DASHBOARD["uid"] == "headrace"
@@ -161,14 +183,75 @@ def test_the_dashboard_can_be_imported_anywhere() -> None:
         assert one["x"] + one["w"] <= 24
 
 
-def test_prometheus_itself_takes_the_rules() -> None:
-    """Its own parser, where it is installed (Debian: apt-get install prometheus)."""
+def _promtool(*arguments: str) -> str:
+    """What Prometheus's own tool prints; it has to agree."""
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("no promtool on PATH: the rules were NOT read by Prometheus's own parser")
-    done = subprocess.run(
-        [promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False
-    )
-
+    done = subprocess.run([promtool, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "SUCCESS" in done.stdout
+    return done.stdout
+
+
+def test_prometheus_itself_takes_the_rules() -> None:
+    """Its own parser, where it is installed (Debian: apt-get install prometheus)."""
+    assert "SUCCESS" in _promtool("check", "rules", str(RULES))
+
+
+HOURS = 5
+# A backlog, and a listing long ago, that nothing moves; the second instance is the standby.
+LATE = {
+    'headrace_pending_objects{job="a",instance="1"}': "3",
+    'headrace_pending_objects{job="a",instance="2"}': "0",
+    'headrace_oldest_pending_seconds{job="a",instance="1"}': "8000",
+    'headrace_transactions_total{job="a",instance="1",outcome="committed"}': "7",
+    'headrace_last_full_listing_timestamp_seconds{job="a",instance="1"}': "60",
+}
+
+
+@pytest.mark.parametrize(
+    ("shown", "firing"),
+    [
+        pytest.param(
+            {**LATE, 'headrace_target{job="a",instance="1",target="running"}': "1"}, WHILE_IT_RUNS, id="late"
+        ),
+        pytest.param(
+            {**LATE, 'headrace_target{job="a",instance="1",target="paused"}': "1"}, set(), id="paused"
+        ),
+        pytest.param(
+            {**LATE, 'headrace_target{job="a",instance="1",target="stopped"}': "1"}, set(), id="stopped"
+        ),
+        pytest.param(
+            {**LATE, 'headrace_target{job="b",instance="1",target="paused"}': "1"},
+            WHILE_IT_RUNS,
+            id="another is paused",
+        ),
+        pytest.param(
+            {'headrace_build_info{job="w",instance="1",role="worker"}': "1"}, set(), id="idle worker"
+        ),
+        pytest.param({'up{job="w",instance="1"}': "0"}, {"HeadraceGone"}, id="gone"),
+    ],
+)
+def test_prometheus_itself_raises_what_it_shall(
+    tmp_path: Path, shown: dict[str, str], firing: set[str]
+) -> None:
+    """Of these alerts; after five hours in which nothing moves."""
+    names = {*WHILE_IT_RUNS, "HeadraceGone"}
+    build = {} if shown.keys() & {'up{job="w",instance="1"}'} else {'headrace_build_info{job="z"}': "1"}
+    series = [
+        {"series": name, "values": f"{value}x{HOURS * 60}"} for name, value in {**build, **shown}.items()
+    ]
+    counted = [
+        {"expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)',
+         "eval_time": f"{HOURS}h", "exp_samples": [{"labels": "{}", "value": int(name in firing)}]}
+        for name in sorted(names)
+    ]  # fmt: skip
+    tests = {
+        "rule_files": [str(RULES)],
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": counted}],
+    }
+    file = tmp_path / "alerts_test.yaml"
+    file.write_text(json.dumps(tests))
+
+    assert "SUCCESS" in _promtool("test", "rules", str(file))

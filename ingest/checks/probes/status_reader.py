@@ -5,11 +5,13 @@ What is committed and visible goes into a private cache.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
 from headrace.kafka.admin import CALL_SECONDS, KafkaAdmin
 from headrace.kafka.cache_files import CachedEntry
+from headrace.kafka.control_records import TargetState, pause_of
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache
@@ -85,37 +87,36 @@ class StatusReader:
     def _from_ledger(self) -> Shape:
         admin = KafkaAdmin(client_properties(self._settings).admin, timeout=min(CALL_SECONDS, self._timeout))
         role = "leader" if has_leader(admin, self._settings.name) else "stopped"
-        cache = self._cache()
-        buckets = self._settings.buckets
-        counts = {} if cache is None else cache.counts_in(buckets)
-        if self._settings.sink is not None:
-            return self._sink_from_ledger(role, cache)
-        snapshot = Snapshot(
-            name=self._settings.name,
-            version=version("headrace"),
-            buckets=buckets,
-            role=role,
-            at_ms=wall_ms(),
-            objects={str(state): count for state, count in counts.items()},
-            pending_objects=sum(counts.get(state, 0) for state in _UNFINISHED),
-            pending_bytes=0
-            if cache is None
-            else sum(known.entry.size for known in cache.unfinished() if known.id.bucket in buckets),
-            last_error=_last_error(cache, buckets),
-            quarantined=() if cache is None else newest_quarantined(cache, buckets),
-        )
-        return snapshot.as_dict()
+        return ledger_shape(self._settings, role, self._cache())
 
-    def _sink_from_ledger(self, role: str, cache: LedgerCache | None) -> Shape:
+
+def ledger_shape(settings: Settings, role: str, cache: LedgerCache | None) -> Shape:
+    """The shape of `/status`, as far as the ledger has it; without a ledger nothing has begun."""
+    snapshot = Snapshot(
+        name=settings.name, version=version("headrace"), role=role, target=_target(cache), at_ms=wall_ms()
+    )
+    if settings.sink is not None:
         status = SinkStatus() if cache is None else sink_status(cache.controls().items())
-        snapshot = Snapshot(
-            name=self._settings.name,
-            version=version("headrace"),
-            role=role,
-            at_ms=wall_ms(),
-            sink=status,
-        )
-        return snapshot.as_dict()
+        return replace(snapshot, sink=status).as_dict()
+    buckets = settings.buckets
+    counts = {} if cache is None else cache.counts_in(buckets)
+    return replace(
+        snapshot,
+        buckets=buckets,
+        objects={str(state): count for state, count in counts.items()},
+        pending_objects=sum(counts.get(state, 0) for state in _UNFINISHED),
+        pending_bytes=0
+        if cache is None
+        else sum(known.entry.size for known in cache.unfinished() if known.id.bucket in buckets),
+        last_error=_last_error(cache, buckets),
+        quarantined=() if cache is None else newest_quarantined(cache, buckets),
+    ).as_dict()
+
+
+def _target(cache: LedgerCache | None) -> TargetState:
+    """What is wanted of the ingester: the next leader begins with it."""
+    pause = None if cache is None else pause_of(cache.controls())
+    return TargetState.RUNNING if pause is None else pause.state
 
 
 def sink_status(controls: Iterable[tuple[ControlKey, bytes]]) -> SinkStatus:

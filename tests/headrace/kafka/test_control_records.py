@@ -22,6 +22,7 @@ from headrace.kafka.control_records import (
     encode_control,
     first_start_key,
     is_command,
+    pause_of,
 )
 from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import ControlKey, encode_key
@@ -68,6 +69,16 @@ def test_controls_there_and_back(key: ControlKey, control: Control, raw: bytes) 
     assert decode_control(key, raw) == control
     assert encode_key(key).startswith(CONTROL_BEGINS)
     assert collect_rows([(encode_key(key), raw)]).controls == {key.name: raw}
+
+
+@pytest.mark.parametrize("state", TargetState)
+def test_what_was_asked_last_is_found_among_the_controls(state: TargetState) -> None:
+    """Without a record nothing was."""
+    pause = Pause(state=state, at_ms=7)
+    others = {SLOTS: encode_control(SlotCount(slots=4))}
+
+    assert pause_of({**others, PAUSE: encode_control(pause)}) == pause
+    assert pause_of(others) is None
 
 
 def test_a_first_start_of_an_older_version_is_read() -> None:

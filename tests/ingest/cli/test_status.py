@@ -3,6 +3,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
@@ -101,6 +102,31 @@ def test_what_people_read_of_a_service() -> None:
         "problem   queue: it answers 503\n"
         "error     bad"
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "role", "target", "first"),
+    [
+        ("service", "leader", "running", "uploads: leader"),
+        ("service", "leader", "paused", "uploads: leader, paused"),
+        ("service", "leader", "stopped", "uploads: leader, stopped"),
+        ("ledger", "leader", "paused", "uploads: leader, paused (read from the ledger: silent)"),
+        ("ledger", "stopped", "running", "uploads: stopped (read from the ledger: silent)"),
+        (
+            "ledger",
+            "stopped",
+            "stopped",
+            "uploads: stopped, asked to be stopped (read from the ledger: silent)",
+        ),
+    ],
+)
+def test_people_read_in_the_first_line_what_was_asked_of_it(
+    source: str, role: str, target: str, first: str
+) -> None:
+    """Paused for a week it would look like one that hangs."""
+    shown = replace(SNAPSHOT, role=role, target=target)
+
+    assert next(lines_of({"source": source, "why": "silent", **shown.as_dict()})) == first
 
 
 def test_what_people_read_of_a_ledger() -> None:

@@ -14,6 +14,7 @@ from ingest.http.http_server import HttpServer, Request, Response
 from ingest.http.snapshot import Snapshot
 from localstack.ports import free_port
 
+RUNS = {"role": "leader", "target": "running", "ready": True, "since_ms": 1, "problems": {}}
 SHAPE: dict[str, Any] = {
     "worker": "w1",
     "group": "g",
@@ -24,8 +25,8 @@ SHAPE: dict[str, Any] = {
         "w2": {"url": "http://b:1", "connectors": ["other"]},
     },
     "connectors": {
-        "in": {"role": "leader", "target": "running", "ready": True, "pending_objects": 3, "problems": {}},
-        "out": {"role": "leader", "target": "paused", "ready": True, "sink": {"lag": 1}, "problems": {}},
+        "in": {**RUNS, "pending_objects": 3},
+        "out": {**RUNS, "target": "paused", "sink": {"lag": 1}},
         "bad": {"role": "failed", "problems": {"connector": "There is no bucket."}},
     },
 }
@@ -80,7 +81,7 @@ def test_one_connector_is_shown_as_if_it_ran_alone(
             )
         if "elsewhere" in request.path:
             return Response.of_text("This connector runs on the worker w2.\n", HTTPStatus.NOT_FOUND)
-        return Response.of_json(Snapshot(name="a b", version="1", since_ms=0).as_dict())
+        return Response.of_json(Snapshot(name="a b", version="1", since_ms=1).as_dict())
 
     server = HttpServer("127.0.0.1", 0, answer, option="http.listen", methods=frozenset({"GET"}))
     server.start()

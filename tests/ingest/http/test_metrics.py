@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import Gauge
 from prometheus_client.metrics import MetricWrapperBase
 
-from ingest.http.metrics import Metrics
+from ingest.http.metrics import MODES, TARGETS, Metrics
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -25,6 +26,9 @@ BESIDE = {
     "headrace_sink_lag", "headrace_sink_open_objects", "headrace_sink_pending_objects",
     "headrace_sink_buffered_bytes", "headrace_sink_oldest_open_seconds", "headrace_lost_offsets_total",
 }  # fmt: skip
+
+# Gauges of a process, whether it leads or not: set at each scrape, and a moment that stays true.
+NOT_A_LEADERS = {"headrace_ready", "headrace_last_full_listing_timestamp_seconds"}
 
 
 def families(text: str) -> dict[str, str]:
@@ -100,3 +104,20 @@ def test_exactly_one_mode_is_on() -> None:
 def test_the_first_of_its_kind_is_an_increase(outcome: str) -> None:
     """Prometheus sees a series that begins at 1 as one that has always been 1."""
     assert f'headrace_transactions_total{{outcome="{outcome}"}} 0.0' in Metrics(dict).exposition().decode()
+
+
+def test_a_process_that_does_not_lead_shows_no_figure_of_a_leader() -> None:
+    """Each gauge that a leader moves is 0 or gone: next to the next leader's it would be counted for ever."""
+    metrics = Metrics(dict)
+    gauges = [metric for metric in vars(metrics).values() if isinstance(metric, Gauge)]
+    real = {"mode": MODES[0], "target": TARGETS[1]}
+    for gauge in gauges:
+        labelled = [real.get(name, "one") for name in gauge._labelnames]
+        (gauge.labels(*labelled) if labelled else gauge).set(7)
+
+    metrics.stand_by()
+
+    left = {
+        sample.name for gauge in gauges for one in gauge.collect() for sample in one.samples if sample.value
+    }
+    assert left == NOT_A_LEADERS

@@ -314,6 +314,27 @@ def test_a_connectors_page_is_green_only_without_a_word(
         assert page.complaints == []
 
 
+@pytest.mark.parametrize(
+    ("failure", "role", "reason"),
+    [
+        ("the topic is gone", "failed", "It has failed, and has no figures."),
+        (None, "starting", "It starts, "),
+    ],
+)
+def test_the_page_of_a_connector_that_was_never_loaded_says_why(
+    chromium: Chromium, worker: _Worker, failure: str | None, role: str, reason: str
+) -> None:
+    """It has a configuration and perhaps a failure, and nothing else."""
+    worker.add("new", None, failure)
+    with chromium.page(f"{worker.url}connectors/new/") as page:
+        page.await_text("#role", lambda text: text == role)
+        assert page.text("#name") == "new"
+        assert page.text("#reason").startswith(reason)
+        assert page.text("#problems") == ("" if failure is None else f"connector: {failure}")
+        assert not page.value("document.querySelector('#content').checkVisibility()")
+        assert page.complaints == []
+
+
 def test_what_a_connector_answers_is_its_own(worker: _Worker) -> None:
     """Metrics of this one alone, and whether it is ready."""
 

@@ -1,0 +1,52 @@
+"""What `headrace status` reads in a ledger, while no service answers."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.kafka.cache_files import collect_rows, find_cache_directory
+from headrace.kafka.control_records import PAUSE, Pause, TargetState, encode_control
+from headrace.kafka.ledger_cache import LedgerCache, open_cache
+from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.model.ledger_entry import encode_key
+from headrace.options import Settings
+from headrace.vendors.load import load
+from ingest.checks.probes.status_reader import ledger_shape
+
+COMMON = {"name": "orders", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "uploads"}
+OF = {
+    "source": {**COMMON, "topic": "orders", "file.name.template": ".*", "input.format": "jsonl"},
+    "sink": {**COMMON, "topics": "orders"},
+}
+
+
+def settings_of(direction: str) -> Settings:
+    """Of a source or a sink."""
+    return load(json.dumps(OF[direction]), kind="json", environment={}, read_file=lambda _path: "")
+
+
+@pytest.fixture
+def cache() -> Iterator[LedgerCache]:
+    """Of an empty ledger."""
+    identity = LedgerIdentity(cluster_id="cluster", topic="orders-offsets", topic_id="topic")
+    made = open_cache(find_cache_directory(None, "status"), identity, ends=(0, 0), delete_retention_ms=1)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("direction", OF)
+@pytest.mark.parametrize("state", TargetState)
+def test_a_ledger_tells_what_was_asked_last(cache: LedgerCache, direction: str, state: TargetState) -> None:
+    """A deploy script reads it where the service is down: the next leader begins with it."""
+    pause = encode_control(Pause(state=state, at_ms=1))
+    cache.apply(collect_rows([(encode_key(PAUSE), pause)]), 1)
+
+    assert ledger_shape(settings_of(direction), "stopped", cache)["target"] == state
+
+
+@pytest.mark.parametrize("direction", OF)
+def test_nothing_was_asked_of_one_that_shall_run(cache: LedgerCache, direction: str) -> None:
+    """Nor of one without a ledger."""
+    for known in (cache, None):
+        assert ledger_shape(settings_of(direction), "stopped", known)["target"] == "running"

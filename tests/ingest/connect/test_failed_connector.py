@@ -1,0 +1,179 @@
+"""What a worker shows of a connector that has failed: its sentence, and no figure of the time before."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from email.message import Message
+from typing import Any
+
+import pytest
+
+from headrace.model.connector_records import ConnectorRecord
+from headrace.model.errors import InvalidConfiguration
+from headrace.options import Settings
+from headrace.vendors.load import load
+from ingest.cli.run import worker_lines
+from ingest.cli.status import connector_lines
+from ingest.connect.hosted_connector import HostedConnector
+from ingest.connect.worker_view import WorkerPages
+from ingest.http.http_server import Request
+from ingest.http.snapshot import Snapshot
+from tests.support.until import until_sync
+
+# No client can be made of it, so a life ends at once, and no broker is needed.
+BAD = {
+    "name": "orders", "bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL",
+    "ssl.ca.location": "/nowhere/ca.pem", "aws.s3.bucket.name": "uploads", "topic": "orders",
+    "file.name.template": ".*", "input.format": "jsonl",
+}  # fmt: skip
+OF_SOURCES = {"topic", "file.name.template", "input.format"}
+BAD_SINK = {name: value for name, value in BAD.items() if name not in OF_SOURCES} | {"topics": "orders"}
+SINK = {"name": "orders", "topics": "orders"}
+UNREADABLE = "the file /run/secrets/s3.properties cannot be read"
+
+
+@dataclass
+class _Worker:
+    """A worker with one connector; its configurations are loaded until they are `unreadable`."""
+
+    record: ConnectorRecord = field(
+        default_factory=lambda: ConnectorRecord(name="orders", config=BAD, at_ms=0)
+    )
+    unreadable: bool = False
+
+    def __post_init__(self) -> None:
+        spark: Any = None  # no life gets so far
+        self.one = HostedConnector(self.record, self.load, spark)
+
+    def load(self, record: ConnectorRecord) -> Settings:
+        """See `LoadSettings`."""
+        if self.unreadable:
+            raise InvalidConfiguration(UNREADABLE)
+        return load(json.dumps(dict(record.config)), kind="json", environment={}, read_file=lambda _path: "")
+
+    def hosted(self) -> Mapping[str, HostedConnector]:
+        """See `WorkerView`."""
+        return {"orders": self.one}
+
+    def overview(self) -> dict[str, Any]:
+        """See `WorkerView`."""
+        return {"worker": "w", "group": "g", "leader": "w", "problems": [], "workers": {}}
+
+    def problems(self) -> list[str]:
+        """See `WorkerView`."""
+        return []
+
+    def answer(self, path: str) -> str:
+        """The body of a page."""
+        request = Request(method="GET", path=path, query="", headers=Message(), body=b"")
+        return WorkerPages(self).answer(request).body.decode()
+
+    def status(self) -> dict[str, Any]:
+        """What `/connectors/orders/status` answers."""
+        found: dict[str, Any] = json.loads(self.answer("/connectors/orders/status"))
+        return found
+
+    def fails_with(self, sentence: str) -> None:
+        """Wait for that failure."""
+        until_sync(lambda: sentence in (self.one.failure or ""), what=sentence)
+
+
+@pytest.fixture
+def worker() -> Iterator[_Worker]:
+    """It is not started."""
+    made = _Worker()
+    yield made
+    made.one.stop()
+    assert made.one.join(10)
+
+
+def _samples(exposition: str) -> dict[str, float]:
+    lines = (line.rpartition(" ") for line in exposition.splitlines() if not line.startswith("#"))
+    return {series: float(value) for series, _, value in lines}
+
+
+def test_the_figures_of_the_life_before_are_gone(worker: _Worker) -> None:
+    """It has led with a backlog, and failed: alerts on it would fire for as long as it has failed."""
+    worker.one.start()
+    worker.fails_with("/nowhere/ca.pem")
+    connector = worker.one.connector
+    assert connector is not None
+    metrics, holder = connector.metrics, connector.snapshot_holder
+    holder.show(
+        replace(
+            holder.snapshot,
+            role="leader",
+            objects={"pending": 5},
+            pending_objects=5,
+            problems={"queue": "503"},
+        )
+    )
+    for gauge in (
+        metrics.leader,
+        metrics.pending_objects,
+        metrics.oldest_pending,
+        metrics.sink_pending_objects,
+    ):
+        gauge.set(5)
+    metrics.set_mode("events")
+    metrics.set_target("paused")
+    metrics.records.labels("orders").inc(9)
+
+    worker.unreadable = True
+    assert worker.one.revive()
+    worker.fails_with(UNREADABLE)
+
+    found = _samples(worker.answer("/connectors/orders/metrics"))
+    left = {series.partition("{")[0] for series, value in found.items() if value}
+    assert left == {"headrace_connector_failed", "headrace_records_total"}
+    shown = worker.status()
+    assert (shown["role"], shown["objects"], shown["pending_objects"]) == ("failed", {}, 0)
+    assert shown["problems"] == {"queue": "503", "connector": UNREADABLE}
+
+
+@pytest.mark.parametrize("config", [BAD, SINK], ids=["source", "sink"])
+@pytest.mark.parametrize("is_started", [True, False])
+def test_one_that_was_never_loaded_has_every_field_of_the_document(
+    config: Mapping[str, str], *, is_started: bool
+) -> None:
+    """Its page reads them all; `headrace status` prints no figures, as there are none."""
+    worker = _Worker(ConnectorRecord(name="orders", config=dict(config), at_ms=0), unreadable=True)
+    if is_started:
+        worker.one.start()
+        worker.fails_with(UNREADABLE)
+
+    shown = worker.status()
+
+    assert shown.keys() == Snapshot(name="orders", version="1").as_dict().keys()
+    assert (shown["role"], shown["ready"]) == ("failed" if is_started else "starting", False)
+    assert shown["problems"] == ({"connector": UNREADABLE} if is_started else {})
+    assert (shown["sink"] is not None) == (config is SINK)
+    problem = [f"problem   connector: {UNREADABLE}"] if is_started else []
+    assert list(connector_lines(shown)) == [f"orders: {shown['role']}", *problem]
+    lines = list(worker_lines(json.loads(worker.answer("/status"))))
+    assert lines[1:] == [f"  orders  {shown['role']}", *([f"          {UNREADABLE}"] if is_started else [])]
+    worker.one.stop()
+
+
+@pytest.mark.parametrize("direction", ["source", "sink"])
+def test_a_connector_that_has_not_led_yet_has_its_direction(direction: str) -> None:
+    """The page lists it as a source or a sink from the beginning."""
+    config = BAD if direction == "source" else BAD_SINK
+    worker = _Worker(ConnectorRecord(name="orders", config=config, at_ms=0))
+    worker.one.start()
+    worker.fails_with("/nowhere/ca.pem")
+
+    assert (worker.status()["sink"] is not None) == (direction == "sink")
+    worker.one.stop()
+
+
+def test_a_worker_without_a_connector_that_runs_is_still_seen(worker: _Worker) -> None:
+    """By what `HeadraceGone` looks for, once; nothing of a leader is there."""
+    worker.unreadable = True
+    worker.one.start()
+    worker.fails_with(UNREADABLE)
+
+    found = _samples(worker.answer("/metrics"))
+
+    assert [value for series, value in found.items() if series.startswith("headrace_build_info{")] == [1.0]
+    assert not any(series.startswith("headrace_leader") for series in found)
