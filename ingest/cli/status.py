@@ -218,6 +218,11 @@ def status(
         return
     options = frames_options(config, sets or ())
     if options is not None:
+        if watch or state or key is not None:
+            raise InvalidConfiguration(
+                "Leave out --watch, --state and --key: a query of Spark (state.path) has a discovery log, "
+                "which is shown once, and no states of objects."
+            )
         frames_status(options, as_json=as_json)
         return
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)

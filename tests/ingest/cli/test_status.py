@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from headrace.model.errors import Unavailable
+from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.options.value_types import HostPort
 from ingest.checks.probes.machine import NoAnswer, read_running_status
 from ingest.cli.plan import plan
@@ -112,6 +112,18 @@ def test_what_people_read_of_a_ledger() -> None:
     assert lines[0] == "uploads: leader (read from the ledger: http.listen is off)"
     assert not any(line.startswith("rates") for line in lines)
     assert lines[-1] == "no such object in the ledger"
+
+
+@pytest.mark.parametrize("arguments", [["--watch"], ["--state", "nonsense"], ["--key", "in/a"]])
+def test_what_a_query_of_spark_has_not_is_refused(tmp_path: Path, arguments: list[str]) -> None:
+    """One sentence, in place of an answer to another question."""
+    file = tmp_path / "query.json"
+    file.write_text(json.dumps({"path": "s3://bucket/in/", "state.path": str(tmp_path / "state")}))
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(status)
+
+    with pytest.raises(InvalidConfiguration, match="Leave out --watch, --state and --key"):
+        CliRunner().invoke(app, [str(file), *arguments], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("command", [mark, plan, replay, status])
