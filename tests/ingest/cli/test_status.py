@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.options.value_types import HostPort
-from ingest.checks.probes.machine import NoAnswer, read_running_status
+from ingest.checks.probes.machine import NoAnswer, read_running_status, read_running_worker
 from ingest.cli.plan import plan
 from ingest.cli.replay_and_mark import mark, replay
 from ingest.cli.status import lines_of, status
@@ -72,6 +72,15 @@ def test_what_is_not_this_ingester_does_not_count(answer: Response, why: str) ->
 
     assert isinstance(found, NoAnswer)
     assert why in found.why
+
+
+def test_a_worker_with_many_connectors_is_read_to_its_end() -> None:
+    """Two hundred sinks of sixty partitions: 9 MB, which other limits had cut."""
+    partition = dict.fromkeys((f"field_{number}" for number in range(12)), 1_234_567_890)
+    connectors = {f"sink-{number}": {"partitions": [partition] * 200} for number in range(200)}
+    shape = {"worker": "a:8083", "connectors": connectors}
+    with _listening(Response.of_json(shape)) as listen:
+        assert read_running_worker(listen) == shape
 
 
 def test_nobody_listens() -> None:
