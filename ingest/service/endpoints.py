@@ -18,7 +18,7 @@ from headrace.model.text_formatting import printable
 from ingest.http.http_server import HttpServer, Request, Response, Route
 from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.page import PAGE_HEADERS, status_page
-from ingest.http.snapshot import EntriesByState, ReadingObject, Snapshot, SnapshotHolder
+from ingest.http.snapshot import QuarantinedEntries, ReadingObject, Snapshot, SnapshotHolder
 from ingest.service.slot_states import SlotState, SlotStates
 from ingest.service.statistics import Statistics, of_bucket
 from ingest.source.catalogue import Catalogue
@@ -70,7 +70,7 @@ def build_snapshot(
     slots: SlotStates,
     statistics: Statistics,
     metrics: Metrics,
-    known: EntriesByState,
+    known: QuarantinedEntries,
     buckets: Sequence[str],
     now: Instant,
 ) -> Snapshot:

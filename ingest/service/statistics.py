@@ -20,8 +20,8 @@ from headrace.model.text_formatting import printable
 from headrace.process.logs import log_together
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import (
-    EntriesByState,
     EventToCommit,
+    QuarantinedEntries,
     QuarantinedObject,
     RecentObject,
     newest_quarantined,
@@ -87,7 +87,7 @@ class QuarantineList:
         self._newest: tuple[QuarantinedObject, ...] = ()
 
     def newest(
-        self, ledger: EntriesByState, buckets: Sequence[str], *, count: int, ended: int
+        self, ledger: QuarantinedEntries, buckets: Sequence[str], *, count: int, ended: int
     ) -> tuple[QuarantinedObject, ...]:
         """Up to fifty of these buckets, the newest first.
 
