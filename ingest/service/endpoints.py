@@ -3,7 +3,6 @@
 A failure is logged once when it begins and once when it is over.
 """
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.page import PAGE_HEADERS, status_page
 from ingest.http.snapshot import QuarantinedEntries, ReadingObject, Snapshot, SnapshotHolder
 from ingest.service.slot_states import SlotState, SlotStates
-from ingest.service.statistics import Statistics, of_bucket
+from ingest.service.statistics import Statistics, of_bucket, problem_kind
 from ingest.source.catalogue import Catalogue
 from ingest.source.planner import Planner, SlotAtWork
 
@@ -145,8 +144,6 @@ _log = structlog.get_logger(__name__)
 _AGAIN_SECONDS: Final = 60.0
 """One that comes and goes is a line at most this often."""
 
-_NUMBERS: Final = re.compile(r"\d+")
-
 
 class ProblemLog:
     """The problems of a leadership as they come and go; for one thread, and does not block."""
@@ -161,8 +158,7 @@ class ProblemLog:
         if not problems and not self._sentences:
             return
         now = self._now()
-        # A sentence that counts seconds or records is the same problem still.
-        sentences = {_NUMBERS.sub("0", sentence): sentence for sentence in problems.values()}
+        sentences = {problem_kind(sentence): sentence for sentence in problems.values()}
         self._told = {
             one: at for one, at in self._told.items() if one in self._sentences or now - at < _AGAIN_SECONDS
         }
