@@ -117,7 +117,6 @@ def build_snapshot(
         event_to_commit=statistics.latency.shown,
         last_full_listing_ms=statistics.last_full_listing_ms,
         problems={**statistics.problems, **denied, **missing},
-        last_error=statistics.last_error,
         reading=tuple(map(_reading, planner.slots_at_work())),
         recent=tuple(statistics.recent),
         quarantined=statistics.quarantine.newest(

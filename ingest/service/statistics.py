@@ -146,6 +146,7 @@ class CommonStatistics:
         self._metrics = metrics
         self._window: deque[tuple[float, int, int]] = deque()
         self._problems: dict[str, str] = {}
+        self._shown: frozenset[str] = frozenset()
         self.deaths = SlotDeaths()
         """Of slots, which are problems once they repeat."""
         self.records = 0
@@ -160,6 +161,15 @@ class CommonStatistics:
             self._problems.pop(component, None)
         else:
             self._problems[component] = self.last_error = sentence
+
+    def last_of(self, problems: Mapping[str, str]) -> str | None:
+        """The last error where `/status` shows these problems: the last that began, also when it is over."""
+        kinds = {problem_kind(sentence): sentence for sentence in problems.values()}
+        for kind, sentence in kinds.items():
+            if kind not in self._shown:
+                self.last_error = sentence
+        self._shown = frozenset(kinds)
+        return self.last_error
 
     @property
     def problems(self) -> Mapping[str, str]:
