@@ -193,6 +193,11 @@ CREATE INDEX IF NOT EXISTS not_done ON entries (state) WHERE state <> 'done';
 -- What becomes pending is read in pages, in order of the keys, however much of it there is.
 CREATE INDEX IF NOT EXISTS unfinished ON entries (bucket, key, etag)
 WHERE state IN ('partial', 'failed', 'new') AND begin = -1;
+-- The newest of these are shown, four times a second while more come, however many there are.
+CREATE INDEX IF NOT EXISTS quarantined ON entries (
+    bucket,
+    CASE WHEN json_valid(CAST(value AS TEXT)) THEN json_extract(CAST(value AS TEXT), '$.updated_ms') END
+) WHERE state = 'quarantined' AND begin = -1;
 """
 UPSERT: Final = """
 INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -225,6 +230,13 @@ UNFINISHED: Final = """
 SELECT bucket, key, etag, state, value FROM entries INDEXED BY unfinished
 WHERE state IN ('partial', 'failed', 'new') AND begin = -1 AND (bucket, key, etag) > (?, ?, ?)
 ORDER BY bucket, key, etag LIMIT ?
+"""
+# Conditions and order are the index's own, word for word.
+NEWEST_QUARANTINED: Final = """
+SELECT bucket, key, etag, state, value FROM entries INDEXED BY quarantined
+WHERE state = 'quarantined' AND begin = -1 AND bucket = ? ORDER BY
+CASE WHEN json_valid(CAST(value AS TEXT)) THEN json_extract(CAST(value AS TEXT), '$.updated_ms') END DESC
+LIMIT ?
 """
 DONE: Final = """
 SELECT bucket, key, etag, state, value FROM entries WHERE state = 'done' AND begin = -1 LIMIT ?

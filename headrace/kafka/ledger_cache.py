@@ -192,6 +192,10 @@ class LedgerCache:
             return _known(self._select(sql.BY_STATE_IN, (state.value, bucket, limit)))
         return _known(self._select(sql.BY_STATE, (state.value, limit)))
 
+    def newest_quarantined(self, bucket: str, limit: int) -> list[CachedEntry]:
+        """Up to `limit` quarantined objects of the bucket, the newest first; reads no others."""
+        return _known(self._select(sql.NEWEST_QUARANTINED, (bucket, limit)))
+
     def unfinished(self, after: ObjectId | None = None) -> Iterator[CachedEntry]:
         """Objects that become pending on taking the lead (partial, failed, asked for again) after `after`.
 

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -12,16 +12,15 @@ from headrace.conversion.sink_records import sink_records
 from headrace.model.clock import wall_ms
 from headrace.model.columns import TIMESTAMP_APPENDED, TIMESTAMP_CREATED, KafkaRecords, column_of
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.text_formatting import printable
+from headrace.model.text_formatting import did_you_mean, printable, similar
 from headrace.options import Settings
+from headrace.options.sink_settings import TopicSelection
 from ingest.checks.probes.sample_object import read_record
 from ingest.cli.cli_options import Report
 from spark.sink.object_keys import ObjectFacts
 from spark.sink.object_shape import ObjectShapes
 
 _EXAMPLE: Final = '{"topic":"orders","partition":0,"offset":42,"timestamp":1767268800000,"key":"k","value":1}'
-
-
 _NULL: Final = b"null"
 
 
@@ -54,6 +53,12 @@ class _Sample(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError("a part is there twice, as itself and as base64")
 
 
+_OTHER_TOPIC: Final = "other_topic"
+_IGNORED: Final = "ignored"
+_DROPPED: Final = "dropped"
+# Why a record is in no object though nothing is wrong with it.
+_LEFT_OUT: Final = frozenset({_OTHER_TOPIC, _IGNORED, _DROPPED})
+
 _SAMPLE: Final = msgspec.json.Decoder(_Sample)
 
 
@@ -76,8 +81,30 @@ def sink_explain(
     records = [] if place is None else [read_record(settings, *place)]
     records += [sample_record(settings, text) for text in samples]
     for record in records:
-        explained = RecordExplainer(settings.for_topic(record.topic)).explained(record)
+        explained = _of_other_topic(settings, record)
+        if explained is None:
+            explained = RecordExplainer(settings.for_topic(record.topic)).explained(record)
         Report(shape_of(explained), _lines(explained)).show(as_json=as_json)
+
+
+def _of_other_topic(settings: Settings, record: KafkaRecords) -> Explained | None:
+    """Why no record of its topic is archived; None where the sink archives the topic."""
+    topics, topic = _topics(settings), record.topic
+    if topics.has(topic):
+        return None
+    meant = did_you_mean(similar(topic, topics.names), otherwise="nothing of it is archived")
+    return Explained(
+        topic=topic,
+        partition=record.partition,
+        offset=record.first_offset,
+        reason=_OTHER_TOPIC,
+        message=f"{topic} is not one of the sink's topics (topics, topics.regex): {meant}",
+    )
+
+
+def _topics(settings: Settings) -> TopicSelection:
+    assert settings.sink is not None, "a source reads no topics"
+    return settings.sink.topics
 
 
 def shape_of(explained: Explained) -> dict[str, Any]:
@@ -152,12 +179,10 @@ class RecordExplainer:
                 )
         if faults:
             return Explained(**place, reason=faults[0].reason, message=faults[0].message)
-        why = (
-            "its value is null, and behavior.on.null.values is ignore"
-            if conversion.ignored
-            else "a transform drops it"
-        )
-        return Explained(**place, reason="ignored" if conversion.ignored else "dropped", message=why)
+        if conversion.ignored:
+            why = "its value is null, and behavior.on.null.values is ignore"
+            return Explained(**place, reason=_IGNORED, message=why)
+        return Explained(**place, reason=_DROPPED, message="a transform drops it")
 
 
 def _bytes(text: str | None, encoded: str | None) -> bytes | None:
@@ -174,7 +199,7 @@ def _value(sample: _Sample) -> bytes | None:
 
 
 def _only_topic(settings: Settings) -> str:
-    names: Sequence[str] = () if settings.sink is None else settings.sink.topics.names
+    names = _topics(settings).names
     if len(names) != 1:
         raise InvalidConfiguration(f"The sink has several topics: name the record's, such as {_EXAMPLE}")
     return names[0]
@@ -186,4 +211,5 @@ def _lines(explained: Explained) -> Iterator[str]:
         yield f"{place}: {printable(explained.key)}"
         yield from (f"{place}: next to it {printable(key)}" for key in explained.side_keys)
     else:
-        yield f"{place}: a bad record ({explained.reason}): {printable(explained.message or '')}"
+        what = "not archived" if explained.reason in _LEFT_OUT else "a bad record"
+        yield f"{place}: {what} ({explained.reason}): {printable(explained.message or '')}"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -93,15 +93,20 @@ def sparkline(rates: deque[float]) -> str:
 
 
 def _answers(ask: Callable[[], Shape], interval: float) -> Iterator[Shape]:
-    shape = ask()
+    last = ask()
+    shape = last
     while True:
         yield shape
         time.sleep(interval)
         try:
-            shape = ask()
+            shape = last = ask()
         except HeadraceError as error:
-            problems = {**shape["problems"], "status": str(error)}
-            shape = {**shape, "problems": problems}
+            shape = {**last, "problems": _with_outage(last["problems"], str(error))}
+
+
+def _with_outage(problems: Any, why: str) -> Any:
+    """What was a problem last, and why there is no newer answer; a worker's problems are a list."""
+    return [*problems, why] if isinstance(problems, list) else {**problems, "status": why}
 
 
 def _clock(at_ms: int) -> str:
@@ -219,6 +224,11 @@ def status(
         return
     options = frames_options(config, sets or ())
     if options is not None:
+        if watch or state or key is not None:
+            raise InvalidConfiguration(
+                "Leave out --watch, --state and --key: a query of Spark (state.path) has a discovery log, "
+                "which is shown once, and no states of objects."
+            )
         frames_status(options, as_json=as_json)
         return
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)

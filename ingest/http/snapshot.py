@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from headrace.model.ledger_entry import State
 from headrace.model.positions import position_text
 from headrace.model.text_formatting import printable
 
@@ -216,23 +215,20 @@ class SnapshotHolder:
             return self._snapshot
 
 
+# The rest is for `headrace status --state quarantined`.
 _SHOWN: Final = 50
-# Among so many the newest are looked for; the rest is for `headrace status --state quarantined`.
-_READ: Final = 1000
 
 
-class EntriesByState(Protocol):
+class QuarantinedEntries(Protocol):
     """What is asked of the ledger's cache."""
 
-    def by_state(self, state: State, limit: int, /, *, bucket: str | None) -> list["CachedEntry"]:
-        """Up to `limit` objects of the bucket in this state."""
+    def newest_quarantined(self, bucket: str, limit: int, /) -> list["CachedEntry"]:
+        """Up to `limit` quarantined objects of the bucket, the newest first."""
 
 
-def newest_quarantined(ledger: EntriesByState, buckets: Sequence[str]) -> tuple[QuarantinedObject, ...]:
+def newest_quarantined(ledger: QuarantinedEntries, buckets: Sequence[str]) -> tuple[QuarantinedObject, ...]:
     """Up to fifty of these buckets, the newest first."""
-    found = [
-        known for bucket in buckets for known in ledger.by_state(State.QUARANTINED, _READ, bucket=bucket)
-    ]
+    found = [known for bucket in buckets for known in ledger.newest_quarantined(bucket, _SHOWN)]
     known = sorted(found, key=lambda one: one.entry.updated_ms, reverse=True)
     return tuple(_quarantined(one) for one in known[:_SHOWN])
 

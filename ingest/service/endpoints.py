@@ -3,7 +3,6 @@
 A failure is logged once when it begins and once when it is over.
 """
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,9 +17,9 @@ from headrace.model.text_formatting import printable
 from ingest.http.http_server import HttpServer, Request, Response, Route
 from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.page import PAGE_HEADERS, status_page
-from ingest.http.snapshot import EntriesByState, ReadingObject, Snapshot, SnapshotHolder
+from ingest.http.snapshot import QuarantinedEntries, ReadingObject, Snapshot, SnapshotHolder
 from ingest.service.slot_states import SlotState, SlotStates
-from ingest.service.statistics import Statistics, of_bucket
+from ingest.service.statistics import Statistics, of_bucket, problem_kind
 from ingest.source.catalogue import Catalogue
 from ingest.source.planner import Planner, SlotAtWork
 
@@ -70,7 +69,7 @@ def build_snapshot(
     slots: SlotStates,
     statistics: Statistics,
     metrics: Metrics,
-    known: EntriesByState,
+    known: QuarantinedEntries,
     buckets: Sequence[str],
     now: Instant,
 ) -> Snapshot:
@@ -118,7 +117,6 @@ def build_snapshot(
         event_to_commit=statistics.latency.shown,
         last_full_listing_ms=statistics.last_full_listing_ms,
         problems={**statistics.problems, **denied, **missing},
-        last_error=statistics.last_error,
         reading=tuple(map(_reading, planner.slots_at_work())),
         recent=tuple(statistics.recent),
         quarantined=statistics.quarantine.newest(
@@ -145,8 +143,6 @@ _log = structlog.get_logger(__name__)
 _AGAIN_SECONDS: Final = 60.0
 """One that comes and goes is a line at most this often."""
 
-_NUMBERS: Final = re.compile(r"\d+")
-
 
 class ProblemLog:
     """The problems of a leadership as they come and go; for one thread, and does not block."""
@@ -161,8 +157,7 @@ class ProblemLog:
         if not problems and not self._sentences:
             return
         now = self._now()
-        # A sentence that counts seconds or records is the same problem still.
-        sentences = {_NUMBERS.sub("0", sentence): sentence for sentence in problems.values()}
+        sentences = {problem_kind(sentence): sentence for sentence in problems.values()}
         self._told = {
             one: at for one, at in self._told.items() if one in self._sentences or now - at < _AGAIN_SECONDS
         }

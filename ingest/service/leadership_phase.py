@@ -204,8 +204,16 @@ def show_standby(process: ProcessComponents, *, ready: bool) -> None:
     """Show a standby: ready when it could take over at once."""
     shown = process.snapshot_holder.snapshot.without_leadership()
     problems = dict(process.statistics.problems)
+    last_error = next(reversed(problems.values()), shown.last_error)
     process.snapshot_holder.show(
-        replace(shown, role="standby", ready=ready, problems=problems, at_ms=clock.wall_ms())
+        replace(
+            shown,
+            role="standby",
+            ready=ready,
+            problems=problems,
+            last_error=last_error,
+            at_ms=clock.wall_ms(),
+        )
     )
 
 

@@ -411,6 +411,7 @@ class SourceLeader:
             buckets=self._settings.buckets,
             now=clock.now(),
         ).with_problems(login_problem(self._settings.kafka))
+        shown = replace(shown, last_error=process.statistics.last_of(shown.problems))
         process.snapshot_holder.show(shown)
         self._problems.tell(shown.problems, ready=shown.ready)
 

@@ -182,8 +182,9 @@ class Startup:
                     _log.warning("start_delayed", error=str(error), seconds=seconds)
                 warned = True
                 self._statistics.trouble("start", str(error))
+                problems = dict(self._statistics.problems)
                 self._snapshot_holder.show(
-                    replace(self._snapshot_holder.snapshot, problems=dict(self._statistics.problems))
+                    replace(self._snapshot_holder.snapshot, problems=problems, last_error=str(error))
                 )
                 self._stop.asked.wait(_TRY_AGAIN_SECONDS)
             finally:

@@ -4,6 +4,7 @@ From event to commit there are percentiles over the last objects.
 """
 
 import math
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,8 +21,8 @@ from headrace.model.text_formatting import printable
 from headrace.process.logs import log_together
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import (
-    EntriesByState,
     EventToCommit,
+    QuarantinedEntries,
     QuarantinedObject,
     RecentObject,
     newest_quarantined,
@@ -87,7 +88,7 @@ class QuarantineList:
         self._newest: tuple[QuarantinedObject, ...] = ()
 
     def newest(
-        self, ledger: EntriesByState, buckets: Sequence[str], *, count: int, ended: int
+        self, ledger: QuarantinedEntries, buckets: Sequence[str], *, count: int, ended: int
     ) -> tuple[QuarantinedObject, ...]:
         """Up to fifty of these buckets, the newest first.
 
@@ -109,6 +110,27 @@ def of_bucket(component: str, bucket: str, *, among: Sequence[str]) -> str:
     return component if len(among) == 1 else f"{component} {bucket}"
 
 
+_NUMBERS: Final = re.compile(r"\d+")
+# A key may hold anything, so it ends where a sentence about an object has its verb, or with the sentence.
+_KEYS: Final = re.compile(
+    r"(s3://[^/\s]+)/.*?(?= (?:is|was|may not|cannot|can be|could|does|did|has|wait)\b|\Z)", re.DOTALL
+)
+_LISTED: Final = re.compile(r"(?<!\S)(\S+)(?:, \1)+(?![^\s.:])")
+
+
+def problem_kind(sentence: str) -> str:
+    """What stays of the sentence of a problem while it lasts.
+
+    Seconds and records are counted on, and of many objects with the same problem each is named in turn.
+
+    >>> problem_kind("s3://b/a b.gz is refused (503).") == problem_kind("s3://b/c.gz is refused (503).")
+    True
+    >>> problem_kind("For 65 s nothing of t-0, t-11 was read.")
+    'For 0 s nothing of t-0 was read.'
+    """
+    return _LISTED.sub(r"\1", _NUMBERS.sub("0", _KEYS.sub(r"\1", sentence)))
+
+
 # -- What happened, counted once for metrics, `/status` and log: an event is its line and its metric ---------
 
 _log = structlog.get_logger(__name__)
@@ -124,6 +146,7 @@ class CommonStatistics:
         self._metrics = metrics
         self._window: deque[tuple[float, int, int]] = deque()
         self._problems: dict[str, str] = {}
+        self._shown: frozenset[str] = frozenset()
         self.deaths = SlotDeaths()
         """Of slots, which are problems once they repeat."""
         self.records = 0
@@ -138,6 +161,15 @@ class CommonStatistics:
             self._problems.pop(component, None)
         else:
             self._problems[component] = self.last_error = sentence
+
+    def last_of(self, problems: Mapping[str, str]) -> str | None:
+        """The last error where `/status` shows these problems: the last that began, also when it is over."""
+        kinds = {problem_kind(sentence): sentence for sentence in problems.values()}
+        for kind, sentence in kinds.items():
+            if kind not in self._shown:
+                self.last_error = sentence
+        self._shown = frozenset(kinds)
+        return self.last_error
 
     @property
     def problems(self) -> Mapping[str, str]:

@@ -22,8 +22,10 @@ from headrace.options.value_types import HostPort
 from ingest.checks.findings.finding import Address, Cluster, Java, MachineFacts
 
 _SECONDS: Final = 2.0
-# Every snapshot is far smaller; whatever else listens there must not fill our memory.
-_MAX_BYTES: Final = 8 * 1024 * 1024
+# A worker puts the answers of all its connectors together first: two hundred sinks take a second or two.
+_WORKER_SECONDS: Final = 15.0
+# Two hundred sinks of sixty partitions are 9 MB; whatever else listens there must not fill our memory.
+_MAX_BYTES: Final = 256 * 1024 * 1024
 _ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - listened on, and asked at home
 
 
@@ -48,8 +50,10 @@ def read_running_status(
     return answer
 
 
-def read_running_worker(listen: HostPort | None, *, seconds: float = _SECONDS) -> dict[str, Any] | NoAnswer:
-    """The answer of a worker's `/status` (docs/worker.md). Blocks for a few `seconds` at most."""
+def read_running_worker(
+    listen: HostPort | None, *, seconds: float = _WORKER_SECONDS
+) -> dict[str, Any] | NoAnswer:
+    """The answer of a worker's `/status` (docs/worker.md). Blocks for `seconds` at most."""
     answer = _ask(listen, seconds)
     if isinstance(answer, NoAnswer) or {"worker", "connectors"} <= answer.keys():
         return answer
@@ -75,7 +79,7 @@ def _ask(listen: HostPort | None, seconds: float, path: str = "/status") -> dict
     try:
         connection.request("GET", path, headers={"Connection": "close"})
         answer = connection.getresponse()
-        body = answer.read(_MAX_BYTES)
+        body = answer.read(_MAX_BYTES + 1)
     except (OSError, http.client.HTTPException) as error:
         return NoAnswer(f"{listen} does not answer ({str(error) or type(error).__name__})")
     finally:
@@ -87,13 +91,18 @@ def _ask(listen: HostPort | None, seconds: float, path: str = "/status") -> dict
         return NoAnswer(body.decode("utf-8", "replace").strip().removesuffix("."))
     if answer.status != HTTPStatus.OK:
         return NoAnswer(f"{listen} answers {answer.status}")
+    return _shape_of(body, listen)
+
+
+def _shape_of(body: bytes, listen: HostPort) -> dict[str, Any] | NoAnswer:
+    """The JSON object that a body is."""
+    if len(body) > _MAX_BYTES:
+        return NoAnswer(f"{listen} answers with more than {_MAX_BYTES >> 20} MiB")
     try:
         shape = json.loads(body)
     except ValueError:
         shape = None
-    if not isinstance(shape, dict):
-        return NoAnswer(f"{listen} answers, but not as Headrace does")
-    return shape
+    return shape if isinstance(shape, dict) else NoAnswer(f"{listen} answers, but not as Headrace does")
 
 
 _STANDALONE: Final = "spark://"

@@ -64,6 +64,8 @@ class SinkLeader:
         self._statistics = statistics
         self._inbox: SinkInbox = taken.inbox
         self._problems = ProblemLog()
+        # What failed while it did not lead is counted elsewhere, and was shown.
+        statistics.last_error = self._process.snapshot_holder.snapshot.last_error
 
     def lead(self) -> Exit:
         """See `Leader.lead`."""
@@ -202,25 +204,23 @@ class SinkLeader:
         records_rate, bytes_rate = statistics.rates()
         sentences = archive.problems(now_ms)
         problems = {f"archive {number}": sentence for number, sentence in enumerate(sentences, 1)}
-        process.snapshot_holder.show(
-            replace(
-                process.snapshot_holder.snapshot,
-                role="leader",
-                ready=not (statistics.problems or sentences),
-                target=running.lifecycle.target,
-                at_ms=now_ms,
-                slots=doing,
-                records_total=statistics.records,
-                records_per_second=round(records_rate, 1),
-                bytes_per_second=round(bytes_rate, 1),
-                transactions_total=statistics.transactions,
-                bad_records=dict(statistics.bad_records),
-                problems={**statistics.problems, **problems},
-                last_error=statistics.last_error,
-                sink=sink,
-            ).with_problems(login_problem(self._settings.kafka))
-        )
-        shown = process.snapshot_holder.snapshot
+        shown = replace(
+            process.snapshot_holder.snapshot,
+            role="leader",
+            ready=not (statistics.problems or sentences),
+            target=running.lifecycle.target,
+            at_ms=now_ms,
+            slots=doing,
+            records_total=statistics.records,
+            records_per_second=round(records_rate, 1),
+            bytes_per_second=round(bytes_rate, 1),
+            transactions_total=statistics.transactions,
+            bad_records=dict(statistics.bad_records),
+            problems={**statistics.problems, **problems},
+            sink=sink,
+        ).with_problems(login_problem(self._settings.kafka))
+        shown = replace(shown, last_error=statistics.last_of(shown.problems))
+        process.snapshot_holder.show(shown)
         self._problems.tell(shown.problems, ready=shown.ready)
 
     # -- the end ---------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.kafka.cache_files import (
+    NEWEST_QUARANTINED,
     PRIVATE_PREFIX,
     UNFINISHED,
     CacheDirectory,
@@ -457,3 +458,43 @@ def test_what_another_bucket_has_left_is_not_counted_with_this_one() -> None:
         assert cache.counts()[State.DONE] == 2
         assert [known.id for known in cache.by_state(State.QUARANTINED, 9, bucket="b")] == [thing("c")]
         assert cache.by_state(State.QUARANTINED, 9, bucket="other") == []
+
+
+def _quarantined(number: int, *, at: int) -> tuple[LedgerKey, LedgerEntry]:
+    error = 'it says "{\u202e" \x00'
+    return thing(f"{number:06}"), LedgerEntry(
+        state=State.QUARANTINED, updated_ms=at, error=error, size=number
+    )
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["new file", "file of an earlier release"])
+def test_the_newest_of_many_quarantined_objects_come_first(home: CacheDirectory, *, is_old: bool) -> None:
+    """All are looked at, whatever the order of their keys and however many there are."""
+    if is_old:
+        with LedgerCache(home, OURS) as cache:
+            cache.apply(rows(*(_quarantined(number, at=number % 997) for number in range(3000))), 1)
+        assert home.path is not None
+        with sqlite3.connect(home.path) as database:
+            database.execute("DROP INDEX quarantined")
+        database.close()
+    with LedgerCache(home, OURS) as cache:
+        cache.apply(rows(*(_quarantined(number, at=number % 997) for number in range(3000))), 1)
+        cache.apply(rows((thing("x", bucket="other"), _quarantined(0, at=5000)[1]), (thing("y"), entry())), 2)
+
+        newest = cache.newest_quarantined("b", 3)
+        assert [(one.entry.updated_ms, one.word) for one in newest] == [(996, "quarantined")] * 3
+        assert {one.entry.size for one in newest} == {996, 1993, 2990}
+
+        # One is replayed, one is quarantined again, and one more.
+        again = [_quarantined(5, at=2000), _quarantined(9999, at=2001)]
+        cache.apply(rows((thing("000996"), entry(State.NEW)), *again), 3)
+        assert [one.entry.size for one in cache.newest_quarantined("b", 2)] == [9999, 5]
+        assert {one.entry.size for one in cache.newest_quarantined("b", 4)} == {9999, 5, 1993, 2990}
+        assert [one.key for one in cache.newest_quarantined("other", 9)] == ["x"]
+
+
+def test_the_newest_quarantined_objects_are_found_without_the_others(home: CacheDirectory) -> None:
+    """By an index in their order, so that a hundred thousand cost what fifty do."""
+    with LedgerCache(home, OURS) as cache:
+        plan = cache._select(f"EXPLAIN QUERY PLAN {NEWEST_QUARANTINED}", ("b", 50))
+    assert [row[-1] for row in plan] == ["SEARCH entries USING INDEX quarantined (bucket=?)"]

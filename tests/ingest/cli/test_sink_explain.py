@@ -17,6 +17,10 @@ from tests.support.sink_archives import NOON_MS, sink_settings, written_objects
 
 
 def _explained(folder: Path, *arguments: str, **options: str) -> Any:
+    return [json.loads(line) for line in _text(folder, *arguments, **options).splitlines()]
+
+
+def _text(folder: Path, *arguments: str, **options: str) -> str:
     file = folder / "sink.json"
     given = {
         "name": "archive",
@@ -25,12 +29,12 @@ def _explained(folder: Path, *arguments: str, **options: str) -> Any:
         "topics": "orders",
         **{name.replace("_", "."): text for name, text in options.items()},
     }
-    file.write_text(json.dumps(given))
+    file.write_text(json.dumps({name: text for name, text in given.items() if text}))
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(explain)
     result = CliRunner().invoke(app, [str(file), *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    return result.stdout
 
 
 def test_a_record_shows_the_key_of_its_object(tmp_path: Path) -> None:
@@ -132,6 +136,72 @@ def test_several_topics_need_the_records_own(tmp_path: Path) -> None:
         _explained(tmp_path, "{}", topics="a,b")
     (found,) = _explained(tmp_path, '{"topic":"b"}', "--json", topics="a,b")
     assert found["topic"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("options", "is_archived"),
+    [
+        ({"topics": "payments"}, False),
+        ({"topics": "paymnts,payments"}, True),
+        ({"topics": "", "topics_regex": "pay.*"}, True),
+        ({"topics": "", "topics_regex": "pay"}, False),
+    ],
+)
+def test_a_topic_that_the_sink_does_not_archive_has_no_key(
+    tmp_path: Path, options: dict[str, str], is_archived: bool
+) -> None:
+    """A misspelled name would look as if its records were archived."""
+    (found,) = _explained(tmp_path, '{"topic":"paymnts","value":1}', "--json", **options)
+
+    assert (found["key"] is not None) is is_archived
+    assert found["reason"] == (None if is_archived else "other_topic")
+    if options["topics"] == "payments":
+        assert found["message"] == (
+            "paymnts is not one of the sink's topics (topics, topics.regex): did you mean payments?"
+        )
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "line"),
+    [
+        (
+            '{"value":null}',
+            {"behavior_on_null_values": "ignore"},
+            "not archived (ignored): its value is null, and behavior.on.null.values is ignore",
+        ),
+        (
+            '{"value":1}',
+            {
+                "transforms": "a",
+                "transforms_a_type": "org.apache.kafka.connect.transforms.Filter",
+                "transforms_a_predicate": "p",
+                "predicates": "p",
+                "predicates_p_type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
+                "predicates_p_pattern": "orders",
+            },
+            "not archived (dropped): a transform drops it",
+        ),
+        (
+            '{"topic":"else","value":1}',
+            {},
+            (
+                "not archived (other_topic): else is not one of the sink's topics (topics, topics.regex): "
+                "nothing of it is archived"
+            ),
+        ),
+        (
+            '{"value":null}',
+            {"behavior_on_null_values": "fail"},
+            "a bad record (null_value): the value is null, and behavior.on.null.values is fail",
+        ),
+    ],
+)
+def test_what_is_left_out_is_not_called_bad(
+    tmp_path: Path, record: str, options: dict[str, str], line: str
+) -> None:
+    """Bad records stop a partition or are dead letters; these are none."""
+    _, _, told = _text(tmp_path, record, **options).strip().partition(" offset 0: ")
+    assert told == line
 
 
 def test_nothing_to_explain_is_an_error(tmp_path: Path) -> None:

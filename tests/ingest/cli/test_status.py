@@ -11,9 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from headrace.model.errors import Unavailable
+from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.options.value_types import HostPort
-from ingest.checks.probes.machine import NoAnswer, read_running_status
+from ingest.checks.probes.machine import NoAnswer, read_running_status, read_running_worker
 from ingest.cli.plan import plan
 from ingest.cli.replay_and_mark import mark, replay
 from ingest.cli.status import lines_of, status
@@ -73,6 +73,15 @@ def test_what_is_not_this_ingester_does_not_count(answer: Response, why: str) ->
 
     assert isinstance(found, NoAnswer)
     assert why in found.why
+
+
+def test_a_worker_with_many_connectors_is_read_to_its_end() -> None:
+    """Two hundred sinks of sixty partitions: 9 MB, which other limits had cut."""
+    partition = dict.fromkeys((f"field_{number}" for number in range(12)), 1_234_567_890)
+    connectors = {f"sink-{number}": {"partitions": [partition] * 200} for number in range(200)}
+    shape = {"worker": "a:8083", "connectors": connectors}
+    with _listening(Response.of_json(shape)) as listen:
+        assert read_running_worker(listen) == shape
 
 
 def test_nobody_listens() -> None:
@@ -138,6 +147,18 @@ def test_what_people_read_of_a_ledger() -> None:
     assert lines[0] == "uploads: leader (read from the ledger: http.listen is off)"
     assert not any(line.startswith("rates") for line in lines)
     assert lines[-1] == "no such object in the ledger"
+
+
+@pytest.mark.parametrize("arguments", [["--watch"], ["--state", "nonsense"], ["--key", "in/a"]])
+def test_what_a_query_of_spark_has_not_is_refused(tmp_path: Path, arguments: list[str]) -> None:
+    """One sentence, in place of an answer to another question."""
+    file = tmp_path / "query.json"
+    file.write_text(json.dumps({"path": "s3://bucket/in/", "state.path": str(tmp_path / "state")}))
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(status)
+
+    with pytest.raises(InvalidConfiguration, match="Leave out --watch, --state and --key"):
+        CliRunner().invoke(app, [str(file), *arguments], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("command", [mark, plan, replay, status])

@@ -26,6 +26,7 @@ from headrace.model.errors import Unavailable
 from ingest.cli.app import app
 from ingest.cli.cli_options import ledger_states, option_assignments
 from ingest.cli.progress_bar import amounts, description, progress
+from ingest.cli.run import worker_lines
 from ingest.cli.status import lines_of, shown, sparkline, watch_status
 from ingest.http.http_server import Response
 from ingest.http.snapshot import RecentObject, Snapshot
@@ -194,6 +195,44 @@ def test_a_watch_outlives_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
     answers = iter([Unavailable("nobody is there")])
     with pytest.raises(Unavailable):
         watch_status(ask, lines_of, 0.0, as_json=True)
+
+
+@pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
+def test_a_watch_of_a_worker_outlives_an_outage(
+    capsys: pytest.CaptureFixture[str],
+    as_json: bool,
+) -> None:
+    """A worker's problems are a list: the reason is the last of them, once, however long it lasts."""
+    shape = {
+        "source": "worker",
+        "worker": "a:8083",
+        "group": "g",
+        "leader": "a:8083",
+        "workers": {},
+        "problems": ["it has no file"],
+        "connectors": {},
+    }
+    away = Unavailable("the worker is away")
+    answers: Iterator[Any] = iter([shape, away, away, shape, KeyboardInterrupt()])
+
+    def ask() -> dict[str, Any]:
+        answer = next(answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        found: dict[str, Any] = answer
+        return found
+
+    with suppress(KeyboardInterrupt):
+        watch_status(ask, worker_lines, 0.0, as_json=as_json)
+
+    out = capsys.readouterr().out
+    first, later = ["it has no file"], ["it has no file", "the worker is away"]
+    if as_json:
+        assert [json.loads(line)["problems"] for line in out.splitlines()] == [first, later, later, first]
+    else:
+        blocks = [block.splitlines()[1:] for block in out.strip().split("\n\n")]
+        said = [[f"problem   {problem}" for problem in problems] for problems in (first, later)]
+        assert blocks == [said[0], said[1], said[1], said[0]]
 
 
 def test_what_a_watch_shows_beside_status() -> None:
