@@ -279,7 +279,8 @@ class NameSettings:
     among plain values. `typed_dates`: times of values know dates by their type, which earlier versions took
     for their JSON. `whole_paths`: a member that has the whole path as its name comes before those inside
     others, which alone earlier versions saw. `cut_times`: times of values may have fractions, which are left
-    out; earlier versions rounded those of texts, and took no other.
+    out; earlier versions rounded those of texts, and took no other. `copied_data`: names show Avro data that
+    are copied and have no columns, of which earlier versions saw nothing.
     """
 
     prefix: str
@@ -295,6 +296,7 @@ class NameSettings:
     typed_dates: bool = True
     whole_paths: bool = True
     cut_times: bool = True
+    copied_data: bool = True
 
 
 class RotateTogether(StrEnum):

@@ -173,11 +173,8 @@ class Grouping:
             return _Codes(np.zeros(len(records), np.int64), (_schema_name(records.value),))
         if variable.field is NameField.HEADER:
             return _coded(_header_values(records, variable.path[0]), str(variable.field), as_text)
-        values = records.field(
-            "key" if variable.field is NameField.KEY else "value",
-            variable.path,
-            whole_first=self._names.has_whole_paths,
-        )
+        column = records.key if variable.field is NameField.KEY else records.value
+        values = self._members(column, variable.path)
         what = ":".join([variable.field, *filter(None, [".".join(variable.path)])])
         return _coded(values, what, as_text)
 
@@ -217,13 +214,23 @@ class Grouping:
 
     def _times_of_values(self, records: ConvertedRecords) -> Numbers:
         names, path = self._names, self._names.value_path
-        if names.has_typed_dates:
+        if names.has_typed_dates and not self._is_unread(records.value):
             moments = records.value.moments(path)
         else:
-            moments = records.value.field(path, whole_first=names.has_whole_paths)
+            moments = self._members(records.value, path)
         if names.has_cut_times:
             return _times_ms(moments)
         return np.array([_rounded_milliseconds(moment) for moment in moments], np.int64)
+
+    def _members(self, column: ConvertedColumn, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each key or value."""
+        if self._is_unread(column):
+            return [MISSING] * len(column)
+        return column.field(path, whole_first=self._names.has_whole_paths)
+
+    def _is_unread(self, column: ConvertedColumn) -> bool:
+        """Whether its values were copied, and nothing of them was seen."""
+        return column.is_only_data and not self._names.has_copied_data
 
 
 def _coded(values: Sequence[object], what: str, as_text: Callable[[object], Text]) -> _Codes:

@@ -102,6 +102,8 @@ class ObjectNames:
         """Whether a member that has the whole path as its name comes first."""
         self.has_cut_times = settings.cut_times
         """Whether fractions of times of values are left out, where earlier versions rounded."""
+        self.has_copied_data = settings.copied_data
+        """Whether names show Avro data that are copied and have no columns."""
         self._round_ms = settings.round_ms
         self.value_path = settings.value_path
         self.zone = read_zone(settings.timezone)
