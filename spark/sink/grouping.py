@@ -83,6 +83,8 @@ _NO_KEY: Final = (
     "its key is null, which its object's name shows; with file.name.null.keys=named a text stands for it"
 )
 _REMEMBERED: Final = 20_000
+# Codes beyond 64 bits would be those of other values.
+_MOST_CODES: Final = 2**62
 
 
 class GroupRows(NamedTuple):
@@ -312,11 +314,15 @@ def _header_values(records: ConvertedRecords, name: str) -> list[object]:
 
 def _combined(columns: Sequence[_Codes]) -> tuple[Numbers, Numbers]:
     """One code for each row from those of all columns, and the rows that have one in each."""
-    combined = columns[0].codes.copy()
+    combined, most = columns[0].codes.copy(), max(1, len(columns[0].texts))
     bad = combined == _BAD
     for column in columns[1:]:
         bad |= column.codes == _BAD
-        combined = combined * max(1, len(column.texts)) + column.codes
+        count = max(1, len(column.texts))
+        if most * count > _MOST_CODES:
+            combined = np.unique(combined, return_inverse=True)[1]
+            most = len(combined)
+        combined, most = combined * count + column.codes, most * count
     return combined, np.flatnonzero(~bad)
 
 
