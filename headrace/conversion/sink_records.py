@@ -1,6 +1,6 @@
 """A sink's records: fetched bytes converted, transformed, and held against what the output takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from headrace.formats.converted_records import (
     InferredValues,
     RecordFault,
 )
-from headrace.formats.converters.choice import column_converter, makes_columns, member_form
+from headrace.formats.converters.choice import column_converter, copies_data, makes_columns, member_form
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
 from headrace.formats.converters.json_converter import JsonConverter
 from headrace.formats.converters.plain_converters import (
@@ -39,6 +39,7 @@ from headrace.options.schema_settings import GlueSettings
 from headrace.options.sink_settings import (
     ConverterKind,
     Converters,
+    ConverterSettings,
     NullValues,
     OutputField,
     OutputFormat,
@@ -73,17 +74,25 @@ def _key_output(converters: Converters, output: OutputSettings) -> OutputSetting
 
 def member_forms(sink: SinkSettings) -> dict[OutputField, str]:
     """How members of keys and of values look in names, where options of the output have a say in it."""
-    opened = frozenset(OutputField(field) for field in sink.transforms.looks_into)
-    converters = sink.converters
-    read = (
-        (OutputField.KEY, converters.key, _key_output(converters, sink.output)),
-        (OutputField.VALUE, converters.value, sink.output),
-    )
-    found = {
-        field: member_form(settings, field, output, is_transformed=field in opened)
-        for field, settings, output in read
-    }
+    found = {field: member_form(*how, is_transformed=is_opened) for field, how, is_opened in _read(sink)}
     return {field: form for field, form in found.items() if form is not None}
+
+
+def copied_parts(sink: SinkSettings) -> frozenset[OutputField]:
+    """The keys and values whose Avro data are copied, with columns or without."""
+    return frozenset(
+        field for field, how, is_opened in _read(sink) if copies_data(*how, is_transformed=is_opened)
+    )
+
+
+def _read(
+    sink: SinkSettings,
+) -> Iterator[tuple[OutputField, tuple[ConverterSettings, OutputField, OutputSettings], bool]]:
+    """Keys and values: what they are read by and for, and whether transforms look into them."""
+    opened, converters = frozenset(map(OutputField, sink.transforms.looks_into)), sink.converters
+    key, value = OutputField.KEY, OutputField.VALUE
+    yield key, (converters.key, key, _key_output(converters, sink.output)), key in opened
+    yield value, (converters.value, value, sink.output), value in opened
 
 
 class RecordConverter:

@@ -47,12 +47,17 @@ class Form(StrEnum):
 
 
 class Missing(Enum):
-    """What `field` gives where a value has no such field, which is something else than null."""
+    """What `field` gives where a value has no such field, which is something else than null.
+
+    UNSHOWN is that of a value of which nothing can be shown, though its data may be copied.
+    """
 
     MISSING = "missing"
+    UNSHOWN = "unshown"
 
 
 MISSING: Final = Missing.MISSING
+UNSHOWN: Final = Missing.UNSHOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +118,11 @@ class ConvertedColumn(ABC):
     @abstractmethod
     def texts(self) -> Column:
         """The bytes or text of each value; of typed values their JSON. A null is a null."""
+
+    @property
+    def is_only_data(self) -> bool:
+        """Whether the values are data that are copied, whose schema has no columns."""
+        return False
 
     @property
     def has_array(self) -> bool:

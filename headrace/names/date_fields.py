@@ -191,7 +191,7 @@ _STEPS: Final = {
     DateKind.SECOND: 1000,
     **dict.fromkeys((DateKind.FRACTION, DateKind.MILLI, DateKind.MILLI_OF_DAY), 1),
     **dict.fromkeys((DateKind.NANO, DateKind.NANO_OF_DAY), 1),
-    # A clock is put forward or back at a full quarter of an hour.
+    # Most clocks are put forward or back at a full quarter of an hour; `date_pattern.step_ms` knows others.
     **dict.fromkeys(_OFFSETS, 900_000),
 }
 

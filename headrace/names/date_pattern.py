@@ -17,9 +17,13 @@ from headrace.names.date_fields import MONTHS, DateField, DateKind, DateStyle, l
 from headrace.names.date_letters import DateDialect, UnknownLetter, date_field
 
 _DAY: Final = 86_400_000
-# Zones differ from UTC by whole quarters of an hour since 1972, and before that by any second.
+# Zones differ from UTC by whole minutes, and change at them, since May 1972; before that by any second.
+_MINUTE: Final = 60_000
+_MINUTES_SINCE_MS: Final = 73_483_200_000
+# Most differ by quarters of an hour, and change at them. Those that change in 2040 have rules for all years.
 _QUARTER: Final = 900_000
-_QUARTERS_SINCE_MS: Final = 73_483_200_000
+_RULES_FROM_MS: Final = 2_208_988_800_000
+_WEEK: Final = 7 * _DAY
 _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z]+)|([^A-Za-z']+)")
 _RESERVED: Final = frozenset("{}#")
 _BRACKETS: Final = re.compile(r"([\[\]])")
@@ -77,7 +81,31 @@ def step_ms(finest_ms: int, zone: tzinfo, earliest_ms: int, round_ms: int = 0) -
         return step
     if isinstance(zone, timezone):
         return gcd(step, zone.utcoffset(None) // timedelta(milliseconds=1))
-    return gcd(step, _QUARTER if earliest_ms >= _QUARTERS_SINCE_MS else 1000)
+    if earliest_ms < _MINUTES_SINCE_MS:
+        return gcd(step, 1000)
+    return gcd(step, _QUARTER if earliest_ms >= _quarters_since_ms(zone) else _MINUTE)
+
+
+@lru_cache(maxsize=64)
+def _quarters_since_ms(zone: tzinfo) -> int:
+    """From when on clocks of the zone are changed at full quarters of an hour only, and by such.
+
+    St. John's changed them at one past midnight until 2011, Casey in 2020. They never change twice a week.
+    """
+
+    def offset(at_ms: int) -> timedelta:
+        return local_time(at_ms, zone).utcoffset() or timedelta()
+
+    def is_even(begin: int, end: int) -> bool:
+        if offset(begin) == offset(end):
+            return not offset(begin) % timedelta(milliseconds=_QUARTER)
+        if end - begin == _QUARTER:
+            return offset(begin) == offset(end - 1)
+        middle = begin + (end - begin) // _QUARTER // 2 * _QUARTER
+        return is_even(begin, middle) and is_even(middle, end)
+
+    weeks = range(_RULES_FROM_MS - _WEEK, _MINUTES_SINCE_MS - _WEEK, -_WEEK)
+    return next((begin + _WEEK for begin in weeks if not is_even(begin, begin + _WEEK)), _MINUTES_SINCE_MS)
 
 
 def read_date_pattern(

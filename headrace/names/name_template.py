@@ -187,6 +187,22 @@ class NameTemplate:
         """Whether names are of record keys alone, so that a later object of a key replaces the earlier."""
         return NameField.KEY in self.fields and not self.fields & OFFSETS
 
+    @property
+    def lost_text(self) -> str | None:
+        """What S3 or tools that read names would alter of the text in dates; None where that is nothing."""
+        texts = [token if isinstance(token, str) else _text_of_date(token) for token in self.tokens]
+        if not "".join(texts).isprintable():
+            return "a control character in a date"
+        if not _DOTS.isdisjoint("".join(texts).split("/")):
+            return "a directory '.' or '..', which tools that read paths lose"
+        return None
+
+
+def _text_of_date(variable: NameVariable) -> str:
+    """The text between the parts of a date, and a letter for all that varies."""
+    elements = () if variable.date is None else variable.date.elements
+    return "".join(each if isinstance(each, str) else "x" for each in elements) or "x"
+
 
 def read_name_template(source: str) -> NameTemplate:
     """The template read; TemplateError for its first mistake."""

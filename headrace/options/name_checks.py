@@ -277,6 +277,8 @@ def _name_problems(values: Values, template: NameTemplate) -> list[str]:
         )
     if template.source.startswith(_OWN_DIRECTORY):
         found.append(f"begins with {_OWN_DIRECTORY}, under which topics that were made again are kept apart")
+    if template.lost_text is not None:
+        found.append(f"has {template.lost_text}")
     found += [_without_fields(each) for each in template.variables if _lacks_fields(values, each)]
     if NameField.SCHEMA_NAME in template.fields and not _has_schemas(values):
         found.append(

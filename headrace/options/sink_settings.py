@@ -287,7 +287,8 @@ class NameSettings:
     for their JSON. `whole_paths`: a member that has the whole path as its name comes before those inside
     others, which alone earlier versions saw. `cut_times`: times of values may have fractions, which are left
     out; earlier versions rounded those of texts, and took no other. `headers`: what reads those in names as
-    Lenses has them; None: they are their bytes.
+    Lenses has them; None: they are their bytes. `copied_data`: names show Avro data that are copied and have
+    no columns, of which earlier versions saw nothing.
     """
 
     prefix: str
@@ -304,6 +305,7 @@ class NameSettings:
     whole_paths: bool = True
     cut_times: bool = True
     headers: ConverterKind | None = None
+    copied_data: bool = True
 
 
 class RotateTogether(StrEnum):

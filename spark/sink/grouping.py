@@ -91,6 +91,8 @@ _NO_KEY: Final = (
     "its key is null, which its object's name shows; with file.name.null.keys=named a text stands for it"
 )
 _REMEMBERED: Final = 20_000
+# Codes beyond 64 bits would be those of other values.
+_MOST_CODES: Final = 2**62
 
 
 class GroupRows(NamedTuple):
@@ -185,7 +187,7 @@ class Grouping:
         if self._names.is_of_lenses:
             values = column.connect_field(variable.path)
         else:
-            values = column.field(variable.path, whole_first=self._names.has_whole_paths)
+            values = self._members(column, variable.path)
         what = ":".join([variable.field, *filter(None, [".".join(variable.path)])])
         return _coded(values, what, as_text)
 
@@ -236,13 +238,23 @@ class Grouping:
 
     def _times_of_values(self, records: ConvertedRecords) -> Numbers:
         names, path = self._names, self._names.value_path
-        if names.has_typed_dates:
+        if names.has_typed_dates and not self._is_unread(records.value):
             moments = records.value.moments(path)
         else:
-            moments = records.value.field(path, whole_first=names.has_whole_paths)
+            moments = self._members(records.value, path)
         if names.has_cut_times:
             return _times_ms(moments)
         return np.array([_rounded_milliseconds(moment) for moment in moments], np.int64)
+
+    def _members(self, column: ConvertedColumn, path: Sequence[str]) -> list[object]:
+        """The member at `path` of each key or value."""
+        if self._is_unread(column):
+            return [MISSING] * len(column)
+        return column.field(path, whole_first=self._names.has_whole_paths)
+
+    def _is_unread(self, column: ConvertedColumn) -> bool:
+        """Whether its values were copied, and nothing of them was seen."""
+        return column.is_only_data and not self._names.has_copied_data
 
 
 def _coded(values: Sequence[object], what: str, as_text: Callable[[object], Text]) -> _Codes:
@@ -334,11 +346,15 @@ def _header_values(records: ConvertedRecords, name: str) -> list[bytes | None]:
 
 def _combined(columns: Sequence[_Codes]) -> tuple[Numbers, Numbers]:
     """One code for each row from those of all columns, and the rows that have one in each."""
-    combined = columns[0].codes.copy()
+    combined, most = columns[0].codes.copy(), max(1, len(columns[0].texts))
     bad = combined == _BAD
     for column in columns[1:]:
         bad |= column.codes == _BAD
-        combined = combined * max(1, len(column.texts)) + column.codes
+        count = max(1, len(column.texts))
+        if most * count > _MOST_CODES:
+            combined = np.unique(combined, return_inverse=True)[1]
+            most = len(combined)
+        combined, most = combined * count + column.codes, most * count
     return combined, np.flatnonzero(~bad)
 
 

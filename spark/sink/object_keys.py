@@ -6,12 +6,13 @@ record keys alone) there is one object at a time.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta, tzinfo
-from functools import lru_cache
+from datetime import datetime, timedelta, tzinfo
+from functools import cached_property, lru_cache
 from math import gcd
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
+from headrace.model.clock import ms_since_1970
 from headrace.model.errors import HeadraceError
 from headrace.names.date_fields import local_time, read_zone
 from headrace.names.date_pattern import DatePattern, step_ms
@@ -106,6 +107,8 @@ class ObjectNames:
         """Whether a member that has the whole path as its name comes first."""
         self.has_cut_times = settings.cut_times
         """Whether fractions of times of values are left out, where earlier versions rounded."""
+        self.has_copied_data = settings.copied_data
+        """Whether names show Avro data that are copied and have no columns."""
         self._round_ms = settings.round_ms
         self.value_path = settings.value_path
         self.zone = read_zone(settings.timezone)
@@ -180,7 +183,8 @@ class ObjectNames:
             batch_offset=_MAX_OFFSET,
             least_timestamp_ms=_MAX_OFFSET,
             greatest_timestamp_ms=_MAX_OFFSET,
-            opened_ms=0,
+            opened_ms=self._longest_ms,
+            first_time_ms=self._longest_ms,
             topic_id="x" * 22,
         )
         try:
@@ -251,6 +255,27 @@ class ObjectNames:
         stride = max(step, min(self._round_ms, _DAY_MS) // step * step)
         strides = range(moment_ms, moment_ms + _YEAR_MS, stride)
         return next((end for begin in strides if (end := first_change(begin, begin + stride))), None)
+
+    @cached_property
+    def _longest_ms(self) -> int:
+        """A moment whose texts, of dates that group nothing, are the longest: of a Wednesday in September."""
+        dates = [
+            (variable.date, self._zone(variable))
+            for variable in self._template.variables
+            if variable.date is not None and variable not in self.grouping
+        ]
+        # All numbers of these have their most digits, and all weekdays are among them.
+        moments = (
+            ms_since_1970(datetime(2026, month, day, 23, 59, 59, 999_000, tzinfo=zone))
+            for zone in dict.fromkeys(zone for _, zone in dates)
+            for month in range(1, 13)
+            for day in range(22, 29)
+        )
+        return max(
+            moments,
+            key=lambda moment: sum(len(date.text(moment, zone, self._round_ms)) for date, zone in dates),
+            default=0,
+        )
 
     def _clock_dates(self) -> list[tuple[DatePattern, tzinfo]]:
         """The dates of the wall clock in names, each with the zone of its clock."""

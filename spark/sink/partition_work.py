@@ -15,7 +15,7 @@ from headrace.model.sink_entries import PartitionCheckpoint, SealedObject, Topic
 from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
 from headrace.options.choices import Tolerance
 from spark.sink.bad_records import REASON, DeadLetter, Isolation
-from spark.sink.grouping import GroupRows
+from spark.sink.grouping import GroupRows, Groups
 from spark.sink.object_naming import routed_group
 from spark.sink.partition_objects import PartitionObjects
 from spark.sink.partition_offsets import PartitionCommit, PartitionOffsets
@@ -122,11 +122,13 @@ class PartitionWork:
             sound, apart = self.isolation.set_apart(wanted)
             conversion = self._tools.converter.convert(sound) if len(sound) else _NOTHING
             runs = [self.objects.learned(run) for run in conversion.runs]
-            groups = [(run, self._tools.shapes.split(run)) for run in runs]
+            groups, archived = self._grouped(sound, runs)
             faults = [*apart, *conversion.faults, *(fault for _, found in groups for fault in found.faults)]
-            archived = self._archived_by_earlier_options(sound, runs) if self._offsets.is_replaying else None
             self._adding = wanted
             self._settle(faults)
+            if self.stop is not None:
+                # Names of keys alone keep the last record of each: it is the last one before the stop.
+                groups, archived = self._grouped(self._before_stop(sound), runs)
             # A record that no object takes stops the partition; what stands before it is written anyway.
             for run, found in groups:
                 if len(found.parts) > 1:
@@ -158,9 +160,25 @@ class PartitionWork:
         mask = self._offsets.unread(records.offsets)
         if mask is not None:
             records = records.take(np.flatnonzero(mask))
+        return self._before_stop(records)
+
+    def _before_stop(self, records: KafkaRecords) -> KafkaRecords:
+        if self.stop is None:
+            return records
+        return records.take(slice(0, int(np.searchsorted(records.offsets, self.stop.offset))))
+
+    def _grouped(
+        self, records: KafkaRecords, runs: Sequence[ConvertedRecords]
+    ) -> tuple[list[tuple[ConvertedRecords, Groups]], Numbers | None]:
+        """The groups of what is before a stop, by run, and the offsets that objects of earlier options cover.
+
+        `runs` are the records as they are read now.
+        """
         if self.stop is not None:
-            records = records.take(slice(0, int(np.searchsorted(records.offsets, self.stop.offset))))
-        return records
+            cut = (run.slice(0, int(np.searchsorted(run.records.offsets, self.stop.offset))) for run in runs)
+            runs = [run for run in cut if len(run)]
+        archived = self._archived_by_earlier_options(records, runs) if self._offsets.is_replaying else None
+        return [(run, self._tools.shapes.split(run)) for run in runs], archived
 
     def _unarchived(
         self, run: ConvertedRecords, parts: Iterable[GroupRows], archived: Numbers | None

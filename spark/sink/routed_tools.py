@@ -20,6 +20,7 @@ from spark.sink.object_shape import ObjectShapes
 from spark.sink.rotation import BatchRotation, RotateReason, Rotation
 from spark.sink.sink_work import (
     CONNECT_ENVELOPES,
+    COPIED_DATA,
     CUT_TIMES,
     EXACT_NUMBERS,
     WHOLE_PATHS,
@@ -197,6 +198,7 @@ def _earlier_sink(options: GroupingOptions, sink: SinkSettings) -> SinkSettings:
         typed_dates=_VALUE_FORM in options.options,
         whole_paths=WHOLE_PATHS in options.options,
         cut_times=CUT_TIMES in options.options,
+        copied_data=COPIED_DATA in options.options,
     )
     sidecars = replace(
         sink.output.sidecars, tombstone_template=options.options.get("sidecars.tombstones.directory")

@@ -38,6 +38,8 @@ WHOLE_PATHS: Final = "file.name.paths"
 """No option: that a member which has the whole path as its name comes first."""
 CUT_TIMES: Final = "file.name.timestamp.fractions"
 """No option: that times of values are cut down to ms."""
+COPIED_DATA: Final = "file.name.data"
+"""No option: that names show Avro data which are copied and have no columns."""
 CONNECT_ENVELOPES: Final = "envelopes"
 """No option: that JSON next to a `schema` which is none of Connect's stays as it is."""
 _ON_STOP: Final = "rotate.on.stop"
@@ -151,13 +153,24 @@ def _readings(sink: SinkSettings) -> dict[str, str]:
     has_times = sink.names.time_source is NameTimeSource.VALUE and any(
         each.date and each.field not in OF_THE_CLOCK for each in variables
     )
-    paths = [each.path for each in variables if each.field in {NameField.KEY, NameField.VALUE}]
-    paths += [sink.names.value_path] if has_times else []
+    paths = [(each.field, each.path) for each in variables if each.field in {NameField.KEY, NameField.VALUE}]
+    paths += [(NameField.VALUE, sink.names.value_path)] if has_times else []
     return {
-        **({WHOLE_PATHS: "whole"} if any(len(path) > 1 for path in paths) else {}),
+        **({WHOLE_PATHS: "whole"} if any(len(path) > 1 for _, path in paths) else {}),
         **({CUT_TIMES: "cut"} if has_times else {}),
+        **({COPIED_DATA: "read"} if paths and not _copied(sink).isdisjoint(dict(paths)) else {}),
         **({CONNECT_ENVELOPES: "connect"} if opens_envelopes(sink) else {}),
     }
+
+
+def _copied(sink: SinkSettings) -> frozenset[NameField]:
+    """The parts of records whose Avro data are copied."""
+    if ConverterKind.AVRO not in {sink.converters.key.kind, sink.converters.value.kind}:
+        return frozenset()
+    # With all that converts records, which few names need.
+    from headrace.conversion.sink_records import copied_parts
+
+    return frozenset(NameField(each) for each in copied_parts(sink))
 
 
 def opens_envelopes(sink: SinkSettings) -> bool:

@@ -369,7 +369,7 @@ class AvroReader:
         return None if kind is None else pa.array([], kind)
 
     def _read(self, data: Column, rows: Numbers, faults: RowFaults) -> list[tuple[Numbers, Any]]:
-        is_divisible = self._columns is not None or self._branches is not None
+        is_divisible = self._columns is not None or self._branches is not None or self._is_text_alone
         array = self._at_once(data) if self._columns is not None else self._one_by_one(data)
         if array is not None:
             return [(rows, array)]
@@ -393,14 +393,24 @@ class AvroReader:
             return None
 
     def _one_by_one(self, data: Column) -> Any | None:
-        """The columns of data that only the slower reader understands; None where one of them is wrong."""
-        if self._branches is None:
+        """What data hold that only the slower reader understands; None where one of them is wrong."""
+        if self._branches is None and not self._is_text_alone:
             return None
         try:
             values = [self._value(data.get(index) or b"") for index in range(len(data))]
-            return self._shown(pa.array(values, arrow_type(self._node)))
+            return self._shown_values(values)
         except (*_WRONG, ContainerError, DatumError):
             return None
+
+    @property
+    def _is_text_alone(self) -> bool:
+        """Whether the texts of values are wanted that have no columns."""
+        return self._wants_texts and not self.has_columns
+
+    def _shown_values(self, values: list[Any]) -> Any:
+        if self._is_text_alone:
+            return value_texts(values, self._node, self._style)
+        return self._shown(pa.array(values, arrow_type(self._node)))
 
     def _shown(self, raw: Any) -> Any:
         if self._wants_texts:
@@ -412,10 +422,8 @@ class AvroReader:
         for index, row in enumerate(rows.tolist()):
             try:
                 value = self._value(data.get(index) or b"")
-                if self.has_columns:
-                    arrays.append(self._shown(pa.array([value], arrow_type(self._node))))
-                elif self._wants_texts:
-                    arrays.append(value_texts([value], self._node, self._style))
+                if self.has_columns or self._wants_texts:
+                    arrays.append(self._shown_values([value]))
                 good.append(row)
             except (ContainerError, DatumError):
                 faults.add(row, "not_avro", "the bytes after the schema's id are no datum of that schema")

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import numpy as np
 
+from headrace.formats.arrow import column_of_arrow
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, InvalidSchema
 from headrace.formats.connect.from_avro import schema_of_avro
@@ -33,7 +34,7 @@ from headrace.formats.converters.registry_schemas import (
 from headrace.formats.converters.typed_columns import ColumnConverter, RowFaults, Segment
 from headrace.formats.encoding.row_schema import has_typed_envelope
 from headrace.formats.records.protobuf_schemas import ProtobufSchema
-from headrace.model.columns import Column, Numbers
+from headrace.model.columns import NULL_LENGTH, Column, Numbers, picked
 from headrace.names.archive_names import LayoutName
 from headrace.options.choices import JsonFormat
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
@@ -54,7 +55,7 @@ class SchemaUse(Enum):
     TEXTS = auto()
     """Their JSON, in Headrace's own form."""
     DATA = auto()
-    """Their data, copied; columns where the schema has them."""
+    """Their data, copied; columns where the schema has them, else texts where they are asked for."""
     COLUMNS = auto()
     """Columns, which unions of several types and types that refer to themselves do not have."""
     CONNECT = auto()
@@ -82,11 +83,23 @@ class _AvroSchemaReader:
         if use in _OF_COLUMNS and not reader.has_columns:
             raise NoColumns(reader.lack)
         self._reader = reader
+        self._shown = AvroReader(node, style, wants_texts=True) if use is SchemaUse.DATA else None
         self.schema = ColumnSchema(arrow=reader.type, avro=text, version=key.version, connect=connect)
 
     def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
         """See `SchemaReader.read`."""
-        return self._reader.read(data, rows, faults)
+        good, found = self._reader.read(data, rows, faults)
+        return good, self._texts if found is None else found
+
+    def _texts(self, data: Column) -> Column:
+        """The JSON of data, which has no bytes where a value cannot be shown."""
+        assert self._shown is not None, "only data that are copied have neither texts nor columns"
+        filled = np.flatnonzero(data.lengths != NULL_LENGTH)
+        good, found = self._shown.read(picked(data, filled), filled, RowFaults())
+        texts = column_of_arrow(found)
+        starts, lengths = np.zeros(len(data), np.int64), np.where(data.lengths == NULL_LENGTH, NULL_LENGTH, 0)
+        starts[good], lengths[good] = texts.starts, texts.lengths
+        return Column(buffer=texts.buffer, starts=starts, lengths=lengths)
 
 
 def _connect_schema(text: str) -> ConnectSchema | None:
@@ -225,6 +238,14 @@ def member_form(
         case _:
             return None
     return "text" if is_text else f"{form}:{output.json_format}"
+
+
+def copies_data(
+    settings: ConverterSettings, field: OutputField, output: OutputSettings, *, is_transformed: bool = False
+) -> bool:
+    """Whether objects get the Avro data of keys or values as they are."""
+    use = _schema_use(output, is_written=field in output.fields, is_transformed=is_transformed)
+    return settings.kind is ConverterKind.AVRO and use is SchemaUse.DATA
 
 
 def _infers(field: OutputField, output: OutputSettings) -> bool:

@@ -235,8 +235,8 @@ class SchemaReader(Protocol):
     def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
         """The numbers of those `rows` whose data (one each, no nulls) are good, and what they hold.
 
-        That is an array of strings, their JSON, or an array of the schema's type; None where the data
-        themselves are wanted.
+        That is an array of strings, their JSON, or an array of the schema's type; where the data
+        themselves are wanted, what gives their JSON (`TypedColumn`'s `shown`).
         """
 
 
@@ -314,9 +314,8 @@ class FramedConverter:
         """The values of the rows `kept`: what was `found` of the rows `good`, and nulls."""
         nulls = data.lengths == NULL_LENGTH
         copied = data if self._copies else None
-        if found is None:  # only the data themselves are wanted
-            texts = Column(buffer=data.buffer, starts=data.starts, lengths=np.where(nulls, NULL_LENGTH, 0))
-            return TypedColumn(reader.schema, texts=texts, data=copied, style=self._style)
+        if callable(found):
+            return TypedColumn(reader.schema, shown=found, data=copied, style=self._style)
         if nulls.any():
             places = np.where(nulls, 0, np.searchsorted(good, kept))
             found = found.take(pa.array(places, mask=nulls))

@@ -6,7 +6,7 @@ Segments of keys and of values come together as runs: records of one key schema 
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -21,6 +21,7 @@ from headrace.formats.arrow_rows import json_values
 from headrace.formats.connect.schema import DATE, DECIMAL, TIME, ConnectSchema, Type
 from headrace.formats.converted_records import (
     MISSING,
+    UNSHOWN,
     ColumnSchema,
     ConvertedColumn,
     ConvertedRecords,
@@ -37,8 +38,9 @@ _DAY_MS: Final = 86_400_000
 class TypedColumn(ConvertedColumn):
     """Values of `schema`: an Arrow array, or their JSON, or both, and their Avro data where there are any.
 
-    One of `array` and `texts` is there. A text is None or null where the value is. With `rows` the values
-    are these of the array: they are taken out on demand, and never while data are only copied.
+    One of `array`, `texts` and `shown` is there. A text is None or null where the value is. With `rows` the
+    values are these of the array: they are taken out on demand, and never while data are only copied. `shown`
+    makes texts of the data when they are asked for, without bytes where it cannot.
     """
 
     form = Form.TYPED
@@ -50,6 +52,7 @@ class TypedColumn(ConvertedColumn):
         array: Any = None,
         rows: Numbers | None = None,
         texts: Column | None = None,
+        shown: Callable[[Column], Column] | None = None,
         data: Column | None = None,
         style: JsonFormat = JsonFormat.ISO,
     ) -> None:
@@ -57,14 +60,20 @@ class TypedColumn(ConvertedColumn):
         self._whole = array
         self._rows = rows
         self._given = texts
+        self._shown = shown
         self._data = data
         self.style = style
         """How the JSON of its values is written."""
 
     def __len__(self) -> int:
-        if self._given is not None:
-            return len(self._given)
+        if self._single is not None:
+            return len(self._single)
         return len(self._whole if self._rows is None else self._rows)
+
+    @property
+    def _single(self) -> Column | None:
+        """What has a length for each value without any being read; None: an array has the values."""
+        return self._data if self._shown is not None else self._given
 
     def take(self, rows: Rows) -> "TypedColumn":
         """The values of these row numbers."""
@@ -80,6 +89,7 @@ class TypedColumn(ConvertedColumn):
             array=array,
             rows=taken,
             texts=_part(self._given, rows),
+            shown=self._shown,
             data=_part(self._data, rows),
             style=self.style,
         )
@@ -91,9 +101,15 @@ class TypedColumn(ConvertedColumn):
             self.schema,
             array=None if array is None else pa.concat_arrays([array, array.slice(0, 0)]),
             texts=None if self._given is None else owned(self._given),
+            shown=self._shown,
             data=None if self._data is None else owned(self._data),
             style=self.style,
         )
+
+    @property
+    def is_only_data(self) -> bool:
+        """Whether there are no columns, and texts only where they are asked for."""
+        return self._shown is not None
 
     @property
     def has_array(self) -> bool:
@@ -108,8 +124,8 @@ class TypedColumn(ConvertedColumn):
 
     def nulls(self) -> npt.NDArray[np.bool_]:
         """True for each null."""
-        if self._given is not None:
-            return np.equal(self._given.lengths, NULL_LENGTH)
+        if self._single is not None:
+            return np.equal(self._single.lengths, NULL_LENGTH)
         return np.asarray(self._array.is_null().to_numpy(zero_copy_only=False), np.bool_)
 
     def texts(self) -> Column:
@@ -120,6 +136,8 @@ class TypedColumn(ConvertedColumn):
     def _texts(self) -> Column:
         if self._given is not None:
             return self._given
+        if self._shown is not None and self._data is not None:
+            return self._shown(self._data)
         column = column_of_arrow(json_values(self._array, self.style))
         column.lengths[self.nulls()] = NULL_LENGTH
         return column
@@ -136,8 +154,7 @@ class TypedColumn(ConvertedColumn):
     def field(self, path: Sequence[str], *, whole_first: bool = True) -> list[object]:
         """The member at `path` of each value."""
         if self._array is None or not path:
-            texts = self.texts()
-            return json_fields((texts.get(row) for row in range(len(texts))), path, whole_first=whole_first)
+            return _members_of(self.texts(), path, whole_first=whole_first)
         array, rest = _member(self._array, path, whole_first=whole_first)
         if array is None:
             return [MISSING] * len(self)
@@ -158,8 +175,7 @@ class TypedColumn(ConvertedColumn):
             if pa.types.is_decimal(array.type):
                 return [each if each is None else f"{each:f}" for each in array.to_pylist()]
             texts, is_octets = column_of_arrow(json_values(array, self.style)), _is_binary(kind)
-        shown = (texts.get(row) for row in range(len(texts)))
-        found = json_fields(shown, rest, whole_first=False, has_places=True)
+        found = _members_of(texts, rest, whole_first=False, has_places=True)
         return [_octets(each) for each in found] if is_octets else found
 
     def moments(self, path: Sequence[str]) -> list[object]:
@@ -359,6 +375,17 @@ class PlainColumn(ConvertedColumn):
         if path or self.form is Form.JSON:
             return json_fields(values, path, whole_first=False, has_places=True)
         return list(values)
+
+
+def _members_of(
+    texts: Column, path: Sequence[str], *, whole_first: bool, has_places: bool = False
+) -> list[object]:
+    """What `json_fields` finds; UNSHOWN for a text without bytes, of data that it cannot show."""
+    each = (texts.get(row) for row in range(len(texts)))
+    members = json_fields(each, path, whole_first=whole_first, has_places=has_places)
+    for row in np.flatnonzero(texts.lengths == 0).tolist():
+        members[row] = UNSHOWN
+    return members
 
 
 def _shown(value: bytes) -> str | bytes:

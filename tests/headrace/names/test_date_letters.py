@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.model.clock import ms_since_1970
 from headrace.names.date_fields import DateKind, has_short_name, read_zone
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern, step_ms
@@ -188,6 +190,34 @@ def test_a_step_of_a_fixed_offset_holds_one_date(name: str, pattern: str) -> Non
     begins = range(1_704_067_200_000 // step * step, 1_704_067_200_000 + 7_200_000, step)
 
     assert all(date.text(each, zone) == date.text(each + step - 1, zone) for each in begins)
+
+
+@pytest.mark.parametrize(
+    ("zone", "change", "step"),
+    [
+        ("America/St_Johns", "2006-10-29T02:31Z", 60_000),
+        ("America/Goose_Bay", "2010-03-14T04:01Z", 60_000),
+        ("America/Moncton", "2006-10-29T03:01Z", 60_000),
+        ("Asia/Gaza", "2011-03-31T22:01Z", 60_000),
+        ("Antarctica/Casey", "2020-10-03T16:01Z", 60_000),
+        ("Pacific/Kiritimati", "1979-10-01T10:40Z", 60_000),
+        ("America/St_Johns", "2024-11-03T04:30Z", 900_000),
+        ("Europe/Berlin", "1980-04-06T01:00Z", 900_000),
+        ("Africa/Monrovia", "1972-01-07T00:44:30Z", 1000),
+    ],
+)
+def test_a_step_holds_one_date_where_clocks_are_changed(zone: str, change: str, step: int) -> None:
+    """Some are changed at one past midnight; the same moment has one date whatever is fetched with it."""
+    known, date, moment = read_zone(zone), read_date_pattern("yyyy-MM-dd-HH"), ms_since_1970(_moment(change))
+    begin = moment // 900_000 * 900_000
+
+    assert step_ms(date.step_ms, known, moment - 86_400_000) == step
+    begins = range(begin, begin + 900_000, step)
+    assert all(date.text(each, known) == date.text(each + step - 1, known) for each in begins)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 @pytest.mark.parametrize(
