@@ -18,7 +18,7 @@ from headrace.formats.avro_columns import ColumnReader, has_unions
 from headrace.formats.avro_container import ContainerError
 from headrace.formats.avro_data import KEY, VALUE, DatumReader, arrow_type, has_columns
 from headrace.formats.avro_rows import ValueFault, column_texts, decimal128, value_texts
-from headrace.formats.avro_schema import Node, is_recursive
+from headrace.formats.avro_schema import FIELDS_MAX, TOO_MANY_FIELDS, Node, field_count
 from headrace.formats.avro_skip import DatumError
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.encoder import joined, text_of
@@ -278,31 +278,28 @@ def _union(node: Node) -> Change:
 
 def without_columns(node: Node, *, has_branches: bool) -> str | None:
     """Which field of a schema has no columns, and why; None where all have. `has_branches`: unions have."""
-    return next(_faults(node, "", (), has_branches=has_branches), None)
+    fault = next(_faults(node, "", {}, has_branches=has_branches), None)
+    return TOO_MANY_FIELDS if fault is None and field_count(node) > FIELDS_MAX else fault
 
 
-def _faults(node: Node, path: str, above: tuple[int, ...], *, has_branches: bool) -> Iterator[str]:
-    if any(id(node) == each for each in above):
-        yield f"{_place(path)} refers to itself"
+def _faults(node: Node, path: str, met: dict[int, bool], *, has_branches: bool) -> Iterator[str]:
+    """`met` are nodes that were met before, True for those that this one is in: the others are sound."""
+    if id(node) in met:
+        if met[id(node)]:
+            yield f"{_place(path)} refers to itself"
         return
-    above = (*above, id(node))
-    match node.kind:
-        case "null":
-            yield f"{_place(path)} is nothing but null"
-        case "record":
-            if not node.fields:
-                yield f"{_place(path)} is a record without fields"
-            for name, child in node.fields:
-                yield from _faults(
-                    child, f"{path}.{name}" if path else name, above, has_branches=has_branches
-                )
-        case "union":
-            if node.nullable is None:
-                yield from _of_union(node, path, has_branches=has_branches)
-            for each in node.filled:
-                yield from _faults(each, path, above, has_branches=has_branches)
-        case "array" | "map":
-            yield from _faults(node.content, path, above, has_branches=has_branches)
+    met[id(node)] = True
+    if node.kind == "null":
+        yield f"{_place(path)} is nothing but null"
+    if node.kind == "record" and not node.fields:
+        yield f"{_place(path)} is a record without fields"
+    if node.kind == "union" and node.nullable is None:
+        yield from _of_union(node, path, has_branches=has_branches)
+    for name, child in node.fields:
+        yield from _faults(child, f"{path}.{name}" if path else name, met, has_branches=has_branches)
+    for child in node.filled if node.items is None else [node.items]:
+        yield from _faults(child, path, met, has_branches=has_branches)
+    met[id(node)] = False
 
 
 def _of_union(node: Node, path: str, *, has_branches: bool) -> Iterator[str]:
@@ -344,10 +341,10 @@ class AvroReader:
         self._node = node
         self._style = style
         self._wants_texts = wants_texts
-        is_plain = not is_recursive(node) and has_columns(node)
-        self.lack = None if is_plain else without_columns(node, has_branches=has_branches)
+        self.lack = without_columns(node, has_branches=has_branches)
         """Which field of the schema has no columns, and why."""
         self.has_columns = self.lack is None
+        is_plain = self.has_columns and has_columns(node)
         self._branches = side_by_side(node) if self.has_columns and not is_plain else None
         self.type = typed_type(node) if self.has_columns else None
         marked = Node(kind="record", fields=[("datum", node), ("mark", Node(kind="fixed", size=len(_MARK)))])

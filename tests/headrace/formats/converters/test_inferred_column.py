@@ -1,4 +1,4 @@
-"""JSON without a schema: which values come into an object of a kind, where more shapes are there than are kept."""
+"""JSON without a schema, of more shapes than are kept: which values come into an object of a kind."""
 
 import json
 import random
