@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -144,11 +144,11 @@ class Datum:
 class DatumReader:
     """Reads the data of blocks of one schema; make one for each object.
 
-    `limit` is what a datum may take once it is decoded. With `is_strict` each datum is walked before it is
-    read: fastavro takes a union's branch -1 for the last one.
+    `limit` is what a datum may take once it is decoded, or gives it for the bytes that are left. With
+    `is_strict` each datum is walked before it is read: fastavro takes a union's branch -1 for the last one.
     """
 
-    def __init__(self, node: Node, *, limit: int, is_strict: bool = False) -> None:
+    def __init__(self, node: Node, *, limit: int | Callable[[int], int], is_strict: bool = False) -> None:
         self._node = node
         self._limit = limit
         self._fixed_cost = fixed_cost(node)
@@ -218,7 +218,7 @@ class DatumReader:
 
     def _walk(self, content: bytes, at: int) -> tuple[int, int]:
         """Where the datum ends, and what it takes once it is decoded."""
-        budget = Budget(self._limit)
+        budget = Budget(self._limit if isinstance(self._limit, int) else self._limit(len(content) - at))
         try:
             end = datum_end(content, at, self._node, budget=budget)
         except DatumError as error:

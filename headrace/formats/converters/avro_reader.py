@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import DEFAULT, arrow_binary, list_offsets
-from headrace.formats.avro_columns import ColumnReader, has_unions
+from headrace.formats.avro_columns import ColumnReader
 from headrace.formats.avro_container import ContainerError
 from headrace.formats.avro_data import KEY, VALUE, DatumReader, arrow_type, has_columns
 from headrace.formats.avro_rows import ValueFault, column_texts, decimal128, value_texts
@@ -322,10 +322,15 @@ def _place(path: str) -> str:
 
 # Behind each datum, so that each has to end where its record does.
 _MARK: Final = b"\xa7\x5c\x13\xe9"
-# What one datum may take once it is decoded.
+# What one datum may take once it is decoded, by its bytes: a fetch has thousands of them, and each null of
+# an optional field takes a byte and the field's name.
 _DATUM_BYTES: Final = 64 * 1024 * 1024
+_LEAST_BYTES: Final = 16 * 1024
+_TIMES_BYTES: Final = 512
 _SINGLY: Final = 64
 _WRONG: Final = (ValueFault, pa.ArrowException, OverflowError)
+_NONE: Final = "the bytes after the schema's id are no datum of that schema"
+_TOO_LARGE: Final = "the datum after the schema's id claims far more values than its bytes hold"
 _BEYOND: Final = (
     "the datum after the schema's id has a value that its type cannot hold: a decimal of more digits than "
     "its precision, an enum's index beyond its symbols, a text that is not UTF-8"
@@ -349,7 +354,7 @@ class AvroReader:
         self.type = typed_type(node) if self.has_columns else None
         marked = Node(kind="record", fields=[("datum", node), ("mark", Node(kind="fixed", size=len(_MARK)))])
         self._columns = ColumnReader(marked) if is_plain and ColumnReader.serves(marked) else None
-        self._data = DatumReader(node, limit=_DATUM_BYTES, is_strict=has_unions(node))
+        self._data = DatumReader(node, limit=_may_take, is_strict=True)
 
     def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
         """The numbers of those `rows` whose data (one each, no nulls) are good, and what they hold.
@@ -414,8 +419,9 @@ class AvroReader:
                 elif self._wants_texts:
                     arrays.append(value_texts([value], self._node, self._style))
                 good.append(row)
-            except (ContainerError, DatumError):
-                faults.add(row, "not_avro", "the bytes after the schema's id are no datum of that schema")
+            except (ContainerError, DatumError) as error:
+                is_large = isinstance(error, DatumError) and error.reason != "too_deep"
+                faults.add(row, "not_avro", _TOO_LARGE if is_large else _NONE)
             except _WRONG:
                 faults.add(row, "not_avro", _BEYOND)
         return [(np.array(good, np.int64), pa.concat_arrays(arrays) if arrays else None)]
@@ -425,6 +431,10 @@ class AvroReader:
         if datum.fault is not None:
             raise ValueFault(datum.fault)
         return datum.value if self._branches is None else self._branches(datum.value)
+
+
+def _may_take(size: int) -> int:
+    return min(_LEAST_BYTES + _TIMES_BYTES * size, _DATUM_BYTES)
 
 
 def _all_marked(marks: Any) -> bool:
