@@ -13,7 +13,7 @@ from headrace.formats.avro_columns import ColumnReader, has_unions
 from headrace.formats.avro_container import Block
 from headrace.formats.avro_data import KEY, VALUE, Datum, DatumReader
 from headrace.formats.avro_rows import ValueFault, column_texts, value_texts
-from headrace.formats.avro_schema import Node
+from headrace.formats.avro_schema import FIELDS_MAX, Node, SchemaError, field_count, is_recursive
 from headrace.formats.avro_skip import COST_BYTES, DatumError, text_sizes
 from headrace.formats.content_kind import shape_of_node
 from headrace.formats.cut_rows import BareArrowRows
@@ -59,6 +59,10 @@ class AvroArchive:
         self._is_bare = isinstance(self.read, BareArrowRows)
         wants_json = archive.options.value in {Form.AUTO, Form.JSON}
         self.is_json = self._is_bare and wants_json and node.kind == "record"
+        for name, child in () if self._is_bare else node.fields:
+            # All of it is laid out, with what the data have none of.
+            if name in _LOOKED_INTO and (is_recursive(child) or field_count(child) > FIELDS_MAX):
+                raise SchemaError(f"its {name} refer to themselves, or have more than {FIELDS_MAX:,} fields")
 
     def array(self, values: list[Any]) -> Any:
         """One array with a row for each datum. Raises ValueFault, or as Arrow, for one not of its type."""

@@ -20,7 +20,15 @@ import pyarrow.compute as pc
 
 from headrace.formats.avro_container import MAGIC, SYNC_BYTES
 from headrace.formats.avro_data import has_columns, reading_schema
-from headrace.formats.avro_schema import WIDTHS, Node, all_nodes, is_guarded, minimal_size
+from headrace.formats.avro_schema import (
+    FIELDS_MAX,
+    WIDTHS,
+    Node,
+    all_nodes,
+    field_count,
+    is_guarded,
+    minimal_size,
+)
 from headrace.formats.records.registry import varint
 from headrace.model.columns import Numbers
 
@@ -185,7 +193,9 @@ class ColumnReader:
         """True when data of this schema fit columns and cannot claim more than they hold."""
         # polars has no column of a fixed without bytes, and says so in Rust's words.
         has_empty = any(each.kind == "fixed" and not each.size for each in all_nodes(node))
-        return not is_guarded(node) and has_columns(node) and minimal_size(node) > 0 and not has_empty
+        if has_empty or is_guarded(node) or field_count(node) > FIELDS_MAX:
+            return False
+        return has_columns(node) and minimal_size(node) > 0
 
     def read(self, contents: list[bytes], count: int) -> Any | None:
         """An Arrow array of the `count` data that are in `contents`; None: read them one by one."""

@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,17 +34,21 @@ _ARROW: Final = {
 }
 
 
-def has_columns(node: Node) -> bool:
+def has_columns(node: Node, known: set[int] | None = None) -> bool:
     """True where every datum fits Arrow columns: no unions but with null, and at most records below those.
 
-    The schema must not be recursive.
+    The schema must not be recursive. `known` are nodes that were met before: the first without ends it all.
     """
+    known = set() if known is None else known
+    if id(node) in known:
+        return True
+    known.add(id(node))
     if node.kind == "union":
-        return node.nullable is not None and has_columns(node.nullable)
+        return node.nullable is not None and has_columns(node.nullable, known)
     if node.kind == "record":
         # polars reads no column without a width, and Arrow no record without columns.
-        return bool(node.fields) and all(has_columns(child) for _, child in node.fields)
-    return node.kind != "null" and all(has_columns(child) for child in node.children)
+        return bool(node.fields) and all(has_columns(child, known) for _, child in node.fields)
+    return node.kind != "null" and all(has_columns(child, known) for child in node.children)
 
 
 class ReadingSchema:
@@ -140,18 +144,18 @@ class Datum:
 class DatumReader:
     """Reads the data of blocks of one schema; make one for each object.
 
-    `limit` is what a datum may take once it is decoded. With `is_strict` each datum is walked before it is
-    read: fastavro takes a union's branch -1 for the last one.
+    `limit` is what a datum may take once it is decoded, or gives it for the bytes that are left. With
+    `is_strict` each datum is walked before it is read: fastavro takes a union's branch -1 for the last one.
     """
 
-    def __init__(self, node: Node, *, limit: int, is_strict: bool = False) -> None:
+    def __init__(self, node: Node, *, limit: int | Callable[[int], int], is_strict: bool = False) -> None:
         self._node = node
-        self._is_walked = is_strict or is_guarded(node)
         self._limit = limit
         self._fixed_cost = fixed_cost(node)
         self._cost_a_byte = cost_a_byte(node)
         # As many bytes as cannot become more than a batch may take: what ends within them needs no walk.
         self._window = max(0, COST_BYTES - self._fixed_cost) // self._cost_a_byte
+        self._is_walked = is_strict or is_guarded(node) or not self._window
         self._schema = fastavro.parse_schema(reading_schema(node))
 
     def read(self, content: bytes, count: int) -> Iterator[Datum]:
@@ -214,7 +218,7 @@ class DatumReader:
 
     def _walk(self, content: bytes, at: int) -> tuple[int, int]:
         """Where the datum ends, and what it takes once it is decoded."""
-        budget = Budget(self._limit)
+        budget = Budget(self._limit if isinstance(self._limit, int) else self._limit(len(content) - at))
         try:
             end = datum_end(content, at, self._node, budget=budget)
         except DatumError as error:

@@ -30,6 +30,9 @@ _UUID_BYTES: Final = 16
 _SCHEMA_DEPTH_MAX: Final = 100
 # Every type costs some kilobytes in the readers that are made for it.
 _TYPES_MAX: Final = 20_000
+FIELDS_MAX: Final = 20_000
+"""Columns are made of as many fields at most, of which a named type has its own wherever it is used."""
+TOO_MANY_FIELDS: Final = f"it has more than {FIELDS_MAX:,} fields"
 
 
 class SchemaError(ValueError):
@@ -219,6 +222,18 @@ def minimal_size(node: Node, known: dict[int, int] | None = None) -> int:
     return known[id(node)]
 
 
+def field_count(node: Node, known: dict[int, int] | None = None) -> int:
+    """How many fields there are with those of named types wherever they are used; at most FIELDS_MAX + 1.
+
+    The schema must not be recursive.
+    """
+    known = {} if known is None else known
+    if id(node) not in known:
+        below = sum(field_count(child, known) for child in node.children)
+        known[id(node)] = min(below + (node.kind not in ("union", "null")), FIELDS_MAX + 1)
+    return known[id(node)]
+
+
 def all_nodes(root: Node) -> list[Node]:
     """Every node of the schema, once."""
     found: dict[int, Node] = {}
@@ -233,6 +248,7 @@ def all_nodes(root: Node) -> list[Node]:
 
 def is_guarded(root: Node) -> bool:
     """True where a few bytes can claim unbounded depth or number, so that each datum is walked first."""
+    known: dict[int, int] = {}
     return is_recursive(root) or any(
-        node.kind == "array" and minimal_size(node.content) == 0 for node in all_nodes(root)
+        node.kind == "array" and minimal_size(node.content, known) == 0 for node in all_nodes(root)
     )

@@ -57,11 +57,13 @@ def fixed_cost(node: Node, *, text_only: bool = False, known: dict[int, int] | N
 def cost_a_byte(node: Node) -> int:
     """The most that a byte of arrays and maps becomes; at least 1."""
     most = 1
+    sizes: dict[int, int] = {}
+    costs: dict[int, int] = {}
     for each in all_nodes(node):
         if each.items is not None:
             pair = _PAIR_BYTES if each.kind == "map" else 0
-            least = max(1, minimal_size(each.content) + (each.kind == "map"))
-            most = max(most, (fixed_cost(each.content) + pair) // least)
+            least = max(1, minimal_size(each.content, sizes) + (each.kind == "map"))
+            most = max(most, (fixed_cost(each.content, known=costs) + pair) // least)
     return most
 
 

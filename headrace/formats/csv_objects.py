@@ -1,6 +1,7 @@
 """CSV: rows as JSON objects of their columns, or as arrays."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from typing import Final
@@ -121,7 +122,8 @@ def _first_row(
             if settings.header and _is_delimiter(text, settings.delimiter, name):
                 continue
             if settings.header:
-                _check_names_of(text, bytes(block.buffer[block.starts[row] :][:_LOOKED_AT_BYTES]), name)
+                head = bytes(block.buffer[block.starts[row] :][:_LOOKED_AT_BYTES])
+                _check_names_of(text, head, settings.delimiter, name)
             fields = row_fields(text, settings)
             if isinstance(fields, tuple):
                 raise _invalid(name, fields[1], _fix(fields[0], text))
@@ -129,8 +131,10 @@ def _first_row(
     return taken, None
 
 
-# A header that begins so is the first line of something else: names in braces and in <..> there are.
-_NO_NAMES: Final = re.compile(rb'\{\s*("|\Z)|<(\?xml|!DOCTYPE|html)\b', re.IGNORECASE)
+# A header that begins so may be the first line of something else.
+_BRACKETED: Final = re.compile(rb"\s*([\[{]|<[A-Za-z?!/])")
+# Names in brackets there are: one before a delimiter, or a word alone.
+_NAME: Final = rb"\s*(<[^<>]*>|\[[^\[\]]*\]|\{[^{}\"]*\})\s*%s|\s*[\[{][^\W\d][\w .-]*[\]}]\s*\Z"
 _LOOKED_AT_BYTES: Final = 4096
 _SET: Final = "Set csv.delimiter, csv.quote and csv.header to what it is"
 _IN_UTF_8: Final = "Write the object as UTF-8"
@@ -152,11 +156,12 @@ def _fix(reason: str, text: bytes) -> str:
     return "End its lines with LF or CRLF, or set csv.quote to what it is" if b"\r" in text else _SET
 
 
-def _check_names_of(text: bytes, head: bytes, name: str) -> None:
+def _check_names_of(text: bytes, head: bytes, delimiter: bytes, name: str) -> None:
     """InvalidObject where the object is no CSV by its looks: all of its rows would be under odd names."""
     if b"\0" in text:
         raise _invalid(name, "it has NUL characters, as UTF-16 and binary data have", _IN_UTF_8)
-    content = None if _NO_NAMES.match(text) is None else recognise(head)
+    is_name = re.match(_NAME % re.escape(delimiter), text) is not None
+    content = recognise(head) if _BRACKETED.match(text) and not is_name else None
     if content is not None and not content.is_read_by(InputFormat.CSV):
         fix = content.remedy
         raise _invalid(name, f"the object looks like {content.words}", fix[:1].upper() + fix[1:])
@@ -240,7 +245,7 @@ class _Batches:
 
 def _check_names(names: tuple[str, ...], typed: list[str], name: str) -> None:
     if len(set(names)) < len(names):
-        twice = next(each for each in names if names.count(each) > 1)
+        twice = next(each for each, count in Counter(names).items() if count > 1)
         raise _invalid(name, f"it names the column {twice[:100]!r} twice")
     missing = [column for column in typed if column not in names]
     if missing:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
+from headrace.formats.avro_schema import FIELDS_MAX, TOO_MANY_FIELDS
 from headrace.formats.connect.avro_text import (
     DEFAULT_NAME,
     DEFAULT_PRECISION,
@@ -81,6 +82,7 @@ class _Reader:
         # Named types by their full names, with the namespace that their members are in.
         self._named: dict[str, tuple[Any, str]] = {}
         self._open: list[str] = []
+        self._fields = 0
 
     def top(self, shape: Any, version: int | None) -> ConnectSchema | None:
         if isinstance(shape, dict) and shape.get("type") == "record" and _full_name(shape, "") == _ANYTHING:
@@ -90,6 +92,9 @@ class _Reader:
 
     def _of(self, shape: Any, space: str, default: Any) -> ConnectSchema:
         """The schema of a type; `default` is that of the field it is of, in a list, or None."""
+        self._fields += not isinstance(shape, list)
+        if self._fields > FIELDS_MAX:
+            raise InvalidSchema(TOO_MANY_FIELDS)
         if isinstance(shape, list):
             return self._union(shape, space, default)
         if isinstance(shape, str):

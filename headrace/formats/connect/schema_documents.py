@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
+from headrace.formats.avro_schema import FIELDS_MAX, TOO_MANY_FIELDS
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.connect.schema import (
     DATE,
@@ -64,6 +65,7 @@ class _Reader:
 
     def __init__(self, documents: dict[str, Any]) -> None:
         self._documents = documents
+        self._fields = 0
 
     def read(self, shape: Any, document: str, path: tuple[str, ...], *, optional: bool) -> ConnectSchema:
         """The schema of one part; `path` are the references that led to it."""
@@ -79,6 +81,7 @@ class _Reader:
                 return self.read({**_own(shape), **inner}, place, path, optional=optional)
             found = self._plain(shape, document, path, optional=optional)
             return replace(found, default=_default(found, shape.get("default")))
+        self._count_field()
         fields = tuple(
             ConnectField(f"{ONE_OF}.field.{number}", self.read(inner, place, path, optional=True))
             for number, (inner, place) in enumerate(alternatives)
@@ -86,6 +89,12 @@ class _Reader:
         if not fields:
             raise InvalidSchema("it has a value that can only be null")
         return ConnectSchema(type=Type.STRUCT, name=ONE_OF, optional=optional, fields=fields)
+
+    def _count_field(self) -> None:
+        """InvalidSchema beyond the bound: a definition counts again wherever it is referred to."""
+        self._fields += 1
+        if self._fields > FIELDS_MAX:
+            raise InvalidSchema(TOO_MANY_FIELDS)
 
     def _referred(self, shape: Any, document: str, path: tuple[str, ...], *, optional: bool) -> ConnectSchema:
         name, _, pointer = str(shape["$ref"]).partition("#")
@@ -118,6 +127,7 @@ class _Reader:
         return _is_null(shape), [] if _is_null(shape) else [(shape, document)]
 
     def _plain(self, shape: Any, document: str, path: tuple[str, ...], *, optional: bool) -> ConnectSchema:
+        self._count_field()
         given: dict[str, Any] = {
             "optional": optional,
             "name": shape.get("title"),
@@ -194,6 +204,7 @@ class _Reader:
                     inner = inner.get(step) if isinstance(inner, dict) else None
             if not isinstance(inner, dict):
                 raise InvalidSchema(_OPEN)
+            self._count_field()
             below, needed = self._members(inner, place, path)
             found |= below
             required |= needed

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import DEFAULT, arrow_binary, list_offsets
-from headrace.formats.avro_columns import ColumnReader, has_unions
+from headrace.formats.avro_columns import ColumnReader
 from headrace.formats.avro_container import ContainerError
 from headrace.formats.avro_data import KEY, VALUE, DatumReader, arrow_type, has_columns
 from headrace.formats.avro_rows import ValueFault, column_texts, decimal128, value_texts
-from headrace.formats.avro_schema import Node, is_recursive
+from headrace.formats.avro_schema import FIELDS_MAX, TOO_MANY_FIELDS, Node, field_count
 from headrace.formats.avro_skip import DatumError
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.encoder import joined, text_of
@@ -278,31 +278,28 @@ def _union(node: Node) -> Change:
 
 def without_columns(node: Node, *, has_branches: bool) -> str | None:
     """Which field of a schema has no columns, and why; None where all have. `has_branches`: unions have."""
-    return next(_faults(node, "", (), has_branches=has_branches), None)
+    fault = next(_faults(node, "", {}, has_branches=has_branches), None)
+    return TOO_MANY_FIELDS if fault is None and field_count(node) > FIELDS_MAX else fault
 
 
-def _faults(node: Node, path: str, above: tuple[int, ...], *, has_branches: bool) -> Iterator[str]:
-    if any(id(node) == each for each in above):
-        yield f"{_place(path)} refers to itself"
+def _faults(node: Node, path: str, met: dict[int, bool], *, has_branches: bool) -> Iterator[str]:
+    """`met` are nodes that were met before, True for those that this one is in: the others are sound."""
+    if id(node) in met:
+        if met[id(node)]:
+            yield f"{_place(path)} refers to itself"
         return
-    above = (*above, id(node))
-    match node.kind:
-        case "null":
-            yield f"{_place(path)} is nothing but null"
-        case "record":
-            if not node.fields:
-                yield f"{_place(path)} is a record without fields"
-            for name, child in node.fields:
-                yield from _faults(
-                    child, f"{path}.{name}" if path else name, above, has_branches=has_branches
-                )
-        case "union":
-            if node.nullable is None:
-                yield from _of_union(node, path, has_branches=has_branches)
-            for each in node.filled:
-                yield from _faults(each, path, above, has_branches=has_branches)
-        case "array" | "map":
-            yield from _faults(node.content, path, above, has_branches=has_branches)
+    met[id(node)] = True
+    if node.kind == "null":
+        yield f"{_place(path)} is nothing but null"
+    if node.kind == "record" and not node.fields:
+        yield f"{_place(path)} is a record without fields"
+    if node.kind == "union" and node.nullable is None:
+        yield from _of_union(node, path, has_branches=has_branches)
+    for name, child in node.fields:
+        yield from _faults(child, f"{path}.{name}" if path else name, met, has_branches=has_branches)
+    for child in node.filled if node.items is None else [node.items]:
+        yield from _faults(child, path, met, has_branches=has_branches)
+    met[id(node)] = False
 
 
 def _of_union(node: Node, path: str, *, has_branches: bool) -> Iterator[str]:
@@ -325,10 +322,15 @@ def _place(path: str) -> str:
 
 # Behind each datum, so that each has to end where its record does.
 _MARK: Final = b"\xa7\x5c\x13\xe9"
-# What one datum may take once it is decoded.
+# What one datum may take once it is decoded, by its bytes: a fetch has thousands of them, and each null of
+# an optional field takes a byte and the field's name.
 _DATUM_BYTES: Final = 64 * 1024 * 1024
+_LEAST_BYTES: Final = 16 * 1024
+_TIMES_BYTES: Final = 512
 _SINGLY: Final = 64
 _WRONG: Final = (ValueFault, pa.ArrowException, OverflowError)
+_NONE: Final = "the bytes after the schema's id are no datum of that schema"
+_TOO_LARGE: Final = "the datum after the schema's id claims far more values than its bytes hold"
 _BEYOND: Final = (
     "the datum after the schema's id has a value that its type cannot hold: a decimal of more digits than "
     "its precision, an enum's index beyond its symbols, a text that is not UTF-8"
@@ -344,15 +346,15 @@ class AvroReader:
         self._node = node
         self._style = style
         self._wants_texts = wants_texts
-        is_plain = not is_recursive(node) and has_columns(node)
-        self.lack = None if is_plain else without_columns(node, has_branches=has_branches)
+        self.lack = without_columns(node, has_branches=has_branches)
         """Which field of the schema has no columns, and why."""
         self.has_columns = self.lack is None
+        is_plain = self.has_columns and has_columns(node)
         self._branches = side_by_side(node) if self.has_columns and not is_plain else None
         self.type = typed_type(node) if self.has_columns else None
         marked = Node(kind="record", fields=[("datum", node), ("mark", Node(kind="fixed", size=len(_MARK)))])
         self._columns = ColumnReader(marked) if is_plain and ColumnReader.serves(marked) else None
-        self._data = DatumReader(node, limit=_DATUM_BYTES, is_strict=has_unions(node))
+        self._data = DatumReader(node, limit=_may_take, is_strict=True)
 
     def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
         """The numbers of those `rows` whose data (one each, no nulls) are good, and what they hold.
@@ -425,8 +427,9 @@ class AvroReader:
                 if self.has_columns or self._wants_texts:
                     arrays.append(self._shown_values([value]))
                 good.append(row)
-            except (ContainerError, DatumError):
-                faults.add(row, "not_avro", "the bytes after the schema's id are no datum of that schema")
+            except (ContainerError, DatumError) as error:
+                is_large = isinstance(error, DatumError) and error.reason != "too_deep"
+                faults.add(row, "not_avro", _TOO_LARGE if is_large else _NONE)
             except _WRONG:
                 faults.add(row, "not_avro", _BEYOND)
         return [(np.array(good, np.int64), pa.concat_arrays(arrays) if arrays else None)]
@@ -436,6 +439,10 @@ class AvroReader:
         if datum.fault is not None:
             raise ValueFault(datum.fault)
         return datum.value if self._branches is None else self._branches(datum.value)
+
+
+def _may_take(size: int) -> int:
+    return min(_LEAST_BYTES + _TIMES_BYTES * size, _DATUM_BYTES)
 
 
 def _all_marked(marks: Any) -> bool:

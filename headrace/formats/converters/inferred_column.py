@@ -203,12 +203,13 @@ class InferredColumn(InferredValues):
         count = len(self)
         if self._is_covered(kind):
             return Fit(count, kind)
-        fitting: dict[int, bool] = {}
+        # Kinds by their ids, held: the id of one that is gone would be another's.
+        fitting: dict[int, Any] = {}
         for row in range(count):
             own = self._kind(row)
             if row == learning > 0:
                 kind, fitting = settled(kind), {}
-            if fitting.get(id(own)):
+            if fitting.get(id(own)) is own:
                 continue
             try:
                 wider = merged(kind, own)
@@ -221,7 +222,7 @@ class InferredColumn(InferredValues):
                 kind, fitting = wider, {}
                 if self._is_covered(kind):
                     return Fit(count, kind)
-            fitting[id(own)] = True
+            fitting[id(own)] = own
         return Fit(count, kind)
 
     def _kind(self, row: int) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from headrace.formats.avro_schema import FIELDS_MAX, TOO_MANY_FIELDS
 from headrace.formats.connect.schema import (
     DATE,
     DECIMAL,
@@ -154,7 +155,12 @@ def field_parameters(field: Any) -> Mapping[str, str]:
 
 
 def connect_schema(message: Any, path: tuple[str, ...] = ()) -> ConnectSchema:
-    """The schema of a message as ProtobufConverter makes it; InvalidSchema where it refers to itself."""
+    """The schema of a message as ProtobufConverter makes it.
+
+    InvalidSchema where it refers to itself, or has too many fields with those of messages in messages.
+    """
+    if not path and _field_count(message, {}) > FIELDS_MAX:
+        raise InvalidSchema(TOO_MANY_FIELDS)
     if message.full_name in path:
         raise InvalidSchema(f"{message.full_name} refers to itself, for which there are no columns")
     path = (*path, message.full_name)
@@ -165,6 +171,15 @@ def connect_schema(message: Any, path: tuple[str, ...] = ()) -> ConnectSchema:
         if real_oneof(each) is None
     ]
     return ConnectSchema(type=Type.STRUCT, name=message.name, fields=tuple(fields))
+
+
+def _field_count(message: Any, known: dict[str, int]) -> int:
+    """How many fields a message has with those of messages in it; one within itself counts once."""
+    if message.full_name not in known:
+        known[message.full_name] = 0
+        below = [_field_count(each.message_type, known) for each in message.fields if each.message_type]
+        known[message.full_name] = min(len(message.fields) + sum(below), FIELDS_MAX + 1)
+    return known[message.full_name]
 
 
 def real_oneofs(message: Any) -> list[Any]:

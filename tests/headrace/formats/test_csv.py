@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+import time
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -208,7 +209,17 @@ def test_a_header_that_names_no_columns(content: bytes, changes: dict[str, Any],
         (b"a,b\r1,2\r", "a CR outside quotes. End its lines with LF or CRLF"),
         (b'{"a":1,"b":2}\n{"a":3,"b":4}\n', "looks like JSON Lines. Set input.format=jsonl"),
         (b'{\n "a": 1\n}\n', "looks like a JSON document over several lines. Set input.format=json"),
+        (b' {"a":1}\n {"a":3}\n', "looks like JSON Lines. Set input.format=jsonl"),
+        (b'[{"a":1},{"a":2}]', "looks like JSON Lines. Set input.format=jsonl"),
+        (b"[10,20,30]\n", "looks like JSON Lines. Set input.format=jsonl"),
+        (
+            b'[\n {"a":1},\n {"a":2}\n]\n',
+            "looks like one JSON array over several lines. Set input.format=json",
+        ),
         (b'<?xml version="1.0"?>\n<a>\n', "looks like XML or HTML. Convert it"),
+        (b'<orders><order id="1"/><order id="2"/></orders>', "looks like XML or HTML. Convert it"),
+        (b'<orders>\n<order id="1"/>\n</orders>\n', "looks like XML or HTML. Convert it"),
+        (b"<Error><Message>Access, denied</Message></Error>", "looks like XML or HTML. Convert it"),
         (b"sep=;\na;b\n", "columns are between ';'. Set csv.delimiter=;"),
         (b"sep=\t\na\tb\n", r"columns are between '\\\\t'. Set csv.delimiter=\\t"),
     ],
@@ -221,7 +232,7 @@ def test_what_a_first_row_shows_is_named(content: bytes, words: str) -> None:
     assert caught.value.reason == "invalid_header"
 
 
-@pytest.mark.parametrize("names", ["<TICKER>,<PER>", "{ID},{NAME}", "<a>,{}", "{},b"])
+@pytest.mark.parametrize("names", ["<TICKER>,<PER>", "{ID},{NAME}", "<a>,{}", "{},b", "[id],[name]", "<,>"])
 def test_names_in_brackets_are_names(names: str) -> None:
     """As exchanges write them."""
     first, second = names.split(",")
@@ -230,6 +241,26 @@ def test_names_in_brackets_are_names(names: str) -> None:
 
     assert json.loads(decoded.values[0] or b"") == {first: "1", second: "2"}
     assert len(decoded.values) == 3
+
+
+@pytest.mark.parametrize("name", ["[order id]", "{ID}"])
+def test_a_name_in_brackets_alone_is_a_name(name: str) -> None:
+    """As databases write it."""
+    decoded = decode_all(MemorySource(f"{name}\nx\ny\n".encode()), CSV)
+
+    assert [json.loads(value or b"") for value in decoded.values] == [{name: "x"}, {name: "y"}]
+
+
+def test_a_name_that_is_there_twice_among_very_many_is_found_at_once() -> None:
+    """A header of a few hundred kilobytes."""
+    names = [f"{index:x}" for index in range(40_000)]
+    content = ",".join([*names, names[-1]]).encode() + b"\n"
+
+    begin = time.process_time()
+    with pytest.raises(InvalidObject, match="twice"):
+        decode_all(MemorySource(content), CSV)
+
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n"])

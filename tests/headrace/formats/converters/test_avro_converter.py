@@ -1,6 +1,7 @@
 """Avro in the registry's framing: read by its schema, or a fault that says why not."""
 
 import json
+import time
 from decimal import Decimal
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ import pytest
 
 from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import MISSING, Conversion
+from headrace.formats.records.registry import varint
 from headrace.model.columns import KafkaRecords
 from headrace.model.errors import AccessDenied, SourceUnavailable
 from headrace.options.sink_settings import Converters, OutputFormat, OutputSettings
@@ -270,3 +272,45 @@ def test_keys_have_schemas_of_their_own() -> None:
     assert _faults(found) == [(1, "not_framed")]
     assert "key" in found.faults[0].message
     assert [run.field("key", ()) for run in found.runs] == [["k"]]
+
+
+def _of_nulls(count: int) -> bytes:
+    return varint(count) + (varint(0) if count else b"")
+
+
+@pytest.mark.parametrize("wanted", [OutputFormat.JSONL, OutputFormat.PARQUET])
+def test_data_that_claim_far_more_than_their_bytes_are_faults(wanted: OutputFormat) -> None:
+    """A fetch has thousands of records, and each may take what its bytes may be."""
+    one = registry()
+    lists = {
+        "type": "record",
+        "name": "L",
+        "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}],
+    }
+    head = framed(one, lists, {"a": []})[:5]
+    values = [head + _of_nulls(90_000)] * 50 + [head + _of_nulls(3)]
+    begin = time.process_time()
+
+    found = _convert(fetched(values), converters(avro(one)), output(wanted))
+
+    assert time.process_time() - begin < 10
+    if wanted is OutputFormat.JSONL:
+        assert _texts(found) == [{"a": [None] * 3}]
+        assert _faults(found) == [(number, "not_avro") for number in range(50)]
+        assert "far more values than its bytes" in found.faults[0].message
+
+
+def test_wide_data_of_nulls_take_what_they_may() -> None:
+    """A thousand optional fields with long names, none of them there, and twice as many symbols."""
+    one = registry()
+    optional = ["null", {"type": "enum", "name": "E", "symbols": [f"symbol_{each}" for each in range(2000)]}]
+    fields: list[dict[str, Any]] = [{"name": "itself", "type": ["null", "Wide"]}]
+    fields += [{"name": "some", "type": optional}]
+    fields += [{"name": f"{'long' * 20}_{each}", "type": ["null", "E"]} for each in range(1000)]
+    wide = {"type": "record", "name": "Wide", "fields": fields}
+    nothing: dict[str, Any] = {field["name"]: None for field in fields}
+
+    found = _convert(fetched([framed(one, wide, nothing | {"itself": nothing})]), converters(avro(one)))
+
+    assert found.faults == ()
+    assert _texts(found) == [nothing | {"itself": nothing}]
