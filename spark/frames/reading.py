@@ -150,7 +150,7 @@ class _Reading:
             if self._settings.shared.errors.tolerance is Tolerance.NONE:
                 raise FrameRefused(
                     f"{error} errors.tolerance=all keeps what could be read of it and notes the rest in "
-                    f"state.path/{BAD}."
+                    f"state.path/{BAD}{self._ways_past()}."
                 ) from error
             self._note(split, None, reason=type(error).__name__, message=str(error), raw=None)
         except NewColumns as error:
@@ -292,12 +292,22 @@ class _Reading:
     ) -> None:
         if self._settings.shared.errors.tolerance is Tolerance.NONE:
             where = msgspec.json.encode(position_as_dict(position)).decode()
+            correct = "Correct the object, or set" if self._partition.batch is None else "Set"
             raise FrameRefused(
-                f"{split.object.id.url} has a bad row at {where} ({reason}): {message}. Correct the "
-                "object, or set "
-                f"errors.tolerance=all, which leaves such rows out and notes them in state.path/{BAD}."
+                f"{split.object.id.url} has a bad row at {where} ({reason}): {message}. {correct} "
+                f"errors.tolerance=all, which leaves such rows out and notes them in state.path/{BAD}"
+                f"{self._ways_past()}."
             )
         self._note(split, position, reason=reason, message=message, raw=raw)
+
+    def _ways_past(self) -> str:
+        """How a stream gets past an object of its batch, which comes again as it is in the log."""
+        if self._partition.batch is None:
+            return ""
+        return (
+            "; object.exclude leaves the object out; one that is corrected is left out of its batch with "
+            "on.superseded=skip, and a later batch has it"
+        )
 
     def _note(
         self, split: Split, position: Position | None, *, reason: str, message: str, raw: bytes | None
@@ -330,10 +340,11 @@ class _Reading:
         if has_rows or found in partition.shared or not (is_new_content or has_skip):
             begun = ", and its batch was begun before" if partition.is_begun else ""
             read = ", and some of its rows were read by then" if has_rows else ""
+            later = "; a later batch has its new content" if isinstance(error, ObjectSuperseded) else ""
             fix = (
                 ": start the query again, which leaves the object out."
                 if has_skip
-                else ". Restore the object, or set on.superseded=skip to leave out what is gone."
+                else f". Restore the object, or set on.superseded=skip to leave out what is gone{later}."
             )
             holds = f"Batch {partition.batch} holds it"
             if is_once:
