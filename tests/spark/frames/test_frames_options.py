@@ -117,6 +117,43 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
             },
             "leave it out, or use rows=records.",
         ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "key.source": "field:id"},
+            "key.source = 'field:id': makes keys of records, and rows=columns gives columns: leave it out",
+        ),
+        (
+            {
+                "path": "s3://b12/",
+                "rows": "columns",
+                "file.name.template": "{{topic}}/.*",
+                "key.source": "template:{{topic}}",
+            },
+            "key.source = 'template:{{topic}}': makes keys",
+        ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "record.timestamp": "field:at"},
+            "record.timestamp = 'field:at': makes timestamps of records",
+        ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "record.timestamp": "object"},
+            "time and position are in _metadata (metadata.column=true)",
+        ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "record.headers": "source"},
+            "record.headers = 'source': makes headers of records",
+        ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "record.headers": "fields:tags"},
+            "record.headers = 'fields:tags': makes headers of records",
+        ),
+        (
+            {
+                "path": "s3://b12/",
+                "rows": "columns",
+                "Key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            },
+            "key.converter = 'org.apache.kafka.connect.storage.StringConverter': makes keys of records",
+        ),
         ({"path": "s3://b12/", "post.action": "delete"}, "post.action: is not an option"),
         ({"path": "s3://b12/", "bootstrap.servers": "x:1"}, "bootstrap.servers: is not an option"),
         ({"path": "s3://b12/", "state.path": "s3://b12"}, "with a prefix of its own"),
@@ -346,10 +383,12 @@ def test_counterparts_of_options_of_others_exist() -> None:
     [
         {"input.format": "text", "text.pattern": "alb"},
         {"input.format": "json", "json.path": "$.Records[*]"},
+        {"key.source": "object_key", "record.timestamp": "produce", "record.headers": "none"},
+        {"key.source": "none", "value.source": "field:after", "input.format": "jsonl"},
     ],
 )
 def test_lines_by_a_pattern_and_inner_arrays_have_columns(options: dict[str, str]) -> None:
-    """Their rows are JSON objects."""
+    """Their rows are JSON objects; what makes nothing of records is taken."""
     assert reading_settings({"path": "s3://b12/", "rows": "columns", **options}).rows is Rows.COLUMNS
 
 
