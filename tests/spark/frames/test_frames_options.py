@@ -466,6 +466,49 @@ def test_a_frame_that_holds_no_records() -> None:
         writing_settings({"path": "s3://b12/", "rows": "columns"}, _RECORDS, overwrites=False)
 
 
+_CONFLUENTS = "io.confluent.connect.avro.AvroConverter"
+_GLUES = "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"value.converter": _CONFLUENTS, "schema.registry.url": "http://r:1"},
+        {"value.converter": _CONFLUENTS, "value.converter.schema.registry.url": "http://r:1"},
+        {
+            "key.converter": _CONFLUENTS,
+            "key.converter.schema.registry.url": "https://r:1",
+            "key.converter.basic.auth.credentials.source": "USER_INFO",
+            "key.converter.basic.auth.user.info": "me:secret",
+            "schema.registry.ssl.ca.location": __file__,
+        },
+        {"value.converter": _GLUES, "aws.glue.region": "eu-central-1"},
+        {"value.converter": _GLUES, "value.converter.region": "eu-central-1"},
+    ],
+)
+def test_a_writer_takes_converters_of_registries(options: dict[str, str]) -> None:
+    """It asked for the URL of theirs, and refused it as an option."""
+    settings = writing_settings({"path": "s3://b12/", **options}, _RECORDS, overwrites=False)
+    converters = settings.sink.sink.converters
+    assert (converters.key.registry or converters.value.registry) is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"value.converter": _CONFLUENTS}, "needs schema.registry.url"),
+        ({"schema.registry.auto.register.schemas": "true"}, 'is not an option of format("headrace")'),
+        ({"output.layout": "quix"}, "could meet; set file.name.unique=assumed where none do"),
+        ({"value.source": "row"}, 'is not an option of format("headrace")'),
+    ],
+)
+def test_options_that_a_writer_does_not_have(options: dict[str, str], sentence: str) -> None:
+    """And none that a sentence names, such as topics, which rows name themselves."""
+    with pytest.raises(FrameRefused) as refused:
+        writing_settings({"path": "s3://b12/", **options}, _RECORDS, overwrites=False)
+    assert sentence in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("column", "kind"),
     [

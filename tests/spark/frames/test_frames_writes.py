@@ -1,6 +1,7 @@
 """Batches of a writing query: each of their rows in one object, whatever is killed, repeated or put back."""
 
 import json
+import pickle
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
@@ -44,7 +45,9 @@ from spark.frames.written_batches import (
     last_of_each_name,
 )
 from spark.sink import frame_writer
+from tests.headrace.formats.encoding.registry import http_registry
 from tests.support.examples import examples
+from tests.support.memory_s3 import MemoryS3
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -263,6 +266,30 @@ def test_a_bad_record_has_a_fix_that_a_query_takes() -> None:
         writer.write(iter(pa.Table.from_pylist(rows).to_batches()))
     assert "errors.tolerance" not in str(refused.value)
     assert "leave such rows out of the query" in str(refused.value)
+
+
+def test_values_whose_schema_a_registry_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their options were refused, and the converter without them."""
+    memory = MemoryS3()
+    monkeypatch.setattr(frame_writer, "new_upload_calls", lambda _s3, options: memory.calls(options))
+    monkeypatch.setattr(frame_completion, "new_upload_calls", lambda _s3, options: memory.calls(options))
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "n", "type": "long"}]}
+    rows = [{"topic": "t", "partition": 0, "offset": 7, "value": b"\0\0\0\0\x01" + b"\x0e"}]
+    with http_registry({"/schemas/ids/1": (200, {"schema": json.dumps(schema)})}) as (registry, _):
+        options = {
+            "path": "s3://archive/",
+            "output.format": "jsonl",
+            "output.fields": "offset,value",
+            "file.compression.type": "none",
+            "value.converter": "io.confluent.connect.avro.AvroConverter",
+            "value.converter.schema.registry.url": registry.urls[0],
+        }
+        settings = writing_settings(options, _RECORDS, overwrites=False)
+        writer = pickle.loads(pickle.dumps(HeadraceWriter(settings)))  # noqa: S301  # as Spark hands it to tasks
+        writer.commit([writer.write(iter(pa.Table.from_pylist(rows).to_batches()))])
+
+    (found,) = memory.objects.values()
+    assert json.loads(found.body) == {"offset": 7, "value": {"n": 7}}
 
 
 @pytest.mark.timeout(600)
