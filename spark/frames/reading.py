@@ -41,12 +41,20 @@ from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, 
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of, has_own_columns
 from spark.frames.log_entries import ABOUT, identity
 from spark.frames.log_store import LogStore, log_store, refuse_other_directory
-from spark.frames.record_rows import constant, metadata_array, object_values, position_texts, record_batch
+from spark.frames.record_rows import (
+    constant,
+    metadata_array,
+    object_values,
+    position_texts,
+    record_batch,
+    without_far_times,
+)
 from spark.source.decoding import Decoding
 
 _LOG = structlog.get_logger(__name__)
 
 BAD: Final = "bad"
+_FEW_BAD: Final = 1000
 _OF_TEXTS: Final = frozenset({InputFormat.CSV, InputFormat.TEXT})
 """Their fields, or groups of a pattern, are texts whatever they hold."""
 
@@ -104,6 +112,10 @@ class ReadTask(Shipped):
         try:
             for split in partition.splits:
                 yield from run.split(sources.next(), split)
+        except GeneratorExit:
+            # The query takes no more rows: of `limit` this is the end.
+            run.keep_bad_rows()
+            raise
         finally:
             sources.close()
         run.keep_bad_rows()
@@ -123,6 +135,7 @@ class _Reading:
             settings.rows is Rows.COLUMNS and settings.shared.format.input_format is InputFormat.AUTO
         )
         self._bad: list[dict[str, Any]] = []
+        self._kept = 0
         # Objects of which rows are in the frame, and those that are left out: none is both.
         self._with_rows: set[ObjectId] = set()
         self._left_out: set[ObjectId] = set()
@@ -143,6 +156,7 @@ class _Reading:
             for batch in self._batches(source, split):
                 if batch.num_rows:
                     self._with_rows.add(split.object.id)
+                self._keep_some_bad_rows()
                 yield batch
         except (ObjectMissing, ObjectSuperseded) as error:
             self._leave_out(error, split)
@@ -158,10 +172,19 @@ class _Reading:
         except HeadraceError as error:
             raise error if isinstance(error, FrameRefused) else FrameRefused(str(error)) from error
 
+    def _keep_some_bad_rows(self) -> None:
+        """Have those noted that come before rows which are given: a query may take no more, and end the task.
+
+        The file has all of them each time, so that of many not every batch writes it.
+        """
+        if len(self._bad) <= _FEW_BAD or len(self._bad) >= 2 * self._kept:
+            self.keep_bad_rows()
+
     def keep_bad_rows(self) -> None:
         """Have the bad rows in a file that a repeated task writes again."""
-        if not self._bad:
+        if len(self._bad) == self._kept:
             return
+        self._kept = len(self._bad)
         first = self._partition.splits[0]
         name = f"{identity(first.object.id).hex()}-{first.begin or 0}"
         content = b"".join(msgspec.json.encode(row) + b"\n" for row in self._bad)
@@ -178,7 +201,8 @@ class _Reading:
             return
         if self._settings.rows is Rows.RECORDS:
             target = self.decoding.target(split)
-            for rows in self.decoding.decode(source, split):
+            for decoded in self.decoding.decode(source, split):
+                rows = without_far_times(decoded) if "timestamp" in self._schema.names else decoded
                 self._take_bad(split, rows.bad)
                 yield from record_batch(rows, split, target, self._schema)
             return
