@@ -255,9 +255,7 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
     problems += _globs_in(dict(items))
     values = parsed(own, problems)
     rows = values.get(ROWS.name, Rows.RECORDS)
-    if ("topic" not in shared and "{{" not in shared.get("file.name.template", "")) or (
-        "topic" not in shared and "topic" not in shared["file.name.template"]
-    ):
+    if "topic" not in shared and not _has_topic(shared.get("file.name.template", "")):
         shared["topic"] = NO_TOPIC
     if shared.get("input.layout", "none") == "none":
         shared.setdefault("file.name.template", ".*")

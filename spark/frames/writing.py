@@ -158,6 +158,12 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
             raise FrameRefused(
                 f"{STATE_PATH.name} is missing: the writer of a stream keeps there which objects a batch has."
             )
+        if settings.overwrites:
+            raise FrameRefused(
+                'outputMode("complete") gives all rows of its result with each batch, and a batch is written '
+                "next to those before it: use append, or write the result in foreachBatch, in the mode "
+                "overwrite."
+            )
         self._settings = settings
 
     def write(self, iterator: Iterator[Any]) -> Sent:

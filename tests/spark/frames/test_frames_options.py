@@ -392,6 +392,24 @@ def test_lines_by_a_pattern_and_inner_arrays_have_columns(options: dict[str, str
     assert reading_settings({"path": "s3://b12/", "rows": "columns", **options}).rows is Rows.COLUMNS
 
 
+@pytest.mark.parametrize("rows", ["records", "columns"])
+@pytest.mark.parametrize(
+    ("template", "topic"),
+    [
+        ("archive/orders/{{partition}}-{{start_offset}}", NO_TOPIC),
+        ("topics/orders/{{partition}}-{{start_offset}}", NO_TOPIC),
+        ("my-topic/.*", NO_TOPIC),
+        (".*", NO_TOPIC),
+        ("topics/{{topic}}/{{partition}}", None),
+        ("{{ topic }}/.*", None),
+    ],
+)
+def test_a_template_names_a_topic_by_its_variable(rows: str, template: str, topic: str | None) -> None:
+    """Its letters in a folder's name were taken for it, and a topic was asked for."""
+    found = reading_settings({"path": "s3://b12/", "rows": rows, "file.name.template": template})
+    assert found.shared.routing.topic == topic
+
+
 @pytest.mark.parametrize(
     ("state_path", "key", "is_state"),
     [
@@ -462,6 +480,10 @@ def test_a_frame_that_holds_no_records() -> None:
             StructType().add("topic", "string").add("value", "binary"),
             overwrites=False,
         )
+    given = {"path": "s3://b12/", "state.path": "s"}
+    with pytest.raises(FrameRefused, match=r'outputMode\("complete"\) gives all rows of its result'):
+        HeadraceSource(given).streamWriter(_RECORDS, overwrite=True)
+    assert HeadraceSource(given).streamWriter(_RECORDS, overwrite=False) is not None
     with pytest.raises(FrameRefused, match="rows: is an option of reads"):
         writing_settings({"path": "s3://b12/", "rows": "columns"}, _RECORDS, overwrites=False)
 
