@@ -15,15 +15,16 @@ import msgspec
 from headrace.model.errors import FrameRefused
 from headrace.model.objects import S3Object
 from headrace.model.text_formatting import did_you_mean
+from headrace.names.template_source import Placeholder, TemplateError, read_template
 from headrace.options import OPTIONS, Settings, SettingsError
-from headrace.options.choices import InputFormat, RestorePartition, ValueFormat
+from headrace.options.choices import RestorePartition
 from headrace.options.declarations.option import Group, Option, option, optional
 from headrace.options.given import canonical
-from headrace.options.settings import FormatSettings
 from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
 from headrace.vendors.load import load
 from spark.frames.admission import ReadLimits
+from spark.frames.column_options import check_columns
 from spark.frames.counterparts import counterpart
 
 NO_TOPIC: Final = "headrace.no.topic"
@@ -254,9 +255,7 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
     problems += _globs_in(dict(items))
     values = parsed(own, problems)
     rows = values.get(ROWS.name, Rows.RECORDS)
-    if ("topic" not in shared and "{{" not in shared.get("file.name.template", "")) or (
-        "topic" not in shared and "topic" not in shared["file.name.template"]
-    ):
+    if "topic" not in shared and not _has_topic(shared.get("file.name.template", "")):
         shared["topic"] = NO_TOPIC
     if shared.get("input.layout", "none") == "none":
         shared.setdefault("file.name.template", ".*")
@@ -273,7 +272,7 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
             "query of its own (and a state.path, where it is a stream), and union them."
         )
     if rows is Rows.COLUMNS:
-        _check_columns(settings.format)
+        check_columns(settings.format, shared)
     restore = settings.format.restore
     if restore is not None and restore.partition is RestorePartition.MODULO:
         raise FrameRefused(
@@ -299,23 +298,13 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
     )
 
 
-def _check_columns(settings: FormatSettings) -> None:
-    """Refuse what has no columns, or makes bytes of records, for which rows=columns has no place."""
-    if settings.input_format in {InputFormat.BYTES, InputFormat.TEXT} and settings.text.pattern is None:
-        raise FrameRefused(
-            f"input.format={settings.input_format} has no columns: use rows=records, or another format."
-        )
-    if settings.packing and settings.input_format is InputFormat.AUTO:
-        raise FrameRefused(
-            "rows=columns reads archives (input.archive) whose members are of one format: set input.format."
-        )
-    if settings.restore is not None:
-        raise FrameRefused("rows=columns does not read archives (input.layout): use rows=records.")
-    if settings.value_format not in {ValueFormat.AUTO, ValueFormat.JSON}:
-        raise FrameRefused(
-            f"value.format={settings.value_format} (or its value.converter) makes bytes of a row, and "
-            "rows=columns gives its columns: leave it out, or use rows=records."
-        )
+def _has_topic(template: str) -> bool:
+    """Whether a template has the variable {{topic}}; False for one that is refused."""
+    try:
+        tokens = read_template(template, any_is_known=True)
+    except TemplateError:
+        return False
+    return any(isinstance(token, Placeholder) and token.name == "topic" for token in tokens)
 
 
 def _globs_in(options: Mapping[str, str]) -> Iterator[str]:

@@ -41,12 +41,20 @@ from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, 
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of, has_own_columns
 from spark.frames.log_entries import ABOUT, identity
 from spark.frames.log_store import LogStore, log_store, refuse_other_directory
-from spark.frames.record_rows import constant, metadata_array, object_values, position_texts, record_batch
+from spark.frames.record_rows import (
+    constant,
+    metadata_array,
+    object_values,
+    position_texts,
+    record_batch,
+    without_far_times,
+)
 from spark.source.decoding import Decoding
 
 _LOG = structlog.get_logger(__name__)
 
 BAD: Final = "bad"
+_FEW_BAD: Final = 1000
 _OF_TEXTS: Final = frozenset({InputFormat.CSV, InputFormat.TEXT})
 """Their fields, or groups of a pattern, are texts whatever they hold."""
 
@@ -104,6 +112,10 @@ class ReadTask(Shipped):
         try:
             for split in partition.splits:
                 yield from run.split(sources.next(), split)
+        except GeneratorExit:
+            # The query takes no more rows: of `limit` this is the end.
+            run.keep_bad_rows()
+            raise
         finally:
             sources.close()
         run.keep_bad_rows()
@@ -123,6 +135,7 @@ class _Reading:
             settings.rows is Rows.COLUMNS and settings.shared.format.input_format is InputFormat.AUTO
         )
         self._bad: list[dict[str, Any]] = []
+        self._kept = 0
         # Objects of which rows are in the frame, and those that are left out: none is both.
         self._with_rows: set[ObjectId] = set()
         self._left_out: set[ObjectId] = set()
@@ -143,6 +156,7 @@ class _Reading:
             for batch in self._batches(source, split):
                 if batch.num_rows:
                     self._with_rows.add(split.object.id)
+                self._keep_some_bad_rows()
                 yield batch
         except (ObjectMissing, ObjectSuperseded) as error:
             self._leave_out(error, split)
@@ -150,7 +164,7 @@ class _Reading:
             if self._settings.shared.errors.tolerance is Tolerance.NONE:
                 raise FrameRefused(
                     f"{error} errors.tolerance=all keeps what could be read of it and notes the rest in "
-                    f"state.path/{BAD}."
+                    f"state.path/{BAD}{self._ways_past()}."
                 ) from error
             self._note(split, None, reason=type(error).__name__, message=str(error), raw=None)
         except NewColumns as error:
@@ -158,10 +172,19 @@ class _Reading:
         except HeadraceError as error:
             raise error if isinstance(error, FrameRefused) else FrameRefused(str(error)) from error
 
+    def _keep_some_bad_rows(self) -> None:
+        """Have those noted that come before rows which are given: a query may take no more, and end the task.
+
+        The file has all of them each time, so that of many not every batch writes it.
+        """
+        if len(self._bad) <= _FEW_BAD or len(self._bad) >= 2 * self._kept:
+            self.keep_bad_rows()
+
     def keep_bad_rows(self) -> None:
         """Have the bad rows in a file that a repeated task writes again."""
-        if not self._bad:
+        if len(self._bad) == self._kept:
             return
+        self._kept = len(self._bad)
         first = self._partition.splits[0]
         name = f"{identity(first.object.id).hex()}-{first.begin or 0}"
         content = b"".join(msgspec.json.encode(row) + b"\n" for row in self._bad)
@@ -178,7 +201,8 @@ class _Reading:
             return
         if self._settings.rows is Rows.RECORDS:
             target = self.decoding.target(split)
-            for rows in self.decoding.decode(source, split):
+            for decoded in self.decoding.decode(source, split):
+                rows = without_far_times(decoded) if "timestamp" in self._schema.names else decoded
                 self._take_bad(split, rows.bad)
                 yield from record_batch(rows, split, target, self._schema)
             return
@@ -292,12 +316,22 @@ class _Reading:
     ) -> None:
         if self._settings.shared.errors.tolerance is Tolerance.NONE:
             where = msgspec.json.encode(position_as_dict(position)).decode()
+            correct = "Correct the object, or set" if self._partition.batch is None else "Set"
             raise FrameRefused(
-                f"{split.object.id.url} has a bad row at {where} ({reason}): {message}. Correct the "
-                "object, or set "
-                f"errors.tolerance=all, which leaves such rows out and notes them in state.path/{BAD}."
+                f"{split.object.id.url} has a bad row at {where} ({reason}): {message}. {correct} "
+                f"errors.tolerance=all, which leaves such rows out and notes them in state.path/{BAD}"
+                f"{self._ways_past()}."
             )
         self._note(split, position, reason=reason, message=message, raw=raw)
+
+    def _ways_past(self) -> str:
+        """How a stream gets past an object of its batch, which comes again as it is in the log."""
+        if self._partition.batch is None:
+            return ""
+        return (
+            "; object.exclude leaves the object out; one that is corrected is left out of its batch with "
+            "on.superseded=skip, and a later batch has it"
+        )
 
     def _note(
         self, split: Split, position: Position | None, *, reason: str, message: str, raw: bytes | None
@@ -330,10 +364,11 @@ class _Reading:
         if has_rows or found in partition.shared or not (is_new_content or has_skip):
             begun = ", and its batch was begun before" if partition.is_begun else ""
             read = ", and some of its rows were read by then" if has_rows else ""
+            later = "; a later batch has its new content" if isinstance(error, ObjectSuperseded) else ""
             fix = (
                 ": start the query again, which leaves the object out."
                 if has_skip
-                else ". Restore the object, or set on.superseded=skip to leave out what is gone."
+                else f". Restore the object, or set on.superseded=skip to leave out what is gone{later}."
             )
             holds = f"Batch {partition.batch} holds it"
             if is_once:

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.formats.records.record_builder import without_rows
 from headrace.model.columns import NULL_LENGTH, Column, RecordTarget, RowBatch, column_of
+from headrace.model.errors import FrameRefused
 from headrace.model.objects import Route, S3Object
 from headrace.model.positions import BytePosition, position_as_dict
 from headrace.model.slot_protocol import Split
@@ -17,6 +19,32 @@ from spark.frames.frame_options import NO_TOPIC
 
 # Offsets of Arrow's binary arrays are 32 bits wide.
 _MOST_BYTES: Final = 1024 * 1024 * 1024
+# Spark's timestamps are microseconds in 64 bits.
+_LAST_MS: Final = (2**63 - 1) // 1000
+_FAR: Final = (
+    "the timestamp is more than 292,277 years after 1970, which no timestamp of Spark holds: it is read as "
+    "milliseconds"
+)
+
+
+def without_far_times(rows: RowBatch) -> RowBatch:
+    """The batch, in which rows with a time that no timestamp of Spark holds have become bad ones."""
+    times = rows.timestamps_ms
+    if times is None:
+        return rows
+    far = np.flatnonzero(times > _LAST_MS).tolist()
+    sizes = rows.values.lengths
+    faults = {row: ("not_a_timestamp", _FAR, max(int(sizes[row]), 0)) for row in far}
+    return without_rows(rows, faults, keep_raw=True)
+
+
+def _microseconds(time_ms: int | None, found: S3Object) -> int | None:
+    """The time of an object, or that its key says; FrameRefused for one that no timestamp holds."""
+    if time_ms is None:
+        return None
+    if abs(time_ms) > _LAST_MS:
+        raise FrameRefused(f"{found.id.url} cannot be read: {_FAR}. Leave it out by object.exclude.")
+    return time_ms * 1000
 
 
 def record_batch(rows: RowBatch, split: Split, target: RecordTarget, schema: Any) -> list[Any]:
@@ -47,11 +75,11 @@ def object_values(found: S3Object, route: Route) -> dict[str, Any]:
         "version_id": found.version_id,
         "etag": found.id.etag,
         "size": found.size,
-        "last_modified": found.last_modified_ms * 1000,
+        "last_modified": _microseconds(found.last_modified_ms, found),
         "topic": topic_of(route),
         "partition": route.partition,
         "start_offset": route.start_offset,
-        "timestamp": None if route.timestamp_ms is None else route.timestamp_ms * 1000,
+        "timestamp": _microseconds(route.timestamp_ms, found),
     }
 
 
@@ -158,8 +186,8 @@ class _Columns:
     def _timestamp(self, kind: Any, begin: int, end: int) -> Any:
         times = self._rows.timestamps_ms
         if times is None:
-            found = self._target.timestamp_ms
-            return constant(None if found is None else found * 1000, kind, end - begin)
+            moment = _microseconds(self._target.timestamp_ms, self._split.object)
+            return constant(moment, kind, end - begin)
         some = times[begin:end]
         return pa.array(some * 1000, pa.int64(), mask=some < 0).cast(kind)
 

@@ -5,10 +5,12 @@ from typing import Any, Final
 import structlog
 
 from headrace.model.errors import FrameRefused
+from headrace.model.objects import Route
 from headrace.model.slot_protocol import Split
+from headrace.model.text_formatting import printable
 from headrace.process import logs
 from headrace.s3 import S3Calls
-from ingest.source.catalogue import Baseline
+from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
 from ingest.source.object_selection import key_readers, object_filter_of
 from spark.frames.admission import NO_LIMITS, ReadLimits
 from spark.frames.batch_splits import FramePartition, cuts_of, partitioned, splits_of
@@ -18,6 +20,8 @@ from spark.frames.log_entries import LoggedObject, logged
 from spark.frames.log_store import log_store
 from spark.frames.new_objects import Discovery
 from spark.frames.reading import s3_calls
+
+_LOG = structlog.get_logger(__name__)
 
 # Spark asks some eighty times a second; news ends the wait.
 _IDLE_SECONDS: Final = 0.1
@@ -29,12 +33,18 @@ class RunningStream:
     """A stream at work: its log, and what finds new objects."""
 
     def __init__(
-        self, settings: FramesSettings, log: DiscoveryLog, discovery: Discovery, calls: S3Calls
+        self,
+        settings: FramesSettings,
+        log: DiscoveryLog,
+        discovery: Discovery,
+        calls: S3Calls,
+        object_filter: ObjectFilter,
     ) -> None:
         self._settings = settings
         self._log = log
         self._discovery = discovery
         self._calls = calls
+        self._filter = object_filter
         self._first_new = log.last + 1
         self._route = key_readers(settings.shared).route
         self._is_available_now = False
@@ -57,9 +67,10 @@ class RunningStream:
             baseline=lambda: _first_start(settings, calls),
         )
         baseline = log.about.baseline
-        discovery = Discovery(settings, known=log.known, object_filter=object_filter_of(shared, baseline))
+        object_filter = object_filter_of(shared, baseline)
+        discovery = Discovery(settings, known=log.known, object_filter=object_filter)
         discovery.start(skip_through=baseline.start_key)
-        return cls(settings, log, discovery, calls)
+        return cls(settings, log, discovery, calls, object_filter)
 
     def offset(self, batch: int) -> Offset:
         """The offset after a batch; the log's id tells checkpoints of other logs, the mark other batches."""
@@ -97,11 +108,12 @@ class RunningStream:
         self._discovery.only_what_is_there(at_once=limits == NO_LIMITS)
 
     def partitions(self, start: Offset, end: Offset) -> list[FramePartition]:
-        """The partitions of these batches."""
+        """The partitions of these batches; one without splits for a batch whose objects are all left out."""
         parts: list[FramePartition] = []
         for batch in range(self._checked(start) + 1, self._checked(end) + 1):
             splits, is_begun = self._splits(batch), batch < self._first_new
-            parts += partitioned(splits, self._settings, batch=batch, is_begun=is_begun)
+            found = partitioned(splits, self._settings, batch=batch, is_begun=is_begun)
+            parts += found or [FramePartition((), batch, is_begun)]
         return parts
 
     def commit(self, end: Offset) -> None:
@@ -130,11 +142,20 @@ class RunningStream:
         self._discovery.stop()
 
     def _splits(self, batch: int) -> list[Split]:
+        """The splits of a batch's objects, but of those that include and exclude leave out by now.
+
+        An object that ends the query is got past in this way: its batch comes again until it is done.
+        """
         bucket = self._settings.shared.s3.bucket
         objects = self._recent.get(batch)
         splits = []
+        left_out: list[str] = []
         for each in self._log.objects(batch) if objects is None else objects:
-            route = self._route(each.key)
+            found = self._filter.route_or_reason(each.key)
+            if found is ExclusionReason.EXCLUDED:
+                left_out.append(each.key)
+                continue
+            route = found if isinstance(found, Route) else self._route(each.key)
             if route is None:
                 raise FrameRefused(
                     f"Batch {batch} of {self._log.where} holds s3://{bucket}/{each.key}, which "
@@ -142,6 +163,14 @@ class RunningStream:
                     "input.layout does not take any more: set the option back until the batch is done."
                 )
             splits += splits_of(each.object(bucket), route, each.cuts)
+        if left_out:
+            _LOG.warning(
+                "objects_left_out",
+                batch=batch,
+                objects=len(left_out),
+                first=f"s3://{bucket}/{printable(left_out[0])}",
+                detail="object.include or object.exclude leaves them out of a batch that is in the log",
+            )
         return splits
 
     def _checked(self, offset: Offset) -> int:

@@ -8,6 +8,7 @@ from typing import Final
 from tests.simulation.mutations import Mutation, main
 
 _WRITING: Final = "spark/frames/writing.py"
+_COMPLETION: Final = "spark/frames/frame_completion.py"
 _BATCHES: Final = "spark/frames/written_batches.py"
 _STORE: Final = "spark/frames/log_store.py"
 _TASK: Final = "spark/sink/frame_writer.py"
@@ -33,7 +34,7 @@ MUTATIONS: Final = {
         "a batch is named before any of its objects is completed",
         _WRITING,
         "        try:\n            own = batches.name(",
-        "        _complete(_CompleterOfBatch(self._settings, (), batches, batchId), found[:1])\n"
+        "        complete(CompleterOfBatch(self._settings.sink, (), batches, batchId), found[:1])\n"
         "        try:\n            own = batches.name(",
     ),
     "completed at the commit": Mutation(
@@ -46,16 +47,16 @@ MUTATIONS: Final = {
     "what is to be overwritten": Mutation(
         "writing",
         "a frame of the mode `overwrite` replaces what has its names",
-        _WRITING,
-        "overwrites=sealed.overwrites or self._settings.overwrites,",
-        "overwrites=sealed.overwrites,",
+        _COMPLETION,
+        "overwrites = sealed.overwrites or self._overwrites\n",
+        "overwrites = sealed.overwrites\n",
     ),
     "what is not to be overwritten": Mutation(
         "writing",
         "a frame of another mode replaces nothing",
-        _WRITING,
-        "overwrites=sealed.overwrites or self._settings.overwrites,",
-        "overwrites=True,",
+        _COMPLETION,
+        "overwrites = sealed.overwrites or self._overwrites\n",
+        "overwrites = True\n",
     ),
     "rows that a batch did not have": Mutation(
         "writing",
@@ -130,21 +131,21 @@ MUTATIONS: Final = {
     "taken away": Mutation(
         "writing",
         "an object that a consumer has taken away was complete",
-        _WRITING,
+        _COMPLETION,
         "        if age.may_be_expired:\n",
         "        if age.upload_ms is not None:\n",
     ),
     "ended by the bucket": Mutation(
         "writing",
         "an upload that the bucket may have ended is not taken for complete",
-        _WRITING,
+        _COMPLETION,
         "        if age.may_be_expired:\n",
         "        if False:\n",
     ),
     "ended by another program": Mutation(
         "writing",
         "an upload that is gone at the first commit was not complete",
-        _WRITING,
+        _COMPLETION,
         "        return sealed.id in self._sent\n",
         "        return False\n",
     ),
@@ -158,9 +159,9 @@ MUTATIONS: Final = {
     "the rule of its own bucket": Mutation(
         "writing",
         "the rule of the bucket in which an object is decides",
-        _WRITING,
-        "replace(settings.sink.s3, bucket=bucket, prefix=folder)",
-        "replace(settings.sink.s3, prefix=folder) if bucket else settings.sink.s3",
+        _COMPLETION,
+        "replace(sink.s3, bucket=bucket, prefix=folder)",
+        "replace(sink.s3, prefix=folder) if bucket else sink.s3",
     ),
     "names are free": Mutation(
         "writing",

@@ -117,6 +117,43 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
             },
             "leave it out, or use rows=records.",
         ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "key.source": "field:id"},
+            "key.source = 'field:id': makes keys of records, and rows=columns gives columns: leave it out",
+        ),
+        (
+            {
+                "path": "s3://b12/",
+                "rows": "columns",
+                "file.name.template": "{{topic}}/.*",
+                "key.source": "template:{{topic}}",
+            },
+            "key.source = 'template:{{topic}}': makes keys",
+        ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "record.timestamp": "field:at"},
+            "record.timestamp = 'field:at': makes timestamps of records",
+        ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "record.timestamp": "object"},
+            "time and position are in _metadata (metadata.column=true)",
+        ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "record.headers": "source"},
+            "record.headers = 'source': makes headers of records",
+        ),
+        (
+            {"path": "s3://b12/", "rows": "columns", "record.headers": "fields:tags"},
+            "record.headers = 'fields:tags': makes headers of records",
+        ),
+        (
+            {
+                "path": "s3://b12/",
+                "rows": "columns",
+                "Key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            },
+            "key.converter = 'org.apache.kafka.connect.storage.StringConverter': makes keys of records",
+        ),
         ({"path": "s3://b12/", "post.action": "delete"}, "post.action: is not an option"),
         ({"path": "s3://b12/", "bootstrap.servers": "x:1"}, "bootstrap.servers: is not an option"),
         ({"path": "s3://b12/", "state.path": "s3://b12"}, "with a prefix of its own"),
@@ -346,11 +383,31 @@ def test_counterparts_of_options_of_others_exist() -> None:
     [
         {"input.format": "text", "text.pattern": "alb"},
         {"input.format": "json", "json.path": "$.Records[*]"},
+        {"key.source": "object_key", "record.timestamp": "produce", "record.headers": "none"},
+        {"key.source": "none", "value.source": "field:after", "input.format": "jsonl"},
     ],
 )
 def test_lines_by_a_pattern_and_inner_arrays_have_columns(options: dict[str, str]) -> None:
-    """Their rows are JSON objects."""
+    """Their rows are JSON objects; what makes nothing of records is taken."""
     assert reading_settings({"path": "s3://b12/", "rows": "columns", **options}).rows is Rows.COLUMNS
+
+
+@pytest.mark.parametrize("rows", ["records", "columns"])
+@pytest.mark.parametrize(
+    ("template", "topic"),
+    [
+        ("archive/orders/{{partition}}-{{start_offset}}", NO_TOPIC),
+        ("topics/orders/{{partition}}-{{start_offset}}", NO_TOPIC),
+        ("my-topic/.*", NO_TOPIC),
+        (".*", NO_TOPIC),
+        ("topics/{{topic}}/{{partition}}", None),
+        ("{{ topic }}/.*", None),
+    ],
+)
+def test_a_template_names_a_topic_by_its_variable(rows: str, template: str, topic: str | None) -> None:
+    """Its letters in a folder's name were taken for it, and a topic was asked for."""
+    found = reading_settings({"path": "s3://b12/", "rows": rows, "file.name.template": template})
+    assert found.shared.routing.topic == topic
 
 
 @pytest.mark.parametrize(
@@ -423,8 +480,55 @@ def test_a_frame_that_holds_no_records() -> None:
             StructType().add("topic", "string").add("value", "binary"),
             overwrites=False,
         )
+    given = {"path": "s3://b12/", "state.path": "s"}
+    with pytest.raises(FrameRefused, match=r'outputMode\("complete"\) gives all rows of its result'):
+        HeadraceSource(given).streamWriter(_RECORDS, overwrite=True)
+    assert HeadraceSource(given).streamWriter(_RECORDS, overwrite=False) is not None
     with pytest.raises(FrameRefused, match="rows: is an option of reads"):
         writing_settings({"path": "s3://b12/", "rows": "columns"}, _RECORDS, overwrites=False)
+
+
+_CONFLUENTS = "io.confluent.connect.avro.AvroConverter"
+_GLUES = "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"value.converter": _CONFLUENTS, "schema.registry.url": "http://r:1"},
+        {"value.converter": _CONFLUENTS, "value.converter.schema.registry.url": "http://r:1"},
+        {
+            "key.converter": _CONFLUENTS,
+            "key.converter.schema.registry.url": "https://r:1",
+            "key.converter.basic.auth.credentials.source": "USER_INFO",
+            "key.converter.basic.auth.user.info": "me:secret",
+            "schema.registry.ssl.ca.location": __file__,
+        },
+        {"value.converter": _GLUES, "aws.glue.region": "eu-central-1"},
+        {"value.converter": _GLUES, "value.converter.region": "eu-central-1"},
+    ],
+)
+def test_a_writer_takes_converters_of_registries(options: dict[str, str]) -> None:
+    """It asked for the URL of theirs, and refused it as an option."""
+    settings = writing_settings({"path": "s3://b12/", **options}, _RECORDS, overwrites=False)
+    converters = settings.sink.sink.converters
+    assert (converters.key.registry or converters.value.registry) is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"value.converter": _CONFLUENTS}, "needs schema.registry.url"),
+        ({"schema.registry.auto.register.schemas": "true"}, 'is not an option of format("headrace")'),
+        ({"output.layout": "quix"}, "could meet; set file.name.unique=assumed where none do"),
+        ({"value.source": "row"}, 'is not an option of format("headrace")'),
+    ],
+)
+def test_options_that_a_writer_does_not_have(options: dict[str, str], sentence: str) -> None:
+    """And none that a sentence names, such as topics, which rows name themselves."""
+    with pytest.raises(FrameRefused) as refused:
+        writing_settings({"path": "s3://b12/", **options}, _RECORDS, overwrites=False)
+    assert sentence in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Batches of a writing query: each of their rows in one object, whatever is killed, repeated or put back."""
 
 import json
+import pickle
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,17 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 import pytest
+import structlog
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 from headrace.model.clock import wall_ms
-from headrace.model.errors import FrameRefused, SourceUnavailable
+from headrace.model.errors import FrameRefused, ObjectForbidden, SourceUnavailable
 from headrace.model.sink_entries import SealedObject, Upload
 from headrace.options.settings import S3Settings
 from headrace.s3.completion import Completion, CompletionState
-from spark.frames import writing
+from spark.frames import frame_completion, writing
 from spark.frames.log_store import DirectoryStore
 from spark.frames.writing import (
     HeadraceStreamWriter,
@@ -43,7 +45,9 @@ from spark.frames.written_batches import (
     last_of_each_name,
 )
 from spark.sink import frame_writer
+from tests.headrace.formats.encoding.registry import http_registry
 from tests.support.examples import examples
+from tests.support.memory_s3 import MemoryS3
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -264,6 +268,30 @@ def test_a_bad_record_has_a_fix_that_a_query_takes() -> None:
     assert "leave such rows out of the query" in str(refused.value)
 
 
+def test_values_whose_schema_a_registry_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their options were refused, and the converter without them."""
+    memory = MemoryS3()
+    monkeypatch.setattr(frame_writer, "new_upload_calls", lambda _s3, options: memory.calls(options))
+    monkeypatch.setattr(frame_completion, "new_upload_calls", lambda _s3, options: memory.calls(options))
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "n", "type": "long"}]}
+    rows = [{"topic": "t", "partition": 0, "offset": 7, "value": b"\0\0\0\0\x01" + b"\x0e"}]
+    with http_registry({"/schemas/ids/1": (200, {"schema": json.dumps(schema)})}) as (registry, _):
+        options = {
+            "path": "s3://archive/",
+            "output.format": "jsonl",
+            "output.fields": "offset,value",
+            "file.compression.type": "none",
+            "value.converter": "io.confluent.connect.avro.AvroConverter",
+            "value.converter.schema.registry.url": registry.urls[0],
+        }
+        settings = writing_settings(options, _RECORDS, overwrites=False)
+        writer = pickle.loads(pickle.dumps(HeadraceWriter(settings)))  # noqa: S301  # as Spark hands it to tasks
+        writer.commit([writer.write(iter(pa.Table.from_pylist(rows).to_batches()))])
+
+    (found,) = memory.objects.values()
+    assert json.loads(found.body) == {"offset": 7, "value": {"n": 7}}
+
+
 @pytest.mark.timeout(600)
 def test_a_task_ends_where_s3_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waited for ever, with a line in the log of its executor."""
@@ -297,8 +325,11 @@ class Archive:
         """The ids of objects that were ever visible, as often as they became so."""
         self.files: dict[str, bytes] = {}
         self.calls_left: int | None = None
+        self.is_unreadable = False
         self.unreachable: set[str] = set()
         """Uploads of which S3 takes no completion."""
+        self.late: dict[str, str] = {}
+        """What another program has put there by the time that an upload is completed."""
         self.where = "memory"
         self._lock = threading.Lock()
 
@@ -313,6 +344,7 @@ class Archive:
         """See `UploadCalls.complete`."""
         with self._lock:
             self.called()
+            self.there |= self.late
             if upload.upload_id in self.unreachable:
                 raise SourceUnavailable("S3 does not answer.")
             there = self.there.get(upload.key)
@@ -327,6 +359,13 @@ class Archive:
             elif there != object_id:
                 return Completion(CompletionState.SUPERSEDED, there)
             return Completion(CompletionState.COMPLETED)
+
+    def head_metadata(self, _bucket: str, key: str) -> dict[str, str] | None:
+        """See `UploadCalls.head_metadata`."""
+        self.called()
+        if self.is_unreadable:
+            raise ObjectForbidden("S3 forbids to read it.")
+        return {"headrace-object": self.there[key]} if key in self.there else None
 
     def abort(self, _bucket: str, _key: str, upload_id: str) -> bool:
         """See `UploadCalls.abort`."""
@@ -365,9 +404,9 @@ class Archive:
 def archive(monkeypatch: pytest.MonkeyPatch) -> Archive:
     """What writers of this test write to."""
     made = Archive()
-    monkeypatch.setattr(writing, "_uploads", lambda _settings: made)
+    monkeypatch.setattr(frame_completion, "_uploads", lambda _sink: made)
     monkeypatch.setattr(writing, "log_store", lambda _path, _s3: made)
-    monkeypatch.setattr(writing, "least_upload_expiry_ms", lambda _s3: 3 * _DAY_MS)
+    monkeypatch.setattr(frame_completion, "least_upload_expiry_ms", lambda _s3: 3 * _DAY_MS)
     return made
 
 
@@ -509,7 +548,7 @@ class TestCommits:
             asked.append((s3.bucket, s3.prefix))
             return 3 * _DAY_MS if s3.bucket == "before" else None
 
-        monkeypatch.setattr(writing, "least_upload_expiry_ms", expiry)
+        monkeypatch.setattr(frame_completion, "least_upload_expiry_ms", expiry)
         one = replace(sealed("one", 0, 4, key="in/t/k", age_ms=4 * _DAY_MS), bucket="before")
         archive.files["writes/q/000000000000.json"] = msgspec.json.encode(batch(one))
 
@@ -538,6 +577,45 @@ class TestCommits:
             HeadraceStreamWriter(written()).commit(sent(sealed("one", 0, 4)), 0)
         with pytest.raises(FrameRefused, match="write under another prefix"):
             HeadraceWriter(written()).commit(sent(sealed("two", 0, 4)))
+
+    def test_a_frame_with_a_name_that_is_taken_is_not_there_in_part(self, archive: Archive) -> None:
+        """Written under another prefix, as the sentence says, its other rows were there twice."""
+        objects = [sealed(f"{at}", at, at) for at in range(40)]
+        archive.open |= {one.id for one in objects}
+        archive.there["t-0-39"] = "another's"
+
+        with pytest.raises(FrameRefused, match="write under another prefix") as refused:
+            HeadraceWriter(written()).commit(sent(*objects))
+        assert "remove" not in str(refused.value)
+        assert archive.seen == []
+
+    @pytest.mark.parametrize("is_unreadable", [True, False])
+    def test_a_frame_that_is_there_in_part_all_the_same(
+        self, archive: Archive, *, is_unreadable: bool
+    ) -> None:
+        """A name that is taken meanwhile, or of which S3 says nothing: what is complete is named."""
+        objects = [sealed(f"{at}", at, at) for at in range(5)]
+        archive.open |= {one.id for one in objects}
+        archive.is_unreadable = is_unreadable
+        (archive.there if is_unreadable else archive.late)["t-0-4"] = "another's"
+
+        with structlog.testing.capture_logs() as lines, pytest.raises(FrameRefused) as refused:
+            HeadraceWriter(written()).commit(sent(*objects))
+        assert "s3://archive/t-0-4 cannot be completed: another object has the name" in str(refused.value)
+        assert str(refused.value).endswith(
+            " By then s3://archive/t-0-0, s3://archive/t-0-1, s3://archive/t-0-2 and 1 more are there: "
+            "remove them before these rows are written again."
+        )
+        assert [line["objects"] for line in lines if line["event"] == "frame_written_in_part"] == [
+            [f"s3://archive/t-0-{at}" for at in range(4)]
+        ]
+
+    def test_a_frame_of_which_s3_takes_one_object_no_more(self, archive: Archive) -> None:
+        """The other one is there, and is named."""
+        archive.open |= {"one", "two"}
+        archive.unreachable.add("two")
+        with pytest.raises(FrameRefused, match=r"By then s3://archive/t-0-0 is there: remove it before"):
+            HeadraceWriter(written()).commit(sent(sealed("one", 0, 4), sealed("two", 5, 9)))
 
     def test_a_name_of_keys_that_a_later_writer_has(self, archive: Archive) -> None:
         """It recurs by design: ours was there before."""
@@ -600,9 +678,9 @@ class Query(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.archive = Archive()
-        self.patch.setattr(writing, "_uploads", lambda _settings: self.archive)
+        self.patch.setattr(frame_completion, "_uploads", lambda _sink: self.archive)
         self.patch.setattr(writing, "log_store", lambda _path, _s3: self.archive)
-        self.patch.setattr(writing, "least_upload_expiry_ms", lambda _s3: None)
+        self.patch.setattr(frame_completion, "least_upload_expiry_ms", lambda _s3: None)
         self.writer = HeadraceStreamWriter(written())
         self.planned: list[tuple[int, int]] = []
         self.noted = 0

@@ -1,0 +1,86 @@
+"""A small bucket as a server of HTTP: lists its objects, and gives their bytes to a GET with `If-Match`."""
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+
+class HttpBucket:
+    """`objects` are the contents by key; keys are plain text, and a listing is one page."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.objects: dict[str, bytes] = {}
+
+    def listing(self, prefix: str, after: str) -> bytes:
+        """The page of the keys below the prefix."""
+        entries = "".join(
+            f"<Contents><Key>{key}</Key><ETag>&quot;{_etag(content)}&quot;</ETag><Size>{len(content)}</Size>"
+            "<LastModified>2026-01-31T12:00:00.000Z</LastModified><StorageClass>STANDARD</StorageClass></Contents>"
+            for key, content in sorted(self.objects.items())
+            if key.startswith(prefix) and key > after
+        )
+        return f"<ListBucketResult><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>".encode()
+
+
+@contextmanager
+def http_bucket() -> Iterator[HttpBucket]:
+    """An empty bucket, for as long as the context is."""
+    handler: Any = type("Handler", (_Handler,), {})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        handler.bucket = HttpBucket(f"http://127.0.0.1:{server.server_port}")
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield handler.bucket
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    bucket: HttpBucket
+
+    def do_GET(self) -> None:  # http.server's name
+        """A listing, or an object; a range of it is a range of what is there."""
+        asked = urlsplit(self.path)
+        query = parse_qs(asked.query)
+        key = unquote(asked.path).lstrip("/").partition("/")[2]
+        if not key:
+            prefix, after = query.get("prefix", [""])[0], query.get("start-after", [""])[0]
+            self._answer(200, self.bucket.listing(prefix, after), {"Content-Type": "application/xml"})
+            return
+        content = self.bucket.objects.get(key)
+        if content is None:
+            self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>", {})
+            return
+        if self.headers.get("If-Match", _etag(content)).strip('"') != _etag(content):
+            self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>", {})
+            return
+        headers = {"ETag": f'"{_etag(content)}"', "Last-Modified": "Sat, 31 Jan 2026 12:00:00 GMT"}
+        asked_for = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if asked_for is None or not content:
+            self._answer(200, content, headers)
+            return
+        begin, last = int(asked_for[1]), min(int(asked_for[2] or len(content)), len(content) - 1)
+        span = {"Content-Range": f"bytes {begin}-{last}/{len(content)}"}
+        self._answer(206, content[begin : last + 1], headers | span)
+
+    def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as http.server has it
+        """Say nothing."""
+
+
+def _etag(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
