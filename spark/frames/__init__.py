@@ -1,6 +1,7 @@
 """Headrace as a data source of Spark: new objects of a bucket as rows of a query, and rows into layouts.
 
 frame_options  the options of the source and of the writer, with those of `headrace run` among them
+column_options what `rows=columns` has no place for; pure
 counterparts   what options of Spark's file sources and of Auto Loader are called here; pure
 log_entries    entries and snapshots of the discovery log, and what is known of them; pure
 log_store      a directory or a prefix of S3, in which a name has one writer
@@ -12,5 +13,6 @@ record_rows, column_rows, column_types   rows as Arrow: records, or columns of a
 reading        a task: its splits as Arrow, bad rows and objects that have changed
 source         what PySpark asks of a data source, begin here
 writing        rows of a query into objects, completed when their batch is committed
+frame_completion  uploads of tasks made visible by the driver, or given up
 written_batches  which objects and rows each batch of a writing query has
 """

@@ -32,7 +32,6 @@ from spark.frames.frame_completion import (
 )
 from spark.frames.frame_options import STATE_PATH, loaded, split_options
 from spark.frames.log_store import LogStore, log_store
-from spark.frames.offset_order import in_order
 from spark.frames.written_batches import (
     BatchRefused,
     RowsOf,
@@ -44,7 +43,7 @@ from spark.frames.written_batches import (
     refuse_shared_names,
 )
 from spark.sink.frame_writer import FrameWriter, record_columns, records_of, refuse_another_type
-from spark.sink.row_order import OUT_OF_ORDER, RowOrder
+from spark.sink.row_order import OUT_OF_ORDER, RowOrder, in_order
 from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
 _LOG = structlog.get_logger(__name__)

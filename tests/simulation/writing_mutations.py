@@ -180,7 +180,7 @@ MUTATIONS: Final = {
     "sorted by offset": Mutation(
         "writing",
         "a task of a stream sorts its rows",
-        "spark/frames/offset_order.py",
+        "spark/sink/row_order.py",
         "    if bool((order[1:] > order[:-1]).all()):\n",
         "    if order is not None:\n",
     ),
