@@ -109,12 +109,12 @@ class RunningStream:
 
     def partitions(self, start: Offset, end: Offset) -> list[FramePartition]:
         """The partitions of these batches; one without splits for a batch whose objects are all left out."""
-        parts: list[FramePartition] = []
+        made: list[FramePartition] = []
         for batch in range(self._checked(start) + 1, self._checked(end) + 1):
             splits, is_begun = self._splits(batch), batch < self._first_new
             found = partitioned(splits, self._settings, batch=batch, is_begun=is_begun)
-            parts += found or [FramePartition((), batch, is_begun)]
-        return parts
+            made += found or [FramePartition((), batch, is_begun)]
+        return made
 
     def commit(self, end: Offset) -> None:
         """Delete the messages of batches that are done, and compact the log."""
