@@ -19,6 +19,7 @@ from headrace.formats.converted_records import (
     RecordFault,
 )
 from headrace.formats.converters.choice import column_converter, copies_data, makes_columns, member_form
+from headrace.formats.converters.framing import glue_inflated_bytes
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
 from headrace.formats.converters.json_converter import JsonConverter
 from headrace.formats.converters.plain_converters import (
@@ -52,6 +53,9 @@ _WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, Output
 _BY_VALUE: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES})
 _ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
+
+# What compressed keys and values may come to at once, as many bytes as a slot fetches without compression.
+_INFLATED_BYTES: Final = 4 * 1024 * 1024
 
 FAILING_NULL: Final = ("null_value", "the value is null, and behavior.on.null.values is fail")
 """Reason and sentence of a record whose null value is not wanted."""
@@ -132,8 +136,29 @@ class RecordConverter:
         is_simple = converters.header.kind is ConverterKind.SIMPLE
         # Connect reads headers by it where nothing else is said, and it refuses none.
         self._headers = HeaderConverter(converters.header) if is_written or not is_simple else None
+        self._inflates_keys = isinstance(converters.key.registry, GlueSettings)
+        self._inflates_values = isinstance(converters.value.registry, GlueSettings)
         self._rows = LayoutRowsCheck(output)
         self._writable = None if self._holds_all else WritableRuns(output)
+
+    def bounded(self, records: KafkaRecords) -> Iterator[KafkaRecords]:
+        """The records in their order, as many at once as can be converted together.
+
+        Compressed keys and values of a piece inflate to 4 MiB, or it is one record: compression makes a
+        thousandth of what repeats itself, so that the bytes fetched say nothing of it.
+        """
+        sizes = np.zeros(len(records), np.int64)
+        if self._inflates_keys:
+            sizes += glue_inflated_bytes(records.keys)
+        if self._inflates_values:
+            sizes += glue_inflated_bytes(records.values)
+        begin = held = 0
+        for row in np.flatnonzero(sizes).tolist() if int(sizes.sum()) > _INFLATED_BYTES else ():
+            if begin < row and held + sizes[row] > _INFLATED_BYTES:
+                yield records.take(slice(begin, row))
+                begin, held = row, 0
+            held += int(sizes[row])
+        yield records.take(slice(begin, len(records))) if begin else records
 
     def convert(self, records: KafkaRecords) -> Conversion:
         """The records in runs of one schema, and the faults of those that are in none.
@@ -288,6 +313,9 @@ def _is_required(output: OutputSettings, schema: ColumnSchema) -> bool:
 class SinkRecords(Protocol):
     """Makes records that can be grouped and written of those that were fetched."""
 
+    def bounded(self, records: KafkaRecords) -> Iterator[KafkaRecords]:
+        """See `RecordConverter.bounded`."""
+
     def convert(self, records: KafkaRecords) -> Conversion:
         """See `RecordConverter.convert`."""
 
@@ -312,6 +340,10 @@ class TransformedRecords:
         self._shape = None
         if makes_columns(sink.output) and OutputField.VALUE in sink.output.fields:
             self._shape = JsonConverter("value", sink.output.json_format, schemas=False, wants_columns=True)
+
+    def bounded(self, records: KafkaRecords) -> Iterator[KafkaRecords]:
+        """See `RecordConverter.bounded`."""
+        return self._converter.bounded(records)
 
     def convert(self, records: KafkaRecords) -> Conversion:
         """See `RecordConverter.convert`; a record that a transform drops is in no run, and is no fault."""

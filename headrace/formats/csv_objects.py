@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from headrace.formats.arrow_rows import as_column
+from headrace.formats.avro_schema import FIELDS_MAX
 from headrace.formats.compression import plain_stream, stored_codec
 from headrace.formats.content_kind import recognise
 from headrace.formats.csv_fields import CsvRows, FieldReader, FieldWriter, row_fields
@@ -137,6 +138,9 @@ _BRACKETED: Final = re.compile(rb"\s*([\[{]|<[A-Za-z?!/])")
 _NAME: Final = rb"\s*(<[^<>]*>|\[[^\[\]]*\]|\{[^{}\"]*\})\s*%s|\s*[\[{][^\W\d][\w .-]*[\]}]\s*\Z"
 _LOOKED_AT_BYTES: Final = 4096
 _SET: Final = "Set csv.delimiter, csv.quote and csv.header to what it is"
+_AS_LINES: Final = (
+    "Set csv.delimiter to what is between them, or input.format=text to read its lines as they are"
+)
 _IN_UTF_8: Final = "Write the object as UTF-8"
 _DELIMITER: Final = re.compile(rb"sep=([^\w])")
 
@@ -182,6 +186,8 @@ class _Batches:
         if names is not None and settings.header:
             _check_names(names, [column for column, _ in settings.types], name)
         self._width = len(first.fields) if names is None else len(names)
+        if self._width > FIELDS_MAX:
+            raise _invalid(name, f"it has more than {FIELDS_MAX:,} columns", _AS_LINES)
         self._reader = FieldReader(settings, self._width)
         self._writer = FieldWriter(names, settings, self._width)
         self._is_raw = options.format.value_format is ValueFormat.RAW

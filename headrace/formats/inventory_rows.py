@@ -43,7 +43,7 @@ def inventory_objects(data: BinaryIO, manifest: Manifest, file: InventoryFile) -
     """The object of each row, None for a row that names none that could be read.
 
     Those are older versions, delete markers, and what lacks a field; rows come in no order. Holds a few
-    thousand rows of Parquet, a stripe of ORC. InventoryRefused for a file that is damaged, or has other
+    thousand rows. InventoryRefused for a file that is damaged, or has other
     columns than its manifest says.
     """
     rows = _READERS[manifest.form](data, manifest)
@@ -134,14 +134,20 @@ def _parquet_rows(data: BinaryIO, manifest: Manifest) -> Iterator[_Row]:
 
 
 def _orc_rows(data: BinaryIO, manifest: Manifest) -> Iterator[_Row]:
-    from pyarrow import orc
+    import pyarrow as pa
+    from pyarrow.dataset import OrcFileFormat
 
-    file = orc.ORCFile(data)
-    names = _wanted(file.schema.names)
-    for number in range(file.nstripes):
-        stripe = file.read_stripe(number, columns=names)
-        for begin in range(0, stripe.num_rows, _SLICE_ROWS):
-            yield from _rows_of(stripe.slice(begin, _SLICE_ROWS), manifest)
+    # ORCFile reads stripes whole, which may be a thousand times what they are in the file.
+    file = OrcFileFormat().make_fragment(pa.PythonFile(data, "r"))
+    batches = file.to_batches(
+        columns=_wanted(file.physical_schema.names),
+        batch_size=_SLICE_ROWS,
+        batch_readahead=0,
+        fragment_readahead=0,
+        use_threads=False,
+    )
+    for batch in batches:
+        yield from _rows_of(batch, manifest)
 
 
 def _wanted(names: list[str]) -> list[str]:

@@ -111,6 +111,11 @@ class PartitionWork:
 
     # -- records come ----------------------------------------------------------------------------------------
 
+    def bounded(self, records: KafkaRecords) -> Iterator[KafkaRecords]:
+        """The records in their order, as many as can be added at once; those under suspicion are fewer."""
+        for those in self.isolation.pieces(records):
+            yield from self._tools.converter.bounded(those)
+
     def add(self, records: KafkaRecords, now_ms: int) -> None:
         """Write these records, which follow those before; objects that are full on the way are closed.
 

@@ -16,6 +16,8 @@ from headrace.model.columns import KafkaRecords
 from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import TopicPartition
 from spark.sink.partition_work import PartitionWork
+from spark.sink.slot_uploads import SlotUploads
+from spark.task.driver_connection import DriverConnection
 
 T = TypeVar("T")
 
@@ -27,6 +29,9 @@ _CONVERTER: Final = "converter"
 _CROWDED: Final = "checkpoint"
 # A partition that is crowded is so for as long as S3 takes to have one object.
 _LONG_SECONDS: Final = 60.0
+# How long the next piece of a fetch waits for S3: then there is more in memory, and a round comes to its end.
+_ROOM_SECONDS: Final = 1.0
+_FULL_SECONDS: Final = 0.1
 
 # What is no record's fault, and ends the slot: its own errors, memory and disk.
 _NOT_OF_RECORDS: Final = (HeadraceError, SlotRevoked, MemoryError, OSError)
@@ -48,15 +53,20 @@ class FeedReader(Protocol):
 
 
 class RecordFeed:
-    """For the slot's thread. `works` are the slot's partitions, of which it may lose some."""
+    """For the slot's thread. `works` are the slot's partitions, of which it may lose some.
+
+    `between` is called before each piece of a fetch but the first.
+    """
 
     def __init__(
         self,
         works: Mapping[TopicPartition, PartitionWork],
         reader: FeedReader,
         *,
+        between: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._between = between
         self._works = works
         self._reader = reader
         self._now = now
@@ -126,7 +136,7 @@ class RecordFeed:
                 return True
             self._crowded.pop(partition, None)
             try:
-                add_records(work, waiting[0], now_ms)
+                add_records(work, waiting[0], now_ms, self._between)
             except (SourceUnavailable, AccessDenied) as error:
                 self._hold(partition, waiting, str(error))
                 return False
@@ -154,20 +164,38 @@ class RecordFeed:
             self._reader.pause([partition])
 
 
-def add_records(work: PartitionWork, records: KafkaRecords, now_ms: int) -> None:
+def add_records(
+    work: PartitionWork, records: KafkaRecords, now_ms: int, between: Callable[[], None] = lambda: None
+) -> None:
     """Write records of a partition; where our own code fails at them, that is the partition's `failure`.
 
-    Raises what is no record's fault.
+    `between` is called before each piece but the first. Raises what is no record's fault.
     """
-    for piece in work.isolation.pieces(records):
+    for number, piece in enumerate(work.bounded(records)):
         if work.isolation.broken is not None:
             return
+        if number:
+            between()
         try:
             work.add(piece, now_ms)
         except _NOT_OF_RECORDS:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it would come again at the same record
             work.isolation.failed(error, piece)
+
+
+def make_room(uploads: SlotUploads, link: DriverConnection) -> None:
+    """Bring memory within its bound between two pieces: compressed records may be a thousand times a fetch.
+
+    What is open is spilled, and S3 is waited for a while where it is slow. SlotRevoked when the slot is void.
+    """
+    uploads.balance()
+    end = time.monotonic() + _ROOM_SECONDS
+    while not link.is_void():
+        if not uploads.is_full or link.is_ending() or time.monotonic() >= end:
+            return
+        uploads.wait(_FULL_SECONDS)
+    raise SlotRevoked
 
 
 def safely(work: PartitionWork, act: Callable[[], T]) -> T | None:

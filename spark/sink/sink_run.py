@@ -33,7 +33,7 @@ from headrace.s3.upload_calls import new_upload_calls
 from spark.sink.bad_records import DeadLetters
 from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop, Transaction
-from spark.sink.record_feed import RecordFeed, close_oldest, safely
+from spark.sink.record_feed import RecordFeed, close_oldest, make_room, safely
 from spark.sink.routed_tools import RoutedTools
 from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
 from spark.sink.sink_work import SinkTaskSettings, can_group_by, grouping_changed
@@ -111,7 +111,7 @@ class SinkRun:
             grant.partition_of: PartitionWork(grant, tools.for_topic(grant.topic))
             for grant in batch.partitions
         }
-        self._feed = RecordFeed(self._work, self._reader)
+        self._feed = RecordFeed(self._work, self._reader, between=partial(make_room, self._uploads, link))
         self._read_again = Repeats(fix="It is read again from there until that is mended.")
         self._completing: dict[str, tuple[SealedObject, Future[Completion]]] = {}
         self._gone: set[TopicPartition] = set()

@@ -21,7 +21,10 @@ _HEAD_BYTES: Final = 5
 _GLUE_BYTES: Final = 18
 _GLUE_VERSION: Final = 3
 _GLUE_PLAIN, _GLUE_ZLIB = 0, 5
-_MOST_INFLATED: Final = 64 * 1024 * 1024
+# What a record may have once it is inflated: it is there several times while it is decoded and encoded.
+_MOST_INFLATED: Final = 16 * 1024 * 1024
+# Inflated at once where it is only counted.
+_COUNTED_BYTES: Final = 256 * 1024
 _CONTINUED: Final = 0x80
 _MOST_INDEXES: Final = 100
 
@@ -142,11 +145,8 @@ class GlueFraming(_KeyedFraming):
         """See `Framing.frames`."""
         owners = np.full(len(column), NO_SCHEMA, np.int64)
         octets = np.frombuffer(column.buffer, np.uint8)
-        long = np.flatnonzero(column.lengths >= _GLUE_BYTES)
-        starts = column.starts[long]
-        ways = octets[starts + 1]
-        framed = (octets[starts] == _GLUE_VERSION) & ((ways == _GLUE_PLAIN) | (ways == _GLUE_ZLIB))
-        rows, starts, ways = long[framed], starts[framed], ways[framed]
+        rows, ways = _glue_framed(column)
+        starts = column.starts[rows]
         ids = np.ascontiguousarray(octets[starts[:, None] + np.arange(2, _GLUE_BYTES)]).view("V16").ravel()
         for raw in dict.fromkeys(ids.tolist()):
             owners[rows[ids == np.void(raw)]] = self._keys.number(SchemaKey(UUID(bytes=bytes(raw))))
@@ -178,6 +178,39 @@ class GlueFraming(_KeyedFraming):
         return _behind(data, heads)
 
 
+def glue_inflated_bytes(column: Column) -> Numbers:
+    """How many bytes each value of Glue's framing has once it is inflated; 0 where it is not compressed.
+
+    Of one that is damaged, or has more than a value may have, those up to there.
+    """
+    rows, ways = _glue_framed(column)
+    found = np.zeros(len(column), np.int64)
+    for row in rows[ways == _GLUE_ZLIB].tolist():
+        found[row] = _inflated_bytes((column.get(row) or b"")[_GLUE_BYTES:])
+    return found
+
+
+def _inflated_bytes(value: bytes) -> int:
+    inflater, size = zlib.decompressobj(), 0
+    try:
+        while size <= _MOST_INFLATED and (found := len(inflater.decompress(value, _COUNTED_BYTES))):
+            size += found
+            value = inflater.unconsumed_tail
+    except zlib.error:
+        pass
+    return size
+
+
+def _glue_framed(column: Column) -> tuple[Numbers, np.ndarray]:
+    """The rows that are in Glue's framing, and the byte of each that tells the compression."""
+    octets = np.frombuffer(column.buffer, np.uint8)
+    long = np.flatnonzero(column.lengths >= _GLUE_BYTES)
+    starts = column.starts[long]
+    ways = octets[starts + 1]
+    framed = (octets[starts] == _GLUE_VERSION) & ((ways == _GLUE_PLAIN) | (ways == _GLUE_ZLIB))
+    return long[framed], ways[framed]
+
+
 _PLACES: Final = np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
 
 
@@ -198,7 +231,10 @@ def _inflated(data: Column, packed: set[int], owners: Numbers, what: str, faults
         if row in packed:
             value = _unpacked(value or b"")
             if value is None:
-                faults.add(row, "not_framed", f"the {what} is not compressed as its framing says")
+                message = (
+                    f"the {what} is not compressed as its framing says, or has more than 16 MiB without it"
+                )
+                faults.add(row, "not_framed", message)
                 owners[row] = NO_SCHEMA
         found.append(value)
     return column_of(found)

@@ -201,6 +201,21 @@ def test_a_header_that_names_no_columns(content: bytes, changes: dict[str, Any],
 
 
 @pytest.mark.parametrize(
+    "changes", [{}, {"header": False}, {"header": False, "columns": tuple(map(str, range(20_001)))}]
+)
+def test_so_many_columns_that_a_row_takes_seconds_are_refused(changes: dict[str, Any]) -> None:
+    """Each column costs as in a schema, whose fields are bounded by the same number."""
+    options = decode_options(InputFormat.CSV, csv=CsvSettings(**changes))
+    row = ",".join(map(str, range(20_001))).encode()
+    with pytest.raises(InvalidObject, match=r"more than 20,000 columns.*input\.format=text") as caught:
+        decode_all(MemorySource(row + b"\n" + row + b"\n"), options)
+    assert caught.value.reason == "invalid_header"
+
+    found = decode_all(MemorySource(b"\n".join([row.rpartition(b",")[0]] * 2)), CSV)
+    assert json.loads(found.values[0] or b"")["19999"] == "19999"
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
     [
         (b"\xe4,b\n1,2\n", "not UTF-8: .* Write the object as UTF-8"),

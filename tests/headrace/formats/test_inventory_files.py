@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,6 +175,19 @@ def test_a_file_without_the_columns_of_its_manifest(form: str) -> None:
     told = inventory("in", [[]], form=form, columns=ALL_VERSIONS).manifest("in")
     with pytest.raises(InvalidConfiguration, match=f"cannot be read as {form}"):
         list(inventory_objects(io.BytesIO(made.objects[made.files[0]]), told, told.files[0]))
+
+
+@pytest.mark.parametrize("form", ["Parquet", "ORC"])
+def test_a_few_thousand_rows_are_held_at_a_time(form: str) -> None:
+    """A stripe or row group of a few kilobytes may be hundreds of megabytes: names repeat themselves."""
+    made = inventory("in", [[InventoryRow(key="k" * 1000)] * 50_000], form=form)
+    manifest = made.manifest("in")
+    data = io.BytesIO(made.objects[made.files[0]])
+    before = pa.total_allocated_bytes()
+    rows = inventory_objects(data, manifest, manifest.files[0])
+    assert next(rows) is not None
+    assert pa.total_allocated_bytes() - before < 30_000_000
+    assert sum(1 for _ in rows) == 49_999
 
 
 def test_files_of_gzip_in_several_members() -> None:

@@ -1,19 +1,22 @@
 """Records that cannot be written at the moment, and records at which our own code fails."""
 
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, PropertyMock
 
 import pytest
 
 from headrace.conversion.sink_records import SinkRecords
 from headrace.formats.converted_records import Conversion
 from headrace.kafka.data_topics import OutputTopic
+from headrace.kafka.producer import SlotRevoked
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.columns import KafkaRecords, column_of
 from headrace.model.errors import SourceUnavailable
@@ -21,8 +24,11 @@ from headrace.model.sink_entries import TopicPartition, encode_sink_entry
 from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.bad_records import DeadLetters
 from spark.sink.partition_work import PartitionWork
-from spark.sink.record_feed import RecordFeed, safely
+from spark.sink.record_feed import RecordFeed, make_room, safely
+from spark.sink.slot_uploads import SlotUploads
+from spark.task.driver_connection import DriverConnection
 from tests.headrace.vendors.archive import Record
+from tests.support.glue_server import served
 from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records
 from tests.support.until import until_sync
 
@@ -60,6 +66,9 @@ class _Converter:
         self.fails(set(records.offsets.tolist()))
         return self.real.convert(records)
 
+    def bounded(self, records: KafkaRecords) -> Iterator[KafkaRecords]:
+        return self.real.bounded(records)
+
 
 class _Slot:
     """The partitions of a slot, without Kafka: what they have read, and what is in the bucket."""
@@ -87,8 +96,12 @@ class _Slot:
         }
         self.reader = _Reader()
         self.now = 0.0
-        self.feed = RecordFeed(self.works, self.reader, now=lambda: self.now)
+        self.between = 0
+        self.feed = RecordFeed(self.works, self.reader, between=self._note_between, now=lambda: self.now)
         self.letters: list[bytes | None] = []
+
+    def _note_between(self) -> None:
+        self.between += 1
 
     def read(self, *records: KafkaRecords) -> None:
         for one in records:
@@ -213,6 +226,57 @@ def test_records_at_which_our_own_code_fails_are_set_apart(slot: Callable[..., _
     assert times <= 5 * len(bad)
     assert one.close() == sorted(set(range(1000)) - bad)
     assert sorted(map(int, filter(None, one.letters))) == sorted(bad)
+
+
+@pytest.mark.parametrize("bad", [set(), {5}])
+def test_values_that_inflate_are_written_a_few_at_a_time(slot: Callable[..., _Slot], bad: set[int]) -> None:
+    """Each record once; one that inflates beyond what a record may have is a bad record by itself."""
+    read: list[int] = []
+
+    def fails(offsets: set[int]) -> None:
+        read.append(len(offsets))
+
+    sizes = {offset: 3 if offset % 4 == 0 else 0 for offset in range(20)} | dict.fromkeys(bad, 20)
+    with served() as (glue, url):
+        head = b"\x03\x05" + glue.add("JSON", {"type": "object"}).bytes
+        values = [head + zlib.compress(b'{"a":1}' + b" " * (sizes[one] << 20)) for one in range(20)]
+        one = slot(
+            fails,
+            **{
+                "errors.tolerance": "all",
+                "errors.deadletterqueue.topic.name": "dead",
+                "value.converter": "com.amazonaws.services.schemaregistry.kafkaconnect"
+                ".jsonschema.JsonSchemaConverter",
+                "value.converter.endpoint": url,
+            },
+        )
+        one.read(replace(_records(0, 20), values=column_of(values)))
+    assert one.works[P0].failure() is None
+    assert one.works[P0].position == 20
+    assert one.close() == sorted(set(range(20)) - bad)
+    assert [values.index(letter) for letter in one.letters if letter is not None] == sorted(bad)
+    assert max(read) < 8
+    assert one.between == len(read) - 1
+
+
+@pytest.mark.parametrize(
+    ("full", "is_void", "is_ending", "waits"),
+    [(0, False, False, 0), (2, False, False, 2), (9, True, False, 0), (9, False, True, 0)],
+)
+def test_between_pieces_memory_is_brought_within_its_bound(
+    full: int, is_void: bool, is_ending: bool, waits: int
+) -> None:
+    """S3 is waited for while it is slow, unless the slot is void or ends."""
+    done: list[str] = []
+    uploads = Mock(spec=SlotUploads)
+    uploads.balance.side_effect = lambda: done.append("balance")
+    uploads.wait.side_effect = lambda _seconds: done.append("wait")
+    type(uploads).is_full = PropertyMock(side_effect=lambda: done.count("wait") < full)
+    link = Mock(spec=DriverConnection)
+    link.is_void.return_value, link.is_ending.return_value = is_void, is_ending
+    with pytest.raises(SlotRevoked) if is_void else nullcontext():
+        make_room(uploads, link)
+    assert done == ["balance", *["wait"] * waits]
 
 
 def test_without_tolerance_the_partition_stops_at_it(slot: Callable[..., _Slot]) -> None:

@@ -1,5 +1,6 @@
 """AWS Glue's framing and registry, which is a server of the test's: LocalStack has none."""
 
+import tracemalloc
 import zlib
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -135,6 +136,63 @@ def test_what_is_framed_otherwise_is_a_fault() -> None:
 
     reasons = ["not_framed"] * 4 + ["schema_unknown", "schema_not_json"]
     assert [(fault.offset, fault.reason) for fault in found.faults] == list(enumerate(reasons))
+
+
+_MIB: Final = 1024 * 1024
+
+
+def _text(size: int) -> bytes:
+    """A JSON object of so many bytes."""
+    return b'{"a":%d,"b":"%b"}' % (1, b"x" * (size - 14))
+
+
+def test_records_that_inflate_to_much_are_read_a_few_mebibytes_at_a_time() -> None:
+    """A fetch of a few kilobytes may become gigabytes: keys and values count, those apart are whole."""
+    sizes = [100, 3 * _MIB, 3 * _MIB, 100, 10 * _MIB, 100, 100, 2 * _MIB, 1 * _MIB]
+    with served() as (glue, url):
+        known = glue.add("JSON", _JSON)
+        settings = _settings("jsonschema.JsonSchemaConverter", url)
+        converter = _converter(settings)
+        records = fetched([_framed(known, _text(size), packed=True) for size in sizes])
+        pieces = [each.offsets.tolist() for each in converter.bounded(records)]
+        (plain,) = converter.bounded(fetched([_framed(known, _text(size)) for size in sizes]))
+        assert settings.sink is not None
+        how = settings.sink.converters.value
+        (unread,) = RecordConverter(converters(), output()).bounded(records)
+        of_keys = RecordConverter(converters(key=how), output())
+        keyed = [
+            len(each)
+            for each in of_keys.bounded(fetched([b"v"] * 3, keys=[*map(records.values.get, (1, 2, 3))]))
+        ]
+
+    assert pieces == [[0, 1], [2, 3], [4], [5, 6, 7, 8]]
+    assert (len(plain), len(unread)) == (len(sizes), len(sizes))
+    assert keyed == [1, 2]
+
+
+def test_a_fetch_that_inflates_is_never_held_whole() -> None:
+    """Twelve values of 12 MiB; values of more than 16 MiB are faults of their own."""
+    sizes = [12 * _MIB] * 6 + [16 * _MIB + 1, 16 * _MIB - 1, 40 * _MIB] + [12 * _MIB] * 6
+    with served() as (glue, url):
+        known = glue.add("JSON", _JSON)
+        packed = {size: _framed(known, _text(size), packed=True) for size in {*sizes}}
+        converter = _converter(_settings("jsonschema.JsonSchemaConverter", url), OutputFormat.JSONL)
+        records = fetched([packed[size] for size in sizes])
+        tracemalloc.start()
+        try:
+            found, faults = 0, []
+            for piece in converter.bounded(records):
+                conversion = converter.convert(piece)
+                faults += [(fault.offset, fault.reason) for fault in conversion.faults]
+                found += sum(len(run) for run in conversion.runs)
+                del conversion
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert faults == [(6, "not_framed"), (8, "not_framed")]
+    assert found == len(sizes) - len(faults)
+    assert peak < 100 * _MIB
 
 
 @pytest.mark.parametrize(
