@@ -28,8 +28,11 @@ from tests.support.until import until_sync
 
 _SETTLE_SECONDS: Final = 300
 _START_SECONDS: Final = 180
-# Over a phase; a slope of a short one says little by itself.
+# Over a phase. In a short one pools of connections still fill, on a busy machine; its objects are more than
+# twice as many as its bound, so that one left open by each is seen.
 _DESCRIPTORS_GROWN: Final = 40
+_DESCRIPTORS_GROWN_AT_FIRST: Final = 120
+_SHORT_MINUTES: Final = 10
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,11 +162,12 @@ def run(minutes: float, *, objects_per_second: float, seed: int, folder: Path) -
         say(f"after the repair: {after}")
         left = soak.left_over()
         say("every readable row is there once" if not left else "\n".join(["LEFT OVER", *left[:10]]))
+    most = _DESCRIPTORS_GROWN_AT_FIRST if minutes < _SHORT_MINUTES else _DESCRIPTORS_GROWN
     grows = [
         slope
         for slopes in soak.slopes.values()
         for slope in slopes
-        if slope.descriptors_per_hour * minutes / 120 > _DESCRIPTORS_GROWN
+        if slope.descriptors_per_hour * minutes / 120 > most
     ]
     for slope in grows:
         say(f"GROWS: {slope}")

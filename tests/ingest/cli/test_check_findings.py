@@ -290,7 +290,7 @@ _CASES = {
         finding="topic",
         code=2,
         words="does not exist",
-        remedy="Create it, set topic.creation.default.partitions",
+        remedy="Create it (`headrace setup` does), or set topic.creation.default.partitions",
     ),
     "partitions too few": Case(
         make=_few_partitions,

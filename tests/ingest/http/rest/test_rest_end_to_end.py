@@ -207,7 +207,8 @@ def test_a_standby_says_so_and_stays_paused_when_it_takes_the_lead(tmp_path: Pat
 def test_an_object_in_progress_comes_to_a_checkpoint_and_goes_on_from_there(tmp_path: Path) -> None:
     """Paused in its middle, stopped, and resumed: every row once."""
     route = new_route(tmp_path)
-    it = steered(route, transaction__boundary__interval__ms=100)
+    # Small batches keep it busy with the object until the pause is there.
+    it = steered(route, transaction__boundary__interval__ms=100, producer__override__batch__num__messages=20)
     try:
         it.service.start(ready_seconds=PATIENCE)
         route.upload("large.jsonl", rows("x" * 100, 500_000))
