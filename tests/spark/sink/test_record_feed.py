@@ -248,6 +248,8 @@ def test_values_that_inflate_are_written_a_few_at_a_time(slot: Callable[..., _Sl
                 "value.converter": "com.amazonaws.services.schemaregistry.kafkaconnect"
                 ".jsonschema.JsonSchemaConverter",
                 "value.converter.endpoint": url,
+                "aws.access.key.id": "AKIA",
+                "aws.secret.access.key": "shh",
             },
         )
         one.read(replace(_records(0, 20), values=column_of(values)))
