@@ -72,6 +72,8 @@ class Course:
         self.ended = ended
         self.calm = calm
         self.instances: list[Instance] = []
+        self.last_ended = 0.0
+        """When its last part was over: commands may be asked after it."""
         self._stopped: list[Process] = []
         self._cuts: list[Process] = []
         self._shown = Shown(made, self.topics or tuple(scenario.topics), scenario.options, LETTERS)
@@ -401,7 +403,7 @@ class Course:
             if found != ends or ended.problems:
                 moved, ends = kernel.now, found
             ended.silent = max(ended.silent, kernel.now - moved)
-        ended.ending = last.ending
+        ended.ending, self.last_ended = last.ending, kernel.now
         self._shown.end(last)
 
 

@@ -285,7 +285,7 @@ class _SourceCourse(Course):
         outcome.ledger, outcome.prefix = self._ledger(), self.options.get("aws.s3.prefix", "")
         firsts = first_starts(self._kept())
         outcome.misremembered = list(self._past.misremembered(firsts))
-        held = self.made.queue.held()
+        held = self.made.queue.held(self.last_ended)
         outcome.past, outcome.unsure = self._past.left_out(firsts, outcome.ids, self.scenario.steps, held)
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         self._outcome.records = self._partitions()

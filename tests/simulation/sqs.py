@@ -80,11 +80,11 @@ class Queue:
             )
         return found
 
-    def held(self) -> set[tuple[str, str]]:
-        """Buckets and keys of messages that a client has received and not deleted, and that come again."""
+    def held(self, at: float) -> set[tuple[str, str]]:
+        """Buckets and keys of messages that a client had received then, and that were to come again."""
         found = set()
         for one in self.messages:
-            if not one.receipts or one.visible_at <= self.kernel.now:
+            if not one.receipts or one.visible_at <= at:
                 continue
             for record in json.loads(one.body).get("Records", ()):
                 about = record["s3"]

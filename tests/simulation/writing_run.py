@@ -261,8 +261,9 @@ class _WritingCourse(Course):
     def _take_a_name(self) -> None:
         """Another program has put an object where one is about to become visible."""
         uploads = sorted({(one.bucket, one.key) for one in self.made.bucket.uploads.values()})
-        # Names of keys are there to be written over.
-        uploads = [one for one in uploads if "/keys/" not in one[1]]
+        # Names of keys are there to be written over, and so are those of a frame that is told to.
+        rewritten = tuple(one.prefix for one, job in self._frames if one.overwrites and job.ending is None)
+        uploads = [one for one in uploads if "/keys/" not in one[1] and not one[1].startswith(rewritten)]
         free = [one for one in uploads if one[1] not in self.made.bucket.objects[one[0]]]
         if free:
             self._operations.put_foreign(*self._rng.choice(free))

@@ -95,7 +95,13 @@ class Soak:
         """Replay what is quarantined, with bad rows tolerated."""
         with self.service(tolerance="all") as service:
             service.command("replay", "--yes")
+            # What the service shows may be a moment older than what it has told the command.
+            until_sync(self._is_all_tried, seconds=_SETTLE_SECONDS, what="each object tried again")
             self._settle(service)
+
+    def _is_all_tried(self) -> bool:
+        entries = ledger_entries(f"{self.name}-offsets")
+        return all(entries[one.key].state in ("done", "quarantined", "skipped") for one in self.uploaded)
 
     def account(self) -> Account:
         """What became of every row so far."""
