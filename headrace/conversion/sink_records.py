@@ -82,7 +82,7 @@ def member_forms(sink: SinkSettings) -> dict[OutputField, str]:
     return {field: form for field, form in found.items() if form is not None}
 
 
-def copied_parts(sink: SinkSettings) -> frozenset[OutputField]:
+def copied_fields(sink: SinkSettings) -> frozenset[OutputField]:
     """The keys and values whose Avro data are copied, with columns or without."""
     return frozenset(
         field for field, how, is_opened in _read(sink) if copies_data(*how, is_transformed=is_opened)

@@ -19,7 +19,7 @@ from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.page import PAGE_HEADERS, status_page
 from ingest.http.snapshot import QuarantinedEntries, ReadingObject, Snapshot, SnapshotHolder
 from ingest.service.slot_states import SlotState, SlotStates
-from ingest.service.statistics import Statistics, of_bucket, problem_kind
+from ingest.service.statistics import Statistics, by_kind, of_bucket
 from ingest.source.catalogue import Catalogue
 from ingest.source.planner import Planner, SlotAtWork
 
@@ -157,7 +157,7 @@ class ProblemLog:
         if not problems and not self._sentences:
             return
         now = self._now()
-        sentences = {problem_kind(sentence): sentence for sentence in problems.values()}
+        sentences = by_kind(problems)
         self._told = {
             one: at for one, at in self._told.items() if one in self._sentences or now - at < _AGAIN_SECONDS
         }

@@ -118,6 +118,11 @@ _KEYS: Final = re.compile(
 _LISTED: Final = re.compile(r"(?<!\S)(\S+)(?:, \1)+(?![^\s.:])")
 
 
+def by_kind(problems: Mapping[str, str]) -> dict[str, str]:
+    """The sentences of these problems, one for each kind."""
+    return {problem_kind(sentence): sentence for sentence in problems.values()}
+
+
 def problem_kind(sentence: str) -> str:
     """What stays of the sentence of a problem while it lasts.
 
@@ -164,7 +169,7 @@ class CommonStatistics:
 
     def last_of(self, problems: Mapping[str, str]) -> str | None:
         """The last error where `/status` shows these problems: the last that began, also when it is over."""
-        kinds = {problem_kind(sentence): sentence for sentence in problems.values()}
+        kinds = by_kind(problems)
         for kind, sentence in kinds.items():
             if kind not in self._shown:
                 self.last_error = sentence

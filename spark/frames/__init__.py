@@ -1,8 +1,7 @@
 """Headrace as a data source of Spark: new objects of a bucket as rows of a query, and rows into layouts.
 
 frame_options  the options of the source and of the writer, with those of `headrace run` among them
-column_options what `rows=columns` has no place for; pure
-counterparts   what options of Spark's file sources and of Auto Loader are called here; pure
+refused_options  what a frame has no place for, and what to use instead; pure
 log_entries    entries and snapshots of the discovery log, and what is known of them; pure
 log_store      a directory or a prefix of S3, in which a name has one writer
 discovery_log  the log: a batch is durable before Spark learns of it

@@ -24,8 +24,7 @@ from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
 from headrace.vendors.load import load
 from spark.frames.admission import ReadLimits
-from spark.frames.column_options import check_columns
-from spark.frames.counterparts import counterpart
+from spark.frames.refused_options import check_columns, counterpart
 
 NO_TOPIC: Final = "headrace.no.topic"
 """In the place of a topic that neither the key nor the options name; the column is null."""

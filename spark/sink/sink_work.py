@@ -168,9 +168,9 @@ def _copied(sink: SinkSettings) -> frozenset[NameField]:
     if ConverterKind.AVRO not in {sink.converters.key.kind, sink.converters.value.kind}:
         return frozenset()
     # With all that converts records, which few names need.
-    from headrace.conversion.sink_records import copied_parts
+    from headrace.conversion.sink_records import copied_fields
 
-    return frozenset(NameField(each) for each in copied_parts(sink))
+    return frozenset(NameField(each) for each in copied_fields(sink))
 
 
 def opens_envelopes(sink: SinkSettings) -> bool:

@@ -12,7 +12,7 @@ import sys
 import termios
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -174,17 +174,22 @@ def test_a_watch_into_a_pipe_is_plain(configuration: Path) -> None:
     assert "\x1b" not in "".join(lines)
 
 
-def test_a_watch_outlives_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was known last is shown with the reason; the first question may fail as `status` does."""
-    answers: Iterator[Any] = iter([SHAPE, Unavailable("the broker is away"), SHAPE, KeyboardInterrupt()])
+def _answers(*answers: dict[str, Any] | BaseException) -> Callable[[], dict[str, Any]]:
+    """A question that is answered with each of these in turn, or ends with it."""
+    left = iter(answers)
 
     def ask() -> dict[str, Any]:
-        answer = next(answers)
+        answer = next(left)
         if isinstance(answer, BaseException):
             raise answer
-        shape: dict[str, Any] = answer
-        return shape
+        return answer
 
+    return ask
+
+
+def test_a_watch_outlives_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was known last is shown with the reason; the first question may fail as `status` does."""
+    ask = _answers(SHAPE, Unavailable("the broker is away"), SHAPE, KeyboardInterrupt())
     with suppress(KeyboardInterrupt):
         watch_status(ask, lines_of, 0.0, as_json=True)
 
@@ -192,9 +197,8 @@ def test_a_watch_outlives_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
     asked = {"queue": "it answers 503"}
     assert problems == [asked, {**asked, "status": "the broker is away"}, asked]
 
-    answers = iter([Unavailable("nobody is there")])
     with pytest.raises(Unavailable):
-        watch_status(ask, lines_of, 0.0, as_json=True)
+        watch_status(_answers(Unavailable("nobody is there")), lines_of, 0.0, as_json=True)
 
 
 @pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
@@ -213,15 +217,7 @@ def test_a_watch_of_a_worker_outlives_an_outage(
         "connectors": {},
     }
     away = Unavailable("the worker is away")
-    answers: Iterator[Any] = iter([shape, away, away, shape, KeyboardInterrupt()])
-
-    def ask() -> dict[str, Any]:
-        answer = next(answers)
-        if isinstance(answer, BaseException):
-            raise answer
-        found: dict[str, Any] = answer
-        return found
-
+    ask = _answers(shape, away, away, shape, KeyboardInterrupt())
     with suppress(KeyboardInterrupt):
         watch_status(ask, worker_lines, 0.0, as_json=as_json)
 

@@ -39,7 +39,7 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.spark import register
 from ingest.cli.app import app
 from ingest.source.catalogue import Baseline
-from spark.frames import counterparts
+from spark.frames import refused_options
 from spark.frames.admission import ReadLimits
 from spark.frames.batch_splits import partitioned, received, splits_of
 from spark.frames.discovery_log import DiscoveryLog, log_plan, settings_of
@@ -368,14 +368,14 @@ def test_types_that_parquet_alone_has(column: DataType) -> None:
 def test_counterparts_of_options_of_others_exist() -> None:
     """Each sentence names options that there are, and is about one that is not ours."""
     ours = {one.name for one in (*OWN, *SHARED)}
-    for name, sentence in counterparts._COUNTERPARTS.items():
+    for name, sentence in refused_options._COUNTERPARTS.items():
         assert set(re.findall(r"[a-z0-9]+(?:\.[a-z0-9]+)+", sentence)) <= ours, sentence
-        assert counterparts.counterpart(f"cloudFiles.{name}") == sentence
-    assert {name.lower() for name in ours} & counterparts._COUNTERPARTS.keys() == {
+        assert refused_options.counterpart(f"cloudFiles.{name}") == sentence
+    assert {name.lower() for name in ours} & refused_options._COUNTERPARTS.keys() == {
         "maxfilespertrigger",
         "maxbytespertrigger",
     }
-    assert counterparts.counterpart("nothing") is None
+    assert refused_options.counterpart("nothing") is None
 
 
 @pytest.mark.parametrize(

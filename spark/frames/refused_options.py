@@ -1,6 +1,16 @@
-"""What options of Spark's file sources and of Auto Loader are called here, or why there is none; pure."""
+"""Options that a frame has no place for, and what to use instead; pure.
 
+Those of Spark's file sources and of Auto Loader have other names here; `rows=columns` takes no formats
+without columns, and no options that make records of rows.
+"""
+
+from collections.abc import Mapping
 from typing import Final
+
+from headrace.model.errors import FrameRefused
+from headrace.options.choices import InputFormat, ValueFormat
+from headrace.options.record_sources import FieldSource, NoSource, ProduceTime, TemplateSource
+from headrace.options.settings import FormatSettings
 
 _NOT_NEEDED: Final = "leave it out: {}"
 
@@ -67,3 +77,36 @@ def counterpart(name: str) -> str | None:
     if name.lower().startswith(_HADOOP):
         return "Hadoop's settings are not read: use aws.access.key.id, aws.secret.access.key, aws.s3.endpoint"
     return _COUNTERPARTS.get(name.lower().removeprefix(_AUTO_LOADER))
+
+
+def check_columns(settings: FormatSettings, given: Mapping[str, str]) -> None:
+    """Refuse what has no columns, or makes something of records alone; `given` are the options by name."""
+    if settings.input_format in {InputFormat.BYTES, InputFormat.TEXT} and settings.text.pattern is None:
+        raise FrameRefused(
+            f"input.format={settings.input_format} has no columns: use rows=records, or another format."
+        )
+    if settings.packing and settings.input_format is InputFormat.AUTO:
+        raise FrameRefused(
+            "rows=columns reads archives (input.archive) whose members are of one format: set input.format."
+        )
+    if settings.restore is not None:
+        raise FrameRefused("rows=columns does not read archives (input.layout): use rows=records.")
+    if settings.value_format not in {ValueFormat.AUTO, ValueFormat.JSON}:
+        raise FrameRefused(
+            f"value.format={settings.value_format} (or its value.converter) makes bytes of a row, and "
+            "rows=columns gives its columns: leave it out, or use rows=records."
+        )
+    makes = {
+        "key.source": ("keys", isinstance(settings.key_source, FieldSource | TemplateSource)),
+        "key.converter": ("keys", True),
+        "record.timestamp": ("timestamps", not isinstance(settings.timestamp, ProduceTime)),
+        "record.headers": ("headers", not isinstance(settings.headers, NoSource)),
+    }
+    problems = [
+        f"{name} = {given[name]!r}: makes {what} of records, and rows=columns gives columns: leave it out, "
+        "or use rows=records. The object's key, time and position are in _metadata (metadata.column=true)."
+        for name, (what, is_asked) in makes.items()
+        if name in given and is_asked
+    ]
+    if problems:
+        raise FrameRefused("\n".join(problems))
