@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from headrace.aws.object_answers import headed_object
 from headrace.formats.inventory_manifest import Manifest
 from headrace.model.errors import HeadraceError, ObjectError, ObjectForbidden, ObjectMissing
 from headrace.model.objects import ObjectId, S3Object
@@ -95,17 +96,17 @@ class HeadRequester:
             return
 
     async def _asked(self, wanted: Mapping[str, Any], *, reads: bool) -> S3Object:
-        object_id = ObjectId(wanted["Bucket"], wanted["Key"], "")
-        with translated_errors(object_id.url):
+        bucket, key = wanted["Bucket"], wanted["Key"]
+        with translated_errors(ObjectId(bucket, key, "").url):
             if not reads:
                 head = await self._client.head_object(**wanted)
-                return _found(object_id, head, size=head["ContentLength"])
+                return headed_object(bucket, key, head, size=head["ContentLength"])
             head = await self._client.get_object(**wanted, Range="bytes=0-0")
             async with head["Body"] as body:
                 if "ContentRange" in head:
                     await body.read()
                 # Else Range was not heeded, and the body is the whole object: it is left unread.
-            return _found(object_id, head, size=_whole_size(head))
+            return headed_object(bucket, key, head, size=_whole_size(head))
 
 
 def _whole_size(answer: Mapping[str, Any]) -> int:
@@ -113,17 +114,6 @@ def _whole_size(answer: Mapping[str, Any]) -> int:
     if "ContentRange" in answer:
         return int(answer["ContentRange"].rpartition("/")[2])
     return int(answer["ContentLength"])
-
-
-def _found(asked: ObjectId, head: Mapping[str, Any], *, size: int) -> S3Object:
-    version = head.get("VersionId")
-    return S3Object(
-        id=ObjectId(asked.bucket, asked.key, head["ETag"].strip('"')),
-        size=size,
-        last_modified_ms=int(head["LastModified"].timestamp() * 1000),
-        version_id=None if version == "null" else version,
-        storage_class=head.get("StorageClass"),
-    )
 
 
 # -- All listeners of one ingester in a thread of their own, seen from the service's thread ------------------

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from headrace.aws.aws_errors import following, stuck
+from headrace.aws.object_answers import REFUSALS_OF_UNKNOWN, SHOW_RESTORES, listed_object, restores_shown
 from headrace.model.errors import HeadraceError
-from headrace.model.objects import ListingPage, ObjectId, S3Object, is_directory_bucket
+from headrace.model.objects import ListingPage, S3Object, is_directory_bucket
 from listeners.discovery_events import (
     Backoff,
     Counters,
@@ -22,8 +23,6 @@ from listeners.discovery_events import (
 )
 
 PAGES_IN_FLIGHT: Final = 4
-# How stores refuse a request for what they do not know: bad, not allowed, not implemented.
-_UNKNOWN: Final = frozenset({400, 405, 501})
 _PAUSES: Final = Backoff(first=1.0, longest=20.0)
 
 
@@ -107,7 +106,7 @@ class Lister:
         takes. Waits while paused and while four pages are not acknowledged.
         """
         self._listing_id += 1
-        self._shows_restores = not is_directory_bucket(self._bucket.name)  # which holds no archived objects
+        self._shows_restores = restores_shown(self._bucket.name)
         position = after if kind is ListingKind.INCREMENTAL else self._bucket.skip_through
         self._post(
             ListingBegun(bucket=self._bucket.name, listing_id=self._listing_id, kind=kind, after_key=position)
@@ -191,7 +190,7 @@ class Lister:
                 if not is_directory_bucket(self._bucket.name):  # which has no order, and refuses StartAfter
                     token = None
                 self._counters.list_requests(1)
-                if self._shows_restores and status_of(error) in _UNKNOWN:
+                if self._shows_restores and status_of(error) in REFUSALS_OF_UNKNOWN:
                     # Such as by a store that knows no such header: without it the rest is the same.
                     self._shows_restores = False
                     continue
@@ -217,7 +216,7 @@ class Lister:
         elif after is not None:
             arguments["StartAfter"] = after
         if self._shows_restores:
-            arguments["OptionalObjectAttributes"] = ["RestoreStatus"]
+            arguments |= SHOW_RESTORES
         if self._bucket.requester_pays:
             arguments["RequestPayer"] = "requester"
         with translated_errors(f"listing {self._bucket.url}"):
@@ -235,15 +234,3 @@ class Lister:
             token=None if more is None else more["ContinuationToken"],
             seconds=seconds,
         )
-
-
-def listed_object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
-    """The object of an entry of a listing."""
-    # The class of a restored object stays what it was; a restore that is under way has no end yet.
-    is_restored = "RestoreExpiryDate" in entry.get("RestoreStatus", {})
-    return S3Object(
-        id=ObjectId(bucket, entry["Key"], entry["ETag"].strip('"')),
-        size=entry["Size"],
-        last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
-        storage_class=None if is_restored else entry.get("StorageClass"),
-    )

@@ -14,8 +14,9 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from headrace.aws.aws_errors import following
+from headrace.aws.object_answers import headed_object, listed_object, showing_restores
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
-from headrace.model.objects import ObjectId, S3Object
+from headrace.model.objects import S3Object
 from headrace.options.settings import BackoffSettings, S3Settings
 from headrace.s3.client import BOTOCORES, GetAnswer, GetRequest, attempted, new_s3_client, translate_s3
 from headrace.s3.fast_get import BegunGet, FastGet
@@ -55,14 +56,7 @@ class S3Calls:
         """What S3 says of an object now."""
         asked = {"Bucket": bucket, "Key": key, **_version(version_id), **self._fixed}
         found = self.retried(lambda: self._client.head_object(**asked), what=f"s3://{bucket}/{key}")
-        version = found.get("VersionId")
-        return S3Object(
-            id=ObjectId(bucket, key, found["ETag"].strip('"')),
-            size=found["ContentLength"],
-            last_modified_ms=int(found["LastModified"].timestamp() * 1000),
-            version_id=None if version == "null" else version,
-            storage_class=found.get("StorageClass"),
-        )
+        return headed_object(bucket, key, found, size=found["ContentLength"])
 
     def content(self, bucket: str, key: str, *, most: int) -> bytes:
         """The content of a small object; of a larger one the first `most` bytes and one. Blocks."""
@@ -135,19 +129,15 @@ class S3Calls:
     def listed(self, bucket: str, prefix: str) -> Iterator[S3Object]:
         """The objects under `prefix`, by key, a call a thousand; blocks."""
         token: dict[str, Any] = {}
+        ask = showing_restores(self._client.list_objects_v2, bucket)
         while True:
             asked = {"Bucket": bucket, "Prefix": prefix, **token, **self._fixed}
             found = self.retried(
-                lambda asked=asked: self._client.list_objects_v2(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
+                lambda asked=asked: ask(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
                 what=f"s3://{bucket}/{prefix}",
             )
             for entry in found.get("Contents", ()):
-                yield S3Object(
-                    id=ObjectId(bucket, entry["Key"], entry["ETag"].strip('"')),
-                    size=entry["Size"],
-                    last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
-                    storage_class=entry.get("StorageClass"),
-                )
+                yield listed_object(bucket, entry)
             more = following(found, token, what=f"s3://{bucket}/{prefix}")
             if more is None:
                 return

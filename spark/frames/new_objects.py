@@ -324,7 +324,7 @@ class Discovery:
                 _LOG.warning(
                     "object_archived",
                     key=printable(found.id.key),
-                    detail="objects like it are read once they are restored into another storage class",
+                    detail="objects like it are read once they are restored",
                 )
             return "archived"
         return None

@@ -271,7 +271,7 @@ def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterato
     except HeadraceError as error:
         raise FrameRefused(str(error)) from error
     _tell("keys_left_out", unmatched, first, "file.name.template, or input.layout, does not match them")
-    restored = "objects like it are read once they are restored into another storage class"
+    restored = "objects like it are read once they are restored"
     _tell("object_archived", archived, first_archived, restored)
 
 

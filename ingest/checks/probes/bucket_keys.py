@@ -15,6 +15,7 @@ from botocore.config import Config
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from headrace.aws.aws_errors import following, refuse_strangers
+from headrace.aws.object_answers import listed_object, showing_restores
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import HeadraceError, SourceUnavailable, first_refusal
 from headrace.model.objects import S3Object
@@ -25,7 +26,6 @@ from headrace.s3.inventory_manifests import read_manifests, unread_files
 from headrace.s3.s3_calls import S3Calls
 from ingest.checks.findings.finding import Finding, misconfigured, ok, unusable, warn
 from listeners.discovery_events import translated_errors
-from listeners.listing import listed_object
 
 T = TypeVar("T")
 
@@ -50,8 +50,9 @@ def list_pages(
     """
     position: str | None = None
     token: dict[str, Any] = {}
+    call = showing_restores(client.list_objects_v2, settings.bucket)
     while True:
-        answer = _asked(client, settings, prefix=prefix, token=token, sleep=sleep)
+        answer = _asked(call, settings, prefix=prefix, token=token, sleep=sleep)
         more = following(answer, token, what=f"aws.s3.bucket.name = {settings.bucket!r}")
         contents = answer.get("Contents", ())
         last = contents[-1]["Key"] if contents else position
@@ -97,7 +98,7 @@ def answered_ms(answer: Mapping[str, Any]) -> int:
 
 
 def _asked(
-    client: Any,
+    call: Callable[..., Mapping[str, Any]],
     settings: S3Settings,
     *,
     prefix: str,
@@ -110,8 +111,7 @@ def _asked(
 
     def ask() -> Mapping[str, Any]:
         with translated_errors(f"aws.s3.bucket.name = {settings.bucket!r}"):
-            found: Mapping[str, Any] = client.list_objects_v2(**arguments)
-        return found
+            return call(**arguments)
 
     backoff = settings.backoff
     attempts: tenacity.Retrying = tenacity.Retrying(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -24,6 +24,8 @@ class Listed:
     def __init__(self) -> None:
         self.count = self.young = 0
         self.storage_class = "STANDARD"
+        self.restore: str | None = ""
+        """What is shown of each to those who ask for it; None where the store refuses that."""
         handler = type("Handler", (_Handler,), {"listed": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -36,14 +38,14 @@ class Listed:
         self._server.server_close()
         self._thread.join(10)
 
-    def page(self, begin: int) -> str:
+    def page(self, begin: int, restore: str) -> str:
         """The page after so many objects."""
         now = datetime.now(UTC)
         end = min(begin + _PAGE, self.count)
         entries = "".join(
             f"<Contents><Key>in/{number:04d}</Key><ETag>&quot;e&quot;</ETag><Size>1</Size><LastModified>"
             f"{now - timedelta(days=0 if number < self.young else 9):%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
-            f"<StorageClass>{self.storage_class}</StorageClass></Contents>"
+            f"<StorageClass>{self.storage_class}</StorageClass>{restore}</Contents>"
             for number in range(begin, end)
         )
         more = f"<NextContinuationToken>{end}</NextContinuationToken>" if end < self.count else ""
@@ -61,7 +63,11 @@ class _Handler(BaseHTTPRequestHandler):
         asked = parse_qs(urlsplit(self.path).query)
         after = asked.get("start-after", [""])[0].removeprefix("in/")
         begin = int(asked["continuation-token"][0]) if "continuation-token" in asked else int(after or -1) + 1
-        body = self.listed.page(begin).encode()
+        is_asked = "RestoreStatus" in self.headers.get("x-amz-optional-object-attributes", "")
+        if is_asked and self.listed.restore is None:
+            self.send_error(501)
+            return
+        body = self.listed.page(begin, self.listed.restore or "" if is_asked else "").encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(body)))
@@ -130,12 +136,30 @@ def test_all_that_is_there_and_old_enough_is_read(
     assert sum(batches(HeadraceSource(given).streamReader(RECORDS))) == count - young
 
 
-@pytest.mark.parametrize(
-    ("storage_class", "warned"), [("STANDARD", []), ("GLACIER", [3]), ("DEEP_ARCHIVE", [3])]
+_UNDER_WAY: Final = "<RestoreStatus><IsRestoreInProgress>true</IsRestoreInProgress></RestoreStatus>"
+_RESTORED: Final = (
+    "<RestoreStatus><IsRestoreInProgress>false</IsRestoreInProgress>"
+    "<RestoreExpiryDate>2026-02-07T00:00:00.000Z</RestoreExpiryDate></RestoreStatus>"
 )
-def test_a_read_says_what_it_leaves_out(listed: Listed, storage_class: str, warned: list[int]) -> None:
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "restore", "warned"),
+    [
+        ("STANDARD", "", []),
+        ("GLACIER", "", [3]),
+        ("DEEP_ARCHIVE", "", [3]),
+        ("GLACIER", _UNDER_WAY, [3]),
+        ("GLACIER", _RESTORED, []),
+        ("STANDARD", None, []),
+        ("GLACIER", None, [3]),
+    ],
+)
+def test_a_read_says_what_it_leaves_out(
+    listed: Listed, storage_class: str, restore: str | None, warned: list[int]
+) -> None:
     """Objects that S3 gives to nobody until they are restored; a stream says it as well."""
-    listed.count, listed.storage_class = 3, storage_class
+    listed.count, listed.storage_class, listed.restore = 3, storage_class, restore
     given = {
         "path": "s3://bucket/in/",
         "aws.s3.endpoint": listed.url,

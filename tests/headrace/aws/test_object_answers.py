@@ -1,0 +1,77 @@
+"""What answers say of an object, and listings that are asked for more than some stores know."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from headrace.aws.object_answers import headed_object, showing_restores
+
+MADE = datetime(2026, 2, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("restore", "is_archived"),
+    [
+        ({}, True),
+        ({"Restore": 'ongoing-request="true"'}, True),
+        ({"Restore": 'ongoing-request="false", expiry-date="Sat, 07 Feb 2026 00:00:00 GMT"'}, False),
+    ],
+    ids=["never", "under way", "done"],
+)
+def test_headers_tell_of_a_restored_copy(restore: Mapping[str, str], *, is_archived: bool) -> None:
+    """The class stays what it was."""
+    head = {
+        "ETag": '"e"',
+        "LastModified": MADE,
+        "StorageClass": "DEEP_ARCHIVE",
+        "VersionId": "null",
+        **restore,
+    }
+    found = headed_object("b", "k", head | restore, size=3)
+    assert (found.is_archived, found.version_id, found.id.etag) == (is_archived, None, "e")
+
+
+class Store:
+    """A store that answers those who ask for restores with this status."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        self.asked: list[bool] = []
+
+    def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
+        """A page, or the refusal."""
+        self.asked.append("OptionalObjectAttributes" in arguments)
+        if self.asked[-1] and self.status != 200:
+            answer: Any = {"Error": {"Code": "X"}, "ResponseMetadata": {"HTTPStatusCode": self.status}}
+            raise ClientError(answer, "ListObjectsV2")
+        return {"IsTruncated": False}
+
+
+@pytest.mark.parametrize(
+    ("bucket", "status", "asked"),
+    [
+        ("plain", 200, [True, True]),
+        ("plain", 400, [True, False, False]),
+        ("plain", 501, [True, False, False]),
+        ("made--use1-az4--x-s3", 200, [False, False]),
+    ],
+)
+def test_a_store_that_shows_no_restores_is_not_asked_again(
+    bucket: str, status: int, asked: list[bool]
+) -> None:
+    """What it shows without is taken; a directory bucket refuses the question."""
+    store = Store(status)
+    ask = showing_restores(store.list_objects_v2, bucket)
+    assert [ask(Bucket=bucket), ask(Bucket=bucket)] == [{"IsTruncated": False}] * 2
+    assert store.asked == asked
+
+
+def test_another_refusal_is_the_answer() -> None:
+    """A 403 is nobody's lack of knowledge."""
+    store = Store(403)
+    with pytest.raises(ClientError):
+        showing_restores(store.list_objects_v2, "plain")(Bucket="plain")
+    assert store.asked == [True]
