@@ -21,7 +21,7 @@ MADE = datetime(2026, 2, 1, tzinfo=UTC)
     ],
     ids=["never", "under way", "done"],
 )
-def test_headers_tell_of_a_restored_copy(restore: Mapping[str, str], *, is_archived: bool) -> None:
+def test_headers_tell_of_a_restored_copy(restore: dict[str, object], *, is_archived: bool) -> None:
     """The class stays what it was."""
     head = {
         "ETag": '"e"',
