@@ -1,6 +1,5 @@
 """The topics of records: those that a sink reads, with offsets and group, and a source's, with limits."""
 
-import re
 import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -21,9 +20,7 @@ from headrace.model.errors import (
     TopicMissing,
     TopicWithoutLeader,
 )
-
-# What Kafka keeps for itself is no data of anybody's.
-_INTERNAL = re.compile(r"__.*")
+from headrace.options.sink_settings import TopicSelection
 
 # How long what the group has committed is believed where nothing depends on it. Asking takes a client of its
 # own each time (see KafkaAdmin.committed).
@@ -62,34 +59,26 @@ class Survey:
 
 
 class TopicSurvey:
-    """Asks about topics by `names`, or all that `pattern` (Python's, the whole name) matches."""
+    """Asks about the topics of a sink."""
 
     def __init__(
         self,
         properties: Properties,
         *,
         group: str,
-        names: tuple[str, ...],
-        pattern: str | None,
-        ignored: frozenset[str],
+        chosen: TopicSelection,
     ) -> None:
         self._admin = KafkaAdmin(properties)
         self._marks = LedgerMarks(properties)
         self._group = group
-        self._names = names
-        self._pattern = None if pattern is None else re.compile(pattern)
-        self._ignored = ignored
+        self._chosen = chosen
         self._committed: tuple[float, frozenset[_Place], _Committed] = (0.0, frozenset(), {})
 
     def topics(self) -> set[str]:
         """The names of the topics that are meant, there or not; by the pattern those that are there."""
-        if self._pattern is None:
-            return set(self._names)
-        return {
-            name
-            for name in self._admin.topics()
-            if self._pattern.fullmatch(name) and not _INTERNAL.fullmatch(name) and name not in self._ignored
-        }
+        if self._chosen.pattern is None:
+            return set(self._chosen.names)
+        return set(filter(self._chosen.has, self._admin.topics()))
 
     def lives(self, names: Collection[str]) -> dict[str, tuple[str, int]]:
         """The ids and numbers of partitions of these topics, by one request; absent ones are left out.
@@ -112,7 +101,7 @@ class TopicSurvey:
         )
         holds = self._marks.holds(there, ranges)
         # A topic that somebody has named is data until it is seen not to be.
-        no_data = {Holds.LEDGER} if self._pattern is None else {Holds.LEDGER, Holds.NOTHING}
+        no_data = {Holds.LEDGER} if self._chosen.pattern is None else {Holds.LEDGER, Holds.NOTHING}
         described = {name: found for name, found in there.items() if holds[name] not in no_data}
         places = [(topic, number) for topic, (_, count) in described.items() for number in range(count)]
         members = tuple(sorted(self._admin.members(self._group)))
@@ -132,7 +121,7 @@ class TopicSurvey:
                 for topic, number in places
             ),
             members=members,
-            missing=tuple(sorted(name for name in self._names if name not in there)),
+            missing=tuple(sorted(name for name in self._chosen.names if name not in there)),
             left_out=tuple(sorted(name for name in there if holds[name] is Holds.LEDGER)),
             empty=tuple(sorted(name for name in there if holds[name] is Holds.NOTHING)),
         )

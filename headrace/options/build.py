@@ -71,9 +71,11 @@ def build(
     """
     is_sink = direction(values) is Direction.SINK
     state = state_dir(values[connection_options.STATE_DIR], environment)
+    kafka, errors = kafka_settings(values, with_logins(values, clients)), _errors(values)
+    dead = errors.dead_letter
     return settings.Settings(
         identity=identity_settings(values, clients),
-        kafka=kafka_settings(values, with_logins(values, clients)),
+        kafka=kafka,
         s3=s3_settings(values),
         sqs=sqs_settings(values),
         discovery=_discovery(values),
@@ -81,7 +83,7 @@ def build(
         format=_format(values),
         joining=joining_settings(values),
         jobs=_jobs(values),
-        errors=_errors(values),
+        errors=errors,
         spark=_spark(values, entries),
         http=http_settings(values),
         ledger=settings.LedgerSettings(
@@ -97,6 +99,7 @@ def build(
             routes=routes,
             transforms=transforms,
             reading=reading,
+            own_topics=frozenset({kafka.ledger_topic, *(() if dead is None else (dead.topic,))}),
         )
         if is_sink
         else None,

@@ -168,13 +168,14 @@ def sink_settings(
     glue: GlueSettings,
     transforms: TransformChain,
     reading: ReadSettings,
+    own_topics: frozenset[str],
     routes: tuple[GivenRoute, ...] = (),
 ) -> SinkSettings:
-    """Return the settings of a sink whose offsets are in this group."""
+    """Return the settings of a sink whose offsets are in this group; `own_topics` it writes itself."""
     topics = values[sink.TOPIC_NAMES]
     return SinkSettings(
         group_id=group_id,
-        topics=TopicSelection(names=() if topics is None else topics, pattern=values[sink.TOPICS_REGEX]),
+        topics=TopicSelection(names=topics or (), pattern=values[sink.TOPICS_REGEX], own=own_topics),
         converters=_converters(values, registry, glue),
         output=_output(values),
         names=_names(values),
@@ -198,6 +199,7 @@ def sink_settings(
                     glue=glue,
                     transforms=transforms,
                     reading=reading,
+                    own_topics=own_topics,
                 ),
             )
             for route in routes

@@ -139,17 +139,23 @@ class NameValues(StrEnum):
 class TopicSelection:
     """The topics of the sink: by name, or all that a regular expression (Python's) matches as a whole.
 
-    One of both is set.
+    One of both is set. The expression means neither what Kafka keeps for itself, in topics that begin with
+    `__`, nor `own`: the ledger and the dead letters of the sink.
     """
 
     names: tuple[str, ...]
     pattern: str | None
+    own: frozenset[str] = frozenset()
 
     def has(self, topic: str) -> bool:
         """Whether it is one of them."""
-        return topic in self.names or (
-            self.pattern is not None and re.fullmatch(self.pattern, topic) is not None
-        )
+        if self.pattern is None:
+            return topic in self.names
+        return not self.is_apart(topic) and re.fullmatch(self.pattern, topic) is not None
+
+    def is_apart(self, topic: str) -> bool:
+        """Whether no expression means it."""
+        return topic.startswith("__") or topic in self.own
 
 
 OF_REGISTRIES: Final = frozenset({ConverterKind.AVRO, ConverterKind.JSON_SCHEMA, ConverterKind.PROTOBUF})

@@ -92,7 +92,10 @@ def _of_other_topic(settings: Settings, record: KafkaRecords) -> Explained | Non
     topics, topic = _topics(settings), record.topic
     if topics.has(topic):
         return None
-    meant = did_you_mean(similar(topic, topics.names), otherwise="nothing of it is archived")
+    if topics.pattern is not None and topics.is_apart(topic):
+        meant = "topics.regex means no internal topics (__..), and not the sink's own ledger and dead letters"
+    else:
+        meant = did_you_mean(similar(topic, topics.names), otherwise="nothing of it is archived")
     return Explained(
         topic=topic,
         partition=record.partition,

@@ -211,9 +211,10 @@ def status(
     """
     logs.configure(level=log_level.value, style=log_format.value)
     if worker or connector is not None:
-        if state or key is not None or not worker:
+        if state or key is not None or sets or worker_config is not None or not worker:
             raise InvalidConfiguration(
-                "--connector needs --worker; --state and --key are for a connector's own configuration."
+                "--connector needs --worker; --state, --key, --set and --worker-config are for a connector's "
+                "own configuration."
             )
         _show(
             partial(_of_worker, config, connector),

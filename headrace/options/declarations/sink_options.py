@@ -44,7 +44,8 @@ TOPICS_REGEX = optional(
     "topics.regex",
     TOPIC_PATTERN,
     Group.SINK,
-    "All topics whose whole name matches; new ones are found while running. Instead of `topics`.",
+    "All topics whose whole name matches, but for internal ones (`__..`) and the sink's own ledger and dead "
+    "letters; new ones are found while running. Instead of `topics`.",
     importance="HIGH",
 )
 HEADER_CONVERTER_CLASS = optional(

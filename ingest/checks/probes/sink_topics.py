@@ -102,16 +102,9 @@ def backlog_of(
 
 
 def _survey_of(settings: Settings) -> TopicSurvey:
-    sink, dead = settings.sink, settings.errors.dead_letter
+    sink = settings.sink
     assert sink is not None, "a source reads no topics"
-    own = {settings.kafka.ledger_topic, *(() if dead is None else (dead.topic,))}
-    return TopicSurvey(
-        settings.kafka.client("admin"),
-        group=sink.group_id,
-        names=sink.topics.names,
-        pattern=sink.topics.pattern,
-        ignored=frozenset(own),
-    )
+    return TopicSurvey(settings.kafka.client("admin"), group=sink.group_id, chosen=sink.topics)
 
 
 def _entries(cache: LedgerCache | None) -> Iterator[SinkEntry]:

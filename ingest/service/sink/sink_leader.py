@@ -167,16 +167,8 @@ class SinkLeader:
         )
 
     def _survey(self) -> TopicSurvey:
-        settings = self._settings
-        dead = settings.errors.dead_letter
-        ours = {settings.kafka.ledger_topic} | ({dead.topic} if dead is not None else set())
-        return TopicSurvey(
-            self._process.clients.admin,
-            group=self._sink.group_id,
-            names=self._sink.topics.names,
-            pattern=self._sink.topics.pattern,
-            ignored=frozenset(ours),
-        )
+        sink = self._sink
+        return TopicSurvey(self._process.clients.admin, group=sink.group_id, chosen=sink.topics)
 
     def _upload_expiry_ms(self) -> int | None:
         """The least age at which a bucket of the sink ends unfinished uploads; None where no rule does."""

@@ -15,6 +15,7 @@ from headrace.model.errors import InvalidConfiguration, InvalidObject
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import PartitionCheckpoint, encode_sink_entry, key_of
+from headrace.options.sink_settings import TopicSelection
 from tests.support import aws, kafka
 
 _CHECKPOINT = PartitionCheckpoint(topic="t", partition=0, topic_id="i", offset=5)
@@ -76,7 +77,9 @@ def test_a_pattern_takes_no_ledger_and_nothing_that_may_become_one() -> None:
     empty = _topic(stem)
     wide = kafka.new_topic(name=f"{stem}-wide", partitions=2)
     survey = TopicSurvey(
-        {"bootstrap.servers": kafka.address()}, group=stem, names=(), pattern=f"{stem}.*", ignored=frozenset()
+        {"bootstrap.servers": kafka.address()},
+        group=stem,
+        chosen=TopicSelection(names=(), pattern=f"{stem}.*"),
     )
     found = survey.ask()
     assert {one.topic for one in found.partitions} == {data, wide}
@@ -95,9 +98,7 @@ def test_a_ledger_that_is_named_is_refused_and_one_that_is_empty_read() -> None:
     survey = TopicSurvey(
         {"bootstrap.servers": kafka.address()},
         group=stem,
-        names=(ledger, empty),
-        pattern=None,
-        ignored=frozenset(),
+        chosen=TopicSelection(names=(ledger, empty), pattern=None),
     )
     found = survey.ask()
     assert ([one.topic for one in found.partitions], found.left_out) == ([empty], (ledger,))

@@ -8,6 +8,7 @@ import pytest
 from headrace.kafka import data_topics
 from headrace.kafka.data_topics import TopicSurvey
 from headrace.kafka.ledger_topic import Holds
+from headrace.options.sink_settings import TopicSelection
 
 
 class Brokers:
@@ -62,7 +63,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
 def survey(brokers: Brokers) -> TopicSurvey:
     """Of one topic."""
     assert brokers.asked == 0
-    return TopicSurvey({}, group="g", names=("t",), pattern=None, ignored=frozenset())
+    return TopicSurvey({}, group="g", chosen=TopicSelection(names=("t",), pattern=None))
 
 
 def offsets(survey: TopicSurvey, *, is_settled: bool) -> list[int | None]:
@@ -98,7 +99,7 @@ def test_a_partition_more_is_asked_about_at_once(brokers: Brokers, survey: Topic
 
 def test_names_that_are_no_topics_are_missing(brokers: Brokers) -> None:
     """Only while they are: each survey says it anew."""
-    survey = TopicSurvey({}, group="g", names=("t", "z", "a"), pattern=None, ignored=frozenset())
+    survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=("t", "z", "a"), pattern=None))
     brokers.absent = {"z", "a"}
     found = survey.ask()
     assert (found.missing, {one.topic for one in found.partitions}) == (("a", "z"), {"t"})
@@ -110,7 +111,7 @@ def test_names_that_are_no_topics_are_missing(brokers: Brokers) -> None:
 
 def test_by_a_pattern_nothing_is_missing(brokers: Brokers) -> None:
     """A topic that goes between two questions is not one that somebody named."""
-    survey = TopicSurvey({}, group="g", names=(), pattern="t.", ignored=frozenset())
+    survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=(), pattern="t."))
     brokers.absent = {"tb"}
     found = survey.ask()
     assert (found.missing, [one.topic for one in found.partitions]) == ((), ["ta"])

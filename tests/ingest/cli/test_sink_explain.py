@@ -145,6 +145,17 @@ def test_several_topics_need_the_records_own(tmp_path: Path) -> None:
         ({"topics": "paymnts,payments"}, True),
         ({"topics": "", "topics_regex": "pay.*"}, True),
         ({"topics": "", "topics_regex": "pay"}, False),
+        ({"topics": "", "topics_regex": ".*", "offsets_storage_topic": "paymnts"}, False),
+        (
+            {
+                "topics": "",
+                "topics_regex": ".*",
+                "errors_tolerance": "all",
+                "errors_deadletterqueue_topic_name": "paymnts",
+            },
+            False,
+        ),
+        ({"topics": "", "topics_regex": ".*", "errors_deadletterqueue_topic_name": "paymnts"}, True),
     ],
 )
 def test_a_topic_that_the_sink_does_not_archive_has_no_key(

@@ -100,7 +100,14 @@ def test_one_connector_is_shown_as_if_it_ran_alone(
 
 def test_options_that_a_worker_does_not_answer_are_refused(tmp_path: Path) -> None:
     """They would be ignored."""
-    for given in ({"worker": True, "key": "k"}, {"worker": True, "state": ["done"]}, {"connector": "c"}):
+    ignored: list[dict[str, Any]] = [
+        {"worker": True, "key": "k"},
+        {"worker": True, "state": ["done"]},
+        {"worker": True, "sets": ["http.listen=localhost:1"]},
+        {"worker": True, "worker_config": tmp_path / "worker.properties"},
+        {"connector": "c"},
+    ]
+    for given in ignored:
         with pytest.raises(InvalidConfiguration, match="--connector needs --worker"):
             status(write(tmp_path, free_port()), **given)
 
