@@ -335,7 +335,7 @@ class HostedConnectors:
         """
         for name, hosted in list(self._running.items()):
             record = wanted.get(name)
-            if record is None or _runs_as(record) != _runs_as(hosted.record):
+            if record is None or runs_as(record) != runs_as(hosted.record):
                 _log.info("connector_released", connector=name, changed=record is not None)
                 hosted.stop()
                 self._stopping[name] = self._running.pop(name)
@@ -359,6 +359,6 @@ class HostedConnectors:
                     break
 
 
-def _runs_as(record: ConnectorRecord) -> tuple[object, ...]:
+def runs_as(record: ConnectorRecord) -> tuple[object, ...]:
     """What makes it another connector when it changes: deleted and created again it is one."""
     return record.config, record.problem, record.created_ms
