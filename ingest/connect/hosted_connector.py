@@ -324,6 +324,23 @@ class HostedConnectors:
         """The connector, while it runs here."""
         return self._running.get(name)
 
+    def reading(self, name: str) -> list[str]:
+        """The keys of what the connector reads now; none of one that has failed.
+
+        NotLeading until it leads: an earlier life of it, here or on another worker, may still read.
+        """
+        hosted = self._running.get(name)
+        if hosted is None:
+            raise NotLeading(
+                "Cannot complete request momentarily: an earlier life of the connector may still run",
+                passes=True,
+            )
+        if hosted.failure is not None:
+            return []
+        HostedPort(hosted, None).require_leading()
+        connector = hosted.connector
+        return [] if connector is None else [one.key for one in connector.snapshot_holder.snapshot.reading]
+
     def all(self) -> dict[str, HostedConnector]:
         """All that run here, by name."""
         return dict(sorted(self._running.copy().items()))

@@ -1,6 +1,6 @@
 """A connector that was changed a moment ago: the life with the configuration of before is asked nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +15,11 @@ from headrace.options import Settings
 from headrace.options.describe import options_hash
 from ingest.connect.hosted_connector import HostedConnectors
 from ingest.connect.worker import loading
-from ingest.http.rest.port import Change, ConnectorCondition, LedgerObject
+from ingest.connect.worker_routes import reading_elsewhere
+from ingest.http.http_server import HttpServer
+from ingest.http.rest.port import Change, ConnectorCondition, LedgerObject, NotLeading
 from tests.ingest.connect.test_worker_changes import SOURCE, Worker, load_text, worker_settings
+from tests.ingest.connect.test_worker_routes import Group
 
 _load = loading(worker_settings(), load_text)
 
@@ -57,8 +60,13 @@ class _Life:
         self.settings: Settings = _load(record)
         self.failure: str | None = None
         self.is_over = True
-        snapshot = SimpleNamespace(reading=[], role="leader", problems={})
-        self.connector: Any = SimpleNamespace(port=port, snapshot_holder=SimpleNamespace(snapshot=snapshot))
+        self.snapshot = SimpleNamespace(reading=[], role="leader", problems=dict[str, str]())
+        shown = SimpleNamespace(snapshot=self.snapshot)
+        self.connector: Any = SimpleNamespace(port=port, snapshot_holder=shown)
+
+    def read(self, *keys: str) -> None:
+        """It reads these objects now."""
+        self.snapshot.reading = [SimpleNamespace(key=key) for key in keys]
 
     def start(self) -> None:
         """It runs already."""
@@ -71,18 +79,30 @@ class _Life:
         return self.is_over
 
 
+class _Worker(Worker):
+    """One whose connectors' ledgers have no position yet."""
+
+    def __init__(self, hosted: HostedConnectors) -> None:
+        self._reading = hosted.reading
+        super().__init__(hosted=hosted)
+
+    def _keys_in_hand(self, settings: Settings, _meaning: str) -> list[str]:
+        return self._reading(settings.name)
+
+
 class _Lives:
-    """A worker with the connector `uploads`, which runs here; `port` is that of each life."""
+    """A worker that runs the connector `uploads`; `port` is that of each life, `last` the newest."""
 
     def __init__(self) -> None:
         self.port = _Port()
         self.hosted = HostedConnectors(self._new)
-        self.worker = Worker(hosted=self.hosted)
+        self.worker = _Worker(self.hosted)
         self.ask("POST", "", {"name": "uploads", "config": SOURCE})
         self.turn()
 
     def _new(self, record: ConnectorRecord) -> Any:
-        return _Life(record, self.port)
+        self.last = _Life(record, self.port)
+        return self.last
 
     def ask(self, method: str, path: str, body: Any = None) -> int:
         """The status of the answer to a request for the connector."""
@@ -132,3 +152,87 @@ def test_what_changes_nothing_is_no_other_connector() -> None:
 
     assert lives.ask("PUT", "config", SOURCE) == 200
     assert lives.ask("DELETE", "offsets") == 200
+
+
+_FORMAT = {"input.format": "csv"}
+
+
+def test_what_an_earlier_life_reads_is_not_known_while_it_ends() -> None:
+    """It has begun an object and committed nothing of it yet: the change waits, and then the ledger tells."""
+    lives = _Lives()
+    first = lives.last
+    first.read("big.jsonl")
+    first.is_over = False
+    assert lives.ask("PATCH", "config", _FORMAT) == 400
+    assert lives.ask("PATCH", "config", {"tasks.max": "3"}) == 200
+
+    lives.turn()
+    assert lives.ask("PATCH", "config", _FORMAT) == 409
+    assert lives.worker.headers["Retry-After"] == "1"
+    assert lives.ask("PATCH", "config", {"tasks.max": "2"}) == 200, "what gives no position a meaning"
+
+    first.is_over = True
+    lives.turn()
+    assert lives.ask("PATCH", "config", _FORMAT) == 200
+
+
+def _stands_by(life: _Life) -> None:
+    life.snapshot.role = "standby"
+
+
+def _is_kept_out(life: _Life) -> None:
+    life.snapshot.role, life.snapshot.problems = "standby", {"lead": "A `headrace run` leads it."}
+
+
+def _is_loaded(life: _Life) -> None:
+    life.connector = None
+
+
+def _has_failed(life: _Life) -> None:
+    life.failure = "There is no bucket."
+    life.snapshot.role = "stopping"
+
+
+@pytest.mark.parametrize(
+    ("become", "passes"),
+    [(_stands_by, True), (_is_kept_out, False), (_is_loaded, True)],
+    ids=["its earlier life leads elsewhere", "another program leads", "it is being loaded"],
+)
+def test_who_does_not_lead_does_not_know_what_is_read(
+    become: Callable[[_Life], None], *, passes: bool
+) -> None:
+    """A connector that moves is still read by the worker that had it."""
+    lives = _Lives()
+    become(lives.last)
+
+    with pytest.raises(NotLeading) as raised:
+        lives.hosted.reading("uploads")
+    assert raised.value.passes is passes
+
+
+def test_one_that_has_failed_reads_nothing() -> None:
+    """Another configuration is what mends it."""
+    lives = _Lives()
+    lives.last.read("a")
+    assert lives.hosted.reading("uploads") == ["a"]
+    _has_failed(lives.last)
+
+    assert lives.hosted.reading("uploads") == []
+    assert lives.ask("PATCH", "config", _FORMAT) == 200
+
+
+def _not_yet(_name: str) -> list[str]:
+    raise NotLeading("it does not lead yet", passes=True)
+
+
+def test_another_worker_that_does_not_know_yet_is_asked_again() -> None:
+    """The change waits as long as the connector is on its way, and is not refused."""
+    group = Group(reading=_not_yet)
+    server = HttpServer("127.0.0.1", 0, group.worker.answer, option="rest.listen", methods=None)
+    server.start()
+    try:
+        with pytest.raises(NotLeading, match="409") as raised:
+            reading_elsewhere(f"http://127.0.0.1:{server.port}", "uploads", [])
+    finally:
+        server.close()
+    assert raised.value.passes
