@@ -4,26 +4,30 @@ A changed configuration is refused where it would give another meaning to what i
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from http import HTTPStatus
 from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from headrace.kafka.cache_files import CachedEntry
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.clock import wall_ms
 from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
 from headrace.model.errors import HeadraceError
-from headrace.model.ledger_entry import ControlKey
+from headrace.model.ledger_entry import ControlKey, LedgerEntry
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
+from headrace.options.choices import FileNameMatch
 from headrace.options.describe import options_hash, unresolved
 from headrace.options.given import Problem, as_written, canonical
 from headrace.options.secret import HIDDEN, MASK
 from headrace.vendors.key_names import options_of_object
 from ingest.http.rest.router import Refused
+from ingest.source.catalogue.pending import is_begun, is_elsewhere
+from ingest.source.object_selection import key_readers
 from spark.sink.sink_work import (
     can_group_by,
     grouping_hash,
@@ -32,7 +36,10 @@ from spark.sink.sink_work import (
 )
 
 InHand = Callable[[Settings, str], Sequence[str]]
-"""The keys of objects that a connector has begun and not finished, but for those begun under this hash."""
+"""The keys of objects that a connector has begun and not finished, but for those begun under this hash.
+
+Those too whose records have gone to another topic or partition than these settings read from the key.
+"""
 
 _LEDGER_SECONDS: Final = 30.0
 _SHOWN: Final = 3
@@ -74,11 +81,14 @@ def _addresses(settings: Settings) -> set[str]:
 
 
 def _begun_objects(new: Settings, old: Settings, in_hand: InHand, changed: str) -> Iterator[str]:
-    """A position would be another row's: what is begun would be quarantined."""
+    """A position would be another row's, or of another topic: what is begun would be quarantined."""
     meaning = _hash(new)
-    if meaning == _hash(old):
+    is_same = meaning == _hash(old)
+    if is_same and not _reads_keys_otherwise(new, old):
         return
     keys = in_hand(new, meaning)
+    if is_same:
+        keys = list(_led_elsewhere(keys, new, old))
     if not keys:
         return
     shown = ", ".join(repr(printable(key)) for key in keys[:_SHOWN])
@@ -109,24 +119,51 @@ def _hash(settings: Settings) -> str:
     return options_hash(settings.format, settings.routing, settings.transforms)
 
 
-def begun_in_ledger(settings: Settings, meaning: str) -> list[str]:
-    """The keys of objects that the ledger has a position or splits of, under another hash than this.
+def _reads_keys_otherwise(new: Settings, old: Settings) -> bool:
+    """Whether a key may lead elsewhere under the same hash: this prefix is in none; a restore's is."""
+    is_exact = new.routing.file_name_match is FileNameMatch.EXACT
+    return is_exact and new.s3.prefix != old.s3.prefix
 
-    What lies in another bucket, or outside the prefix, these settings do not read, however long it stays
-    so. Blocks while the ledger is read. Unavailable.
-    """
+
+def _led_elsewhere(keys: Iterable[str], new: Settings, old: Settings) -> Iterator[str]:
+    """Those that have another topic or partition now; what is not read any more is left as it is."""
+    before, after = key_readers(old), key_readers(new)
+    for key in keys:
+        was, now = before.route(key), after.route(key)
+        if now is not None and (was is None or (was.output, was.partition) != (now.output, now.partition)):
+            yield key
+
+
+def begun_in_ledger(settings: Settings, meaning: str) -> list[str]:
+    """See `begun_otherwise`, of the ledger. Blocks while it is read. Unavailable."""
     reader = open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
     if reader is None:
         return []
     with closing(reader):
-        return [
-            cached.id.key
-            for cached in reader.cache.unfinished()
-            if cached.id.bucket in settings.buckets
-            and cached.id.key.startswith(settings.s3.prefix)
-            and (cached.entry.position is not None or cached.entry.cuts is not None)
-            and cached.entry.options != options_of_object(meaning, settings.format, cached.id.key)
-        ]
+        return begun_otherwise(reader.cache.unfinished(), settings, meaning)
+
+
+def begun_otherwise(unfinished: Iterable[CachedEntry], settings: Settings, meaning: str) -> list[str]:
+    """The keys of those with a position or splits under another hash, or of another topic or partition.
+
+    What lies in another bucket, or outside the prefix, these settings do not read, however long it stays so.
+    """
+    readers = key_readers(settings)
+
+    def is_otherwise(key: str, entry: LedgerEntry) -> bool:
+        if entry.options != options_of_object(meaning, settings.format, key):
+            return True
+        route = readers.route(key)
+        return route is not None and is_elsewhere(entry, route)
+
+    return [
+        cached.id.key
+        for cached in unfinished
+        if cached.id.bucket in settings.buckets
+        and cached.id.key.startswith(settings.s3.prefix)
+        and is_begun(cached.entry)
+        and is_otherwise(cached.id.key, cached.entry)
+    ]
 
 
 STATE_FOLDER: Final = "state.dir"

@@ -324,6 +324,23 @@ class HostedConnectors:
         """The connector, while it runs here."""
         return self._running.get(name)
 
+    def reading(self, name: str) -> list[str]:
+        """The keys of what the connector reads now; none of one that has failed.
+
+        NotLeading until it leads: an earlier life of it, here or on another worker, may still read.
+        """
+        hosted = self._running.get(name)
+        if hosted is None:
+            raise NotLeading(
+                "Cannot complete request momentarily: an earlier life of the connector may still run",
+                passes=True,
+            )
+        if hosted.failure is not None:
+            return []
+        HostedPort(hosted, None).require_leading()
+        connector = hosted.connector
+        return [] if connector is None else [one.key for one in connector.snapshot_holder.snapshot.reading]
+
     def all(self) -> dict[str, HostedConnector]:
         """All that run here, by name."""
         return dict(sorted(self._running.copy().items()))
@@ -335,7 +352,7 @@ class HostedConnectors:
         """
         for name, hosted in list(self._running.items()):
             record = wanted.get(name)
-            if record is None or _runs_as(record) != _runs_as(hosted.record):
+            if record is None or runs_as(record) != runs_as(hosted.record):
                 _log.info("connector_released", connector=name, changed=record is not None)
                 hosted.stop()
                 self._stopping[name] = self._running.pop(name)
@@ -359,6 +376,6 @@ class HostedConnectors:
                     break
 
 
-def _runs_as(record: ConnectorRecord) -> tuple[object, ...]:
+def runs_as(record: ConnectorRecord) -> tuple[object, ...]:
     """What makes it another connector when it changes: deleted and created again it is one."""
     return record.config, record.problem, record.created_ms

@@ -340,27 +340,25 @@ class Worker:
             on_heartbeat=self._liveness.on_heartbeat,
             on_leaving=self._liveness.on_leaving,
             authorizations=self._authorizations,
-            reading=self._reading_here,
+            reading=self._hosted.reading,
             read_to_end=self._read_to_end,
         )
         return rest_server(listen, WorkerRoutes(routes, membership).answer, self._auth, host_name=host_name)
 
     def _in_hand(self, settings: Settings, meaning: str) -> Sequence[str]:
-        """See `InHand`: what the worker that runs it reads now, and what its ledger has of it."""
+        """See `InHand`: what the worker that runs it reads now, and what its ledger has of it.
+
+        NotLeading while that is not known.
+        """
         name = settings.name
         workers = self._workers
         worker = None if workers is None else workers.worker_of(name)
         if workers is None or worker in (None, self._id):
-            reading = self._reading_here(name)
+            reading = self._hosted.reading(name)
         else:
             url = workers.workers[str(worker)].url
             reading = [] if url is None else reading_elsewhere(url, name, self._authorizations())
         return [*reading, *(key for key in begun_in_ledger(settings, meaning) if key not in reading)]
-
-    def _reading_here(self, name: str) -> list[str]:
-        hosted = self._hosted.find(name)
-        connector = None if hosted is None else hosted.connector
-        return [] if connector is None else [one.key for one in connector.snapshot_holder.snapshot.reading]
 
     def take_up(self) -> None:
         """Show what was just written, without waiting for the next turn."""

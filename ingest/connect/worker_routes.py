@@ -16,7 +16,7 @@ from headrace.process.threads import start_thread
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.other_workers import ADVERTISE, ANSWER_SECONDS, WorkerSilent, forward_as_worker
 from ingest.connect.worker_view import WorkerDirectory
-from ingest.http.http_server import Request, Response
+from ingest.http.http_server import RETRY, Request, Response
 from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.plugins import texts_of
 from ingest.http.rest.port import NotLeading
@@ -45,7 +45,7 @@ class Membership:
     authorizations: Callable[[], Sequence[str]]
     """As who this worker talks to the others."""
     reading: Callable[[str], Sequence[str]]
-    """The keys of what a connector that runs here reads now."""
+    """The keys of what a connector that runs here reads now. NotLeading until it leads."""
     read_to_end: Callable[[], HeadraceError | None]
     """Has known here what other workers have written until now; why it cannot be read, or None."""
 
@@ -271,7 +271,10 @@ class WorkerRoutes:
     def _internal(self, request: Request, segments: list[str]) -> Response:
         membership = self._membership
         if segments[:2] == ["internal", "reading"] and len(segments) == _CONNECTOR_SEGMENTS + 1:
-            return Response.of_json(list(membership.reading(segments[2])))
+            try:
+                return Response.of_json(list(membership.reading(segments[2])))
+            except NotLeading as error:
+                return conflict(str(error), passes=error.passes)
         if segments[:2] != ["internal", "workers"] or len(segments) != _CONNECTOR_SEGMENTS + 1:
             return error_response(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
         if not membership.is_leading():
@@ -302,7 +305,9 @@ def reading_elsewhere(url: str, name: str, authorizations: Sequence[str]) -> lis
         # 404 is a worker of an earlier version, or a proxy: what is begun there is not known either.
         raise NotLeading(
             f"Cannot complete request momentarily: the worker at {url} runs this connector, and answers "
-            f"{int(answer.status)} to the question what it reads"
+            f"{int(answer.status)} to the question what it reads",
+            # It does not lead it yet.
+            passes=answer.status is HTTPStatus.CONFLICT and RETRY[0] in answer.headers,
         )
     return list(_json(answer))
 

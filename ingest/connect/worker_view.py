@@ -22,6 +22,7 @@ from ingest.connect.hosted_connector import (
     HostedConnectors,
     HostedOffsets,
     HostedPort,
+    runs_as,
     unassigned,
 )
 from ingest.connect.worker_settings import WorkerSettings
@@ -101,8 +102,8 @@ class WorkerDirectory:
             type=way,
         )
         hosted = self._hosted.find(record.name)
-        # What was deleted and made again is another one, though the one before has not been stopped yet.
-        if hosted is None or hosted.record.created_ms != record.created_ms:
+        # What was changed, or deleted and made again, is another one, though the one before still runs.
+        if hosted is None or runs_as(hosted.record) != runs_as(record):
             absent = _Absent(self._cluster_id())
             return ServedConnector(identity=identity, port=absent, offsets=absent)
         port = HostedPort(hosted, self._cluster_id())

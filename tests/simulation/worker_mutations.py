@@ -68,7 +68,7 @@ MUTATIONS: Final = {
         (
             (
                 _VIEW,
-                "if hosted is None or hosted.record.created_ms != record.created_ms:",
+                "if hosted is None or runs_as(hosted.record) != runs_as(record):",
                 "if hosted is None:",
             ),
         ),
@@ -77,7 +77,7 @@ MUTATIONS: Final = {
         "worker",
         "nothing is asked of the life before that is still being stopped",
         _VIEW,
-        "if hosted is None or hosted.record.created_ms != record.created_ms:",
+        "if hosted is None or runs_as(hosted.record) != runs_as(record):",
         "if hosted is None:",
     ),
     "known before": Mutation(
@@ -112,8 +112,8 @@ MUTATIONS: Final = {
         "worker",
         "a connector without a record is stopped",
         _HOSTED,
-        "if record is None or _runs_as(record) != _runs_as(hosted.record):",
-        "if record is not None and _runs_as(record) != _runs_as(hosted.record):",
+        "if record is None or runs_as(record) != runs_as(hosted.record):",
+        "if record is not None and runs_as(record) != runs_as(hosted.record):",
     ),
     "who runs it answers": Mutation(
         "worker",

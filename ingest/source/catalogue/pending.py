@@ -360,14 +360,15 @@ def options_of(pending: PendingObject) -> str | None:
     if pending.parent is not None:
         found = _options_of_split(pending)
     entries = [each for each in (pending.entry, whole.entry) if each is not None and is_begun(each)]
-    route = pending.route
+    was_elsewhere = any(is_elsewhere(each, pending.route) for each in entries)
+    return OTHER_ROUTE if found is not None and was_elsewhere else found
+
+
+def is_elsewhere(entry: LedgerEntry, route: Route) -> bool:
+    """Whether the entry has another topic or partition than the object's key gives now."""
     # Earlier versions noted the topic before transforms.
     same = {None, route.topic, route.output}
-    is_elsewhere = any(
-        each.topic not in same or (each.topic is not None and each.partition != route.partition)
-        for each in entries
-    )
-    return OTHER_ROUTE if found is not None and is_elsewhere else found
+    return entry.topic not in same or (entry.topic is not None and entry.partition != route.partition)
 
 
 def is_begun(entry: LedgerEntry) -> bool:

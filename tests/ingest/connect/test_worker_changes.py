@@ -82,14 +82,14 @@ class Store:
 
 
 class Worker:
-    """The routes of a worker that leads, runs nothing, and keeps configurations in memory."""
+    """The routes of a worker that leads, and keeps configurations in memory; it runs nothing but `hosted`."""
 
-    def __init__(self, text: str = WORKER) -> None:
+    def __init__(self, text: str = WORKER, hosted: HostedConnectors | None = None) -> None:
         self.store = Store()
         settings = worker_settings(text)
         directory = WorkerDirectory(
             self.records,
-            HostedConnectors(none_runs),
+            hosted or HostedConnectors(none_runs),
             worker_id="127.0.0.1:8083",
             version="9.9",
             settings=settings,

@@ -45,7 +45,12 @@ class Time:
 class Group:
     """One worker, `own`, of a group in which nobody leads yet."""
 
-    def __init__(self, *, read_to_end: Callable[[], HeadraceError | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        *,
+        read_to_end: Callable[[], HeadraceError | None] = lambda: None,
+        reading: Callable[[str], list[str]] = lambda _name: [],
+    ) -> None:
         self.workers: WorkersRecord | None = None
         self.time = Time()
         self.store = Store()
@@ -78,11 +83,11 @@ class Group:
             on_heartbeat=lambda _name, _url: None,
             on_leaving=lambda _name: None,
             authorizations=list,
-            reading=lambda _name: [],
+            reading=reading,
             read_to_end=read_to_end,
         )
-        worker = WorkerRoutes(routes, membership)
-        self._answer = patiently(worker.answer, clock=self.time.clock, pause=self.time.pause)
+        self.worker = WorkerRoutes(routes, membership)
+        self._answer = patiently(self.worker.answer, clock=self.time.clock, pause=self.time.pause)
 
     def lead(self, leader: str, url: str = "http://a:1") -> None:
         """It is known who leads."""
