@@ -174,8 +174,9 @@ def _require_known(key: ControlKey, raw: bytes) -> None:
         decode_control(key, raw)
 
 
-# Another version's file is thrown away.
-CACHE_VERSION: Final = "1"
+# Another version's file is thrown away. 1.0.0, whose file is "1", judges control records only as it reads the
+# ledger: in a file of ours it would pass over those that it does not know.
+CACHE_VERSION: Final = "2"
 
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -6,7 +6,9 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-l
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
@@ -18,7 +20,15 @@ from headrace.aws.object_answers import headed_object, listed_object, showing_re
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import S3Object
 from headrace.options.settings import BackoffSettings, S3Settings
-from headrace.s3.client import BOTOCORES, GetAnswer, GetRequest, attempted, new_s3_client, translate_s3
+from headrace.s3.client import (
+    BOTOCORES,
+    GetAnswer,
+    GetRequest,
+    answer_of,
+    attempted,
+    new_s3_client,
+    translate_s3,
+)
 from headrace.s3.fast_get import BegunGet, FastGet
 
 _log = structlog.get_logger(__name__)
@@ -239,38 +249,32 @@ def _version(headers: str | None) -> dict[str, str]:
 
 
 _DAY_MS: Final = 86_400_000
-SHORTEST_EXPIRY_MS: Final = _DAY_MS
-"""S3 counts in days, one at least."""
+# S3 counts in days, one at least.
+_SHORTEST_EXPIRY_MS: Final = _DAY_MS
 
 
-def upload_expiry_ms(client: Any, bucket: str, prefix: str) -> int | None:
-    """The age from which S3 ends unfinished uploads under this prefix; None where no rule does. Blocks.
+UploadExpiry = Callable[[str, str], int | None]
+"""The age from which a bucket ends an unfinished upload of a key, in ms; None where no rule of it does."""
 
-    Raises classes of `headrace.model.errors`, AccessDenied where the rules may not be read.
+
+def upload_expiry(s3: S3Settings) -> UploadExpiry:
+    """What gives the rule of any bucket that these settings reach; where none may be read, a day.
+
+    That is the shortest that S3 has. A bucket is asked when it is first needed, and its rules are kept.
+    It blocks, raises nothing, and is thread-safe.
     """
-    what = f"the lifecycle of s3://{bucket}"
-    try:
-        answer = client.get_bucket_lifecycle_configuration(Bucket=bucket)
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") == "NoSuchLifecycleConfiguration":
-            return None
-        raise translate_s3(error, what=what) from error
-    except BOTOCORES as error:
-        raise translate_s3(error, what=what) from error
-    days = [
-        rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"]
-        for rule in answer.get("Rules", ())
-        if rule.get("Status") == "Enabled"
-        and "AbortIncompleteMultipartUpload" in rule
-        and _concerns(rule, prefix)
-    ]
-    return min(days) * _DAY_MS if days else None
+    rules = cache(lambda bucket: _upload_rules(replace(s3, bucket=bucket)))
+
+    def expiry_ms(bucket: str, key: str) -> int | None:
+        return min((age for prefix, age in rules(bucket) if key.startswith(prefix)), default=None)
+
+    return expiry_ms
 
 
-def least_upload_expiry_ms(s3: S3Settings) -> int | None:
-    """The same by a new client; where the rules may not be read a day, the shortest that S3 has. Blocks."""
+def _upload_rules(s3: S3Settings) -> list[tuple[str, int]]:
+    """The bucket's rules for unfinished uploads: the prefix of the keys, and the age. Blocks."""
     try:
-        return upload_expiry_ms(new_s3_client(s3).client, s3.bucket, s3.prefix)
+        answer = _lifecycle(s3)
     except HeadraceError as error:
         _log.warning(
             "lifecycle_not_read",
@@ -278,11 +282,24 @@ def least_upload_expiry_ms(s3: S3Settings) -> int | None:
             detail="an upload older than a day that is gone counts as ended by the bucket",
             remedy=f"allow s3:GetLifecycleConfiguration on {s3.arn}",
         )
-        return SHORTEST_EXPIRY_MS
+        return [("", _SHORTEST_EXPIRY_MS)]
+    return [
+        (_prefix_of(rule), rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] * _DAY_MS)
+        for rule in answer.get("Rules", ())
+        if rule.get("Status") == "Enabled" and "AbortIncompleteMultipartUpload" in rule
+    ]
 
 
-def _concerns(rule: Any, prefix: str) -> bool:
-    """Whether the rule may be about keys under the prefix."""
+def _lifecycle(s3: S3Settings) -> Any:
+    """S3's answer, without rules where there are none; classes of `headrace.model.errors`. Blocks."""
+    try:
+        return new_s3_client(s3).client.get_bucket_lifecycle_configuration(Bucket=s3.bucket)
+    except BOTOCORES as error:
+        if isinstance(error, ClientError) and answer_of(error)[0] == "NoSuchLifecycleConfiguration":
+            return {}
+        raise translate_s3(error, what=f"the lifecycle of s3://{s3.bucket}") from error
+
+
+def _prefix_of(rule: Any) -> str:
     kept = rule.get("Filter", {})
-    within = str(kept.get("Prefix") or kept.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
-    return within.startswith(prefix) or prefix.startswith(within)
+    return str(kept.get("Prefix") or kept.get("And", {}).get("Prefix") or rule.get("Prefix") or "")

@@ -13,7 +13,7 @@ from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, HeadraceError, ObjectForbidden
 from headrace.model.sink_entries import SealedObject, Upload, UploadAge
 from headrace.s3.completion import CompletionState
-from headrace.s3.s3_calls import least_upload_expiry_ms
+from headrace.s3.s3_calls import upload_expiry
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.frames.written_batches import WrittenBatches
 from spark.sink.sink_work import SinkTaskSettings
@@ -111,10 +111,8 @@ class Completer:
         self._calls = _uploads(sink)
         self._taken: set[Upload] = set()
         self._made: set[str] = set()
-        # Asked once, and only where an object is gone; it may be of an earlier bucket of the query.
-        self._expiry_ms = cache(
-            lambda bucket, folder: least_upload_expiry_ms(replace(sink.s3, bucket=bucket, prefix=folder))
-        )
+        # An object may be of an earlier bucket of the query.
+        self._expiry_ms = upload_expiry(sink.s3)
 
     def complete(self, sealed: SealedObject) -> str | None:
         """Why the object cannot be made visible, None where it is or was."""
@@ -166,7 +164,7 @@ class Completer:
             return self._fix_of(state)
         age = UploadAge(
             upload_ms=wall_ms() - upload.started_ms,
-            expiry_ms=self._expiry_ms(sealed.bucket, upload.key[: upload.key.rfind("/") + 1]),
+            expiry_ms=self._expiry_ms(sealed.bucket, upload.key),
         )
         if age.may_be_expired:
             return self._fix_of(state)

@@ -159,9 +159,9 @@ MUTATIONS: Final = {
     "the rule of its own bucket": Mutation(
         "writing",
         "the rule of the bucket in which an object is decides",
-        _COMPLETION,
-        "replace(sink.s3, bucket=bucket, prefix=folder)",
-        "replace(sink.s3, prefix=folder) if bucket else sink.s3",
+        "headrace/s3/s3_calls.py",
+        "_upload_rules(replace(s3, bucket=bucket))",
+        "_upload_rules(s3)",
     ),
     "names are free": Mutation(
         "writing",

@@ -27,6 +27,7 @@ from headrace.model.sink_entries import (
 )
 from headrace.process.threads import start_thread
 from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.s3_calls import UploadExpiry
 from headrace.s3.upload_calls import UploadCalls
 from ingest.service.service_events import ComponentProblem, OwnEvent
 from ingest.sink import FoundLives, FoundTopics, SinkWrite
@@ -90,7 +91,7 @@ class Completer:
     """Tries each object until it has an end; `CompletionEnded` follows.
 
     `entry_of` gives the ledger's entry of an object's id: a recurring name may show a later object.
-    `expiry_ms` is the age from which the bucket ends unfinished uploads (None: it has no such rule).
+    `expiry_ms` gives the rule of a bucket and key: that of an object may be of an earlier configuration.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Completer:
         calls: UploadCalls,
         post: Callable[[CompletionEnded | ComponentProblem], None],
         *,
-        expiry_ms: int | None,
+        expiry_ms: UploadExpiry,
         entry_of: Callable[[str], SealedObject | None],
         first_pause: float = _FIRST_PAUSE,
     ) -> None:
@@ -158,7 +159,9 @@ class Completer:
                 answer, holder = self._read(sealed, found)
                 why = _WAITS.get(found.state, "") if times > TIMES_GONE else ""
             times_gone += answer is CompletionAnswer.NO_SUCH_UPLOAD
-            age = UploadAge(upload_ms=wall_ms() - upload.started_ms, expiry_ms=self._expiry_ms)
+            # Before, the age decides nothing.
+            expiry_ms = self._expiry_ms(sealed.bucket, upload.key) if times_gone >= TIMES_GONE else None
+            age = UploadAge(upload_ms=wall_ms() - upload.started_ms, expiry_ms=expiry_ms)
             verdict = verdict_of(sealed, answer, holder, age, times_gone=times_gone)
             if why and verdict is Verdict.RETRY and why != failing:
                 sentence = (

@@ -13,7 +13,7 @@ from headrace.model import clock
 from headrace.model.errors import Exit, LeadershipLost
 from headrace.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
 from headrace.options.sink_settings import SinkSettings
-from headrace.s3.s3_calls import least_upload_expiry_ms
+from headrace.s3.s3_calls import UploadExpiry, upload_expiry
 from headrace.s3.upload_calls import new_upload_calls
 from ingest.service.endpoints import ProblemLog
 from ingest.service.idle import UntilArchived
@@ -105,7 +105,7 @@ class SinkLeader:
         missing = MissingTopics(sink.topics.pattern)
         calls = new_upload_calls(settings.s3, sink.upload, has_content=has_content)
         completer = Completer(
-            calls, self._inbox.put, expiry_ms=self._upload_expiry_ms(), entry_of=_Entries(ledger.cache)
+            calls, self._inbox.put, expiry_ms=self._upload_expiry(), entry_of=_Entries(ledger.cache)
         )
         loop = SinkLoop(
             self._inbox,
@@ -170,10 +170,12 @@ class SinkLeader:
         sink = self._sink
         return TopicSurvey(self._process.clients.admin, group=sink.group_id, chosen=sink.topics)
 
-    def _upload_expiry_ms(self) -> int | None:
-        """The least age at which a bucket of the sink ends unfinished uploads; None where no rule does."""
-        ages = [least_upload_expiry_ms(each.s3) for each in self._settings.by_place()]
-        return min((age for age in ages if age is not None), default=None)
+    def _upload_expiry(self) -> UploadExpiry:
+        """What gives the age at which buckets end unfinished uploads; a WARN where one may not be asked."""
+        for each in self._settings.by_place():
+            upload_expiry(each.s3)(each.s3.bucket, each.s3.prefix)
+        # The answers are not kept: what counts is the rule when an upload is gone.
+        return upload_expiry(self._settings.s3)
 
     def _publish(self, running: _Running) -> None:
         process, now_ms = self._process, clock.wall_ms()

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.kafka.cache_files import (
+    CACHE_VERSION,
     NEWEST_QUARANTINED,
     PRIVATE_PREFIX,
     UNFINISHED,
@@ -248,6 +249,21 @@ def test_the_cache_of_another_ledger_is_thrown_away(
     assert is_kept(home) is kept
 
 
+@pytest.mark.parametrize(("version", "kept"), [("1", False), (CACHE_VERSION, True), ("3", False)])
+def test_the_cache_of_another_version_is_thrown_away(home: CacheDirectory, version: str, kept: bool) -> None:
+    """Release 1.0.0, whose is the first, took what it has no word for from ours and began a ledger again.
+
+    Which ledger it was made of is remembered all the same.
+    """
+    filled(home)
+    assert home.path is not None
+    with sqlite3.connect(home.path) as database:
+        database.execute("UPDATE meta SET value = ? WHERE name = 'version'", (version,))
+    database.close()
+    assert found_identity(home) == OURS
+    assert is_kept(home) is kept
+
+
 @pytest.mark.parametrize(
     ("ends", "kept"),
     [((0, 10), True), ((10, 10), True), ((0, 9), False), ((11, 20), False), ((3, 300), True)],
@@ -467,16 +483,8 @@ def _quarantined(number: int, *, at: int) -> tuple[LedgerKey, LedgerEntry]:
     )
 
 
-@pytest.mark.parametrize("is_old", [False, True], ids=["new file", "file of an earlier release"])
-def test_the_newest_of_many_quarantined_objects_come_first(home: CacheDirectory, *, is_old: bool) -> None:
+def test_the_newest_of_many_quarantined_objects_come_first(home: CacheDirectory) -> None:
     """All are looked at, whatever the order of their keys and however many there are."""
-    if is_old:
-        with LedgerCache(home, OURS) as cache:
-            cache.apply(rows(*(_quarantined(number, at=number % 997) for number in range(3000))), 1)
-        assert home.path is not None
-        with sqlite3.connect(home.path) as database:
-            database.execute("DROP INDEX quarantined")
-        database.close()
     with LedgerCache(home, OURS) as cache:
         cache.apply(rows(*(_quarantined(number, at=number % 997) for number in range(3000))), 1)
         cache.apply(rows((thing("x", bucket="other"), _quarantined(0, at=5000)[1]), (thing("y"), entry())), 2)

@@ -2,18 +2,21 @@
 
 import queue
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.model.sink_entries import SealedObject, Upload, Verdict
+from headrace.model.sink_entries import TIMES_GONE, SealedObject, Upload, Verdict
 from headrace.s3.completion import Completion, CompletionState
 from ingest.http.metrics import Metrics
 from ingest.service.service_events import ComponentProblem
 from ingest.service.sink.completer import Completer, CompletionEnded
 from ingest.service.sink.sink_statistics import SinkStatistics
 from tests.support.until import until_sync
+
+_DAY_MS = 86_400_000
 
 
 class _Calls:
@@ -33,6 +36,10 @@ class _Answers:
     def complete(self, *_: object, **__: object) -> Completion:
         """The next one."""
         return Completion(state=self._answers.pop(0) if len(self._answers) > 1 else self._answers[0])
+
+
+def _no_rule(_bucket: str, _key: str) -> None:
+    """No bucket ends uploads."""
 
 
 def _sealed(number: int) -> SealedObject:
@@ -61,7 +68,7 @@ def test_threads_come_with_the_first_object_and_go_at_the_end() -> None:
     """A leader that is left nothing has none."""
     ended: list[CompletionEnded | ComponentProblem] = []
     calls: Any = _Calls()
-    completer = Completer(calls, ended.append, expiry_ms=None, entry_of=lambda _id: None)
+    completer = Completer(calls, ended.append, expiry_ms=_no_rule, entry_of=lambda _id: None)
     # Those of a test before may go on ending.
     until_sync(lambda: _threads() == 0, what="no threads")
 
@@ -83,7 +90,7 @@ def test_an_answer_that_decides_nothing_is_a_problem(state: CompletionState, say
     """With the object, its offsets and what to do, until it has its end."""
     told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
     calls: Any = _Answers(*[state] * 5, CompletionState.COMPLETED)
-    completer = Completer(calls, told.put, expiry_ms=None, entry_of=lambda _id: None, first_pause=0.001)
+    completer = Completer(calls, told.put, expiry_ms=_no_rule, entry_of=lambda _id: None, first_pause=0.001)
     try:
         completer.submit(_sealed(7))
         problem, over, ended = told.get(timeout=60), told.get(timeout=60), told.get(timeout=60)
@@ -102,7 +109,7 @@ def test_an_upload_that_somebody_ended_is_not_complete_without_a_word() -> None:
     """Nor is it made again: a consumer may have taken the object away."""
     told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
     calls: Any = _Answers(CompletionState.UPLOAD_MISSING)
-    completer = Completer(calls, told.put, expiry_ms=None, entry_of=lambda _id: None, first_pause=0.001)
+    completer = Completer(calls, told.put, expiry_ms=_no_rule, entry_of=lambda _id: None, first_pause=0.001)
     try:
         completer.submit(_sealed(7))
         ended = told.get(timeout=60)
@@ -118,3 +125,48 @@ def test_an_upload_that_somebody_ended_is_not_complete_without_a_word() -> None:
     assert (line["event"], line["log_level"]) == ("object_unproven", "warning")
     assert (line["key"], line["first_offset"], line["last_offset"]) == ("7", 7, 7)
     assert (statistics.recent[0].state, statistics.unproven_objects_total) == ("unproven", 1)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "verdict"), [("seven days", Verdict.UPLOAD_GONE), ("no rule", Verdict.UNPROVEN)]
+)
+def test_the_rule_that_counts_is_that_of_the_bucket_of_the_object(bucket: str, verdict: Verdict) -> None:
+    """Whatever buckets the sink has now: another one's rule made what had been ended complete."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    calls: Any = _Answers(CompletionState.UPLOAD_MISSING)
+    rules = {("seven days", "7"): 7 * _DAY_MS, ("no rule", "7"): None}
+    completer = Completer(
+        calls,
+        told.put,
+        expiry_ms=lambda bucket, key: rules[bucket, key],
+        entry_of=lambda _id: None,
+        first_pause=0.001,
+    )
+    try:
+        completer.submit(replace(_sealed(7), bucket=bucket))
+        ended = told.get(timeout=60)
+    finally:
+        completer.close()
+
+    assert isinstance(ended, CompletionEnded)
+    assert ended.verdict is verdict
+
+
+def test_rules_are_asked_for_only_where_they_decide() -> None:
+    """A former leader's object that is there is complete, however the bucket's rules are."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    asked: list[tuple[str, str]] = []
+    calls: Any = _Answers(*[CompletionState.UPLOAD_MISSING] * (TIMES_GONE - 1), CompletionState.COMPLETED)
+    completer = Completer(
+        calls,
+        told.put,
+        expiry_ms=lambda *where: asked.append(where),
+        entry_of=lambda _id: None,
+        first_pause=0.001,
+    )
+    try:
+        completer.submit(_sealed(7))
+        assert isinstance(told.get(timeout=60), CompletionEnded)
+    finally:
+        completer.close()
+    assert asked == []

@@ -23,7 +23,6 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, ObjectForbidden, SourceUnavailable
 from headrace.model.sink_entries import SealedObject, Upload
-from headrace.options.settings import S3Settings
 from headrace.s3.completion import Completion, CompletionState
 from spark.frames import frame_completion, writing
 from spark.frames.log_store import DirectoryStore
@@ -406,7 +405,7 @@ def archive(monkeypatch: pytest.MonkeyPatch) -> Archive:
     made = Archive()
     monkeypatch.setattr(frame_completion, "_uploads", lambda _sink: made)
     monkeypatch.setattr(writing, "log_store", lambda _path, _s3: made)
-    monkeypatch.setattr(frame_completion, "least_upload_expiry_ms", lambda _s3: 3 * _DAY_MS)
+    monkeypatch.setattr(frame_completion, "upload_expiry", lambda _s3: lambda *_: 3 * _DAY_MS)
     return made
 
 
@@ -544,17 +543,17 @@ class TestCommits:
         """A query that writes to another bucket now took what the first one's rule had ended for complete."""
         asked = []
 
-        def expiry(s3: S3Settings) -> int | None:
-            asked.append((s3.bucket, s3.prefix))
-            return 3 * _DAY_MS if s3.bucket == "before" else None
+        def expiry_ms(bucket: str, key: str) -> int | None:
+            asked.append((bucket, key))
+            return 3 * _DAY_MS if bucket == "before" else None
 
-        monkeypatch.setattr(frame_completion, "least_upload_expiry_ms", expiry)
+        monkeypatch.setattr(frame_completion, "upload_expiry", lambda _s3: expiry_ms)
         one = replace(sealed("one", 0, 4, key="in/t/k", age_ms=4 * _DAY_MS), bucket="before")
         archive.files["writes/q/000000000000.json"] = msgspec.json.encode(batch(one))
 
         with pytest.raises(FrameRefused, match="its upload is gone"):
             HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4)), 0)
-        assert asked == [("before", "in/t/")]
+        assert asked == [("before", "in/t/k")]
 
     @pytest.mark.parametrize("overwrites", [True, False])
     def test_a_name_that_another_object_has_after_the_bucket_has_ended_the_upload(
@@ -680,7 +679,7 @@ class Query(RuleBasedStateMachine):
         self.archive = Archive()
         self.patch.setattr(frame_completion, "_uploads", lambda _sink: self.archive)
         self.patch.setattr(writing, "log_store", lambda _path, _s3: self.archive)
-        self.patch.setattr(frame_completion, "least_upload_expiry_ms", lambda _s3: None)
+        self.patch.setattr(frame_completion, "upload_expiry", lambda _s3: lambda *_: None)
         self.writer = HeadraceStreamWriter(written())
         self.planned: list[tuple[int, int]] = []
         self.noted = 0

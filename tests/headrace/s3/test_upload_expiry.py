@@ -1,0 +1,73 @@
+"""From which age a bucket ends unfinished uploads, as S3 says it."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.s3.s3_calls import upload_expiry
+from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, error, said, settings
+
+_DAY_MS = 86_400_000
+
+
+def _rule(days: int, where: str = "<Filter/>", *, status: str = "Enabled") -> str:
+    action = f"<DaysAfterInitiation>{days}</DaysAfterInitiation>"
+    return (
+        f"<Rule><Status>{status}</Status>{where}"
+        f"<AbortIncompleteMultipartUpload>{action}</AbortIncompleteMultipartUpload></Rule>"
+    )
+
+
+def _rules(*rules: str) -> bytes:
+    return said(f"<LifecycleConfiguration>{''.join(rules)}</LifecycleConfiguration>".encode())
+
+
+_ANSWERS = {
+    "seven": _rules(_rule(7)),
+    "by-prefix": _rules(
+        _rule(9, "<Filter><Prefix></Prefix></Filter>"),
+        _rule(5, "<Filter><Prefix>a/</Prefix></Filter>"),
+        _rule(4, "<Filter><And><Prefix>a/b/</Prefix></And></Filter>"),
+        _rule(3, "<Prefix>a/c/</Prefix>"),
+        _rule(2, status="Disabled"),
+        "<Rule><Status>Enabled</Status><Filter/><Expiration><Days>1</Days></Expiration></Rule>",
+    ),
+    "none": error("NoSuchLifecycleConfiguration", 404),
+    "denied": error("AccessDenied", 403),
+    "unknown": error("NotImplemented", 501),
+}
+
+
+def _usual(path: str) -> Say:
+    return Say(_ANSWERS[path.removeprefix("/").partition("?")[0]])
+
+
+@pytest.mark.parametrize(
+    ("bucket", "key", "days"),
+    [
+        ("seven", "t/0", 7),
+        ("none", "t/0", None),
+        ("by-prefix", "t/0", 9),
+        ("by-prefix", "a/0", 5),
+        ("by-prefix", "a/b/0", 4),
+        ("by-prefix", "a/c/0", 3),
+        ("denied", "t/0", 1),
+        ("unknown", "t/0", 1),
+    ],
+)
+def test_the_rule_is_that_of_the_bucket_and_key(bucket: str, key: str, days: int | None) -> None:
+    """Whatever bucket the settings name; where it may not be read, the shortest that S3 has."""
+    with ScriptedS3(_usual) as server:
+        assert upload_expiry(settings(server.url))(bucket, key) == (None if days is None else days * _DAY_MS)
+
+
+def test_a_bucket_is_asked_once() -> None:
+    """Also one that does not answer the question, of which one line reports the right that it needs."""
+    with ScriptedS3(_usual) as server, capture_logs() as lines:
+        expiry_ms = upload_expiry(settings(server.url))
+        assert not server.asked
+        for bucket in ("denied", "by-prefix") * 3:
+            expiry_ms(bucket, "t/0")
+        assert [each.path for each in server.asked] == ["/denied?lifecycle", "/by-prefix?lifecycle"]
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == ("lifecycle_not_read", "warning")
+    assert line["remedy"].endswith(" on arn:aws:s3:::denied")
