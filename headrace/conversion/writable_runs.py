@@ -3,10 +3,10 @@
 Connect itself checks neither the digits of a decimal, nor the length of a fixed, nor the symbols of an enum.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, Final
+from functools import lru_cache, partial
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -171,6 +171,7 @@ def _narrower_scalar(form: OutputFormat, kind: Any, schema: ConnectSchema) -> bo
     return not is_number and kind != arrow_type(schema)
 
 
+_Schema = TypeVar("_Schema", RowSchema, ColumnForm)
 _SCHEMAS_KEPT: Final = 1000
 _SCHEMA: Final = "schema_unfit"
 
@@ -187,12 +188,18 @@ class WritableRuns:
         is_bare = output.format is OutputFormat.CSV and output.layout is LayoutName.HEADRACE
         is_typed = output.format in _TYPED and output.layout is LayoutName.AIVEN
         self._asks = self._has_envelope or is_typed or (is_bare and not output.envelope)
+        keys = output.sidecars.keys
+        self._keys = (
+            side_output(output, SideRole.KEYS) if keys is not None and keys.format in _TYPED else None
+        )
         self._problems: dict[RowSchema, str | None] = {}
+        self._key_problems: dict[ColumnForm, str | None] = {}
 
     def of(self, runs: Iterable[ConvertedRecords], faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:
         """The runs as they can be written; what cannot be is put into `faults`."""
         split = (each for run in runs for each in self._split(run)) if self._has_envelope else runs
-        writable = (self._writable(run, faults) for run in split)
+        with_keys = (run for run in split if self._has_keys(run, faults))
+        writable = (self._writable(run, faults) for run in with_keys)
         fitting = (self._fitting(run, faults) for run in writable if len(run))
         return tuple(run for run in fitting if len(run))
 
@@ -211,6 +218,21 @@ class WritableRuns:
         if not (self._is_transformed or may_be):
             return np.zeros(0, np.int64)
         return unfit_rows(output, schema, run)
+
+    def _has_keys(self, run: ConvertedRecords, faults: list[RecordFault]) -> bool:
+        """Whether there are objects of keys of the run's schema; without any its records are faults."""
+        if self._keys is None or run.key.schema is None:
+            return True
+        form = ColumnForm(run.key.form, run.key.schema)
+        problem = _remembered(self._key_problems, form, partial(_key_problem, self._keys))
+        if problem is None:
+            return True
+        message = (
+            f"sidecars.keys.format={self._keys.format} cannot hold the keys of topic {run.records.topic}: "
+            f"{problem}"
+        )
+        faults += _faults(run.records.offsets, _SCHEMA, message)
+        return False
 
     def _writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
         """The records of the run whose schema rows can have."""
@@ -247,11 +269,7 @@ class WritableRuns:
 
     def _problem(self, schema: RowSchema) -> str | None:
         """Why there are no rows of this schema; None where there are."""
-        if schema not in self._problems:
-            if len(self._problems) >= _SCHEMAS_KEPT:
-                self._problems.clear()
-            self._problems[schema] = _problem(self._output, schema)
-        return self._problems[schema]
+        return _remembered(self._problems, schema, partial(_problem, self._output))
 
     def _split(self, run: ConvertedRecords) -> Iterator[ConvertedRecords]:
         """The run in parts that have the same fields: which depend on nulls, and on names of headers."""
@@ -297,6 +315,25 @@ def _problem(output: OutputSettings, schema: RowSchema) -> str | None:
     except (InvalidSchema, SchemaError) as error:
         return str(error)
     return None
+
+
+def _key_problem(keys: OutputSettings, form: ColumnForm) -> str | None:
+    try:
+        new_side_encoder(keys, SideRole.KEYS, RowSchema(side_key=form), header=keys.rows.headers)
+    except (InvalidSchema, SchemaError) as error:
+        return str(error)
+    return None
+
+
+def _remembered(
+    known: dict[_Schema, str | None], schema: _Schema, find: Callable[[_Schema], str | None]
+) -> str | None:
+    """What is known of the schema, found where it is new."""
+    if schema not in known:
+        if len(known) >= _SCHEMAS_KEPT:
+            known.clear()
+        known[schema] = find(schema)
+    return known[schema]
 
 
 def _without_field(column: ConvertedColumn) -> Numbers:

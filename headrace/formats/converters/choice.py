@@ -183,6 +183,7 @@ def _place(registry: Registry, kind: SchemaKind, glue: GlueVersions) -> tuple[Fr
 
 # Their rows have a form of bytes.
 _OF_BYTES: Final = frozenset({LayoutName.AIVEN, LayoutName.CONFLUENT, LayoutName.LENSES})
+_OF_KEY_SCHEMAS: Final = frozenset({LayoutName.AIVEN, LayoutName.CONFLUENT})
 _TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
@@ -207,12 +208,14 @@ def column_converter(
         case ConverterKind.AVRO | ConverterKind.JSON_SCHEMA | ConverterKind.PROTOBUF:
             return _of_registry(settings, field, output, glue, is_transformed=is_transformed)
         case ConverterKind.JSON:
+            is_opened = is_transformed or _json_has_columns(field, output)
             return JsonConverter(
                 field,
                 output.json_format,
                 schemas=settings.schemas_enable,
                 opens_all=settings.opens_all,
-                wants_columns=is_transformed or _json_has_columns(field, output),
+                wants_columns=is_opened or _writes_keys_by_schema(field, output),
+                shows_texts=not is_opened,
                 infers=_infers(field, output) and not is_transformed,
             )
         case _:
@@ -257,6 +260,15 @@ def _json_has_columns(field: OutputField, output: OutputSettings) -> bool:
     """Whether JSON with a schema becomes columns."""
     has_schema = field is OutputField.VALUE or has_typed_envelope(output)
     return _infers(field, output) or (has_schema and _writes_by_schema(output))
+
+
+def _writes_keys_by_schema(field: OutputField, output: OutputSettings) -> bool:
+    """Whether JSON keys with a schema are columns of objects, while names show their JSON.
+
+    Names are what they were when these keys were JSON in objects too: groups that are open have no others.
+    """
+    is_key = field is OutputField.KEY and field in output.fields
+    return is_key and output.format in _TYPED and output.layout in _OF_KEY_SCHEMAS
 
 
 def _of_bytes(field: OutputField, output: OutputSettings) -> ColumnConverter:

@@ -47,6 +47,7 @@ class JsonConverter:
     Connect's, or null, and others whose members are called so stay as they are; with `opens_all` these are
     opened too, as version 1.0.0 did.
     `wants_columns`: members become columns, by that schema, or (`infers`) by one that is found in the values.
+    `shows_texts`: what is asked of the values is of their JSON, columns or not.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class JsonConverter:
         schemas: bool | None = False,
         opens_all: bool = False,
         wants_columns: bool = False,
+        shows_texts: bool = False,
         infers: bool = True,
     ) -> None:
         self._what = what
@@ -64,6 +66,7 @@ class JsonConverter:
         self._schemas = schemas
         self._opens_all = opens_all
         self._wants_columns = wants_columns
+        self._shows_texts = shows_texts
         self._infers = infers
         self._hints: dict[str, Any] = {}
         self._known: dict[bytes, PayloadSchema] = {}
@@ -125,7 +128,8 @@ class JsonConverter:
                 schema, lack = found, self._schema_lack(found)
             payload = bytes(envelope.payload)
             if lack:
-                is_opened = self._opens_all and (payload == b"null" or not self._wants_columns)
+                is_text = self._shows_texts or not self._wants_columns
+                is_opened = self._opens_all and (payload == b"null" or is_text)
                 texts[-1] = payload if is_opened else self._unopened(row, text, lack, faults)
                 continue
             texts[-1] = payload
@@ -192,7 +196,13 @@ class JsonConverter:
             connect=schema.connect,
         )
         numbers = np.array(good, np.int64)
-        typed = TypedColumn(shape, array=array, texts=picked(column, numbers), style=self._style)
+        typed = TypedColumn(
+            shape,
+            array=array,
+            texts=picked(column, numbers),
+            shows_texts=self._shows_texts,
+            style=self._style,
+        )
         return [Segment(numbers, typed)]
 
     def _payloads(self, column: Column, text: bytes, rows: list[int]) -> Any:

@@ -40,7 +40,8 @@ class TypedColumn(ConvertedColumn):
 
     One of `array`, `texts` and `shown` is there. A text is None or null where the value is. With `rows` the
     values are these of the array: they are taken out on demand, and never while data are only copied. `shown`
-    makes texts of the data when they are asked for, without bytes where it cannot.
+    makes texts of the data when they are asked for, without bytes where it cannot. With `shows_texts` members
+    are those of the texts, which are there, and not of the array.
     """
 
     form = Form.TYPED
@@ -54,6 +55,7 @@ class TypedColumn(ConvertedColumn):
         texts: Column | None = None,
         shown: Callable[[Column], Column] | None = None,
         data: Column | None = None,
+        shows_texts: bool = False,
         style: JsonFormat = JsonFormat.ISO,
     ) -> None:
         self.schema: ColumnSchema = schema
@@ -62,6 +64,7 @@ class TypedColumn(ConvertedColumn):
         self._given = texts
         self._shown = shown
         self._data = data
+        self._shows_texts = shows_texts
         self.style = style
         """How the JSON of its values is written."""
 
@@ -91,6 +94,7 @@ class TypedColumn(ConvertedColumn):
             texts=_part(self._given, rows),
             shown=self._shown,
             data=_part(self._data, rows),
+            shows_texts=self._shows_texts,
             style=self.style,
         )
 
@@ -103,6 +107,7 @@ class TypedColumn(ConvertedColumn):
             texts=None if self._given is None else owned(self._given),
             shown=self._shown,
             data=None if self._data is None else owned(self._data),
+            shows_texts=self._shows_texts,
             style=self.style,
         )
 
@@ -153,7 +158,7 @@ class TypedColumn(ConvertedColumn):
 
     def field(self, path: Sequence[str], *, whole_first: bool = True) -> list[object]:
         """The member at `path` of each value."""
-        if self._array is None or not path:
+        if self._array is None or self._shows_texts or not path:
             return _members_of(self.texts(), path, whole_first=whole_first)
         array, rest = _member(self._array, path, whole_first=whole_first)
         if array is None:
@@ -165,7 +170,9 @@ class TypedColumn(ConvertedColumn):
 
     def connect_field(self, path: Sequence[str]) -> list[object]:
         """The member at `path` of each value, or the element of a list; decimals have all their digits."""
-        if self._array is None:
+        if self._shows_texts:
+            texts, rest, is_octets = self.texts(), path, False
+        elif self._array is None:
             texts, rest, is_octets = self.texts(), path, _schema_has_bytes(self.schema.connect, path)
         else:
             kind = _type_at(self._array.type, path)

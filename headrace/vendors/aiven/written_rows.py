@@ -26,12 +26,14 @@ from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_tree
+from headrace.formats.connect.values import value_text
 from headrace.formats.converted_records import (
     ConvertedColumn,
     ConvertedRecords,
     Form,
     MadeHeader,
     header_json,
+    header_reader,
 )
 from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded, encoded_rows
 from headrace.formats.encoding.encoder import Pieces, binary, decimal_texts, joined, text_of
@@ -143,6 +145,20 @@ def _header_text(kind: ConverterKind) -> HeaderText:
     return lambda value: whole(value) if isinstance(value, MadeHeader) else of_kafka(value)
 
 
+def _header_in_map(kind: ConverterKind) -> Callable[[bytes | None], bytes | str | None]:
+    """What gives a header's value in Avro and Parquet, whose maps have values of one type for all headers.
+
+    Bytes where they are read as bytes, else the text of what is read. SimpleHeaderConverter finds numbers
+    and booleans in texts: those stay the texts that they are in Kafka.
+    """
+    if kind is ConverterKind.BYTES:
+        return lambda value: value
+    if kind is ConverterKind.SIMPLE:
+        return lambda value: None if value is None else value.decode(errors="replace")
+    read = header_reader(kind)
+    return lambda value: value_text(read(value))
+
+
 class AivenJsonRows:
     """Writes the rows of one object, each with `ending` after it."""
 
@@ -217,6 +233,7 @@ class AivenColumns:
         self._fields = output.fields
         self._forms = {OutputField.KEY: schema.key, OutputField.VALUE: schema.value}
         self._has_bytes = output.rows.headers is ConverterKind.BYTES
+        self._header = _header_in_map(output.rows.headers)
         self._schemas = {
             field: connect_schema(form) for field, form in self._forms.items() if form is not None
         }
@@ -259,12 +276,11 @@ class AivenColumns:
     def _headers(self, headers: Sequence[Headers]) -> Any:
         flat = [header for each in headers for header in each]
         ends = np.cumsum(np.fromiter((len(each) for each in headers), np.int64, len(headers)))
-        values = pa.array([value for _, value in flat], pa.binary())
         kind = _BYTES_HEADERS if self._has_bytes else _TEXT_HEADERS
         return pa.MapArray.from_arrays(
             pa.array(np.append(0, ends), pa.int32()),
             pa.array([name for name, _ in flat], pa.string()),
-            values if self._has_bytes else values.cast(pa.string()),
+            pa.array([self._header(value) for _, value in flat], kind.item_type),
             type=kind,
         )
 

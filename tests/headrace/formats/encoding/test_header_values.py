@@ -1,10 +1,13 @@
-"""Values of headers in JSON rows, by each converter: a line each, and what does not fit is bad."""
+"""Values of headers in JSON rows and in Aiven's columns, by each converter: what does not fit is bad."""
 
 import base64
+import io
 import json
 from decimal import Decimal
 from typing import Any, Final
 
+import fastavro
+import pyarrow.parquet as pq
 import pytest
 
 from headrace.conversion.encoders import new_encoder
@@ -13,7 +16,13 @@ from headrace.formats.connect.values import value_json
 from headrace.formats.converted_records import header_reader
 from headrace.formats.encoding import schema_of
 from headrace.names.archive_names import LayoutName
-from headrace.options.sink_settings import OF_REGISTRIES, ConverterKind, LayoutRows, OutputFormat
+from headrace.options.sink_settings import (
+    OF_REGISTRIES,
+    ConverterKind,
+    LayoutRows,
+    OutputField,
+    OutputFormat,
+)
 from tests.headrace.formats.encoding.outputs import converters, encoded, fetched, output
 
 _LAYOUTS: Final = (LayoutName.AIVEN, LayoutName.LENSES)
@@ -141,3 +150,67 @@ def test_a_number_of_many_digits_is_a_decimal() -> None:
 
     octets = base64.b64decode(json.loads(found))
     assert Decimal(int.from_bytes(octets, "big", signed=True)) == Decimal("-" + "7" * 5000)
+
+
+_OF_COLUMNS: Final = (OutputFormat.AVRO, OutputFormat.PARQUET)
+
+
+def _columns_of(wanted: OutputFormat, kind: ConverterKind) -> Any:
+    fields = (OutputField.HEADERS,)
+    return output(wanted, layout=LayoutName.AIVEN, fields=fields, rows=LayoutRows(headers=kind))
+
+
+def _map(wanted: OutputFormat, body: bytes) -> dict[str, Any]:
+    is_avro = wanted is OutputFormat.AVRO
+    rows: list[Any] = (
+        list(fastavro.reader(io.BytesIO(body))) if is_avro else pq.read_table(io.BytesIO(body)).to_pylist()
+    )
+    return dict(rows[0]["headers"])
+
+
+@pytest.mark.parametrize("wanted", _OF_COLUMNS)
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_header_is_in_a_map_or_its_record_is_bad(wanted: OutputFormat, kind: ConverterKind) -> None:
+    """Whatever is in it: in Aiven's Avro and Parquet, where each value is bytes or text."""
+    how = _columns_of(wanted, kind)
+    for value in _VALUES:
+        found = RecordConverter(converters(header=kind), how).convert(
+            fetched([b"1"], headers=[(("h", value),)])
+        )
+        if found.faults:
+            assert [each.reason for each in found.faults] == ["header_unfit"], value
+            continue
+        encoder = new_encoder(how, schema_of(how, found.runs[0]))
+        encoder.add(found.runs[0])
+        assert _map(wanted, encoder.drain() + encoder.finish()).keys() == {"h"}, value
+
+
+@pytest.mark.parametrize("wanted", _OF_COLUMNS)
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (ConverterKind.SIMPLE, b"\xff\x01", "\ufffd\x01"),
+        (ConverterKind.SIMPLE, b"5", "5"),
+        (ConverterKind.SIMPLE, b"null", "null"),
+        (ConverterKind.SIMPLE, b"1.50", "1.50"),
+        (ConverterKind.LONG, b"\x00\x00\x00\x00\x00\x00\x00\x05", "5"),
+        (ConverterKind.SHORT, b"\x00\xff", "255"),
+        (ConverterKind.BOOLEAN, b"\x01", "true"),
+        (ConverterKind.DOUBLE, b"\x3f\xf8\x00\x00\x00\x00\x00\x00", "1.5"),
+        (ConverterKind.JSON, _ENVELOPED, "7"),
+        (ConverterKind.JSON, b'"abc"', "abc"),
+        (ConverterKind.JSON, b"null", None),
+        (ConverterKind.JSON_PLAIN, b'["a", 1]', '["a",1]'),
+        (ConverterKind.JSON_ENVELOPE, _ENVELOPED, "7"),
+        (ConverterKind.STRING, b"5", "5"),
+        (ConverterKind.BYTES, b"\xff", b"\xff"),
+        *((kind, None, None) for kind in _KINDS),
+    ],
+)
+def test_a_map_has_what_the_converter_reads(
+    wanted: OutputFormat, kind: ConverterKind, value: bytes | None, expected: Any
+) -> None:
+    """As text, but bytes of ByteArrayConverter; text of SimpleHeaderConverter as it is in Kafka."""
+    records = fetched([b"1"], headers=[(("h", value),)])
+    body = encoded(records, _columns_of(wanted, kind), converters(header=kind))
+    assert _map(wanted, body) == {"h": expected}

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -15,9 +16,11 @@ from headrace.conversion.side_rows import new_side_encoder, side_output
 from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.encoding import schema_of
 from headrace.model.columns import Headers
+from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
 from headrace.options.sink_settings import (
     ConverterKind,
+    ConverterSettings,
     OutputFormat,
     OutputSettings,
     Sidecars,
@@ -25,6 +28,7 @@ from headrace.options.sink_settings import (
     SideRole,
 )
 from tests.headrace.formats.encoding.outputs import bare, converters, fetched
+from tests.headrace.formats.encoding.registry import framed_as, registry
 
 _FORMATS = (OutputFormat.AVRO, OutputFormat.PARQUET, OutputFormat.JSONL)
 
@@ -121,3 +125,22 @@ def test_a_tombstone_is_no_bad_record_where_it_stands_apart() -> None:
     for template, faults in ((None, 1), ("{{topic}}/gone/{{partition}}-{{start_offset}}", 0)):
         how = bare(OutputFormat.BYTES, sidecars=Sidecars(keys=side, tombstone_template=template))
         assert len(RecordConverter(converters(), how).convert(records).faults) == faults
+
+
+@pytest.mark.parametrize("wanted", [OutputFormat.AVRO, OutputFormat.PARQUET])
+def test_keys_whose_schema_has_no_objects_are_bad(wanted: OutputFormat) -> None:
+    """By a sentence: keys of JSON Schema, whose names Avro need not allow. Our own objects take them."""
+    settings = registry()
+    schema = json.dumps({"type": "object", "properties": {"a-b": {"type": "integer"}}})
+    keys = [framed_as(settings, "JSON", schema, b'{"a-b":1}', subject="orders-key")]
+    kinds = converters(key=ConverterSettings(kind=ConverterKind.JSON_SCHEMA, registry=settings))
+
+    of_confluent = replace(_beside(wanted), layout=LayoutName.CONFLUENT)
+    found = RecordConverter(kinds, of_confluent).convert(fetched([b"1"], keys=keys, headers=[(("h", b"1"),)]))
+    own = RecordConverter(kinds, _beside(wanted)).convert(
+        fetched([b"1"], keys=keys, headers=[(("h", b"1"),)])
+    )
+
+    assert (found.runs, [fault.reason for fault in found.faults]) == ((), ["schema_unfit"])
+    assert f"sidecars.keys.format={wanted}" in found.faults[0].message
+    assert (len(own.runs), own.faults) == (1, ())
