@@ -42,6 +42,8 @@ COPIED_DATA: Final = "file.name.data"
 """No option: that names show Avro data which are copied and have no columns."""
 CONNECT_ENVELOPES: Final = "envelopes"
 """No option: that JSON next to a `schema` which is none of Connect's stays as it is."""
+FILLED_DEFAULTS: Final = "defaults"
+"""No option: that null fields of JSON with schemas are the defaults that those have."""
 _ON_STOP: Final = "rotate.on.stop"
 _FORM: Final = ".form"
 """Ends the names of what is no option: how members of keys or values look in names."""
@@ -120,6 +122,7 @@ def grouping_for_topic(options: GroupingOptions, topic: str) -> GroupingOptions:
 
 def _own_grouping(sink: SinkSettings) -> dict[str, str]:
     converters, tombstones = sink.converters, sink.output.sidecars.tombstone_template
+    shown = set(map(form_of, _looked_into(sink)))
     return {
         "file.name.template": sink.names.template,
         "file.name.timestamp.source": f"{sink.names.time_source}:{path_text(sink.names.value_path)}",
@@ -134,7 +137,7 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
         **({} if tombstones is None else {"sidecars.tombstones.directory": tombstones}),
         **({EXACT_NUMBERS: "exact"} if _shows_exact_numbers(sink) else {}),
         **_readings(sink),
-        **{name: form for name, form in _member_forms(sink).items() if name in _looked_into(sink)},
+        **{name: form for name, form in _member_forms(sink).items() if name in shown},
     }
 
 
@@ -160,6 +163,7 @@ def _readings(sink: SinkSettings) -> dict[str, str]:
         **({CUT_TIMES: "cut"} if has_times else {}),
         **({COPIED_DATA: "read"} if paths and not _copied(sink).isdisjoint(dict(paths)) else {}),
         **({CONNECT_ENVELOPES: "connect"} if opens_envelopes(sink) else {}),
+        **({FILLED_DEFAULTS: "filled"} if filled_groups(sink) else {}),
     }
 
 
@@ -175,10 +179,10 @@ def _copied(sink: SinkSettings) -> frozenset[NameField]:
 
 def opens_envelopes(sink: SinkSettings) -> bool:
     """Whether the groups of records depend on which JSON is an envelope of schema and payload."""
-    decisive = {name.removesuffix(_FORM) for name in _looked_into(sink)} | set(sink.transforms.looks_into)
+    decisive = _decisive(sink)
     if sink.output.sidecars.tombstone_template is not None:
-        # A payload of null is one, and is named by its key.
-        decisive |= {NameField.VALUE, NameField.KEY}
+        # A payload of null is one.
+        decisive.add(NameField.VALUE)
     converters = ((NameField.KEY, sink.converters.key), (NameField.VALUE, sink.converters.value))
     return any(
         field in decisive and each.kind is ConverterKind.JSON and each.schemas_enable is None
@@ -186,15 +190,39 @@ def opens_envelopes(sink: SinkSettings) -> bool:
     )
 
 
-def _looked_into(sink: SinkSettings) -> set[str]:
-    """The forms that decide groups: of keys and values whose members names and their times show."""
+def filled_groups(sink: SinkSettings) -> frozenset[NameField]:
+    """The keys and values whose nulls decide groups, and become the defaults of schemas next to them."""
+    if ConverterKind.JSON not in {sink.converters.key.kind, sink.converters.value.kind}:
+        return frozenset()
+    # With all that converts records, which few names need.
+    from headrace.conversion.sink_records import filled_fields
+
+    return frozenset(NameField(each) for each in filled_fields(sink)) & _decisive(sink)
+
+
+def _decisive(sink: SinkSettings) -> set[NameField]:
+    """The keys and values that decide groups by their members, or by what transforms make of them."""
+    decisive = _looked_into(sink) | set(map(NameField, sink.transforms.looks_into))
+    if sink.output.sidecars.tombstone_template is not None:
+        # They name such objects.
+        decisive.add(NameField.KEY)
+    return decisive
+
+
+def form_of(field: NameField) -> str:
+    """The name, of no option, under which it is noted how members of keys or values look."""
+    return f"{field}{_FORM}"
+
+
+def _looked_into(sink: SinkSettings) -> set[NameField]:
+    """The keys and values whose members, and how they look, decide groups: names or their times show them."""
     variables = read_name_template(sink.names.template).variables
     has_times = sink.names.time_source is NameTimeSource.VALUE and any(each.date for each in variables)
     shown = {each.field for each in variables}
     fields = shown & {NameField.KEY, NameField.VALUE}
     if has_times or NameField.SCHEMA_NAME in shown:
         fields.add(NameField.VALUE)
-    return {f"{each}{_FORM}" for each in fields}
+    return fields
 
 
 def _member_forms(sink: SinkSettings) -> dict[str, str]:
@@ -204,7 +232,7 @@ def _member_forms(sink: SinkSettings) -> dict[str, str]:
     # With all that converts records, which few names need.
     from headrace.conversion.sink_records import member_forms
 
-    return {f"{each}{_FORM}": form for each, form in member_forms(sink).items()}
+    return {form_of(NameField(each)): form for each, form in member_forms(sink).items()}
 
 
 def _shows_exact_numbers(sink: SinkSettings) -> bool:
