@@ -4,7 +4,7 @@ Settings are small and picklable, and secrets in them are wrapped.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, cast
 
@@ -44,6 +44,11 @@ CONNECT_ENVELOPES: Final = "envelopes"
 """No option: that JSON next to a `schema` which is none of Connect's stays as it is."""
 FILLED_DEFAULTS: Final = "defaults"
 """No option: that null fields of JSON with schemas are the defaults that those have."""
+_READINGS: Final = frozenset(
+    {EXACT_NUMBERS, WHOLE_PATHS, CUT_TIMES, COPIED_DATA, CONNECT_ENVELOPES, FILLED_DEFAULTS}
+)
+_OTHERWISE: Final = ", grouped otherwise than by 1.0.0"
+"""Ends the transforms where any of these is noted: 1.0.0 passes over them, and stops at other transforms."""
 _ON_STOP: Final = "rotate.on.stop"
 _FORM: Final = ".form"
 """Ends the names of what is no option: how members of keys or values look in names."""
@@ -88,13 +93,20 @@ def sink_task_settings(settings: Settings, sink: SinkSettings) -> SinkTaskSettin
 def grouping_options(sink: SinkSettings) -> dict[str, str]:
     """What decides into which group a record comes, without secrets, as an operator would name it."""
     found = _own_grouping(sink)
-    if sink.transforms:
-        found[_TRANSFORMS] = sink.transforms.text
+    is_other = not _READINGS.isdisjoint(found)
     for route in sink.routes:
-        prefix = f"{ROUTE}{route.name}."
+        prefix, own = f"{ROUTE}{route.name}.", _own_grouping(route.sink)
+        is_other = is_other or not _READINGS.isdisjoint(own)
         found[f"{prefix}topics"] = ",".join(sorted(route.topics))
-        found |= {f"{prefix}{name}": text for name, text in _own_grouping(route.sink).items()}
+        found |= {f"{prefix}{name}": text for name, text in own.items()}
+    if sink.transforms or is_other:
+        found[_TRANSFORMS] = sink.transforms.text + (_OTHERWISE if is_other else "")
     return found
+
+
+def _noted_transforms(options: Mapping[str, str]) -> str:
+    """The transforms that grouping options have; empty without any."""
+    return options.get(_TRANSFORMS, "").removesuffix(_OTHERWISE)
 
 
 def route_name(options: GroupingOptions, topic: str) -> str | None:
@@ -248,8 +260,10 @@ def _shows_exact_numbers(sink: SinkSettings) -> bool:
 def can_group_by(earlier: GroupingOptions, sink: SinkSettings) -> bool:
     """Whether records can be grouped now as they were by earlier options: what reads them is the same."""
     now = grouping_options(sink)
-    readers = [*(name for name in now if name.endswith(".converter")), _TRANSFORMS]
-    if any(earlier.options.get(name) != now.get(name) for name in readers):
+    converters = [name for name in now if name.endswith(".converter")]
+    if any(earlier.options.get(name) != now[name] for name in converters):
+        return False
+    if _noted_transforms(earlier.options) != _noted_transforms(now):
         return False
     return all(_looks_alike(earlier, sink, topic) for topic in _routed_topics(earlier, sink))
 

@@ -85,6 +85,14 @@ _BY_KEY = {
 }
 
 
+_ROUTED = {
+    "transforms": "r",
+    "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.r.regex": "(.*)",
+    "transforms.r.replacement": "x-$1",
+}
+
+
 def _configured(changes: Mapping[str, str]) -> dict[str, str]:
     return {"aws.s3.bucket.name": "bucket", "topics": "t", **changes}
 
@@ -99,6 +107,9 @@ def _before(sink: SinkSettings) -> GroupingOptions:
     """What the ledger has of this sink as 1.0.0 ran it."""
     unknown = {WHOLE_PATHS, CUT_TIMES, CONNECT_ENVELOPES, FILLED_DEFAULTS, "file.name.numbers", "value.form"}
     options = {name: text for name, text in grouping_options(sink).items() if name not in unknown}
+    options.pop("transforms", None)
+    if sink.transforms:
+        options["transforms"] = sink.transforms.text
     if sink.names.values is NameValues.LENSES:
         options["file.name.values"] = "plain"
     return GroupingOptions(hash="before", options=options)
@@ -173,6 +184,49 @@ def test_records_of_1_0_0_are_grouped_as_it_grouped_them(
     assert can_group_by(before, sink)
     assert _groups(tools.earlier["before"], sink, records) == [then]
     assert _groups(EarlierGroups(shapes=tools.shapes, converter=None), sink, records) == [now]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_read"),
+    [
+        ({}, True),
+        (_CONVERTER, True),
+        (_BY_KIND | {"file.name.template": TAIL}, True),
+        ({"file.name.template": "{{key}}/" + TAIL}, True),
+        ({"file.name.template": "{{date:yyyy-MM-dd}}/" + TAIL}, True),
+        (_BY_KIND | JSON | {"file.name.values": "plain"}, True),
+        (_BY_KIND | JSON, False),
+        (_BY_KIND | {"file.name.values": "plain"}, False),
+        (_BY_CITY, False),
+        (_BY_TIME, False),
+        (_BY_FIELD, False),
+        (_BY_KEY, False),
+        (_CONVERTER | {"route.a.topics": "t", "route.a.aws.s3.prefix": "a/"}, True),
+        (_CONVERTER | {"route.a.topics": "t", "route.a.file.name.template": "{{value:f}}/" + TAIL}, False),
+    ],
+)
+def test_1_0_0_stops_where_it_would_group_otherwise(changes: Mapping[str, str], *, is_read: bool) -> None:
+    """Partitions that have objects open, with a sentence, by comparing what reads records as here."""
+    sink = _sink(changes)
+    noted, own = grouping_options(sink), _before(sink).options
+    readers = [*(name for name in own if name.endswith(".converter")), "transforms"]
+    assert all(noted.get(name) == own.get(name) for name in readers) is is_read
+
+
+@pytest.mark.parametrize("changes", [_BY_FIELD, _BY_KEY])
+def test_what_1_0_0_stops_at_changes_nothing_here(changes: Mapping[str, str]) -> None:
+    """Neither after it nor after builds that did not note it."""
+    sink = _sink(changes)
+    own = grouping_options(sink)
+    text = {"transforms": sink.transforms.text} if sink.transforms else {}
+    built = {name: noted for name, noted in own.items() if name != "transforms"} | text
+
+    assert own != built
+    assert can_group_by(GroupingOptions(hash="built", options=built), sink)
+    assert can_group_by(GroupingOptions(hash="own", options=own), sink)
+    other = _sink({**{name: text for name, text in changes.items() if "transforms" not in name}, **_ROUTED})
+    assert not can_group_by(GroupingOptions(hash="own", options=own), other)
+    assert not can_group_by(GroupingOptions(hash="built", options=built), other)
 
 
 def test_a_form_that_is_noted_says_that_nulls_were_defaults() -> None:
