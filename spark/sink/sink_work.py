@@ -23,6 +23,7 @@ from headrace.options.sink_settings import (
     NameValues,
     SinkSettings,
 )
+from headrace.options.transforms.chain import KeyOrValue
 from spark.task.entry import TaskLog, log_of_this_process
 
 if TYPE_CHECKING:
@@ -249,9 +250,12 @@ def _member_forms(sink: SinkSettings) -> dict[str, str]:
 
 def _shows_exact_numbers(sink: SinkSettings) -> bool:
     """Whether groups may be others than by earlier versions, which made doubles of all fractions."""
+    # Transforms may make a number of a key, whatever it is read as.
+    has_number_keys = (
+        sink.converters.key.kind not in _WITHOUT_NUMBERS or KeyOrValue.KEY in sink.transforms.looks_into
+    )
     has_numbers = any(
-        variable.field in {NameField.KEY, NameField.VALUE}
-        and (variable.path or sink.converters.key.kind not in _WITHOUT_NUMBERS)
+        variable.field in {NameField.KEY, NameField.VALUE} and (variable.path or has_number_keys)
         for variable in read_name_template(sink.names.template).variables
     )
     return has_numbers and sink.names.exact_numbers and sink.names.values is NameValues.ESCAPED

@@ -85,6 +85,7 @@ _BY_KEY = {
 }
 
 
+_BY_NUMBER = {**_BY_KEY, **JSON, "output.format": "jsonl"}
 _ROUTED = {
     "transforms": "r",
     "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
@@ -170,6 +171,9 @@ def _groups(groups: EarlierGroups, sink: SinkSettings, records: KafkaRecords) ->
             _BY_FIELD | {"output.format": "jsonl"}, _defaulted("null"), _NULL, _NULL, id="default in text"
         ),
         pytest.param(_BY_KEY, _defaulted("null"), _NULL, "eu", id="default that becomes the key"),
+        pytest.param(
+            _BY_NUMBER, '{"f":0.1000000000000000055}', "0.1", "0.1000000000000000055", id="number as the key"
+        ),
     ],
 )
 def test_records_of_1_0_0_are_grouped_as_it_grouped_them(
@@ -201,6 +205,9 @@ def test_records_of_1_0_0_are_grouped_as_it_grouped_them(
         (_BY_TIME, False),
         (_BY_FIELD, False),
         (_BY_KEY, False),
+        (_BY_NUMBER, False),
+        (_BY_NUMBER | {"file.name.values": "plain"}, True),
+        (_ROUTED | {"file.name.template": "{{key}}/" + TAIL}, True),
         (_CONVERTER | {"route.a.topics": "t", "route.a.aws.s3.prefix": "a/"}, True),
         (_CONVERTER | {"route.a.topics": "t", "route.a.file.name.template": "{{value:f}}/" + TAIL}, False),
     ],
