@@ -18,7 +18,13 @@ from headrace.formats.converted_records import (
     InferredValues,
     RecordFault,
 )
-from headrace.formats.converters.choice import column_converter, copies_data, makes_columns, member_form
+from headrace.formats.converters.choice import (
+    column_converter,
+    copies_data,
+    fills_defaults,
+    makes_columns,
+    member_form,
+)
 from headrace.formats.converters.framing import glue_inflated_bytes
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
 from headrace.formats.converters.json_converter import JsonConverter
@@ -86,6 +92,13 @@ def copied_fields(sink: SinkSettings) -> frozenset[OutputField]:
     """The keys and values whose Avro data are copied, with columns or without."""
     return frozenset(
         field for field, how, is_opened in _read(sink) if copies_data(*how, is_transformed=is_opened)
+    )
+
+
+def filled_fields(sink: SinkSettings) -> frozenset[OutputField]:
+    """The keys and values that have the defaults of schemas next to them in the place of nulls."""
+    return frozenset(
+        field for field, how, is_opened in _read(sink) if fills_defaults(*how, is_transformed=is_opened)
     )
 
 

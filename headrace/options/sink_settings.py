@@ -171,6 +171,7 @@ class ConverterSettings:
     `schemas_enable` is for JSON: True, each text is an envelope of schema and payload; False, none is; None,
     each text's own shape decides. `encoding` is for strings. `registry` is there with those that need one.
     `opens_all`: with None all are envelopes whose members are called so, as earlier versions had it.
+    `keeps_nulls`: optional fields of envelopes stay null, whatever default they have, as in 1.0.0.
     """
 
     kind: ConverterKind = ConverterKind.BYTES
@@ -178,6 +179,7 @@ class ConverterSettings:
     encoding: str = "UTF-8"
     registry: RegistrySettings | GlueSettings | None = None
     opens_all: bool = False
+    keeps_nulls: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,8 +12,14 @@ from headrace.conversion.sink_records import SinkRecords, sink_records
 from headrace.model.clock import wall_ms
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import bytes_text
-from headrace.names.name_template import read_path
-from headrace.options.sink_settings import NameTimeSource, NameValues, SinkSettings
+from headrace.names.name_template import NameField, read_path
+from headrace.options.sink_settings import (
+    Converters,
+    ConverterSettings,
+    NameTimeSource,
+    NameValues,
+    SinkSettings,
+)
 from spark.sink.bad_records import DeadLetters
 from spark.sink.object_keys import RecurringNames
 from spark.sink.object_shape import ObjectShapes
@@ -23,9 +29,12 @@ from spark.sink.sink_work import (
     COPIED_DATA,
     CUT_TIMES,
     EXACT_NUMBERS,
+    FILLED_DEFAULTS,
     WHOLE_PATHS,
     SinkTaskSettings,
+    filled_groups,
     for_topic,
+    form_of,
     grouping_for_topic,
     opens_envelopes,
     route_name,
@@ -171,12 +180,24 @@ class RoutedTools:
 def _earlier_groups(options: GroupingOptions, sink: SinkSettings, clock: Callable[[], int]) -> EarlierGroups:
     """What grouped records by options that are no longer in force."""
     was = _earlier_sink(options, sink)
-    converter = None
-    if opens_envelopes(was) and CONNECT_ENVELOPES not in options.options:
-        converters = sink.converters
-        key, value = (replace(each, opens_all=True) for each in (converters.key, converters.value))
-        converter = sink_records(replace(sink, converters=replace(converters, key=key, value=value)), clock)
+    converters = _earlier_converters(options, was)
+    is_read = converters == sink.converters
+    converter = None if is_read else sink_records(replace(sink, converters=converters), clock)
     return EarlierGroups(shapes=ObjectShapes(was), converter=converter)
+
+
+def _earlier_converters(options: GroupingOptions, was: SinkSettings) -> Converters:
+    """What read the sink's keys and values by earlier options, as far as groups depend on it."""
+    noted, filled = options.options, filled_groups(was)
+    opens_all = CONNECT_ENVELOPES not in noted and opens_envelopes(was)
+
+    def read_by(field: NameField, converter: ConverterSettings) -> ConverterSettings:
+        # Builds between 1.0.0 and the first that notes it had defaults where they noted the form.
+        keeps = field in filled and noted.keys().isdisjoint({FILLED_DEFAULTS, form_of(field)})
+        return replace(converter, opens_all=opens_all, keeps_nulls=keeps)
+
+    key, value = read_by(NameField.KEY, was.converters.key), read_by(NameField.VALUE, was.converters.value)
+    return replace(was.converters, key=key, value=value)
 
 
 def _earlier_sink(options: GroupingOptions, sink: SinkSettings) -> SinkSettings:

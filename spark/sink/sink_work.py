@@ -4,7 +4,7 @@ Settings are small and picklable, and secrets in them are wrapped.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, cast
 
@@ -23,6 +23,7 @@ from headrace.options.sink_settings import (
     NameValues,
     SinkSettings,
 )
+from headrace.options.transforms.chain import KeyOrValue
 from spark.task.entry import TaskLog, log_of_this_process
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ COPIED_DATA: Final = "file.name.data"
 """No option: that names show Avro data which are copied and have no columns."""
 CONNECT_ENVELOPES: Final = "envelopes"
 """No option: that JSON next to a `schema` which is none of Connect's stays as it is."""
+FILLED_DEFAULTS: Final = "defaults"
+"""No option: that null fields of JSON with schemas are the defaults that those have."""
+_READINGS: Final = frozenset(
+    {EXACT_NUMBERS, WHOLE_PATHS, CUT_TIMES, COPIED_DATA, CONNECT_ENVELOPES, FILLED_DEFAULTS}
+)
+_OTHERWISE: Final = ", grouped otherwise than by 1.0.0"
+"""Ends the transforms where any of these is noted: 1.0.0 passes over them, and stops at other transforms."""
 _ON_STOP: Final = "rotate.on.stop"
 _FORM: Final = ".form"
 """Ends the names of what is no option: how members of keys or values look in names."""
@@ -86,13 +94,20 @@ def sink_task_settings(settings: Settings, sink: SinkSettings) -> SinkTaskSettin
 def grouping_options(sink: SinkSettings) -> dict[str, str]:
     """What decides into which group a record comes, without secrets, as an operator would name it."""
     found = _own_grouping(sink)
-    if sink.transforms:
-        found[_TRANSFORMS] = sink.transforms.text
+    is_other = not _READINGS.isdisjoint(found)
     for route in sink.routes:
-        prefix = f"{ROUTE}{route.name}."
+        prefix, own = f"{ROUTE}{route.name}.", _own_grouping(route.sink)
+        is_other = is_other or not _READINGS.isdisjoint(own)
         found[f"{prefix}topics"] = ",".join(sorted(route.topics))
-        found |= {f"{prefix}{name}": text for name, text in _own_grouping(route.sink).items()}
+        found |= {f"{prefix}{name}": text for name, text in own.items()}
+    if sink.transforms or is_other:
+        found[_TRANSFORMS] = sink.transforms.text + (_OTHERWISE if is_other else "")
     return found
+
+
+def _noted_transforms(options: Mapping[str, str]) -> str:
+    """The transforms that grouping options have; empty without any."""
+    return options.get(_TRANSFORMS, "").removesuffix(_OTHERWISE)
 
 
 def route_name(options: GroupingOptions, topic: str) -> str | None:
@@ -120,6 +135,7 @@ def grouping_for_topic(options: GroupingOptions, topic: str) -> GroupingOptions:
 
 def _own_grouping(sink: SinkSettings) -> dict[str, str]:
     converters, tombstones = sink.converters, sink.output.sidecars.tombstone_template
+    shown = set(map(form_of, _looked_into(sink)))
     return {
         "file.name.template": sink.names.template,
         "file.name.timestamp.source": f"{sink.names.time_source}:{path_text(sink.names.value_path)}",
@@ -134,7 +150,7 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
         **({} if tombstones is None else {"sidecars.tombstones.directory": tombstones}),
         **({EXACT_NUMBERS: "exact"} if _shows_exact_numbers(sink) else {}),
         **_readings(sink),
-        **{name: form for name, form in _member_forms(sink).items() if name in _looked_into(sink)},
+        **{name: form for name, form in _member_forms(sink).items() if name in shown},
     }
 
 
@@ -160,6 +176,7 @@ def _readings(sink: SinkSettings) -> dict[str, str]:
         **({CUT_TIMES: "cut"} if has_times else {}),
         **({COPIED_DATA: "read"} if paths and not _copied(sink).isdisjoint(dict(paths)) else {}),
         **({CONNECT_ENVELOPES: "connect"} if opens_envelopes(sink) else {}),
+        **({FILLED_DEFAULTS: "filled"} if filled_groups(sink) else {}),
     }
 
 
@@ -175,10 +192,10 @@ def _copied(sink: SinkSettings) -> frozenset[NameField]:
 
 def opens_envelopes(sink: SinkSettings) -> bool:
     """Whether the groups of records depend on which JSON is an envelope of schema and payload."""
-    decisive = {name.removesuffix(_FORM) for name in _looked_into(sink)} | set(sink.transforms.looks_into)
+    decisive = _decisive(sink)
     if sink.output.sidecars.tombstone_template is not None:
-        # A payload of null is one, and is named by its key.
-        decisive |= {NameField.VALUE, NameField.KEY}
+        # A payload of null is one.
+        decisive.add(NameField.VALUE)
     converters = ((NameField.KEY, sink.converters.key), (NameField.VALUE, sink.converters.value))
     return any(
         field in decisive and each.kind is ConverterKind.JSON and each.schemas_enable is None
@@ -186,15 +203,39 @@ def opens_envelopes(sink: SinkSettings) -> bool:
     )
 
 
-def _looked_into(sink: SinkSettings) -> set[str]:
-    """The forms that decide groups: of keys and values whose members names and their times show."""
+def filled_groups(sink: SinkSettings) -> frozenset[NameField]:
+    """The keys and values whose nulls decide groups, and become the defaults of schemas next to them."""
+    if ConverterKind.JSON not in {sink.converters.key.kind, sink.converters.value.kind}:
+        return frozenset()
+    # With all that converts records, which few names need.
+    from headrace.conversion.sink_records import filled_fields
+
+    return frozenset(NameField(each) for each in filled_fields(sink)) & _decisive(sink)
+
+
+def _decisive(sink: SinkSettings) -> set[NameField]:
+    """The keys and values that decide groups by their members, or by what transforms make of them."""
+    decisive = _looked_into(sink) | set(map(NameField, sink.transforms.looks_into))
+    if sink.output.sidecars.tombstone_template is not None:
+        # They name such objects.
+        decisive.add(NameField.KEY)
+    return decisive
+
+
+def form_of(field: NameField) -> str:
+    """The name, of no option, under which it is noted how members of keys or values look."""
+    return f"{field}{_FORM}"
+
+
+def _looked_into(sink: SinkSettings) -> set[NameField]:
+    """The keys and values whose members, and how they look, decide groups: names or their times show them."""
     variables = read_name_template(sink.names.template).variables
     has_times = sink.names.time_source is NameTimeSource.VALUE and any(each.date for each in variables)
     shown = {each.field for each in variables}
     fields = shown & {NameField.KEY, NameField.VALUE}
     if has_times or NameField.SCHEMA_NAME in shown:
         fields.add(NameField.VALUE)
-    return {f"{each}{_FORM}" for each in fields}
+    return fields
 
 
 def _member_forms(sink: SinkSettings) -> dict[str, str]:
@@ -204,14 +245,17 @@ def _member_forms(sink: SinkSettings) -> dict[str, str]:
     # With all that converts records, which few names need.
     from headrace.conversion.sink_records import member_forms
 
-    return {f"{each}{_FORM}": form for each, form in member_forms(sink).items()}
+    return {form_of(NameField(each)): form for each, form in member_forms(sink).items()}
 
 
 def _shows_exact_numbers(sink: SinkSettings) -> bool:
     """Whether groups may be others than by earlier versions, which made doubles of all fractions."""
+    # Transforms may make a number of a key, whatever it is read as.
+    has_number_keys = (
+        sink.converters.key.kind not in _WITHOUT_NUMBERS or KeyOrValue.KEY in sink.transforms.looks_into
+    )
     has_numbers = any(
-        variable.field in {NameField.KEY, NameField.VALUE}
-        and (variable.path or sink.converters.key.kind not in _WITHOUT_NUMBERS)
+        variable.field in {NameField.KEY, NameField.VALUE} and (variable.path or has_number_keys)
         for variable in read_name_template(sink.names.template).variables
     )
     return has_numbers and sink.names.exact_numbers and sink.names.values is NameValues.ESCAPED
@@ -220,8 +264,10 @@ def _shows_exact_numbers(sink: SinkSettings) -> bool:
 def can_group_by(earlier: GroupingOptions, sink: SinkSettings) -> bool:
     """Whether records can be grouped now as they were by earlier options: what reads them is the same."""
     now = grouping_options(sink)
-    readers = [*(name for name in now if name.endswith(".converter")), _TRANSFORMS]
-    if any(earlier.options.get(name) != now.get(name) for name in readers):
+    converters = [name for name in now if name.endswith(".converter")]
+    if any(earlier.options.get(name) != now[name] for name in converters):
+        return False
+    if _noted_transforms(earlier.options) != _noted_transforms(now):
         return False
     return all(_looks_alike(earlier, sink, topic) for topic in _routed_topics(earlier, sink))
 

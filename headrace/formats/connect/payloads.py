@@ -5,6 +5,7 @@ import binascii
 import decimal
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -46,15 +47,15 @@ class PayloadSchema:
             raise UnfitValue(str(error)) from error
 
     @classmethod
-    def of_text(cls, text: bytes) -> "PayloadSchema":
-        """That of the JSON next to a payload."""
+    def of_text(cls, text: bytes, *, keeps_nulls: bool = False) -> "PayloadSchema":
+        """That of the JSON next to a payload; with `keeps_nulls` without defaults of what may be null."""
         try:
             found = schema_of_json(text)
         except InvalidSchema as error:
             raise UnfitValue(str(error)) from error
         if found is None:
             raise UnfitValue("there is no schema next to the payload")
-        return cls(found)
+        return cls(_without_defaults(found) if keeps_nulls else found)
 
     def array(self, payloads: list[bytes]) -> Any:
         """The values of payloads; UnfitValue where one does not fit the schema."""
@@ -73,6 +74,21 @@ class PayloadSchema:
             ValueError,
         ) as error:
             raise UnfitValue("the payload is no value of the schema next to it") from error
+
+
+def _without_defaults(schema: ConnectSchema) -> ConnectSchema:
+    """The schema without the defaults of its optional parts, so that their nulls stay nulls."""
+    key, value, items = (
+        None if each is None else _without_defaults(each) for each in (schema.key, schema.value, schema.items)
+    )
+    return replace(
+        schema,
+        default=None if schema.optional else schema.default,
+        fields=tuple(replace(each, schema=_without_defaults(each.schema)) for each in schema.fields),
+        key=key,
+        value=value,
+        items=items,
+    )
 
 
 def _convert_of(schema: ConnectSchema) -> Convert:

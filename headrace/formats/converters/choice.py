@@ -214,6 +214,7 @@ def column_converter(
                 output.json_format,
                 schemas=settings.schemas_enable,
                 opens_all=settings.opens_all,
+                keeps_nulls=settings.keeps_nulls,
                 wants_columns=is_opened or _writes_keys_by_schema(field, output),
                 shows_texts=not is_opened,
                 infers=_infers(field, output) and not is_transformed,
@@ -231,7 +232,7 @@ def member_form(
     """
     match settings.kind:
         case ConverterKind.JSON if settings.schemas_enable is not False:
-            is_text = not (is_transformed or _json_has_columns(field, output))
+            is_text = not fills_defaults(settings, field, output, is_transformed=is_transformed)
             form = "columns"
         case ConverterKind.AVRO | ConverterKind.JSON_SCHEMA | ConverterKind.PROTOBUF:
             use = _schema_use(output, is_written=field in output.fields, is_transformed=is_transformed)
@@ -241,6 +242,14 @@ def member_form(
         case _:
             return None
     return "text" if is_text else f"{form}:{output.json_format}"
+
+
+def fills_defaults(
+    settings: ConverterSettings, field: OutputField, output: OutputSettings, *, is_transformed: bool = False
+) -> bool:
+    """Whether JSON becomes columns by the schema next to it, whose defaults are in the place of nulls."""
+    has_schema = settings.kind is ConverterKind.JSON and settings.schemas_enable is not False
+    return has_schema and (is_transformed or _json_has_columns(field, output))
 
 
 def copies_data(

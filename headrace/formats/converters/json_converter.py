@@ -46,6 +46,8 @@ class JsonConverter:
     `schemas` True: each value is an envelope of schema and payload; None: those are whose `schema` is one of
     Connect's, or null, and others whose members are called so stay as they are; with `opens_all` these are
     opened too, as version 1.0.0 did.
+    `keeps_nulls`: in columns by such a schema null fields stay null, as they did in 1.0.0, where they are
+    optional and have a default.
     `wants_columns`: members become columns, by that schema, or (`infers`) by one that is found in the values.
     `shows_texts`: what is asked of the values is of their JSON, columns or not.
     """
@@ -57,6 +59,7 @@ class JsonConverter:
         *,
         schemas: bool | None = False,
         opens_all: bool = False,
+        keeps_nulls: bool = False,
         wants_columns: bool = False,
         shows_texts: bool = False,
         infers: bool = True,
@@ -65,6 +68,7 @@ class JsonConverter:
         self._style = style
         self._schemas = schemas
         self._opens_all = opens_all
+        self._keeps_nulls = keeps_nulls
         self._wants_columns = wants_columns
         self._shows_texts = shows_texts
         self._infers = infers
@@ -221,7 +225,7 @@ class JsonConverter:
         if found is None:
             if len(self._known) >= _SCHEMAS_KEPT:
                 self._known.clear()
-            found = self._known[text] = PayloadSchema.of_text(text)
+            found = self._known[text] = PayloadSchema.of_text(text, keeps_nulls=self._keeps_nulls)
         return found
 
 

@@ -17,6 +17,7 @@ from spark.sink.routed_tools import EarlierGroups
 from spark.sink.sink_work import (
     CONNECT_ENVELOPES,
     CUT_TIMES,
+    FILLED_DEFAULTS,
     WHOLE_PATHS,
     can_group_by,
     grouping_hash,
@@ -62,6 +63,37 @@ _OCTETS = json.dumps(
 )
 
 
+def _defaulted(value: str, *, shape: str = "string", default: object = "eu", optional: bool = True) -> str:
+    """An envelope whose one field `f` has a default."""
+    field = {"field": "f", "type": shape, "optional": optional, "default": default}
+    if shape == "int64":
+        field |= {"name": "org.apache.kafka.connect.data.Timestamp", "version": 1}
+    schema = {"type": "struct", "fields": [field]}
+    return f'{{"schema":{json.dumps(schema)},"payload":{{"f":{value}}}}}'
+
+
+_BY_FIELD = {"file.name.template": "{{value:f}}/" + TAIL, **_CONVERTER, **_ENVELOPES}
+_BY_KEY = {
+    "file.name.template": "{{key}}/" + TAIL,
+    **_CONVERTER,
+    **_ENVELOPES,
+    "transforms": "k,f",
+    "transforms.k.type": "org.apache.kafka.connect.transforms.ValueToKey",
+    "transforms.k.fields": "f",
+    "transforms.f.type": "org.apache.kafka.connect.transforms.ExtractField$Key",
+    "transforms.f.field": "f",
+}
+
+
+_BY_NUMBER = {**_BY_KEY, **JSON, "output.format": "jsonl"}
+_ROUTED = {
+    "transforms": "r",
+    "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.r.regex": "(.*)",
+    "transforms.r.replacement": "x-$1",
+}
+
+
 def _configured(changes: Mapping[str, str]) -> dict[str, str]:
     return {"aws.s3.bucket.name": "bucket", "topics": "t", **changes}
 
@@ -74,8 +106,11 @@ def _sink(changes: Mapping[str, str]) -> SinkSettings:
 
 def _before(sink: SinkSettings) -> GroupingOptions:
     """What the ledger has of this sink as 1.0.0 ran it."""
-    unknown = {WHOLE_PATHS, CUT_TIMES, CONNECT_ENVELOPES, "file.name.numbers", "value.form"}
+    unknown = {WHOLE_PATHS, CUT_TIMES, CONNECT_ENVELOPES, FILLED_DEFAULTS, "file.name.numbers", "value.form"}
     options = {name: text for name, text in grouping_options(sink).items() if name not in unknown}
+    options.pop("transforms", None)
+    if sink.transforms:
+        options["transforms"] = sink.transforms.text
     if sink.names.values is NameValues.LENSES:
         options["file.name.values"] = "plain"
     return GroupingOptions(hash="before", options=options)
@@ -122,6 +157,23 @@ def _groups(groups: EarlierGroups, sink: SinkSettings, records: KafkaRecords) ->
         pytest.param(
             _by("{{value:d}}") | _ENVELOPES, _OCTETS, _plain("ZXUtMQ=="), _plain("eu-1"), id="bytes"
         ),
+        pytest.param(_BY_FIELD, _defaulted("null"), _NULL, "eu", id="default of a null"),
+        pytest.param(_BY_FIELD, _defaulted('"us"'), "us", "us", id="default of a value"),
+        pytest.param(_BY_FIELD, _defaulted("null", optional=False), "eu", "eu", id="default of a required"),
+        pytest.param(
+            _BY_FIELD | {"output.format": "csv", "output.envelope": "false", "output.fields": "value"},
+            _defaulted("null"),
+            _NULL,
+            "eu",
+            id="default in csv",
+        ),
+        pytest.param(
+            _BY_FIELD | {"output.format": "jsonl"}, _defaulted("null"), _NULL, _NULL, id="default in text"
+        ),
+        pytest.param(_BY_KEY, _defaulted("null"), _NULL, "eu", id="default that becomes the key"),
+        pytest.param(
+            _BY_NUMBER, '{"f":0.1000000000000000055}', "0.1", "0.1000000000000000055", id="number as the key"
+        ),
     ],
 )
 def test_records_of_1_0_0_are_grouped_as_it_grouped_them(
@@ -138,11 +190,76 @@ def test_records_of_1_0_0_are_grouped_as_it_grouped_them(
     assert _groups(EarlierGroups(shapes=tools.shapes, converter=None), sink, records) == [now]
 
 
-@pytest.mark.parametrize("time", ["1735689599999.7", "1e12"])
-def test_times_that_1_0_0_refused_are_in_no_group_of_its(time: str) -> None:
+@pytest.mark.parametrize(
+    ("changes", "is_read"),
+    [
+        ({}, True),
+        (_CONVERTER, True),
+        (_BY_KIND | {"file.name.template": TAIL}, True),
+        ({"file.name.template": "{{key}}/" + TAIL}, True),
+        ({"file.name.template": "{{date:yyyy-MM-dd}}/" + TAIL}, True),
+        (_BY_KIND | JSON | {"file.name.values": "plain"}, True),
+        (_BY_KIND | JSON, False),
+        (_BY_KIND | {"file.name.values": "plain"}, False),
+        (_BY_CITY, False),
+        (_BY_TIME, False),
+        (_BY_FIELD, False),
+        (_BY_KEY, False),
+        (_BY_NUMBER, False),
+        (_BY_NUMBER | {"file.name.values": "plain"}, True),
+        (_ROUTED | {"file.name.template": "{{key}}/" + TAIL}, True),
+        (_CONVERTER | {"route.a.topics": "t", "route.a.aws.s3.prefix": "a/"}, True),
+        (_CONVERTER | {"route.a.topics": "t", "route.a.file.name.template": "{{value:f}}/" + TAIL}, False),
+    ],
+)
+def test_1_0_0_stops_where_it_would_group_otherwise(changes: Mapping[str, str], *, is_read: bool) -> None:
+    """Partitions that have objects open, with a sentence, by comparing what reads records as here."""
+    sink = _sink(changes)
+    noted, own = grouping_options(sink), _before(sink).options
+    readers = [*(name for name in own if name.endswith(".converter")), "transforms"]
+    assert all(noted.get(name) == own.get(name) for name in readers) is is_read
+
+
+@pytest.mark.parametrize("changes", [_BY_FIELD, _BY_KEY])
+def test_what_1_0_0_stops_at_changes_nothing_here(changes: Mapping[str, str]) -> None:
+    """Neither after it nor after builds that did not note it."""
+    sink = _sink(changes)
+    own = grouping_options(sink)
+    text = {"transforms": sink.transforms.text} if sink.transforms else {}
+    built = {name: noted for name, noted in own.items() if name != "transforms"} | text
+
+    assert own != built
+    assert can_group_by(GroupingOptions(hash="built", options=built), sink)
+    assert can_group_by(GroupingOptions(hash="own", options=own), sink)
+    other = _sink({**{name: text for name, text in changes.items() if "transforms" not in name}, **_ROUTED})
+    assert not can_group_by(GroupingOptions(hash="own", options=own), other)
+    assert not can_group_by(GroupingOptions(hash="built", options=built), other)
+
+
+def test_a_form_that_is_noted_says_that_nulls_were_defaults() -> None:
+    """Builds before the first that notes defaults had them in columns already."""
+    sink = _sink(_BY_FIELD)
+    options = {name: text for name, text in grouping_options(sink).items() if name != FILLED_DEFAULTS}
+    tools = tools_after(GroupingOptions(hash="built", options=options), sink_settings(_configured(_BY_FIELD)))
+    assert _groups(tools.earlier["built"], sink, _fetched(_defaulted("null"))) == ["eu"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "value"),
+    [
+        ({}, '{"at":1735689599999.7}'),
+        ({}, '{"at":1e12}'),
+        (
+            _ENVELOPES | {"file.name.timestamp.source": "value:f"},
+            _defaulted("null", shape="int64", default=0),
+        ),
+    ],
+)
+def test_times_that_1_0_0_refused_are_in_no_group_of_its(changes: Mapping[str, str], value: str) -> None:
     """They have dead letters, or stopped it."""
-    tools = tools_after(_before(_sink(_BY_TIME)), sink_settings(_configured(_BY_TIME)))
-    assert _groups(tools.earlier["before"], _sink(_BY_TIME), _fetched(f'{{"at":{time}}}')) == []
+    changes = {**_BY_TIME, **changes}
+    tools = tools_after(_before(_sink(changes)), sink_settings(_configured(changes)))
+    assert _groups(tools.earlier["before"], _sink(changes), _fetched(value)) == []
 
 
 def test_columns_of_a_schema_that_is_none_were_of_no_group() -> None:
@@ -164,12 +281,18 @@ def test_columns_of_a_schema_that_is_none_were_of_no_group() -> None:
         (_BY_TIME | {"file.name.template": TAIL}, set()),
         (_BY_KIND, {CONNECT_ENVELOPES}),
         (_BY_KIND | JSON, set()),
+        (_BY_KIND | {"output.format": "parquet"}, {CONNECT_ENVELOPES, FILLED_DEFAULTS}),
+        (_BY_KIND | JSON | {"output.format": "parquet"}, set()),
+        (_BY_FIELD, {FILLED_DEFAULTS}),
+        (_BY_FIELD | {"output.format": "jsonl"}, set()),
+        (_BY_FIELD | {"file.name.template": TAIL}, set()),
+        (_BY_KEY, {FILLED_DEFAULTS}),
         (_BY_KIND | {"file.name.template": TAIL}, set()),
     ],
 )
 def test_only_what_1_0_0_read_otherwise_is_noted(changes: Mapping[str, str], noted: set[str]) -> None:
     """All others keep the hash that 1.0.0 gave them."""
-    markers = {WHOLE_PATHS, CUT_TIMES, CONNECT_ENVELOPES}
+    markers = {WHOLE_PATHS, CUT_TIMES, CONNECT_ENVELOPES, FILLED_DEFAULTS}
     assert grouping_options(_sink(changes)).keys() & markers == noted
 
 
@@ -212,6 +335,7 @@ def test_hashes_are_those_of_1_0_0(changes: Mapping[str, str], pinned: str) -> N
             id="times",
         ),
         pytest.param(_by("{{value:l.0}}"), ['{"l":["b"]}', '{"l":{"0":"b"}}'], _plain("b"), id="elements"),
+        pytest.param(_BY_FIELD, [_defaulted("null"), _defaulted('"eu"')], "eu", id="defaults"),
     ],
 )
 def test_what_was_open_is_read_again_and_what_was_complete_is_not(
