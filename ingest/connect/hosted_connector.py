@@ -51,6 +51,8 @@ class HostedConnector:
         self._run: _Run | None = None
         self._failure: str | None = None
         self._thread: threading.Thread | None = None
+        self.is_outdated = False
+        """What its references lead to has changed: `HostedConnectors.reconcile` gives it another life."""
 
     def start(self) -> None:
         """Begin to run; returns at once."""
@@ -73,10 +75,17 @@ class HostedConnector:
         return self._thread is None or not self._thread.is_alive()
 
     def revive(self) -> bool:
-        """Start it again, if it has failed."""
-        if self._failure is None:
+        """Start it again, if it has failed, or if its references lead to something else by now.
+
+        HeadraceError where they cannot be read any more: what runs stays.
+        """
+        if self._failure is not None:
+            self._revive.set()
+            return True
+        settings = self.settings
+        if settings is None or _led_to(self._load(self.record)) == _led_to(settings):
             return False
-        self._revive.set()
+        self.is_outdated = True
         return True
 
     @property
@@ -157,6 +166,11 @@ class HostedConnector:
                 connector.show_end()
         failures.raise_first()
         _log.info("connector_stopped")
+
+
+def _led_to(settings: Settings) -> tuple[object, ...]:
+    """All texts of the connector and the worker, with their references replaced."""
+    return settings.written, settings.texts, settings.kafka
 
 
 def _creation(record: ConnectorRecord) -> Creation | None:
@@ -329,13 +343,13 @@ class HostedConnectors:
         return dict(sorted(self._running.copy().items()))
 
     def reconcile(self, wanted: Mapping[str, ConnectorRecord]) -> None:
-        """Stop what is not wanted any more or has changed, and start what is; does not block.
+        """Stop what is not wanted any more, has changed or is outdated, and start what is; does not block.
 
         One that has changed starts when the last of its earlier life has ended.
         """
         for name, hosted in list(self._running.items()):
             record = wanted.get(name)
-            if record is None or _runs_as(record) != _runs_as(hosted.record):
+            if record is None or hosted.is_outdated or _runs_as(record) != _runs_as(hosted.record):
                 _log.info("connector_released", connector=name, changed=record is not None)
                 hosted.stop()
                 self._stopping[name] = self._running.pop(name)
