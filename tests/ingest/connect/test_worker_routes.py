@@ -12,6 +12,7 @@ from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.hosted_connector import HostedConnectors
+from ingest.connect.other_workers import Sender
 from ingest.connect.worker import loading
 from ingest.connect.worker_routes import Membership, WorkerRoutes, changing_acts
 from ingest.connect.worker_view import WorkerDirectory
@@ -45,11 +46,14 @@ class Time:
 class Group:
     """One worker, `own`, of a group in which nobody leads yet."""
 
-    def __init__(self, *, read_to_end: Callable[[], HeadraceError | None] = lambda: None) -> None:
+    def __init__(
+        self, *, read_to_end: Callable[[], HeadraceError | None] = lambda: None, group: str = "/group"
+    ) -> None:
         self.workers: WorkersRecord | None = None
         self.time = Time()
         self.store = Store()
         self.records: dict[str, ConnectorRecord] = {}
+        self.heard: list[str] = []
         directory = WorkerDirectory(
             lambda: self.records,
             HostedConnectors(none_runs),
@@ -75,9 +79,9 @@ class Group:
             own_url=lambda: "http://own:1",
             workers=lambda: self.workers,
             is_leading=lambda: self.workers is not None and self.workers.leader == "own",
-            on_heartbeat=lambda _name, _url: None,
-            on_leaving=lambda _name: None,
-            authorizations=list,
+            on_heartbeat=lambda name, _url: self.heard.append(name),
+            on_leaving=self.heard.append,
+            sender=lambda: Sender(group=group),
             reading=lambda _name: [],
             read_to_end=read_to_end,
         )
