@@ -27,6 +27,8 @@ _LEDGER_SECONDS: Final = 30.0
 # How long it waits to be tried again where what ended it is outside: a broker or a bucket that is away.
 _FIRST_PAUSE: Final = 2.0
 _LONGEST_PAUSE: Final = 60.0
+# A life that finds no brokers gives up within a minute or two: a longer one has worked.
+_WORKED_SECONDS: Final = 300.0
 
 LoadSettings = Callable[[ConnectorRecord], Settings]
 
@@ -108,9 +110,9 @@ class HostedConnector:
     # -- its thread ------------------------------------------------------------------------------------------
 
     def _live(self) -> None:
-        pause = _FIRST_PAUSE
+        pause = 0.0
         while not self._stop.asked.is_set():
-            failed_for_good = False
+            failed_for_good, began = False, time.monotonic()
             try:
                 self._live_once()
             except HeadraceError as error:
@@ -123,8 +125,9 @@ class HostedConnector:
                 _log.exception("connector_failed")
             if self._stop.asked.is_set():
                 break
+            pause = pause_after(pause, time.monotonic() - began)
             self._revive.wait(None if failed_for_good else pause)
-            pause = _FIRST_PAUSE if self._revive.is_set() else min(_LONGEST_PAUSE, pause * 2)
+            pause = 0.0 if self._revive.is_set() else pause
             self._revive.clear()
         run, self._run = self._run, None
         if run is not None:
@@ -166,6 +169,11 @@ class HostedConnector:
                 connector.show_end()
         failures.raise_first()
         _log.info("connector_stopped")
+
+
+def pause_after(pause: float, lived: float) -> float:
+    """The seconds before the next life, after one of `lived` seconds; `pause` were those before it, or 0."""
+    return _FIRST_PAUSE if not pause or lived >= _WORKED_SECONDS else min(_LONGEST_PAUSE, pause * 2)
 
 
 def _led_to(settings: Settings) -> tuple[object, ...]:
