@@ -10,8 +10,8 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from email.message import Message
 from http import HTTPStatus
@@ -255,6 +255,8 @@ ANSWER_SECONDS: Final = 100.0
 # After this long without an answer the worker is asked whether it answers at all.
 _SILENT_SECONDS: Final = 10.0
 _FORWARDING_PROBE_SECONDS: Final = 2.0
+# So much of a streamed answer is held at a time.
+_CHUNK_BYTES: Final = 1024 * 1024
 _PASSED_ON: Final = ("Content-Type", "Authorization", "Accept")
 _BLANK: Final = re.compile(r"[\x00-\x20\x7f]")
 _PASSED_BACK: Final = ("Location", "Allow", "Retry-After")
@@ -335,7 +337,7 @@ def forward(
     """
     headers = {name: str(request.headers[name]) for name in _PASSED_ON if request.headers[name] is not None}
     path = f"{request.path}?{request.query}" if request.query else request.path
-    began, connection = time.monotonic(), _connection(url, min(seconds, silent_seconds))
+    began, connection, more = time.monotonic(), _connection(url, min(seconds, silent_seconds)), None
     try:
         sent = headers | {FORWARDED: "1"} | ({GROUP: group} if group else {})
         connection.request(request.method, path, body=request.body, headers=sent)
@@ -344,25 +346,38 @@ def forward(
         other = answer.getheader(GROUP)
         if answer.status == HTTPStatus.MISDIRECTED_REQUEST and other is not None:
             raise OtherGroup(other)
-        body = answer.read()
+        status = _status(answer.status)
+        # Only a stream may be large; all others are read to their ends, which are known.
+        body = answer.read(_CHUNK_BYTES if answer.chunked else None)
+        more = _rest(connection, answer) if answer.chunked and len(body) == _CHUNK_BYTES else None
         found = [(name, answer.getheader(name)) for name in _PASSED_BACK]
         return Response(
-            _status(answer.status),
+            status,
             answer.getheader("Content-Type"),
             body,
             headers=tuple((name, value) for name, value in found if value is not None),
+            more=more,
         )
     except http.client.HTTPException as error:
         raise OSError(f"it answered {error!r}") from error
     except TimeoutError as error:
         raise WorkerSilent(f"it has not answered for {time.monotonic() - began:.0f} s") from error
     finally:
-        connection.close()
+        if more is None:
+            connection.close()
 
 
-def tell_leader(
-    url: str, name: str, method: str, body: bytes, sender: Sender, *, seconds: float
-) -> HTTPStatus:
+def _rest(connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """What comes after the first chunk. OSError where the answer is cut off."""
+    with closing(connection):
+        try:
+            while chunk := answer.read(_CHUNK_BYTES):
+                yield chunk
+        except http.client.HTTPException as error:
+            raise OSError(f"it answered {error!r}") from error
+
+
+def tell_leader(url: str, name: str, method: str, body: bytes, sender: Sender, seconds: float) -> HTTPStatus:
     """The answer of the worker that leads to one of this name that lives (PUT), or leaves (DELETE)."""
     request = Request(method=method, path=f"{INTERNAL}workers/{name}", query="", headers=Message(), body=body)
     return forward_as_worker(url, request, sender, seconds=seconds).status

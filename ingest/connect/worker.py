@@ -276,7 +276,7 @@ class Worker:
             return
         seconds = self._settings.session_timeout_ms / 2000
         try:
-            status = tell_leader(leader.url, self._id, method, body, self._sender(), seconds=seconds)
+            status = tell_leader(leader.url, self._id, method, body, self._sender(), seconds)
         except OtherGroup as error:
             self._note_refusal(
                 f"the worker that leads, {workers.leader}, is to be asked at {leader.url}, and {error}"
