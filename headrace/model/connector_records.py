@@ -20,7 +20,7 @@ class ConnectorRecord(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, str]
     at_ms: int
     created_ms: int | None = None
-    """When it was created, which tells it from one of the same name before; None: it is a file."""
+    """When it was created, which tells it from one of its name before; None: a file, or not known now."""
     initial_state: str = "RUNNING"
     """What it was created to do, in Connect's words."""
     problem: str | None = None

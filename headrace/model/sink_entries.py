@@ -126,6 +126,13 @@ class PartitionCheckpoint:
     """Records of an earlier topic of this name were archived: names of this one's objects are apart."""
     leader_epoch: int = NO_EPOCH
     epoch_end: int = 0
+    is_reset: bool = False
+    """Reset while Kafka did not have it: it begins as one that was never read, wherever the group stands."""
+
+    @property
+    def shown_offset(self) -> int | None:
+        """Where it continues; None after a reset, until it begins."""
+        return None if self.is_reset else self.offset
 
     @property
     def partition_of(self) -> TopicPartition:

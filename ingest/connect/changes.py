@@ -219,13 +219,16 @@ class ConnectorChanges:
         with self._lock:
             if self._found(name) is not None:
                 raise Refused(HTTPStatus.CONFLICT, f"Connector {name} already exists")
-            return self._put(name, config, None, initial_state)
+            return self._put(name, config, None, initial_state, created_ms=wall_ms())
 
     def configure(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorRecord, bool]:
         """The connector as it is now, and whether it is new. What it has already changes nothing."""
         with self._lock:
             before = self._found(name)
-            return self._put(name, config, before), before is None
+            # What was written over is no new one: whether it is stopped, its ledger says.
+            is_lost = before is None and name in self._records()
+            record = self._put(name, config, before, created_ms=None if is_lost else wall_ms())
+            return record, before is None
 
     def patch(self, name: str, changes: Mapping[str, str | None]) -> ConnectorRecord:
         """The connector with these options changed, those that are None removed; 404 for an unknown name."""
@@ -260,13 +263,14 @@ class ConnectorChanges:
         config: Mapping[str, str],
         before: ConnectorRecord | None,
         initial_state: str = "RUNNING",
+        *,
+        created_ms: int | None = None,
     ) -> ConnectorRecord:
-        now = wall_ms()
         record = ConnectorRecord(
             name=name,
             config=kept_secrets(config, before) | {"name": name},
-            at_ms=now,
-            created_ms=now if before is None else before.created_ms,
+            at_ms=wall_ms(),
+            created_ms=created_ms if before is None else before.created_ms,
             initial_state=initial_state if before is None else before.initial_state,
         )
         if before is not None and before.config == record.config:

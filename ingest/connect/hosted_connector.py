@@ -27,6 +27,8 @@ _LEDGER_SECONDS: Final = 30.0
 # How long it waits to be tried again where what ended it is outside: a broker or a bucket that is away.
 _FIRST_PAUSE: Final = 2.0
 _LONGEST_PAUSE: Final = 60.0
+# A life that finds no brokers gives up within a minute or two: a longer one has worked.
+_WORKED_SECONDS: Final = 300.0
 
 LoadSettings = Callable[[ConnectorRecord], Settings]
 
@@ -51,6 +53,8 @@ class HostedConnector:
         self._run: _Run | None = None
         self._failure: str | None = None
         self._thread: threading.Thread | None = None
+        self.is_outdated = False
+        """What its references lead to has changed: `HostedConnectors.reconcile` gives it another life."""
 
     def start(self) -> None:
         """Begin to run; returns at once."""
@@ -73,10 +77,17 @@ class HostedConnector:
         return self._thread is None or not self._thread.is_alive()
 
     def revive(self) -> bool:
-        """Start it again, if it has failed."""
-        if self._failure is None:
+        """Start it again, if it has failed, or if its references lead to something else by now.
+
+        HeadraceError where they cannot be read any more: what runs stays.
+        """
+        if self._failure is not None:
+            self._revive.set()
+            return True
+        settings = self.settings
+        if settings is None or _led_to(self._load(self.record)) == _led_to(settings):
             return False
-        self._revive.set()
+        self.is_outdated = True
         return True
 
     @property
@@ -99,9 +110,9 @@ class HostedConnector:
     # -- its thread ------------------------------------------------------------------------------------------
 
     def _live(self) -> None:
-        pause = _FIRST_PAUSE
+        pause = 0.0
         while not self._stop.asked.is_set():
-            failed_for_good = False
+            failed_for_good, began = False, time.monotonic()
             try:
                 self._live_once()
             except HeadraceError as error:
@@ -114,8 +125,9 @@ class HostedConnector:
                 _log.exception("connector_failed")
             if self._stop.asked.is_set():
                 break
+            pause = pause_after(pause, time.monotonic() - began)
             self._revive.wait(None if failed_for_good else pause)
-            pause = _FIRST_PAUSE if self._revive.is_set() else min(_LONGEST_PAUSE, pause * 2)
+            pause = 0.0 if self._revive.is_set() else pause
             self._revive.clear()
         run, self._run = self._run, None
         if run is not None:
@@ -157,6 +169,16 @@ class HostedConnector:
                 connector.show_end()
         failures.raise_first()
         _log.info("connector_stopped")
+
+
+def pause_after(pause: float, lived: float) -> float:
+    """The seconds before the next life, after one of `lived` seconds; `pause` were those before it, or 0."""
+    return _FIRST_PAUSE if not pause or lived >= _WORKED_SECONDS else min(_LONGEST_PAUSE, pause * 2)
+
+
+def _led_to(settings: Settings) -> tuple[object, ...]:
+    """All texts of the connector and the worker, with their references replaced."""
+    return settings.written, settings.texts, settings.kafka
 
 
 def _creation(record: ConnectorRecord) -> Creation | None:
@@ -346,13 +368,13 @@ class HostedConnectors:
         return dict(sorted(self._running.copy().items()))
 
     def reconcile(self, wanted: Mapping[str, ConnectorRecord]) -> None:
-        """Stop what is not wanted any more or has changed, and start what is; does not block.
+        """Stop what is not wanted any more, has changed or is outdated, and start what is; does not block.
 
         One that has changed starts when the last of its earlier life has ended.
         """
         for name, hosted in list(self._running.items()):
             record = wanted.get(name)
-            if record is None or runs_as(record) != runs_as(hosted.record):
+            if record is None or hosted.is_outdated or runs_as(record) != runs_as(hosted.record):
                 _log.info("connector_released", connector=name, changed=record is not None)
                 hosted.stop()
                 self._stopping[name] = self._running.pop(name)

@@ -10,19 +10,20 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from email.message import Message
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import structlog
 
 from headrace.model.connector_records import WorkersRecord
 from headrace.model.errors import HeadraceError
 from ingest.http.http_server import Request, Response
+from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.server import FORWARDED
 
 _log = structlog.get_logger(__name__)
@@ -254,18 +255,53 @@ ANSWER_SECONDS: Final = 100.0
 # After this long without an answer the worker is asked whether it answers at all.
 _SILENT_SECONDS: Final = 10.0
 _FORWARDING_PROBE_SECONDS: Final = 2.0
+# So much of a streamed answer is held at a time.
+_CHUNK_BYTES: Final = 1024 * 1024
 _PASSED_ON: Final = ("Content-Type", "Authorization", "Accept")
 _BLANK: Final = re.compile(r"[\x00-\x20\x7f]")
 _PASSED_BACK: Final = ("Location", "Allow", "Retry-After")
+
+GROUP: Final = "Headrace-Group"
+"""Of which group a worker is that asks another one, or answers 421; earlier versions do not say it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """As who a worker asks others: by one of these `authorizations`, of the group of this `group_mark`."""
+
+    authorizations: Sequence[str] = ()
+    group: str = ""
+
+
+def group_mark(group: str, cluster_id: str | None) -> str:
+    """A group of one Kafka cluster, as `GROUP` names it: groups of several may have the same `group.id`."""
+    return f"{cluster_id or ''}/{quote(group, safe='')}"
+
+
+def is_of_other_group(said: str | None, own: str) -> bool:
+    """Whether these are marks of two groups; False where one is not known."""
+    if not said or not own:
+        return False
+    (cluster, _, group), (own_cluster, _, own_group) = said.partition("/"), own.partition("/")
+    return group != own_group or (cluster != own_cluster and "" not in {cluster, own_cluster})
 
 
 class WorkerSilent(OSError):
     """The worker accepts connections, or its machine does, and nothing comes back."""
 
 
-def forward_as_worker(
-    url: str, request: Request, authorizations: Sequence[str], *, seconds: float
-) -> Response:
+class OtherGroup(OSError):
+    """A worker of another group answers at this address, and has done nothing."""
+
+    def __init__(self, mark: str) -> None:
+        cluster, _, group = mark.partition("/")
+        where = f" on the cluster {cluster}" if cluster else ""
+        super().__init__(
+            f"a worker of another group answers there (group.id={unquote(group)}{where}): {ADVERTISE}"
+        )
+
+
+def forward_as_worker(url: str, request: Request, sender: Sender, *, seconds: float) -> Response:
     """Another worker's answer to this request, sent in this worker's own name where no other's is accepted.
 
     Its sender was admitted here, and files with passwords are not replaced on all machines at once.
@@ -273,51 +309,88 @@ def forward_as_worker(
     """
     given = request.headers.get("Authorization")
     answer = None
-    for authorization in ([] if given is None else [str(given)]) + list(authorizations):
+    for authorization in ([] if given is None else [str(given)]) + list(sender.authorizations):
         headers = Message()
         for name, value in request.headers.items():
             if name.lower() != "authorization":
                 headers[name] = value
         headers["Authorization"] = authorization
-        answer = forward(url, replace(request, headers=headers), seconds=seconds)
+        answer = forward(url, replace(request, headers=headers), group=sender.group, seconds=seconds)
         if answer.status is not HTTPStatus.UNAUTHORIZED:
             return answer
-    return answer or forward(url, request, seconds=seconds)
+    return answer or forward(url, request, group=sender.group, seconds=seconds)
 
 
 def forward(
     url: str,
     request: Request,
     *,
+    group: str = "",
     seconds: float = ANSWER_SECONDS,
     silent_seconds: float = _SILENT_SECONDS,
 ) -> Response:
     """Another worker's answer to this request. Blocks for `seconds` at most.
 
     WorkerSilent when nothing comes for `silent_seconds`, to a plain question either: its process is stopped
-    or hangs, or its machine is cut off. OSError when it does not answer for another reason.
+    or hangs, or its machine is cut off. OtherGroup when it is of another one than `group`. OSError when it
+    does not answer for another reason.
     """
     headers = {name: str(request.headers[name]) for name in _PASSED_ON if request.headers[name] is not None}
     path = f"{request.path}?{request.query}" if request.query else request.path
-    began, connection = time.monotonic(), _connection(url, min(seconds, silent_seconds))
+    began, connection, more = time.monotonic(), _connection(url, min(seconds, silent_seconds)), None
     try:
-        connection.request(request.method, path, body=request.body, headers=headers | {FORWARDED: "1"})
+        sent = headers | {FORWARDED: "1"} | ({GROUP: group} if group else {})
+        connection.request(request.method, path, body=request.body, headers=sent)
         _await_answer(connection, url, headers, seconds=seconds, silent_seconds=silent_seconds)
         answer = connection.getresponse()
-        body = answer.read()
+        other = answer.getheader(GROUP)
+        if answer.status == HTTPStatus.MISDIRECTED_REQUEST and other is not None:
+            raise OtherGroup(other)
+        status = _status(answer.status)
+        # Only a stream may be large; all others are read to their ends, which are known.
+        body = answer.read(_CHUNK_BYTES if answer.chunked else None)
+        more = _rest(connection, answer) if answer.chunked and len(body) == _CHUNK_BYTES else None
         found = [(name, answer.getheader(name)) for name in _PASSED_BACK]
         return Response(
-            _status(answer.status),
+            status,
             answer.getheader("Content-Type"),
             body,
             headers=tuple((name, value) for name, value in found if value is not None),
+            more=more,
         )
     except http.client.HTTPException as error:
         raise OSError(f"it answered {error!r}") from error
     except TimeoutError as error:
         raise WorkerSilent(f"it has not answered for {time.monotonic() - began:.0f} s") from error
     finally:
-        connection.close()
+        if more is None:
+            connection.close()
+
+
+def _rest(connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """What comes after the first chunk. OSError where the answer is cut off."""
+    with closing(connection):
+        try:
+            while chunk := answer.read(_CHUNK_BYTES):
+                yield chunk
+        except http.client.HTTPException as error:
+            raise OSError(f"it answered {error!r}") from error
+
+
+def tell_leader(url: str, name: str, method: str, body: bytes, sender: Sender, seconds: float) -> HTTPStatus:
+    """The answer of the worker that leads to one of this name that lives (PUT), or leaves (DELETE)."""
+    request = Request(method=method, path=f"{INTERNAL}workers/{name}", query="", headers=Message(), body=body)
+    return forward_as_worker(url, request, sender, seconds=seconds).status
+
+
+def refusal_of(url: str, status: HTTPStatus) -> str | None:
+    """Why the worker that leads does not count this one in; None where it does, or is about to."""
+    if status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return None
+    return (
+        f"the worker that leads, at {url}, refuses this one's user and password ({int(status)}): "
+        "rest.auth.file has to be the same on all workers of a group"
+    )
 
 
 def _status(code: int) -> HTTPStatus:

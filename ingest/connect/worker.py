@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from email.message import Message
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
@@ -41,7 +40,16 @@ from ingest.connect.changes import (
 )
 from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.hosted_connector import HostedConnector, HostedConnectors, LoadSettings
-from ingest.connect.other_workers import ADVERTISE, Liveness, assign, forward_as_worker
+from ingest.connect.other_workers import (
+    ADVERTISE,
+    Liveness,
+    OtherGroup,
+    Sender,
+    assign,
+    group_mark,
+    refusal_of,
+    tell_leader,
+)
 from ingest.connect.shared_slots import SharedSpark
 from ingest.connect.worker_routes import (
     Membership,
@@ -52,8 +60,8 @@ from ingest.connect.worker_routes import (
 )
 from ingest.connect.worker_settings import ConnectorFiles, WorkerSettings
 from ingest.connect.worker_view import WorkerDirectory, WorkerPages
-from ingest.http.http_server import HttpServer, Request
-from ingest.http.rest.auth import INTERNAL, AuthFile
+from ingest.http.http_server import HttpServer
+from ingest.http.rest.auth import AuthFile
 from ingest.http.rest.port import NotLeading
 from ingest.http.rest.rest_routes import RestRoutes
 from ingest.http.rest.router import Loggers
@@ -266,19 +274,20 @@ class Worker:
                 f"{ADVERTISE}"
             )
             return
-        request = Request(
-            method=method, path=f"{INTERNAL}workers/{self._id}", query="", headers=Message(), body=body
-        )
         seconds = self._settings.session_timeout_ms / 2000
         try:
-            answer = forward_as_worker(leader.url, request, self._authorizations(), seconds=seconds)
+            status = tell_leader(leader.url, self._id, method, body, self._sender(), seconds)
+        except OtherGroup as error:
+            self._note_refusal(
+                f"the worker that leads, {workers.leader}, is to be asked at {leader.url}, and {error}"
+            )
         except ConnectionRefusedError:
             self._liveness.on_refused(workers.leader)
         except OSError:
             pass  # it is told again, and missed by its session
         else:
-            self._note_refusal(_refusal(leader.url, answer.status))
-            if answer.status is HTTPStatus.NO_CONTENT:
+            self._note_refusal(refusal_of(leader.url, status))
+            if status is HTTPStatus.NO_CONTENT:
                 self._liveness.on_answered(workers.leader)
 
     def _note_refusal(self, why: str | None) -> None:
@@ -286,8 +295,11 @@ class Worker:
             _log.warning("worker_not_joined", error=why)
         self._refused = why
 
-    def _authorizations(self) -> list[str]:
-        return [] if self._auth is None else self._auth.authorizations()
+    def _sender(self) -> Sender:
+        return Sender(
+            authorizations=() if self._auth is None else self._auth.authorizations(),
+            group=group_mark(self._settings.group, self._topic.cluster_id),
+        )
 
     # -- what it is made of ----------------------------------------------------------------------------------
 
@@ -339,7 +351,7 @@ class Worker:
             is_leading=lambda: self._topic.is_leading,
             on_heartbeat=self._liveness.on_heartbeat,
             on_leaving=self._liveness.on_leaving,
-            authorizations=self._authorizations,
+            sender=self._sender,
             reading=self._hosted.reading,
             read_to_end=self._read_to_end,
         )
@@ -357,7 +369,7 @@ class Worker:
             reading = self._hosted.reading(name)
         else:
             url = workers.workers[str(worker)].url
-            reading = [] if url is None else reading_elsewhere(url, name, self._authorizations())
+            reading = [] if url is None else reading_elsewhere(url, name, self._sender())
         return [*reading, *(key for key in begun_in_ledger(settings, meaning) if key not in reading)]
 
     def take_up(self) -> None:
@@ -377,16 +389,6 @@ class Worker:
         except HeadraceError as error:
             return error
         return None
-
-
-def _refusal(url: str, status: HTTPStatus) -> str | None:
-    """Why the worker that leads does not count this one in; None where it does, or is about to."""
-    if status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return None
-    return (
-        f"the worker that leads, at {url}, refuses this one's user and password ({int(status)}): "
-        "rest.auth.file has to be the same on all workers of a group"
-    )
 
 
 class _FreshStore:

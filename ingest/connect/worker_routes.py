@@ -14,7 +14,16 @@ from headrace.model.connector_records import ConnectorRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger
 from headrace.process.threads import start_thread
 from ingest.connect.changes import ConnectorChanges
-from ingest.connect.other_workers import ADVERTISE, ANSWER_SECONDS, WorkerSilent, forward_as_worker
+from ingest.connect.other_workers import (
+    ADVERTISE,
+    ANSWER_SECONDS,
+    GROUP,
+    OtherGroup,
+    Sender,
+    WorkerSilent,
+    forward_as_worker,
+    is_of_other_group,
+)
 from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import RETRY, Request, Response
 from ingest.http.rest.auth import INTERNAL
@@ -42,7 +51,7 @@ class Membership:
     is_leading: Callable[[], bool]
     on_heartbeat: Callable[[str, str | None], None]
     on_leaving: Callable[[str], None]
-    authorizations: Callable[[], Sequence[str]]
+    sender: Callable[[], Sender]
     """As who this worker talks to the others."""
     reading: Callable[[str], Sequence[str]]
     """The keys of what a connector that runs here reads now. NotLeading until it leads."""
@@ -120,6 +129,11 @@ class WorkerRoutes:
             refuse_other_sites(request)
         except Refused as error:
             return error_response(error.status, str(error))
+        own = self._membership.sender().group
+        if is_of_other_group(request.headers.get(GROUP), own):
+            # Its record of this address is of before, or for its machine the address is another one.
+            refused = error_response(HTTPStatus.MISDIRECTED_REQUEST, "this worker is of another group")
+            return replace(refused, headers=(*refused.headers, (GROUP, own)))
         segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
         if segments[0] == "internal":
             return self._internal(request, segments)
@@ -188,13 +202,12 @@ class WorkerRoutes:
             if request.method in {"GET", "HEAD"}:
                 # What the configuration topic says, and that nobody runs it.
                 return self._routes.answer(request)
-            # Nothing was carried out where nobody listens; another worker takes its place.
-            gone = isinstance(error, ConnectionRefusedError)
+            # Nothing was carried out where nobody of the group listens; another worker takes its place.
+            gone = isinstance(error, ConnectionRefusedError | OtherGroup)
             return _conflict(f"the worker at {url} does not answer ({error})", passes=gone)
 
     def _pass_on(self, url: str, request: Request) -> Response:
-        authorizations = self._membership.authorizations()
-        return forward_as_worker(url, request, authorizations, seconds=ANSWER_SECONDS)
+        return forward_as_worker(url, request, self._membership.sender(), seconds=ANSWER_SECONDS)
 
     def _everywhere(self, request: Request) -> Response:
         """A level that is changed on every worker of the group: 204, as no worker's loggers are shown."""
@@ -254,8 +267,7 @@ class WorkerRoutes:
     def _shown_at(self, url: str, request: Request) -> dict[str, Any] | str:
         """What the worker at an address shows of its connectors; else why that is not known."""
         try:
-            authorizations = self._membership.authorizations()
-            theirs = forward_as_worker(url, request, authorizations, seconds=_LIST_SECONDS)
+            theirs = forward_as_worker(url, request, self._membership.sender(), seconds=_LIST_SECONDS)
             if theirs.status is not HTTPStatus.OK:
                 return f"it answers {int(theirs.status)}"
             found = _json(theirs)
@@ -287,12 +299,12 @@ class WorkerRoutes:
         return Response.empty(HTTPStatus.NO_CONTENT)
 
 
-def reading_elsewhere(url: str, name: str, authorizations: Sequence[str]) -> list[str]:
+def reading_elsewhere(url: str, name: str, sender: Sender) -> list[str]:
     """The keys of what a connector reads on the worker at this address. NotLeading when that is unknown."""
     path = f"{INTERNAL}reading/{quote(name, safe='')}"
     request = Request(method="GET", path=path, query="", headers=Message(), body=b"")
     try:
-        answer = forward_as_worker(url, request, authorizations, seconds=ANSWER_SECONDS)
+        answer = forward_as_worker(url, request, sender, seconds=ANSWER_SECONDS)
     except ConnectionRefusedError:
         # It is gone: what it has begun is in the ledger.
         return []

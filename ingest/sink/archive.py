@@ -342,7 +342,8 @@ class Archive:
         effects = SinkEffectsBuilder()
         for partition, offset in offsets.items():
             start = rewound(self._entries, effects, partition, offset, self._options.reset)
-            self._starts.commit_offset(effects, start)
+            if self._states[partition].found is not None:
+                self._starts.commit_offset(effects, start)
         return self._advance(effects)
 
     # -- what is shown ---------------------------------------------------------------------------------------

@@ -289,7 +289,7 @@ def status_of(state: PartitionState) -> PartitionStatus:
         partition=state.partition.partition,
         condition=state.condition,
         slot=state.last_slot if state.batch is not None else None,
-        offset=None if state.checkpoint is None else state.checkpoint.offset,
+        offset=None if state.checkpoint is None else state.checkpoint.shown_offset,
         position=state.position,
         end=state.end,
         lag=state.lag,

@@ -126,8 +126,8 @@ def start_of(
 ) -> Start | Refused:
     """Where reading begins; the ledger wins over the group, and the group over `reset`.
 
-    `reset` is for a topic that was never read; a caller that knows that the partition appeared later asks for
-    EARLIEST, as all of its records are new.
+    `reset` is for a topic that was never read, or was reset; a caller that knows that the partition appeared
+    later asks for EARLIEST, as all of its records are new.
     """
     foreign = _foreign(found, ledger, group)
     if foreign is not None:
@@ -136,7 +136,15 @@ def start_of(
         return _first_start(found, ledger=ledger, group=group, reset=reset)
     if checkpoint.topic_id != found.topic_id:
         return _made_again(found, checkpoint)
+    if checkpoint.is_reset:
+        begin = _checkpoint(found, begin_of(found, reset))
+        return Start(checkpoint=replace(begin, is_made_again=checkpoint.is_made_again), is_new=True)
     return _within(found, checkpoint, is_new=False, whose=f"the ledger {ledger!r}")
+
+
+def begin_of(found: FoundPartition, reset: OffsetReset) -> int:
+    """The offset at which a partition begins that was never read."""
+    return found.end if reset is OffsetReset.LATEST else found.begin
 
 
 def set_elsewhere(
@@ -205,8 +213,7 @@ def _by_offsets(
             )
         start = _checkpoint(found, found.group_offset)
         return _within(found, start, is_new=True, whose=f"the group {group!r}")
-    offset = found.begin if reset is OffsetReset.EARLIEST else found.end
-    return Start(checkpoint=_checkpoint(found, offset), is_new=True)
+    return Start(checkpoint=_checkpoint(found, begin_of(found, reset)), is_new=True)
 
 
 def _made_again(found: FoundPartition, checkpoint: PartitionCheckpoint) -> Start:

@@ -22,7 +22,7 @@ from headrace.options.choices import OffsetReset
 from ingest.sink.entries import LedgerEntries
 from ingest.sink.partitions import PartitionState
 from ingest.sink.sink_effects import FoundPartition, GroupOffset, SinkEffectsBuilder
-from ingest.sink.starting import Refused, Start, set_elsewhere, start_of
+from ingest.sink.starting import Refused, Start, begin_of, set_elsewhere, start_of
 
 _Names = frozenset[tuple[str, str]]
 
@@ -154,12 +154,14 @@ class PartitionStarts:
 
     def _start(self, effects: SinkEffectsBuilder, state: PartitionState) -> None:
         assert state.found is not None, "only what Kafka has is started"
+        # A reset asks for the option's own place, also of a topic that was known.
+        is_reset = state.checkpoint is not None and state.checkpoint.is_reset
         start = start_of(
             state.found,
             state.checkpoint,
             ledger=self._options.ledger,
             group=self._options.group,
-            reset=state.reset or self._options.reset,
+            reset=self._options.reset if is_reset else state.reset or self._options.reset,
         )
         if isinstance(start, Start) and not start.is_new:
             state.refused = self._refused_options(state)
@@ -223,11 +225,19 @@ class PartitionStarts:
 
 def refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refused | None:
     """Why the partition cannot continue elsewhere now; None when it can."""
+    unknown = Refused(reason="unknown_partition", sentence=f"{partition} is no partition of this sink.")
     if partition not in entries.states:
-        return Refused(reason="unknown_partition", sentence=f"{partition} is no partition of this sink.")
+        return unknown
     state = entries.states[partition]
+    if state.found is None and state.checkpoint is None:
+        return unknown
     in_use = not state.is_free or state.pending or entries.is_unwritten(state.key)
-    if not in_use and state.found is not None:
+    if not in_use and not state.found_request:
+        return Refused(
+            reason="partition_not_found_yet",
+            sentence=f"Whether Kafka has {partition} is being found out: try again in a moment.",
+        )
+    if not in_use:
         return None
     return Refused(
         reason="partition_in_use",
@@ -245,27 +255,37 @@ def rewound(
 ) -> PartitionCheckpoint:
     """Where the partition continues, written; what the ledger has of its objects is removed.
 
-    None: where a partition begins that was never read. Only for what `refused_rewind` lets pass.
+    None: where a partition begins that was never read, once Kafka has it. Only for what `refused_rewind` lets
+    pass.
     """
     state = entries.states[partition]
-    assert state.found is not None, "only what Kafka has is rewound"
-    if offset is None:
-        offset = state.found.end if reset is OffsetReset.LATEST else state.found.begin
     for sealed in list(state.objects.values()):
         entries.remove(effects, sealed)
-    state.stopped = None
-    topic, number = partition
-    before = state.checkpoint
-    start = PartitionCheckpoint(
-        topic=topic,
-        partition=number,
-        topic_id=state.found.topic_id,
-        offset=offset,
-        # Names of an earlier topic of this name stay taken, wherever reading goes on.
-        is_made_again=before is not None and (before.is_made_again or state.is_made_again),
-    )
+    # Of a partition that Kafka does not have the group is given its offset once it is there again.
+    state.stopped = state.committed_ms = None
+    start = _start_at(state, offset, reset)
     entries.write(effects, start)
     return start
+
+
+def _start_at(state: PartitionState, offset: int | None, reset: OffsetReset) -> PartitionCheckpoint:
+    found, before = state.found, state.checkpoint
+    if found is not None:
+        topic_id, begin = found.topic_id, begin_of(found, reset)
+    else:
+        assert before is not None, "what neither Kafka nor the ledger has is refused"
+        # The entry stays: by it a topic that is made again is known, and the group's offset decides nothing.
+        topic_id, begin = before.topic_id, before.offset
+    topic, number = state.partition
+    return PartitionCheckpoint(
+        topic=topic,
+        partition=number,
+        topic_id=topic_id,
+        offset=begin if offset is None else offset,
+        # Names of an earlier topic of this name stay taken, wherever reading goes on.
+        is_made_again=before is not None and (before.is_made_again or state.is_made_again),
+        is_reset=found is None and offset is None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,7 +145,9 @@ class Connection:
 
 
 class Answered:
-    """`http.client.HTTPResponse`."""
+    """`http.client.HTTPResponse`, never chunked: what would be streamed is left out."""
+
+    chunked = False
 
     def __init__(self, response: Response) -> None:
         self.status = int(response.status)
@@ -154,7 +156,7 @@ class Answered:
         if response.content_type is not None:
             self._headers["content-type"] = response.content_type
 
-    def read(self) -> bytes:
+    def read(self, _most: int | None = None) -> bytes:
         """See HTTPResponse."""
         return self._body
 

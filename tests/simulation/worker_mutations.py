@@ -19,7 +19,7 @@ _CREATE: Final = """        with self._lock:
                 raise Refused(HTTPStatus.CONFLICT"""
 _CONFIGURE: Final = """        with self._lock:
             before = self._found(name)
-            return self._put(name, config, before), before is None"""
+            # What was written over"""
 
 MUTATIONS: Final = {
     "one change after the other": Mutation(
@@ -112,7 +112,7 @@ MUTATIONS: Final = {
         "worker",
         "a connector without a record is stopped",
         _HOSTED,
-        "if record is None or runs_as(record) != runs_as(hosted.record):",
+        "if record is None or hosted.is_outdated or runs_as(record) != runs_as(hosted.record):",
         "if record is not None and runs_as(record) != runs_as(hosted.record):",
     ),
     "who runs it answers": Mutation(
@@ -133,7 +133,7 @@ MUTATIONS: Final = {
         "worker",
         "only what was certainly not carried out is sent again",
         _ROUTES,
-        "gone = isinstance(error, ConnectionRefusedError)",
+        "gone = isinstance(error, ConnectionRefusedError | OtherGroup)",
         "gone = True",
     ),
     "cut off from the brokers": Mutation(

@@ -126,7 +126,7 @@ def _archived(
         known = [offset for offset in (partition.group_offset, earlier.get(place)) if offset is not None]
         return max(known, default=None)
     # Offsets of a topic that had this name before say nothing of this one.
-    return checkpoint.offset if checkpoint.topic_id == partition.topic_id else None
+    return checkpoint.shown_offset if checkpoint.topic_id == partition.topic_id else None
 
 
 def _count(objects: list[SealedObject], partition: SurveyedPartition, state: ObjectState) -> int:

@@ -129,7 +129,7 @@ def sink_status(controls: Iterable[tuple[ControlKey, bytes]]) -> SinkStatus:
             partition=one.partition,
             state="known",
             slot=None,
-            offset=one.offset,
+            offset=one.shown_offset,
             position=None,
             end=None,
             lag=0,

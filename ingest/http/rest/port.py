@@ -106,7 +106,10 @@ class ConnectorPort(Protocol):
         """End the task of one slot at its next checkpoint; it starts again when there is something to do."""
 
     def revive(self) -> bool:
-        """Start again what has failed and is not tried again by itself; False when nothing has."""
+        """Start again what is not by itself: what has failed for good, or runs with secrets of before.
+
+        False when there is nothing of it.
+        """
 
     def topics(self) -> Sequence[str]:
         """The topics that a source has written to, or a sink has read, since the last reset, sorted."""

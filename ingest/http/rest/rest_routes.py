@@ -224,7 +224,8 @@ class RestRoutes:
     def _restart(self, call: Call) -> Response:
         one = self._find(call, "Unknown connector: {}")
         include_tasks, only_failed = call.flag("includeTasks"), call.flag("onlyFailed")
-        if one.port.revive():
+        # What works is not what `onlyFailed` means, whatever its references lead to by now.
+        if (not only_failed or one.port.condition().problems) and one.port.revive():
             if not (include_tasks or only_failed):
                 return Response.empty(HTTPStatus.NO_CONTENT)
             shown = router.connector_status(one.identity, one.port.condition(), restarting=frozenset())

@@ -244,4 +244,5 @@ def sink_topics(cache: LedgerCache) -> list[str]:
 def checkpoints(cache: LedgerCache) -> dict[TopicPartition, int]:
     """Where each topic-partition of a sink's ledger continues."""
     entries = sink_entries(cache.controls().items())
-    return {one.partition_of: one.offset for one in entries if isinstance(one, PartitionCheckpoint)}
+    known = (one for one in entries if isinstance(one, PartitionCheckpoint))
+    return {one.partition_of: one.offset for one in known if not one.is_reset}

@@ -14,6 +14,7 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.options import Settings
 from headrace.options.describe import options_hash
 from ingest.connect.hosted_connector import HostedConnectors
+from ingest.connect.other_workers import Sender
 from ingest.connect.worker import loading
 from ingest.connect.worker_routes import reading_elsewhere
 from ingest.http.http_server import HttpServer
@@ -60,6 +61,7 @@ class _Life:
         self.settings: Settings = _load(record)
         self.failure: str | None = None
         self.is_over = True
+        self.is_outdated = False
         self.snapshot = SimpleNamespace(reading=[], role="leader", problems=dict[str, str]())
         shown = SimpleNamespace(snapshot=self.snapshot)
         self.connector: Any = SimpleNamespace(port=port, snapshot_holder=shown)
@@ -232,7 +234,7 @@ def test_another_worker_that_does_not_know_yet_is_asked_again() -> None:
     server.start()
     try:
         with pytest.raises(NotLeading, match="409") as raised:
-            reading_elsewhere(f"http://127.0.0.1:{server.port}", "uploads", [])
+            reading_elsewhere(f"http://127.0.0.1:{server.port}", "uploads", Sender())
     finally:
         server.close()
     assert raised.value.passes

@@ -9,6 +9,7 @@ import pytest
 from headrace.model.clock import wall_ms
 from headrace.model.connector_records import ConnectorRecord, connector_key, encode
 from headrace.options.value_types import HostPort
+from ingest.connect.other_workers import Sender
 from ingest.connect.worker_routes import reading_elsewhere
 from ingest.http.http_server import HttpServer, Request, Response
 from ingest.http.rest.port import NotLeading
@@ -150,10 +151,26 @@ def test_what_another_worker_does_not_tell_of_what_it_reads_is_unknown(status: i
     try:
         url = f"http://{HostPort('127.0.0.1', server.port)}"
         if status == 200:
-            assert reading_elsewhere(url, "uploads", []) == ["orders/a.jsonl"]
+            assert reading_elsewhere(url, "uploads", Sender()) == ["orders/a.jsonl"]
         else:
             with pytest.raises(NotLeading, match=str(status)):
-                reading_elsewhere(url, "uploads", [])
+                reading_elsewhere(url, "uploads", Sender())
     finally:
         server.close()
     assert asked[0][FORWARDED] == "1"
+
+
+@pytest.mark.parametrize(("method", "is_new"), [("PUT", False), ("POST", True)])
+def test_one_whose_record_was_written_over_stays_stopped(method: str, *, is_new: bool) -> None:
+    """Its ledger has what it is to be: the PUT that mends it is no creation, and begins nothing."""
+    worker = Worker()
+    assert worker.ask("POST", "/connectors", {"name": "uploads", "config": SOURCE})[0] == 201
+    worker.store.records[connector_key("uploads")] = b"{"
+    if method == "PUT":
+        assert worker.ask("PUT", "/connectors/uploads/config", SOURCE)[0] == 201
+    else:
+        assert worker.ask("POST", "/connectors", {"name": "uploads", "config": SOURCE})[0] == 201
+    assert (worker.records()["uploads"].created_ms is not None) is is_new
+    # And with every change after it.
+    assert worker.ask("PATCH", "/connectors/uploads/config", {"tasks.max": "2"})[0] == 200
+    assert (worker.records()["uploads"].created_ms is not None) is is_new

@@ -14,7 +14,7 @@ from headrace.options import Settings
 from headrace.vendors.load import load
 from ingest.cli.run import worker_lines
 from ingest.cli.status import connector_lines
-from ingest.connect.hosted_connector import HostedConnector
+from ingest.connect.hosted_connector import HostedConnector, pause_after
 from ingest.connect.worker_view import WorkerPages
 from ingest.http.http_server import Request
 from ingest.http.snapshot import Snapshot
@@ -177,3 +177,21 @@ def test_a_worker_without_a_connector_that_runs_is_still_seen(worker: _Worker) -
 
     assert [value for series, value in found.items() if series.startswith("headrace_build_info{")] == [1.0]
     assert not any(series.startswith("headrace_leader") for series in found)
+
+
+@pytest.mark.parametrize(
+    ("lives", "pauses"),
+    [
+        ([0, 0, 0, 0, 0, 0, 0], [2, 4, 8, 16, 32, 60, 60]),
+        ([60, 60, 60], [2, 4, 8]),
+        ([0, 0, 86_400, 0], [2, 4, 2, 4]),
+        ([86_400, 86_400, 86_400], [2, 2, 2]),
+    ],
+)
+def test_a_life_that_worked_is_followed_by_the_first_pause(lives: list[float], pauses: list[float]) -> None:
+    """A month of one failure a day is no outage; a minute is what a life takes that finds no brokers."""
+    found, pause = [], 0.0
+    for lived in lives:
+        pause = pause_after(pause, lived)
+        found.append(pause)
+    assert found == pauses

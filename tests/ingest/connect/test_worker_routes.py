@@ -12,6 +12,7 @@ from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.hosted_connector import HostedConnectors
+from ingest.connect.other_workers import Sender
 from ingest.connect.worker import loading
 from ingest.connect.worker_routes import Membership, WorkerRoutes, changing_acts
 from ingest.connect.worker_view import WorkerDirectory
@@ -50,11 +51,13 @@ class Group:
         *,
         read_to_end: Callable[[], HeadraceError | None] = lambda: None,
         reading: Callable[[str], list[str]] = lambda _name: [],
+        group: str = "/group",
     ) -> None:
         self.workers: WorkersRecord | None = None
         self.time = Time()
         self.store = Store()
         self.records: dict[str, ConnectorRecord] = {}
+        self.heard: list[str] = []
         directory = WorkerDirectory(
             lambda: self.records,
             HostedConnectors(none_runs),
@@ -80,9 +83,9 @@ class Group:
             own_url=lambda: "http://own:1",
             workers=lambda: self.workers,
             is_leading=lambda: self.workers is not None and self.workers.leader == "own",
-            on_heartbeat=lambda _name, _url: None,
-            on_leaving=lambda _name: None,
-            authorizations=list,
+            on_heartbeat=lambda name, _url: self.heard.append(name),
+            on_leaving=self.heard.append,
+            sender=lambda: Sender(group=group),
             reading=reading,
             read_to_end=read_to_end,
         )
