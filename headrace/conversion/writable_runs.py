@@ -27,6 +27,7 @@ from headrace.formats.converted_records import (
     header_reader,
 )
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
+from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.formats.encoding.row_schema import (
     ColumnForm,
     HeaderSchemas,
@@ -71,10 +72,14 @@ def _may_text_be_unfit(output: OutputSettings, run: ConvertedRecords) -> bool:
 
 def unfit_rows(output: OutputSettings, schema: RowSchema, records: ConvertedRecords) -> Numbers:
     """The rows, rising, that an object of this schema cannot hold: what fails alone, when it is tried."""
-    wanted = np.arange(len(records))
+    return _unfit(output, schema, records, rows_of_values(output, records.value))
+
+
+def rows_of_values(output: OutputSettings, values: ConvertedColumn) -> Numbers:
+    """The rows that come into objects of values: without nulls, where those are objects of their own."""
     if output.sidecars.tombstone_template is not None:
-        wanted = np.flatnonzero(~records.value.nulls())
-    return _unfit(output, schema, records, wanted)
+        return np.flatnonzero(~values.nulls())
+    return np.arange(len(values))
 
 
 def is_projection_unfit(output: OutputSettings, opened: RowSchema, records: ConvertedRecords) -> bool:
@@ -107,10 +112,7 @@ def _unfit(output: OutputSettings, schema: RowSchema, records: ConvertedRecords,
 
 
 def _is_held(output: OutputSettings, schema: RowSchema, records: ConvertedRecords) -> bool:
-    encoders = [new_encoder(output, schema)]
-    if schema.side_key is not None:
-        beside = side_output(output, SideRole.KEYS)
-        encoders.append(new_side_encoder(beside, SideRole.KEYS, schema, header=output.rows.headers))
+    encoders = _encoders(output, schema)
     try:
         for encoder in encoders:
             encoder.add(records)
@@ -118,6 +120,15 @@ def _is_held(output: OutputSettings, schema: RowSchema, records: ConvertedRecord
     except _UNFIT:
         return False
     return True
+
+
+def _encoders(output: OutputSettings, schema: RowSchema) -> list[ObjectEncoder]:
+    """Those of values and of keys with a schema."""
+    encoders = [new_encoder(output, schema)]
+    if schema.side_key is not None:
+        beside = side_output(output, SideRole.KEYS)
+        encoders.append(new_side_encoder(beside, SideRole.KEYS, schema, header=output.rows.headers))
+    return encoders
 
 
 @lru_cache(maxsize=1000)
@@ -187,6 +198,10 @@ class WritableRuns:
         is_bare = output.format is OutputFormat.CSV and output.layout is LayoutName.HEADRACE
         is_typed = output.format in _TYPED and output.layout is LayoutName.AIVEN
         self._asks = self._has_envelope or is_typed or (is_bare and not output.envelope)
+        keys = output.sidecars.keys
+        formats = {output.format} if keys is None else {output.format, keys.format}
+        # Parquet has no schema of more levels than readers take, in any layout.
+        self._asks_levels = OutputFormat.PARQUET in formats
         self._problems: dict[RowSchema, str | None] = {}
 
     def of(self, runs: Iterable[ConvertedRecords], faults: list[RecordFault]) -> tuple[ConvertedRecords, ...]:
@@ -214,7 +229,7 @@ class WritableRuns:
 
     def _writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
         """The records of the run whose schema rows can have."""
-        if not self._asks:
+        if not (self._asks or self._asks_levels):
             return run
         schema, values = schema_of(self._output, run), run.value
         if schema.value is not None and isinstance(values, InferredValues):
@@ -223,10 +238,11 @@ class WritableRuns:
             def problem_of(kind: Any) -> str | None:
                 return self._problem(replace(schema, value=replace(column_form, schema=schema_of_kind(kind))))
 
-            found = unheld_values(values, problem_of)
+            found = unheld_values(values, problem_of, may_hide=self._asks)
         else:
             problem = self._problem(schema)
-            found = [] if problem is None else [(row, problem) for row in range(len(run))]
+            rows = rows_of_values(self._output, values).tolist()
+            found = [] if problem is None else [(row, problem) for row in rows]
         form, topic = self._output.format, run.records.topic
         for row, problem in found:
             message = f"output.format={form} cannot hold records of topic {topic}: {problem}"
@@ -293,7 +309,7 @@ def _problem(output: OutputSettings, schema: RowSchema) -> str | None:
                 "set output.format=jsonl"
             )
     try:
-        new_encoder(output, schema)
+        _encoders(output, schema)
     except (InvalidSchema, SchemaError) as error:
         return str(error)
     return None
