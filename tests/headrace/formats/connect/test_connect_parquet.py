@@ -200,6 +200,17 @@ def test_defaults_stand_where_a_field_is_null() -> None:
     assert last is None
 
 
+def test_a_default_of_avro_beyond_a_double_is_none() -> None:
+    """No JSON has it; as AvroData has it, a default that is no value of its type is left out."""
+    text = '{"type":"record","name":"R","fields":[{"name":"a","type":"double","default":1e400}]}'
+
+    connect = schema_of_avro(text)
+
+    assert connect is not None
+    assert connect.fields[0].schema.default is None
+    assert with_defaults(pa.array([None], arrow_type(connect)), connect).to_pylist() == [None]
+
+
 def test_a_record_without_fields_is_refused() -> None:
     """Parquet has none."""
     with pytest.raises(InvalidSchema, match="no record without fields"):
