@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from headrace.conversion.encoders import LayoutRowsCheck, rows_of_layout
 from headrace.conversion.side_rows import side_output
-from headrace.conversion.writable_runs import WritableRuns
+from headrace.conversion.writable_runs import WritableRuns, rows_of_values
 from headrace.formats.converted_records import (
     ColumnSchema,
     Conversion,
@@ -268,10 +268,7 @@ def schema_problems(
     problem = _schema_problem(output, values.form, values.schema, topic)
     if problem is None:
         return []
-    # Nulls that are objects of their own are no rows of it.
-    is_apart = output.sidecars.tombstone_template is not None
-    rows = np.flatnonzero(~values.nulls()) if is_apart else np.arange(len(values))
-    return [(place, problem) for place in rows.tolist()]
+    return [(place, problem) for place in rows_of_values(output, values).tolist()]
 
 
 def _schema_problem(

@@ -71,10 +71,14 @@ def _may_text_be_unfit(output: OutputSettings, run: ConvertedRecords) -> bool:
 
 def unfit_rows(output: OutputSettings, schema: RowSchema, records: ConvertedRecords) -> Numbers:
     """The rows, rising, that an object of this schema cannot hold: what fails alone, when it is tried."""
-    wanted = np.arange(len(records))
+    return _unfit(output, schema, records, rows_of_values(output, records.value))
+
+
+def rows_of_values(output: OutputSettings, values: ConvertedColumn) -> Numbers:
+    """The rows that come into objects of values: without nulls, where those are objects of their own."""
     if output.sidecars.tombstone_template is not None:
-        wanted = np.flatnonzero(~records.value.nulls())
-    return _unfit(output, schema, records, wanted)
+        return np.flatnonzero(~values.nulls())
+    return np.arange(len(values))
 
 
 def is_projection_unfit(output: OutputSettings, opened: RowSchema, records: ConvertedRecords) -> bool:
@@ -192,6 +196,8 @@ class WritableRuns:
         self._keys = (
             side_output(output, SideRole.KEYS) if keys is not None and keys.format in _TYPED else None
         )
+        # Parquet has no schema of more levels than readers take, in any layout.
+        self._asks_levels = output.format is OutputFormat.PARQUET
         self._problems: dict[RowSchema, str | None] = {}
         self._key_problems: dict[ColumnForm, str | None] = {}
 
@@ -236,7 +242,7 @@ class WritableRuns:
 
     def _writable(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
         """The records of the run whose schema rows can have."""
-        if not self._asks:
+        if not (self._asks or self._asks_levels):
             return run
         schema, values = schema_of(self._output, run), run.value
         if schema.value is not None and isinstance(values, InferredValues):
@@ -245,10 +251,11 @@ class WritableRuns:
             def problem_of(kind: Any) -> str | None:
                 return self._problem(replace(schema, value=replace(column_form, schema=schema_of_kind(kind))))
 
-            found = unheld_values(values, problem_of)
+            found = unheld_values(values, problem_of, may_hide=self._asks)
         else:
             problem = self._problem(schema)
-            found = [] if problem is None else [(row, problem) for row in range(len(run))]
+            rows = rows_of_values(self._output, values).tolist()
+            found = [] if problem is None else [(row, problem) for row in rows]
         form, topic = self._output.format, run.records.topic
         for row, problem in found:
             message = f"output.format={form} cannot hold records of topic {topic}: {problem}"

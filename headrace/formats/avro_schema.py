@@ -188,6 +188,32 @@ def _with_logical(node: Node, shape: dict[str, Any]) -> Node:
     return node
 
 
+def readable_schema(text: str) -> str:
+    """The text of a schema in which the type of each type is a name; the same text where they all are.
+
+    `parse_schema` reads `{"type": {"type": "string"}}`, and few other readers of a file do.
+    """
+    shape = json.loads(text)
+    found = _by_names(shape)
+    return text if found == shape else json.dumps(found)
+
+
+def _by_names(shape: Any) -> Any:
+    if isinstance(shape, list):
+        return [_by_names(each) for each in shape]
+    if isinstance(shape, str):
+        return shape
+    kind = shape["type"]
+    if isinstance(kind, dict | list):
+        return _by_names(kind)
+    if kind in ("array", "map"):
+        below = "items" if kind == "array" else "values"
+        return {**shape, below: _by_names(shape[below])}
+    if kind in ("record", "error"):
+        return {**shape, "fields": [{**each, "type": _by_names(each["type"])} for each in shape["fields"]]}
+    return shape
+
+
 def is_recursive(root: Node) -> bool:
     """True when a type holds itself, so that data can be nested without a bound."""
     open_nodes: set[int] = set()

@@ -98,13 +98,19 @@ def _scalar(tree: Tree, name: str) -> Any:
     return known
 
 
-def as_parquet(array: Any, field: Any) -> Any:
-    """The values for a field of such a schema; what is below a null and is required is made up.
+def as_parquet(array: Any, field: Any, below: Any = None) -> Any:
+    """The values for a field of such a schema; what is required and `below` a null is made up.
 
-    Raises ArrowInvalid for a value that the type cannot hold.
+    `below` are the nulls of what the field is in. Raises ArrowInvalid for a value that the type cannot hold,
+    and for any other null where none may be.
     """
     found = _fitted(array, field.type)
-    return found if field.nullable or not found.null_count else _without_nulls(found)
+    if field.nullable or not found.null_count:
+        return found
+    own = found.is_null() if below is None else pc.and_not(found.is_null(), below)
+    if pc.any(own).as_py():
+        raise pa.ArrowInvalid(f"a value of {field.name} is null, which it may not be")
+    return _without_nulls(found)
 
 
 def _fitted(array: Any, kind: Any) -> Any:
@@ -113,8 +119,8 @@ def _fitted(array: Any, kind: Any) -> Any:
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), kind)
     if pa.types.is_struct(kind):
-        below = [as_parquet(pc.struct_field(array, [index]), each) for index, each in enumerate(kind)]
-        return pa.StructArray.from_arrays(below, fields=list(kind), mask=array.is_null())
+        members = _members(array, kind)
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
     lists = map_lists(array) if pa.types.is_map(array.type) else array
     if pa.types.is_map(kind):
         entries = lists.flatten()
@@ -135,12 +141,16 @@ def _fitted(array: Any, kind: Any) -> Any:
         raise pa.ArrowInvalid(str(error)) from error
 
 
+def _members(array: Any, kind: Any) -> list[Any]:
+    nulls = array.is_null()
+    return [as_parquet(pc.struct_field(array, [index]), each, nulls) for index, each in enumerate(kind)]
+
+
 def _without_nulls(array: Any) -> Any:
     """The array with something in the place of nulls."""
     kind = array.type
     if pa.types.is_struct(kind):
-        below = [as_parquet(pc.struct_field(array, [index]), each) for index, each in enumerate(kind)]
-        return pa.StructArray.from_arrays(below, fields=list(kind))
+        return pa.StructArray.from_arrays(_members(array, kind), fields=list(kind))
     if pa.types.is_map(kind):
         lists = map_lists(array)
         entries = lists.flatten()

@@ -18,6 +18,7 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.connect.schema import (
     ConnectSchema,
+    Default,
     Type,
     decimal_of,
     decimal_scale,
@@ -95,7 +96,7 @@ def _convert_of(schema: ConnectSchema) -> Convert:
     """What makes Python values of JSON for the Arrow type of a schema."""
     convert = _required(schema)
     # `replace.null.with.default` of JsonConverter: of an optional member too.
-    default = None if schema.default is None else _DECODER.decode(schema.default.text)
+    default = None if schema.default is None else _decoded(schema.default)
     is_optional = schema.optional
 
     def converted(value: Any) -> Any:
@@ -107,6 +108,13 @@ def _convert_of(schema: ConnectSchema) -> Convert:
         return None
 
     return converted
+
+
+def _decoded(default: Default) -> Any:
+    try:
+        return _DECODER.decode(default.text)
+    except msgspec.DecodeError as error:
+        raise InvalidSchema("a default of the schema is no number of a double's size") from error
 
 
 def _required(schema: ConnectSchema) -> Convert:

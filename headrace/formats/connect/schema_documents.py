@@ -122,8 +122,13 @@ class _Reader:
         if isinstance(kinds, list):
             rest = [each for each in kinds if each != "null"]
             if len(rest) == 1:
-                return len(rest) < len(kinds), [({**shape, "type": rest[0]}, document)]
+                # Next to a list of types an enum says nothing to Kafka Connect, whatever is in it.
+                own = {word: each for word, each in shape.items() if word != "enum"}
+                return len(rest) < len(kinds), [({**own, "type": rest[0]}, document)]
             return len(rest) < len(kinds), [({"type": each}, document) for each in rest]
+        if kinds is None and None in shape.get("enum", ()):
+            rest = [each for each in shape["enum"] if each is not None]
+            return True, [({**shape, "enum": rest}, document)] if rest else []
         return _is_null(shape), [] if _is_null(shape) else [(shape, document)]
 
     def _plain(self, shape: Any, document: str, path: tuple[str, ...], *, optional: bool) -> ConnectSchema:
@@ -147,9 +152,10 @@ class _Reader:
         if kind not in _SCALARS:
             raise InvalidSchema(_OPEN if kind is None else f"it has a type {kind}")
         if "enum" in shape and kind == "string":
-            if not all(isinstance(each, str) for each in shape["enum"]):
+            texts = [each for each in shape["enum"] if isinstance(each, str)]
+            if "type" not in shape and len(texts) < len(shape["enum"]):
                 raise InvalidSchema("it has an enum of other values than texts")
-            symbols = tuple((f"{_ENUM}.{each}", each) for each in shape["enum"])
+            symbols = tuple((f"{_ENUM}.{each}", each) for each in texts)
             given["parameters"] = (*given["parameters"], (_ENUM, ""), *symbols)
         return ConnectSchema(type=_KINDS.get(str(own), _SCALARS[kind]), **given)
 

@@ -81,11 +81,10 @@ def connect_default(schema: ConnectSchema, value: Any) -> Default | None:
     """A default of Avro's JSON as one of Connect; None for null and for what is no value of the schema."""
     try:
         found = _to_connect(schema, value)
+        text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, KeyError, AttributeError):
         return None  # AvroData logs such a default and goes on without it
-    if found is None:
-        return None
-    return Default(json.dumps(found, ensure_ascii=False, separators=(",", ":")))
+    return None if found is None else Default(text)
 
 
 def _to_connect(schema: ConnectSchema, value: Any) -> Any:

@@ -7,7 +7,7 @@ from uuid import UUID
 import numpy as np
 
 from headrace.formats.arrow import column_of_arrow
-from headrace.formats.avro_schema import parse_schema
+from headrace.formats.avro_schema import parse_schema, readable_schema
 from headrace.formats.connect import ConnectSchema, InvalidSchema
 from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.schema_documents import schema_of_json_schema
@@ -73,7 +73,8 @@ class _AvroSchemaReader:
     """See SchemaReader: of an Avro schema."""
 
     def __init__(self, key: SchemaKey, text: str, style: JsonFormat, use: SchemaUse) -> None:
-        node, connect = parse_schema(text), _connect_schema(text)
+        node, text = parse_schema(text), readable_schema(text)
+        connect = _connect_schema(text)
         has_branches = use in _OF_CONNECT
         self.wants_texts = use is SchemaUse.TEXTS
         reader = AvroReader(node, style, wants_texts=self.wants_texts, has_branches=has_branches)

@@ -338,11 +338,16 @@ class _Known:
         return self if self._places is None else _Known(self._kinds, self._places[rows])
 
 
-def unheld_values(values: InferredValues, problem: Callable[[Any], _P | None]) -> list[tuple[int, _P]]:
-    """The places of values, and what the problem with their own kind is; nulls have none."""
+def unheld_values(
+    values: InferredValues, problem: Callable[[Any], _P | None], *, may_hide: bool = True
+) -> list[tuple[int, _P]]:
+    """The places of values, and what the problem with their own kind is; nulls have none.
+
+    `may_hide`: a member without members may be a problem that a neighbour's members hide.
+    """
     upper = values.upper
-    # A member without members may be a problem that a neighbour's members hide.
-    if upper is not None and not values.has_empty_objects() and problem(upper) is None:
+    is_open = may_hide and values.has_empty_objects()
+    if upper is not None and not is_open and problem(upper) is None:
         return []
     known: dict[int, _P | None] = {}
     found, kinds = [], values.kinds()

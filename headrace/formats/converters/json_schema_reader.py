@@ -83,40 +83,68 @@ class JsonSchemaReader:
         return np.array(good, np.int64), pa.concat_arrays(arrays or [pa.array([], self.schema.arrow)])
 
 
-def _shape(schema: ConnectSchema) -> tuple[Any, TypeNode]:
-    """What a value is decoded into, and what makes a column of such."""
-    kind, node = _required(schema)
+def _shape(schema: ConnectSchema, *, strict: bool = False) -> tuple[Any, TypeNode]:
+    """What a value is decoded into, and what makes a column of such.
+
+    With `strict` an integer has no fraction, of zeros neither: by that one of several types is found.
+    """
+    kind, node = _required(schema, strict=strict)
     return (kind | None, node) if schema.optional and kind is not msgspec.Raw else (kind, node)
 
 
-def _required(schema: ConnectSchema) -> tuple[Any, TypeNode]:  # noqa: PLR0911  # a line for each kind
+def _required(schema: ConnectSchema, *, strict: bool = False) -> tuple[Any, TypeNode]:  # noqa: PLR0911  # a line for each kind
     arrow = arrow_type(schema)
     match schema.type:
         case Type.STRUCT if schema.name == ONE_OF:
             return msgspec.Raw, _OneOf(schema)
         case Type.STRUCT:
-            return _struct(schema, arrow)
+            return _struct(schema, arrow, strict=strict)
         case Type.ARRAY:
-            below, item = _shape(schema.item)
+            below, item = _shape(schema.item, strict=strict)
             return list[below], ListNode(arrow, item)  # type: ignore[valid-type]  # made for the decoder
         case Type.MAP:
-            return _map(schema, arrow)
+            return _map(schema, arrow, strict=strict)
         case Type.BYTES if schema.name == DECIMAL:
             return msgspec.Raw, ScalarNode(arrow, _decimal(schema))
         case Type.INT32 if schema.name == TIME:
             return int, ScalarNode(arrow, _time_of_day)
         case Type.FLOAT32:
             return float, ScalarNode(arrow, single)
+        case _ if pa.types.is_integer(arrow) and not strict:
+            return int | float, _WholeNode(arrow)
         case _:
             return _PYTHON.get(schema.type, int), ScalarNode(arrow)
 
 
-def _struct(schema: ConnectSchema, arrow: Any) -> tuple[Any, TypeNode]:
+class _WholeNode:
+    """Integers, which JSON Schema lets a writer give as 1.0 or 1e3."""
+
+    def __init__(self, kind: Any) -> None:
+        self.type = kind
+
+    def array(self, values: list[Any]) -> Any:
+        """See `TypeNode`."""
+        if float in set(map(type, values)):
+            values = [_whole(value) if type(value) is float else value for value in values]
+        return pa.array(values, self.type)
+
+
+# Beyond it a double may have been another integer.
+_EXACT: Final = 2**53
+
+
+def _whole(value: float) -> int:
+    if not value.is_integer() or abs(value) >= _EXACT:
+        raise ValueError("a number is no integer")
+    return int(value)
+
+
+def _struct(schema: ConnectSchema, arrow: Any, *, strict: bool) -> tuple[Any, TypeNode]:
     fields: list[Any] = []
     nodes = []
     names = {}
     for number, each in enumerate(schema.fields):
-        kind, node = _shape(each.schema)
+        kind, node = _shape(each.schema, strict=strict)
         # JSON's names may be none of Python's.
         name = f"f{number}"
         names[name] = each.name
@@ -160,9 +188,9 @@ def _raw_filled(get: Getter, default: msgspec.Raw) -> Getter:
 _NULL: Final = msgspec.Raw(b"null")
 
 
-def _map(schema: ConnectSchema, arrow: Any) -> tuple[Any, TypeNode]:
+def _map(schema: ConnectSchema, arrow: Any, *, strict: bool) -> tuple[Any, TypeNode]:
     key, value = schema.map_parts
-    (key_kind, key_node), (value_kind, value_node) = _shape(key), _shape(value)
+    (key_kind, key_node), (value_kind, value_node) = (_shape(each, strict=strict) for each in (key, value))
     if schema.has_text_keys and not key.optional:
         return dict[str, value_kind], MapNode(arrow, key_node, value_node)  # type: ignore[valid-type]  # as above
     entry = msgspec.defstruct("Entry", [("key", key_kind), ("value", value_kind)], gc=False, kw_only=True)
@@ -183,7 +211,7 @@ class _OneOf:
         self._alternatives: list[tuple[msgspec.json.Decoder[Any], TypeNode]] = []
         self._members: list[frozenset[str] | None] = []
         for each in schema.fields:
-            kind, node = _required(each.schema)
+            kind, node = _required(each.schema, strict=True)
             self._alternatives.append((msgspec.json.Decoder(kind), node))
             is_object = each.schema.type is Type.STRUCT and each.schema.name != ONE_OF
             names = frozenset(below.name for below in each.schema.fields)

@@ -176,7 +176,11 @@ def _self_contained(client: Any, schema: Any, path: tuple[Any, ...]) -> str:
     }
     if not types:
         return str(schema.schema_str)
-    return json.dumps(_Inliner(types).of(json.loads(schema.schema_str), ""))
+    try:
+        return json.dumps(_Inliner(types).of(json.loads(schema.schema_str), ""))
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        # What is no schema is found where it is read: it does not tell of the registry.
+        return str(schema.schema_str)
 
 
 class _Inliner:
@@ -192,13 +196,14 @@ class _Inliner:
         if isinstance(shape, str):
             return self._named(shape, namespace)
         kind = shape["type"]
-        if kind in _NAMED:
+        is_name = isinstance(kind, str)
+        if is_name and kind in _NAMED:
             return self._definition(shape, namespace)
         if kind == "array":
             return {**shape, "items": self.of(shape["items"], namespace)}
         if kind == "map":
             return {**shape, "values": self.of(shape["values"], namespace)}
-        return {**shape, "type": self.of(kind, namespace)} if kind not in PRIMITIVES else shape
+        return shape if is_name and kind in PRIMITIVES else {**shape, "type": self.of(kind, namespace)}
 
     def _named(self, name: str, namespace: str) -> Any:
         if name in PRIMITIVES:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.formats.arrow import list_offsets
+from headrace.formats.connect import InvalidSchema
 from headrace.formats.content_digest import ParquetDigest
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, InferredValues
 from headrace.formats.encoding.encoder import steps
@@ -164,10 +165,26 @@ _GROUP_BYTES: Final = 32 * 1024 * 1024
 # Every batch costs some kilobytes beside its values.
 _BATCHES: Final = 64
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+# Arrow reads no file of more, and so do we.
+_MOST_LEVELS: Final = 100
+
+
+def _levels(kind: Any) -> int:
+    """How many levels a value of the type has in a file's schema: a list has one in between, as has a map."""
+    if pa.types.is_struct(kind):
+        return 1 + max((_levels(each.type) for each in kind), default=0)
+    if pa.types.is_list(kind):
+        return 2 + _levels(kind.value_type)
+    if pa.types.is_map(kind):
+        return 2 + max(_levels(kind.key_type), _levels(kind.item_type))
+    return 1
 
 
 class ParquetTables:
-    """One Parquet file of this schema, whose columns `arrays` makes of records; `options` are pyarrow's."""
+    """One Parquet file of this schema, whose columns `arrays` makes of records; `options` are pyarrow's.
+
+    InvalidSchema, from the constructor, for more levels than can be read.
+    """
 
     def __init__(
         self,
@@ -176,6 +193,12 @@ class ParquetTables:
         arrays: Callable[[ConvertedRecords], list[Any]],
         options: Mapping[str, Any] = _NONE,
     ) -> None:
+        levels = _levels(pa.struct(list(schema)))
+        if levels > _MOST_LEVELS:
+            raise InvalidSchema(
+                f"its schema has {levels} levels in Parquet, where a list has two, and none of more than "
+                f"{_MOST_LEVELS} can be read; output.format=jsonl takes it"
+            )
         self._file = schema
         self._digest = None if output.layout is LayoutName.HEADRACE else ParquetDigest(schema)
         self._arrays = arrays

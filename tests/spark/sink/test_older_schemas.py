@@ -168,3 +168,65 @@ def test_a_default_that_is_no_value_refuses_nothing_that_is_alone() -> None:
     first, second = _avro({**_OWN, "output.format": "avro"}, symbols, "B", "A")
 
     assert (first, second) == ([{"a": 2, "n": "A"}], [{"a": 1}])
+
+
+def _vendor(layout: str) -> dict[str, str]:
+    own = {} if layout == "confluent" else {"output.fields": "value", "output.envelope": "false"}
+    return {
+        **{name: text for name, text in _OWN.items() if not name.startswith("output.")},
+        **own,
+        "output.layout": layout,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+
+
+_DATE: Final = {"type": "int32", "name": "org.apache.kafka.connect.data.Date", "version": 1}
+_INT: Final = {"type": "int32"}
+# A type of the older schema, its value, the type of the newer one and a value of that.
+_WITH_NULLS: Final[list[tuple[Any, Any, Any, Any]]] = [
+    ({**_INT, "optional": True}, None, _INT, 5),
+    ({**_DATE, "optional": True}, None, _DATE, 5),
+    (None, None, {"type": "string"}, "x"),
+    (
+        {"type": "array", "items": {**_INT, "optional": True}},
+        [1, None],
+        {"type": "array", "items": _INT},
+        [1],
+    ),
+    (
+        {"type": "map", "keys": {"type": "string"}, "values": {**_INT, "optional": True}},
+        {"k": None},
+        {"type": "map", "keys": {"type": "string"}, "values": _INT},
+        {"k": 1},
+    ),
+    (
+        {"type": "struct", "fields": [{"field": "b", **_INT, "optional": True}]},
+        {"b": None},
+        {"type": "struct", "fields": [{"field": "b", **_INT}]},
+        {"b": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize("layout", ["confluent", "aiven", "lenses"])
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize(("older", "null", "newer", "value"), _WITH_NULLS)
+def test_a_null_that_the_open_object_cannot_hold_begins_another(
+    layout: str, form: str, older: Any, null: Any, newer: Any, value: Any
+) -> None:
+    """No value is made up for it."""
+    key = {"field": "k", "type": "string"}
+    more = {"field": "more", "type": "int32", "optional": True}
+    first = _envelope(2, [key, {"field": "a", **newer}, more], {"k": "new", "a": value, "more": 1})
+    fields = [key] if older is None else [key, {"field": "a", **older}]
+    config = {
+        **_vendor(layout),
+        "output.format": form,
+        "value.converter": _JSON,
+        "value.converter.schemas.enable": "true",
+    }
+
+    found = _objects(config, [first, _envelope(1, fields, {"k": "old", "a": null}), first])
+
+    assert [len(rows) for rows in found] == [1, 1, 1]
+    assert [row.get("value", row)["k"] for (row,) in found] == ["new", "old", "new"]

@@ -144,6 +144,46 @@ def test_values_of_all_types_are_written() -> None:
     assert last == {"small": 4, **dict.fromkeys(["price", "at", "tags", "counts", "pairs", "inner"])}
 
 
+_INNER: Final = pa.field("f", pa.struct([pa.field("a", pa.int32(), nullable=False)]))
+_ITEM: Final = pa.field("item", pa.int32(), nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "is_held"),
+    [
+        (_INNER, [None, {"a": 1}], True),
+        (_INNER, [None, {"a": None}], False),
+        (_INNER.with_nullable(False), [{"a": 1}, None], False),
+        (pa.field("f", pa.struct([_INNER.with_nullable(False)])), [None, {"f": {"a": 1}}], True),
+        (pa.field("f", pa.struct([_INNER.with_nullable(False)])), [None, {"f": None}], False),
+        (pa.field("f", pa.list_(_ITEM)), [None, [], [1]], True),
+        (pa.field("f", pa.list_(_ITEM)), [None, [1, None]], False),
+        (pa.field("f", pa.map_(pa.string(), _ITEM)), [None, [("a", 1)]], True),
+        (pa.field("f", pa.map_(pa.string(), _ITEM)), [[("a", None)]], False),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 1])
+def test_nothing_is_made_up_but_below_a_null(
+    field: Any, values: list[Any], before: int, *, is_held: bool
+) -> None:
+    """Of any other null in a required place there is no row; of a part of an array either."""
+    array = pa.array([None] * before + values, _nullable(field.type))[before:]
+
+    if is_held:
+        assert as_parquet(array, field).to_pylist() == values
+    else:
+        with pytest.raises(pa.ArrowInvalid, match="is null"):
+            as_parquet(array, field)
+
+
+def _nullable(kind: Any) -> Any:
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, _nullable(each.type)) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _nullable(kind.item_type))
+    return pa.list_(_nullable(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
 def test_defaults_stand_where_a_field_is_null() -> None:
     """At every depth; a row that is null stays so."""
     price = ConnectSchema(
@@ -158,6 +198,17 @@ def test_defaults_stand_where_a_field_is_null() -> None:
     assert str(first["price"]) == "1.5"
     assert first["listed"] == [{"kind": "plain"}, {"kind": "x"}]
     assert last is None
+
+
+def test_a_default_of_avro_beyond_a_double_is_none() -> None:
+    """No JSON has it; as AvroData has it, a default that is no value of its type is left out."""
+    text = '{"type":"record","name":"R","fields":[{"name":"a","type":"double","default":1e400}]}'
+
+    connect = schema_of_avro(text)
+
+    assert connect is not None
+    assert connect.fields[0].schema.default is None
+    assert with_defaults(pa.array([None], arrow_type(connect)), connect).to_pylist() == [None]
 
 
 def test_a_record_without_fields_is_refused() -> None:

@@ -1,10 +1,14 @@
 """Avro in the registry's framing: read by its schema, or a fault that says why not."""
 
+import io
 import json
 import time
 from decimal import Decimal
 from typing import Any, Final
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from headrace.conversion.sink_records import RecordConverter
@@ -13,8 +17,8 @@ from headrace.formats.records.registry import varint
 from headrace.model.columns import KafkaRecords
 from headrace.model.errors import AccessDenied, SourceUnavailable
 from headrace.options.sink_settings import Converters, OutputFormat, OutputSettings
-from tests.headrace.formats.encoding.outputs import bare, converters, fetched, output
-from tests.headrace.formats.encoding.registry import avro, datum, framed, http_registry, registry
+from tests.headrace.formats.encoding.outputs import bare, converters, encoded, fetched, output
+from tests.headrace.formats.encoding.registry import avro, datum, framed, framed_as, http_registry, registry
 
 _CITY: Final = {"name": "city", "type": "string"}
 ROW: Final[dict[str, Any]] = {
@@ -231,6 +235,53 @@ def test_types_of_other_subjects_are_looked_up() -> None:
         found = _convert(fetched([record]), converters(avro(one)), output(OutputFormat.PARQUET))
 
     assert _texts(found) == [value]
+
+
+_WRAPPED: Final = {"type": {"type": "string"}}
+
+
+@pytest.mark.parametrize("wanted", [OutputFormat.AVRO, OutputFormat.PARQUET, OutputFormat.JSONL])
+@pytest.mark.parametrize(
+    ("kind", "data", "value"),
+    [
+        (_WRAPPED, b"\x02x", "x"),
+        ({"type": _WRAPPED}, b"\x02x", "x"),
+        ({"type": ["null", _WRAPPED]}, b"\x02\x02x", "x"),
+        ({"type": "array", "items": _WRAPPED}, b"\x02\x02x\x00", ["x"]),
+        ({"type": {"type": "array", "items": "n.Inner"}}, b"\x02\x04\x00", [{"q": 2}]),
+    ],
+)
+def test_a_type_may_be_within_another(wanted: OutputFormat, kind: Any, data: bytes, value: Any) -> None:
+    """Also where it is one of another subject; the objects are those that other readers take."""
+    one = registry()
+    inner = {"type": "record", "name": "n.Inner", "fields": [{"name": "q", "type": "int"}]}
+    framed(one, inner, {"q": 1}, subject="inner")
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}
+    records = fetched([framed_as(one, "AVRO", json.dumps(schema), data, references=[("n.Inner", "inner")])])
+    kinds = converters(avro(one))
+
+    body = encoded(records, output(wanted), kinds)
+
+    if wanted is OutputFormat.JSONL:
+        rows = [json.loads(line) for line in body.splitlines()]
+    elif wanted is OutputFormat.AVRO:
+        rows = list(fastavro.reader(io.BytesIO(body)))
+    else:
+        rows = pq.read_table(pa.BufferReader(body)).to_pylist()
+    assert [row["value"] for row in rows] == [{"a": value}]
+
+
+@pytest.mark.parametrize("kind", [{"kind": "string"}, 5, {"type": 5}, {"type": "array"}])
+def test_a_schema_that_is_none_is_no_matter_of_the_registry(kind: Any) -> None:
+    """Though it refers to another: its record is bad, and the registry is not tried again for it."""
+    one = registry()
+    framed(one, "int", 1, subject="inner")
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}
+    value = framed_as(one, "AVRO", json.dumps(schema), b"\x02", references=[("n.Inner", "inner")])
+
+    found = RecordConverter(converters(avro(one)), output(OutputFormat.PARQUET)).convert(fetched([value]))
+
+    assert [fault.reason for fault in found.faults] == ["schema_unsupported"]
 
 
 def test_schemas_without_columns() -> None:

@@ -162,6 +162,20 @@ def test_a_schema_that_is_none_is_a_fault(schema: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("within", [False, True])
+def test_a_default_beyond_a_double_is_a_fault(within: bool) -> None:
+    """Where there are columns, which cannot have it; a text needs none, and is as it was."""
+    field: dict[str, Any] = {"field": "a", "type": "double", "optional": True, "default": "@"}
+    if within:
+        inner = {"type": "struct", "fields": [{"field": "x", "type": "double"}]}
+        field = {"field": "a", "optional": True, **inner, "default": {"x": "@"}}
+    envelope = {"schema": {"type": "struct", "fields": [field]}, "payload": {"a": None}}
+    text = json.dumps(envelope).replace('"@"', "1e400").encode()
+
+    assert _faults(_convert([text], _PARQUET, schemas=True)) == [(0, "schema_unfit")]
+    assert not _convert([text], output(OutputFormat.JSONL), schemas=True).faults
+
+
 _ENVELOPE: Final = b'{"schema":{"type":"struct","fields":[]},"payload":{"id":1}}'
 
 

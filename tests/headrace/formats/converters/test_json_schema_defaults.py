@@ -1,4 +1,4 @@
-"""Defaults of JSON Schema that are no values of their types, and numbers beyond a float, in columns."""
+"""What JSON Schema allows next to types, in columns: defaults, nulls among symbols, integers as 1.0."""
 
 import json
 from decimal import Decimal
@@ -11,7 +11,7 @@ import pytest
 from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.connect.schema import DECIMAL
-from headrace.formats.connect.schema_documents import schema_of_json_schema
+from headrace.formats.connect.schema_documents import ONE_OF, schema_of_json_schema
 from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
 from tests.headrace.formats.encoding.outputs import bare, converters, encoded, fetched
 from tests.headrace.formats.encoding.registry import framed_as, registry
@@ -26,6 +26,7 @@ _DECIMAL: Final = {
 }
 _BYTES: Final = {"type": "string", "connect.type": "bytes"}
 _SINGLE: Final = {"type": "number", "connect.type": "float32"}
+_FIELDS: Final = [f"{ONE_OF}.field.{number}" for number in (0, 1)]
 
 
 def _read(shape: Any, *values: bytes) -> Any:
@@ -76,6 +77,69 @@ def test_the_schema_of_connect_has_no_such_default(optional: bool) -> None:
     (field,) = schema_of_json_schema(json.dumps(shape), {}).fields
 
     assert field.schema.default is None
+
+
+_SYMBOLS: Final = ["A", "B", None]
+
+
+@pytest.mark.parametrize(
+    ("shape", "values", "found"),
+    [
+        ({"type": ["string", "null"], "enum": _SYMBOLS}, [b'"A"', b"null"], ["A", None]),
+        ({"enum": _SYMBOLS}, [b'"B"', b"null"], ["B", None]),
+        ({"enum": _SYMBOLS, "default": "A"}, [b"null"], ["A"]),
+        ({"oneOf": [{"type": "null"}, {"enum": _SYMBOLS}]}, [b'"A"', b"null"], ["A", None]),
+        ({"type": "string", "enum": ["A", 1, None]}, [b'"A"'], ["A"]),
+        ({"type": ["integer", "null"], "enum": [1, None]}, [b"1", b"null"], [1, None]),
+        ({"enum": [None]}, [b"null"], ["schema_unsupported"]),
+        ({"enum": [1, "A"]}, [b'"A"'], ["schema_unsupported"]),
+    ],
+)
+def test_an_enum_with_null_is_a_text_that_may_be_null(shape: Any, values: list[bytes], found: Any) -> None:
+    """Next to several types it says nothing."""
+    assert _read(shape, *(b'{"id":"x","n":%b}' % value for value in values)) == found
+
+
+@pytest.mark.parametrize("symbols", [["A"], ["A", None]])
+def test_connect_has_no_enum_next_to_a_list_of_types(symbols: list[Any]) -> None:
+    """Its converter gives the parameters of an enum to one of a single type, or of none."""
+    listed = schema_of_json_schema(json.dumps({"type": ["string", "null"], "enum": symbols}), {})
+    alone = schema_of_json_schema(json.dumps({"enum": symbols}), {})
+
+    assert (listed.optional, listed.parameters) == (True, ())
+    assert [name for name, _ in alone.parameters] == [
+        "io.confluent.connect.json.Enum",
+        "io.confluent.connect.json.Enum.A",
+    ]
+
+
+_WHOLE: Final = {"type": "integer"}
+_EITHER: Final = {"oneOf": [_WHOLE, {"type": "number"}]}
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "found"),
+    [
+        (_WHOLE, b"1.0", [1]),
+        (_WHOLE, b"-1e3", [-1000]),
+        (_WHOLE, b"-0.0", [0]),
+        (_WHOLE, b"9223372036854775807", [2**63 - 1]),
+        (_WHOLE, b"1.5", ["not_json"]),
+        (_WHOLE, b"1e400", ["not_json"]),
+        # No double has its digits.
+        (_WHOLE, b"9007199254740993.0", ["not_json"]),
+        (_WHOLE, b'"1"', ["not_json"]),
+        ({**_WHOLE, "connect.type": "int8"}, b"300.0", ["not_json"]),
+        ({"type": "array", "items": {"type": ["integer", "null"]}}, b"[1,2.0,null]", [[1, 2, None]]),
+        ({"type": "object", "additionalProperties": _WHOLE}, b'{"k":2.0}', [[("k", 2)]]),
+        # Of several types it is a number still, as in Kafka Connect.
+        (_EITHER, b"1.0", [dict(zip(_FIELDS, (None, 1.0), strict=True))]),
+        (_EITHER, b"1", [dict(zip(_FIELDS, (1, None), strict=True))]),
+    ],
+)
+def test_an_integer_may_have_a_fraction_of_zeros(shape: Any, value: bytes, found: Any) -> None:
+    """To JSON Schema 1.0 is one; what is none is a bad record."""
+    assert _read(shape, b'{"id":"x","n":%b}' % value) == found
 
 
 _GREATEST: Final = b"3.4028235e38"
