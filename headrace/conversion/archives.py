@@ -40,7 +40,7 @@ from headrace.vendors.archive_rows import OwnPlace
 from headrace.vendors.confluent.join import ArrowHeaders, ArrowKeys, JsonHeaders, JsonKeys, PlainKeys
 from headrace.vendors.exactness import ContentFacts
 from headrace.vendors.headrace import rows as headrace_rows
-from headrace.vendors.headrace.names import is_placed
+from headrace.vendors.headrace.names import PLACE, is_placed, is_written
 from headrace.vendors.headrace.names import is_undecided as is_undecided_own
 from headrace.vendors.key_names import ArchiveNames
 from headrace.vendors.lenses import rows as lenses_rows
@@ -137,7 +137,7 @@ class ArchiveDecoder:
         if found is RowFormat.PARQUET:
             shape = parquet.row_shape(source, options=options)
         head = self.head(source, key, options)
-        members = row_members(archive.name, found, archive.options, head, shape)
+        members = row_members(archive, head, shape)
         return archive.name, ContentFacts(row_format=found, members=members)
 
     def read_as(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
@@ -159,7 +159,7 @@ class ArchiveDecoder:
             row_format=found,
             options=rows,
             text=text,
-            arrow=partial(arrow_reader, name, found, rows),
+            arrow=partial(_arrow_reader, source, options, name, found, rows),
             separator=restore.separator,
         )
 
@@ -355,6 +355,26 @@ def arrow_reader(
     return _value_reader(name, options, to_json, shape)
 
 
+def _arrow_reader(
+    source: ByteSource,
+    decode: DecodeOptions,
+    name: ArchiveName,
+    row_format: RowFormat,
+    options: RestoreOptions,
+    to_json: ToJson,
+    shape: RowShape,
+) -> ArrowReader:
+    """The same, where rows of Parquet under names that are not ours are values unless the first tells."""
+    is_doubtful = name.layout is LayoutName.CONFLUENT and options.envelope is not Enveloped.NO
+    is_told = name.kind is not ObjectKind.VALUES or row_format is not RowFormat.PARQUET
+    if is_doubtful and not is_told and is_placed(shape):
+        batches = parquet.ArrowRows(source, options=decode, columns=PLACE).batches(None, None)
+        _, rows = next(batches, (None, None))
+        if rows is None or not headrace_rows.begins_at_place(rows, OwnPlace.of(name, options.sent_to)):
+            options = replace(options, envelope=Enveloped.NO)
+    return arrow_reader(name, row_format, options, to_json, shape)
+
+
 def _value_reader(
     name: ArchiveName, options: RestoreOptions, to_json: ToJson, shape: RowShape
 ) -> ArrowReader:
@@ -369,7 +389,7 @@ def _value_reader(
         case LayoutName.QUIX:
             return ParquetRows(options, to_json, shape)
         case LayoutName.CONFLUENT:
-            if options.envelope is not Enveloped.NO and is_placed(shape):
+            if options.envelope is not Enveloped.NO and is_placed(shape) and is_written(shape):
                 return headrace_rows.ArrowEnvelopeRows(to_json, place)
             return BareArrowRows(options, to_json)
 
@@ -377,36 +397,25 @@ def _value_reader(
 # -- Which members the rows of an object have, as far as its beginning shows: what `exactness` goes by -------
 
 
-def row_members(
-    name: ArchiveName,
-    row_format: RowFormat,
-    options: RestoreOptions,
-    head: bytes,
-    shape: RowShape | None = None,
-) -> frozenset[str] | None:
+def row_members(archive: ObjectRestore, head: bytes, shape: RowShape | None = None) -> frozenset[str] | None:
     """The members of the envelope, None where rows are values and nothing else.
 
     `head` is the plain beginning of the object; `shape` is that of Parquet. Of JSON all rows of the head
     count: a row may leave out what it has none of.
     """
-    if row_format is RowFormat.PARQUET:
-        return _of_shape(name, row_format, options, shape or RowShape())
-    if row_format is RowFormat.AVRO:
-        return _of_shape(name, row_format, options, avro_shape(head) or RowShape())
+    row_format, options = archive.row_format, archive.options
+    if row_format in _ARROW:
+        if row_format is RowFormat.AVRO:
+            shape = avro_shape(head)
+        shape = shape or RowShape()
+        return None if isinstance(archive.arrow(_no_json, shape), BareArrowRows) else shape.members
     rows = _rows(head, row_format)
-    reader = text_reader(name, row_format, options, rows[0] if rows else None)
+    reader = text_reader(archive.name, row_format, options, rows[0] if rows else None)
     if isinstance(reader, BareRows | PlainRows):
         return None
     if row_format is RowFormat.LINES:
         return frozenset(options.csv_fields)
     return frozenset().union(*(members_of(row) or () for row in rows))
-
-
-def _of_shape(
-    name: ArchiveName, row_format: RowFormat, options: RestoreOptions, shape: RowShape
-) -> frozenset[str] | None:
-    reader = arrow_reader(name, row_format, options, _no_json, shape)
-    return None if isinstance(reader, BareArrowRows) else shape.members
 
 
 def _no_json(_array: Any) -> Any:

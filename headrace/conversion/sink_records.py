@@ -38,6 +38,7 @@ from headrace.formats.converters.plain_converters import (
 from headrace.formats.converters.typed_columns import RowFaults, Segment, runs
 from headrace.formats.encoding.connect_values import unwritable
 from headrace.formats.encoding.row_schema import ColumnForm
+from headrace.formats.transforms.null_runs import NullRuns
 from headrace.formats.transforms.record_chain import RecordChain
 from headrace.model.clock import wall_ms
 from headrace.model.columns import KafkaRecords, Numbers
@@ -344,6 +345,7 @@ class TransformedRecords:
         opened = frozenset(OutputField(field) for field in sink.transforms.looks_into)
         self._converter = RecordConverter(sink.converters, sink.output, transformed=opened)
         self._chain = RecordChain(sink.transforms, clock)
+        self._nulls = NullRuns()
         self._output = sink.output
         self._rows = LayoutRowsCheck(sink.output)
         self._writable = WritableRuns(sink.output, is_transformed=True)
@@ -364,7 +366,7 @@ class TransformedRecords:
         for run in conversion.runs:
             made = self._chain.apply(run)
             faults += made.faults
-            for made_run in made.runs:
+            for made_run in map(self._nulls.typed, made.runs):
                 kept = self._held(made_run, faults)
                 ignored += len(made_run) - len(kept) if self._output.null_values is NullValues.IGNORE else 0
                 if len(kept):

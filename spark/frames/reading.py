@@ -34,6 +34,7 @@ from headrace.options.choices import InputFormat, Tolerance
 from headrace.options.settings import S3Settings
 from headrace.s3 import S3Calls, new_s3_calls
 from headrace.s3.reader import Prefetch, RateLimiter, S3Source
+from spark.frames.bad_rows import BAD, note_bad_rows
 from spark.frames.batch_splits import FramePartition, Shipped
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
 from spark.frames.column_types import METADATA, RESCUED
@@ -53,7 +54,6 @@ from spark.source.decoding import Decoding
 
 _LOG = structlog.get_logger(__name__)
 
-BAD: Final = "bad"
 _FEW_BAD: Final = 1000
 _OF_TEXTS: Final = frozenset({InputFormat.CSV, InputFormat.TEXT})
 """Their fields, or groups of a pattern, are texts whatever they hold."""
@@ -114,11 +114,11 @@ class ReadTask(Shipped):
                 yield from run.split(sources.next(), split)
         except GeneratorExit:
             # The query takes no more rows: of `limit` this is the end.
-            run.keep_bad_rows()
+            run.keep_bad_rows(is_whole=False)
             raise
         finally:
             sources.close()
-        run.keep_bad_rows()
+        run.keep_bad_rows(is_whole=True)
 
 
 class _Reading:
@@ -178,20 +178,19 @@ class _Reading:
         The file has all of them each time, so that of many not every batch writes it.
         """
         if len(self._bad) <= _FEW_BAD or len(self._bad) >= 2 * self._kept:
-            self.keep_bad_rows()
+            self.keep_bad_rows(is_whole=False)
 
-    def keep_bad_rows(self) -> None:
-        """Have the bad rows in a file that a repeated task writes again."""
-        if len(self._bad) == self._kept:
+    def keep_bad_rows(self, *, is_whole: bool) -> None:
+        """Have the bad rows in a file that a repeated task writes again; see `note_bad_rows`."""
+        if not self._bad or (len(self._bad) == self._kept and not is_whole):
             return
         self._kept = len(self._bad)
         first = self._partition.splits[0]
-        name = f"{identity(first.object.id).hex()}-{first.begin or 0}"
-        content = b"".join(msgspec.json.encode(row) + b"\n" for row in self._bad)
+        name = f"{self._partition.batch or 0:012d}/{identity(first.object.id).hex()}-{first.begin or 0}"
         state = self._state()
         if self._partition.batch is not None:
             refuse_other_directory(state, ABOUT)
-        state.replace(f"{BAD}/{self._partition.batch or 0:012d}/{name}.jsonl", content)
+        note_bad_rows(state, name, self._bad, is_whole=is_whole)
 
     # -- rows
     # --------------------------------------------------------------------------------------------------

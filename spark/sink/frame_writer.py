@@ -146,10 +146,15 @@ class FrameWriter:
         if work is None or work.partition != TopicPartition(records.topic, records.partition):
             self.finish()
             work = self._work = self._begin(records)
+        # Compressed records may be a thousand times the frame's bytes.
+        for those in work.bounded(records):
+            self._add(work, those)
+
+    def _add(self, work: PartitionWork, records: KafkaRecords) -> None:
         work.add(records, self._began_ms)
         if work.stop is not None:
             raise FrameRefused(
-                f"{records.topic}-{records.partition} offset {work.stop.offset} is a bad record "
+                f"{work.partition} offset {work.stop.offset} is a bad record "
                 f"({work.stop.reason}): {work.stop.message}. {self._fix}"
             )
         while work.objects.open_count > self._settings.sink.buffer.max_open_objects:

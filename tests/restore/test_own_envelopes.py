@@ -1,6 +1,7 @@
 """Rows of our own sink that may be envelopes or values: only what a value cannot be expected to say tells."""
 
 import io
+import json
 from typing import Any, Final
 
 import fastavro
@@ -98,6 +99,56 @@ def test_some_fields_in_an_envelope_come_back_when_told(output: str, fields: tup
     assert values_of([batch]) == [_RECORD.value]
     key_of_row = None if batch.keys is None else batch.keys.get(0)
     assert key_of_row == (_RECORD.key if "key" in fields else None)
+
+
+_POINTER: Final = [("topic", "string"), ("partition", "int"), ("offset", "long"), ("value", "string")]
+_POINTERS: Final = {
+    "others": [("payments", 5, 7, "x"), ("payments", 0, 8, "y")],
+    "nulls": [(None, None, 99, "x"), ("t", 0, None, None)],
+}
+
+
+def _pointers(output: str, rows: list[tuple[Any, ...]]) -> bytes:
+    """Values of these members as Confluent's sink writes them."""
+    members = [dict(zip((name for name, _ in _POINTER), row, strict=True)) for row in rows]
+    if output == "json":
+        return b"".join(json.dumps(each).encode() + b"\n" for each in members)
+    out = io.BytesIO()
+    if output == "avro":
+        fields = [{"name": name, "type": ["null", kind]} for name, kind in _POINTER]
+        schema = {"type": "record", "name": "Pointer", "namespace": "com.acme", "fields": fields}
+        fastavro.writer(out, fastavro.parse_schema(schema), members)
+    else:
+        pq.write_table(pa.Table.from_pylist(members), out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("rows", _POINTERS.values(), ids=_POINTERS.keys())
+@pytest.mark.parametrize("output", ["json", "avro", "snappy.parquet"])
+def test_values_with_a_place_of_their_own_are_values(output: str, rows: list[tuple[Any, ...]]) -> None:
+    """Under Confluent's names, whose sink knows no envelope of ours."""
+    given = {"input.layout": "confluent", "restore.sidecars": "ignore"}
+    batches = decoded(given, f"topics/t/partition=0/t+0+42.{output}", _pointers(output, rows))
+
+    assert all(batch.bad == () and batch.offsets is None for batch in batches)
+    found = [json.loads(value or b"null") for value in values_of(batches)]
+    assert [tuple(each.values()) for each in found] == rows
+
+
+@pytest.mark.parametrize("output", ["jsonl", "avro", "parquet"])
+def test_envelopes_in_the_names_of_confluent_come_back(output: str) -> None:
+    """As our sink writes them there."""
+    template = "{{topic}}/partition={{partition}}/{{topic}}+{{partition}}+{{start_offset}}{{extension}}"
+    fields = "topic,partition,offset,key,value"
+    options = {"output.format": output, "output.fields": fields, "file.name.template": template}
+    ((key, content),) = _objects(options).items()
+    given = {"input.layout": "confluent", "aws.s3.prefix": "backup/", "restore.sidecars": "ignore"}
+
+    (batch,) = decoded(given, key, content)
+
+    assert batch.bad == ()
+    assert batch.keys is not None
+    assert (batch.keys.get(0), batch.values.get(0)) == (_RECORD.key, _RECORD.value)
 
 
 def _objects(options: dict[str, str]) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ What is read is laid out in Arrow's own types first, and gets the names and type
 
 import decimal
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import DEFAULT, arrow_binary, list_offsets
 from headrace.formats.avro_columns import ColumnReader
 from headrace.formats.avro_container import ContainerError
-from headrace.formats.avro_data import KEY, VALUE, DatumReader, arrow_type, has_columns
+from headrace.formats.avro_data import DatumReader, arrow_type, has_columns
 from headrace.formats.avro_rows import ValueFault, column_texts, decimal128, value_texts
 from headrace.formats.avro_schema import FIELDS_MAX, TOO_MANY_FIELDS, Node, field_count
 from headrace.formats.avro_skip import DatumError
+from headrace.formats.converters.avro_branches import side_by_side
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.encoder import joined, text_of
 from headrace.formats.encoding.row_schema import ALIASES
@@ -206,74 +207,7 @@ def _decimals(array: Any, node: Node, kind: Any) -> Any:
     return pa.array(scaled, kind)
 
 
-# -- Unions of several types: their data with a field for each branch, and what of a schema has no columns ---
-
-Change = Callable[[Any], Any]
-
-
-def side_by_side(node: Node) -> Change | None:
-    """What makes a value as fastavro reads it with `reading_schema(node)` one of `arrow_type(node)`.
-
-    The field of the branch that a union holds is filled, and no other. None where there is nothing to change.
-    The schema must not be recursive.
-    """
-    inner = node.nullable or node
-    match inner.kind:
-        case "record":
-            change = _record([side_by_side(child) for _, child in inner.fields])
-        case "array":
-            change = _list(side_by_side(inner.content))
-        case "map":
-            change = _map(side_by_side(inner.content))
-        case "union":
-            return _union(inner)
-        case _:
-            return None
-    return change if change is None or node.nullable is None else _optional(change)
-
-
-def _optional(change: Change) -> Change:
-    return lambda value: None if value is None else change(value)
-
-
-def _record(below: list[Change | None]) -> Change | None:
-    changes = [(f"f{index}", each) for index, each in enumerate(below) if each is not None]
-    if not changes:
-        return None
-    return lambda value: {**value, **{name: change(value[name]) for name, change in changes}}
-
-
-def _list(change: Change | None) -> Change | None:
-    return None if change is None else lambda value: [change(each) for each in value]
-
-
-def _map(change: Change | None) -> Change | None:
-    if change is None:
-        return None
-    return lambda value: [{KEY: each[KEY], VALUE: change(each[VALUE])} for each in value]
-
-
-def _union(node: Node) -> Change:
-    places: list[tuple[str, Change | None] | None] = []
-    count = 0
-    for each in node.branches:
-        if each.kind == "null":
-            places.append(None)
-            continue
-        places.append((f"f{count}", side_by_side(each)))
-        count += 1
-
-    def changed(value: Any) -> dict[str, Any] | None:
-        # fastavro names the record of a branch only where there are several.
-        name, wrapped = value if isinstance(value, tuple) else ("b0_", value)
-        place = places[int(name[1 : name.index("_")])]
-        if place is None:
-            return None
-        field, change = place
-        held = wrapped[VALUE]
-        return {field: held if change is None else change(held)}
-
-    return changed
+# -- What of a schema has no columns -----------------------------------------------------------------------
 
 
 def without_columns(node: Node, *, has_branches: bool) -> str | None:
@@ -423,9 +357,9 @@ class AvroReader:
         good, arrays = [], []
         for index, row in enumerate(rows.tolist()):
             try:
-                value = self._value(data.get(index) or b"")
-                if self.has_columns or self._wants_texts:
-                    arrays.append(self._shown_values([value]))
+                array = self._alone(picked(data, slice(index, index + 1)))
+                if array is not None:
+                    arrays.append(array)
                 good.append(row)
             except (ContainerError, DatumError) as error:
                 is_large = isinstance(error, DatumError) and error.reason != "too_deep"
@@ -433,6 +367,18 @@ class AvroReader:
             except _WRONG:
                 faults.add(row, "not_avro", _BEYOND)
         return [(np.array(good, np.int64), pa.concat_arrays(arrays) if arrays else None)]
+
+    def _alone(self, data: Column) -> Any | None:
+        """What the one of `data` holds; None where neither its text nor columns are wanted."""
+        try:
+            value = self._value(data.get(0) or b"")
+        except DatumError:
+            # Its columns are no larger than they would be among good ones, where nobody counts what it takes.
+            array = self._at_once(data) if self._columns is not None else None
+            if array is None:
+                raise
+            return array
+        return self._shown_values([value]) if self.has_columns or self._wants_texts else None
 
     def _value(self, content: bytes) -> Any:
         (datum,) = self._data.read(content, 1)

@@ -38,9 +38,12 @@ MEMBERS: Final = frozenset(
 )
 # What a value has no reason to have: each of these by itself, or where the record was.
 _MARKS: Final = frozenset({"key_base64", "value_base64", "timestamp_type"})
-_PLACE: Final = frozenset({"topic", "partition", "offset"})
+PLACE: Final = ("topic", "partition", "offset")
+"""Members that say together where a record was."""
 # The name of rows in Avro; rows that are values have that of their own schema.
 _RECORD: Final = "headrace.Record"
+# The same where keys or values have types with that very name.
+_ROW: Final = re.compile(r"headrace(?:\.row)*\.Record")
 _FILE: Final = re.compile(
     r"(?P<start>[0-9]{20})(?:-(?P<last>[0-9]{20}))?\.headrace"
     r"(?P<tail>(?:\.(?P<side>keys|headers))?(?P<extension>(?:\.[a-z0-9]+)+))"
@@ -59,12 +62,17 @@ def is_envelope(shape: RowShape) -> bool:
     """True where rows of this shape are envelopes and nothing else."""
     if not shape.members <= MEMBERS:
         return False
-    return shape.record == _RECORD or shape.members >= _PLACE or not _MARKS.isdisjoint(shape.members)
+    return shape.record == _RECORD or shape.members.issuperset(PLACE) or not _MARKS.isdisjoint(shape.members)
 
 
 def is_placed(shape: RowShape) -> bool:
     """True where rows of this shape are envelopes that say where each record was."""
-    return is_envelope(shape) and shape.members >= _PLACE
+    return is_envelope(shape) and shape.members.issuperset(PLACE)
+
+
+def is_written(shape: RowShape) -> bool:
+    """True where rows of Avro have the name that our sink gives them; of others nothing is known."""
+    return not shape.record or _ROW.fullmatch(shape.record) is not None
 
 
 def is_undecided(shape: RowShape) -> bool:

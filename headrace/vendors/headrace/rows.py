@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from headrace.formats.content_kind import RowShape, json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
@@ -29,6 +30,7 @@ from headrace.formats.row_members import (
     envelopes_of,
     headers_column,
     int_column,
+    is_text,
     joined,
     member,
 )
@@ -42,7 +44,7 @@ from headrace.vendors.archive_rows import (
     Wanted,
     read_headers,
 )
-from headrace.vendors.headrace.names import is_envelope, is_placed
+from headrace.vendors.headrace.names import PLACE, is_envelope, is_placed
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -64,6 +66,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     headers: msgspec.Raw = NULL
 
 
+_NULL: Final = b"null"
 _WHAT: Final = "Headrace's envelope"
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
@@ -94,12 +97,24 @@ def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
 def is_of_place(options: RestoreOptions, first: bytes | None, place: OwnPlace) -> bool:
     """True when the first row is an envelope of this very place, under a name of another layout.
 
-    A value that is a copy of another record's envelope is of another place.
+    A value that is a copy of another record's envelope is of another place. One of nulls is of none.
     """
     shape = None if first is None or options.envelope is Enveloped.NO else json_shape(first)
     if first is None or shape is None or not is_placed(shape):
         return False
+    row = msgspec.json.decode(first, type=dict[str, msgspec.Raw])
+    if any(bytes(row[name]) == _NULL for name in PLACE):
+        return False
     return not EnvelopeRows(place)(column_of([first])).faults
+
+
+def begins_at_place(rows: Any, place: OwnPlace) -> bool:
+    """The same of the first one of these Arrow rows, whose columns have `PLACE`."""
+    kinds = [rows.schema.field(name).type for name in PLACE]
+    if not rows.num_rows or not all(is_text(kind) or pa.types.is_integer(kind) for kind in kinds):
+        return False
+    (first,) = rows.select(PLACE).slice(0, 1).to_pylist()
+    return is_of_place(RestoreOptions(), msgspec.json.encode(first), place)
 
 
 class EnvelopeRows:

@@ -1,11 +1,18 @@
 """What a task of a batch of Spark's tells of the rows that it was given."""
 
+import tracemalloc
+import zlib
+from typing import Any
+
 import pyarrow as pa
 
 from spark.sink.frame_writer import write_rows
 from spark.sink.sink_work import sink_task_settings
+from tests.support.glue_server import served
 from tests.support.sink_archives import sink_settings
 
+_MIB = 1 << 20
+_GLUE = "com.amazonaws.services.schemaregistry.kafkaconnect.jsonschema.JsonSchemaConverter"
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -20,19 +27,49 @@ def test_records_that_are_left_out_are_counted() -> None:
         }
     )
     assert settings.sink is not None
-    batch = pa.RecordBatch.from_pydict(
-        {
-            "topic": pa.array(["t", "t"]),
-            "partition": pa.array([0, 0], pa.int32()),
-            "offset": pa.array([0, 1], pa.int64()),
-            "timestamp_ms": pa.array([0, 0], pa.int64()),
-            "timestamp_type": pa.array([1, 1], pa.int64()),
-            "key": pa.nulls(2, pa.binary()),
-            "value": pa.array([b"{", b"]"], pa.binary()),
-            "headers": pa.nulls(2, _HEADERS),
-        }
-    )
-
-    (told,) = write_rows(sink_task_settings(settings, settings.sink), [batch])
+    (told,) = write_rows(sink_task_settings(settings, settings.sink), [_batch(b"{", b"]")])
 
     assert told.to_pylist() == [{"error": None, "records": 0, "objects": 0, "bad": 2}]
+
+
+def test_compressed_values_inflate_a_few_at_a_time() -> None:
+    """An Arrow batch of some kilobytes becomes 60 MiB; none of them is JSON, so that nothing is written."""
+    with served() as (glue, url):
+        head = b"\x03\x05" + glue.add("JSON", {"type": "object"}).bytes
+        settings = sink_settings(
+            {
+                "aws.s3.bucket.name": "bucket",
+                "topics": "t",
+                "value.converter": _GLUE,
+                "value.converter.endpoint": url,
+                "aws.access.key.id": "AKIA",
+                "aws.secret.access.key": "shh",
+                "errors.tolerance": "all",
+            }
+        )
+        assert settings.sink is not None
+        batch = _batch(*[head + zlib.compress(b"{" + b" " * (3 * _MIB))] * 20)
+        assert batch.nbytes < _MIB
+        tracemalloc.start()
+        (told,) = write_rows(sink_task_settings(settings, settings.sink), [batch])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+
+    assert told.to_pylist() == [{"error": None, "records": 0, "objects": 0, "bad": 20}]
+    assert peak < 40 * _MIB
+
+
+def _batch(*values: bytes) -> Any:
+    count = len(values)
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": pa.array(["t"] * count),
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp_ms": pa.array([0] * count, pa.int64()),
+            "timestamp_type": pa.array([1] * count, pa.int64()),
+            "key": pa.nulls(count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "headers": pa.nulls(count, _HEADERS),
+        }
+    )

@@ -351,6 +351,28 @@ def test_data_that_claim_far_more_than_their_bytes_are_faults(wanted: OutputForm
         assert "far more values than its bytes" in found.faults[0].message
 
 
+@pytest.mark.parametrize("wanted", [OutputFormat.JSONL, OutputFormat.PARQUET])
+def test_what_a_datum_claims_is_judged_alike_alone_and_next_to_a_bad_one(wanted: OutputFormat) -> None:
+    """Small records in a list become many times their bytes where each is an object of its own."""
+    one = registry()
+    product = {"type": "record", "name": "Product", "fields": [{"name": "number", "type": "int"}]}
+    line = {"type": "record", "name": "Line", "fields": [{"name": "product", "type": product}]}
+    lists = {
+        "type": "record",
+        "name": "Batch",
+        "fields": [{"name": "lines", "type": {"type": "array", "items": line}}],
+    }
+    row = {"lines": [{"product": {"number": number % 60}} for number in range(400)]}
+    good = framed(one, lists, row)
+    bad = good[:-3]
+
+    for values, faults in [([good], []), ([good, bad], [1]), ([bad, good, good], [0])]:
+        found = _convert(fetched(values), converters(avro(one)), output(wanted))
+
+        assert _faults(found) == [(number, "not_avro") for number in faults]
+        assert _texts(found) == [row] * (len(values) - len(faults))
+
+
 def test_wide_data_of_nulls_take_what_they_may() -> None:
     """A thousand optional fields with long names, none of them there, and twice as many symbols."""
     one = registry()

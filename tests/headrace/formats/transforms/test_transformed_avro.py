@@ -22,6 +22,8 @@ from tests.headrace.formats.transforms.transformed import (
     plain,
     sink_of,
 )
+from tests.headrace.vendors.archive import Record
+from tests.support.sink_archives import NOON_MS, written
 
 _UNWRAP: Final = "io.debezium.transforms.ExtractNewRecordState"
 
@@ -156,6 +158,73 @@ def test_deleted_rows_have_the_schema_of_the_others(mode: str, values: list[Any]
     # A rewritten row has the mark, others do not.
     wanted = [None if each is None else (each[0], each[1] if "rewrite" in mode else None) for each in values]
     assert marks == wanted
+
+
+_INSERT: Final = {"type": KAFKA + "InsertField$Value", "topic.field": "t"}
+_ONE: Final = {"id": 1, "x": "q"}
+_TWO: Final = {"id": 2, "x": None}
+_ROWS: Final = [_ONE, None, _TWO, None, None, _ONE]
+_EVENTS: Final = [
+    {"before": None, "after": _ONE, "op": "c"},
+    {"before": _ONE, "after": None, "op": "d"},
+    None,
+    {"before": None, "after": _TWO, "op": "c"},
+]
+_ALONE: Final = {
+    "insert": (_INSERT, _ROW, _ROWS),
+    "replace": ({"type": KAFKA + "ReplaceField$Value", "exclude": "x"}, _ROW, _ROWS),
+    "flatten": ({"type": KAFKA + "Flatten$Value"}, _ROW, _ROWS),
+    "hoist": ({"type": KAFKA + "HoistField$Value", "field": "h"}, _ROW, _ROWS),
+    "cast": ({"type": KAFKA + "Cast$Value", "spec": "id:string"}, _ROW, _ROWS),
+    "extract": ({"type": KAFKA + "ExtractField$Value", "field": "x"}, _ROW, [_TWO, *_ROWS]),
+    **{
+        mode: ({"type": _UNWRAP, "delete.tombstone.handling.mode": mode}, _EVENT, _EVENTS * 2)
+        for mode in ("drop", "rewrite", "rewrite-with-tombstone", "tombstone")
+    },
+}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize(("step", "schema", "values"), _ALONE.values(), ids=_ALONE.keys())
+def test_nulls_that_are_fetched_alone_stay_in_the_object_too(
+    step: dict[str, str], schema: Any, values: list[Any], form: str
+) -> None:
+    """Where an object ends is no matter of how many records were fetched together."""
+    keys = {batch: _keys(step, schema, values, form, batch, rotate=1000) for batch in (1, 2, 3, 1000)}
+
+    assert {len(each) for each in keys.values()} == {1}
+    assert len({*map(tuple, keys.values())}) == 1
+
+
+def test_an_object_may_begin_with_a_null() -> None:
+    """Of three records each, the second one does."""
+    rows = [_ONE, _TWO, _ONE, None, _ONE, _TWO]
+
+    keys = [_keys(_INSERT, _ROW, rows, "avro", batch, rotate=3) for batch in (1, 2, 1000)]
+
+    assert [len(each) for each in keys] == [2, 2, 2]
+    assert keys[0] == keys[1] == keys[2]
+
+
+def _keys(
+    step: dict[str, str], schema: Any, values: list[Any], form: str, batch: int, *, rotate: int
+) -> list[str]:
+    """The objects of these values, of which so many are fetched at once."""
+    served = registry()
+    config = {
+        "aws.s3.bucket.name": "bucket",
+        "topics": "orders",
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": served.urls[0],
+        "output.format": form,
+        "rotate.records": str(rotate),
+        **chain(step),
+    }
+    rows = [None if value is None else framed(served, schema, value) for value in values]
+    records = [Record("orders", 0, offset, NOON_MS, b"k", row, ()) for offset, row in enumerate(rows)]
+    found = written(config, records, batch=batch)
+    assert (found.stops, found.dead_letters) == ({}, ())
+    return sorted(found.objects)
 
 
 def test_parts_of_a_schema_stand_by_themselves() -> None:
