@@ -92,6 +92,7 @@ class TopicSurvey:
         self._group = group
         self._chosen = chosen
         self._committed: tuple[float, frozenset[_Place], _Committed] = (0.0, frozenset(), {})
+        self._described_before: set[str] = set()
 
     def topics(self) -> set[str]:
         """The names of the topics that are meant, there or not; by the pattern those that are there."""
@@ -153,7 +154,9 @@ class TopicSurvey:
 
     def _described(self) -> tuple[dict[str, DescribedTopic], dict[str, str]]:
         """The topics that are there; and why brokers refuse others, unless they refuse all: AccessDenied."""
-        found = self._admin.describe_topics(self.topics())
+        # By a pattern those are listed that may be described: one that was there is asked about by its name.
+        found = self._admin.describe_topics(self.topics() | self._described_before)
+        self._described_before = set(found)
         there = {name: one for name, one in found.items() if isinstance(one, DescribedTopic)}
         refused = {name: one for name, one in found.items() if isinstance(one, AccessDenied)}
         if refused and not there:

@@ -41,8 +41,8 @@ class Brokers:
         return DescribedTopic("id", self.partitions, lost)
 
     def topics(self) -> set[str]:
-        """Those of a moment ago."""
-        return {"ta", "tb", "u"}
+        """Those of a moment ago that may be described."""
+        return {"ta", "tb", "u"} - self.forbidden
 
     def offset_ranges(self, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """Ten records each; one without a leader keeps librdkafka from asking about any."""
@@ -154,6 +154,20 @@ def test_a_topic_that_may_not_be_described_holds_up_no_other(brokers: Brokers) -
     assert ([one.topic for one in found.partitions], found.missing) == (["t"], ("a",))
     assert (found.forbidden, found.unknown) == ({"z": "z: no"}, "z: no")
     assert survey.lives({"t", "z"}) == {"t": ("id", 1)}
+
+
+def test_a_topic_of_a_pattern_that_is_hidden_is_not_gone(brokers: Brokers) -> None:
+    """Brokers list it no more, as one that was deleted; asked by its name they tell the two apart."""
+    survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=(), pattern="t."))
+    assert len(survey.ask().partitions) == 2
+    brokers.forbidden = {"ta"}
+    for _ in range(2):
+        found = survey.ask()
+        assert ([one.topic for one in found.partitions], found.forbidden) == (["tb"], {"ta": "ta: no"})
+    brokers.forbidden, brokers.absent = set(), {"ta"}
+    assert survey.ask().forbidden == {}
+    brokers.forbidden, brokers.absent = {"ta"}, set()
+    assert survey.ask().forbidden == {}
 
 
 def test_where_all_are_refused_nothing_is_told(brokers: Brokers) -> None:
