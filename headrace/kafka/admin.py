@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -25,10 +25,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
 from headrace.kafka.fencing import assigned_topics
 from headrace.kafka.kafka_clients import Properties, new_consumer, shared_admin
 from headrace.kafka.kafka_errors import (
+    CREATION_REMEDIES,
     is_log_in,
     is_topic_refused,
     kafka_error,
     kind_of,
+    leaderless,
     topic_forbidden,
     translate,
 )
@@ -57,20 +59,15 @@ _NOT_YET: Final = frozenset(
     }
 )
 
-# What a broker finds wrong with a new topic itself.
-_CREATION_REMEDIES: Final = {
-    KafkaError.INVALID_REPLICATION_FACTOR: (
-        "Correct topic.creation.default.replication.factor (-1: the broker's default), or start more brokers."
-    ),
-    KafkaError.INVALID_PARTITIONS: "Correct topic.creation.default.partitions.",
-    KafkaError.INVALID_CONFIG: "Create it by hand, with a configuration that the brokers take.",
-    KafkaError.POLICY_VIOLATION: (
-        "Correct topic.creation.default.*, or create it by hand: the brokers' create.topic.policy forbids it."
-    ),
-    KafkaError.TOPIC_EXCEPTION: "Kafka takes no topic of this name: correct topic, or file.name.template.",
-}
-
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
+
+
+class DescribedTopic(NamedTuple):
+    """A topic as brokers describe it: its id, its number of partitions, and which of these have no leader."""
+
+    topic_id: str
+    partitions: int
+    leaderless: frozenset[int] = frozenset()
 
 
 class KafkaAdmin:
@@ -159,7 +156,7 @@ class KafkaAdmin:
             inner = kafka_error(error)
             if inner.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
-            remedy = _CREATION_REMEDIES.get(inner.code())
+            remedy = CREATION_REMEDIES.get(inner.code())
             if remedy is None:
                 raise translate(error, what=what) from error
             raise Unavailable(f"{what}: {inner.str()} ({inner.name()}). {remedy}") from error
@@ -203,29 +200,35 @@ class KafkaAdmin:
             raise self._translated(error, what) from error
         return set(found.topics)
 
-    def describe_topics(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
-        """Each topic's id and number of partitions; a topic that is not there is left out."""
+    def describe_topics(self, topics: Collection[str]) -> dict[str, DescribedTopic | AccessDenied]:
+        """Each topic, or why this user may not ask about it; a topic that is not there is left out."""
         if not topics:
             return {}
         wanted = TopicCollection(sorted(topics))
-        what = f"topics {', '.join(sorted(topics))} could not be described"
-        found: dict[str, tuple[str, int]] = {}
+        found: dict[str, DescribedTopic | AccessDenied] = {}
         futures = self._client.describe_topics(wanted, request_timeout=self._timeout)
         for topic, future in futures.items():
+            what = f"topic {topic!r} could not be described"
             try:
                 described = self._await(future, self._timeout + 1, what)
             except KafkaException as error:
                 translated = self._translated(error, what)
-                if not isinstance(translated, TopicMissing):
+                if isinstance(translated, AccessDenied) and is_topic_refused(error):
+                    found[topic] = translated
+                elif not isinstance(translated, TopicMissing):
                     raise translated from error
             else:
-                found[topic] = str(described.topic_id), len(described.partitions)
+                parts = described.partitions
+                found[topic] = DescribedTopic(str(described.topic_id), len(parts), leaderless(parts))
         return found
 
     def offset_ranges(
         self, partitions: Collection[tuple[str, int]]
     ) -> dict[tuple[str, int], tuple[int, int]]:
-        """The first offset that is there and the high watermark of each partition."""
+        """The first offset that is there and the high watermark of each partition, all of them or none.
+
+        One without a leader keeps the client from asking about any other: leave it out.
+        """
         if not partitions:
             return {}
         earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library types no static methods
@@ -293,21 +296,17 @@ class KafkaAdmin:
             consumer.close()
         return [place for place in found if place.error is None]
 
-    def members(self, group: str) -> set[str]:
-        """The group's active members, each as its client id and host: what an operator can find."""
-        return {f"{one.client_id} on {one.client_host.removeprefix('/')}" for one in self._members(group)}
+    def members(self, group: str, *, topic: str | None = None) -> set[str]:
+        """The group's active members, or those that hold a partition of the topic: client id and host."""
+        return {
+            f"{one.client_id} on {one.client_host.removeprefix('/')}"
+            for one in self._members(group)
+            if topic is None or topic in assigned_topics(one.assignment)
+        }
 
     def group_topics(self, group: str) -> set[str]:
         """The topics whose partitions members of the group hold now."""
         return {topic for one in self._members(group) for topic in assigned_topics(one.assignment)}
-
-    def holder_names(self, group: str, topic: str) -> set[str]:
-        """The members that hold a partition of the topic, each as its client id and host."""
-        return {
-            f"{one.client_id} on {one.client_host.removeprefix('/')}"
-            for one in self._members(group)
-            if topic in assigned_topics(one.assignment)
-        }
 
     def holders(self, group: str, topic: str) -> set[str]:
         """The ids of the members that hold a partition of the topic, once no rebalance is under way."""

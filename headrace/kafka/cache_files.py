@@ -345,8 +345,11 @@ def _private_home() -> CacheDirectory:
     try:
         folder = tempfile.TemporaryDirectory(prefix=PRIVATE_PREFIX)
         path = Path(folder.name)
+        lock = None
+        # Where there are no locks nobody takes it for one that is free.
+        with contextlib.suppress(OSError):
+            lock = _try_lock(path / f"{_LOCK}.new")
         # Under its name only once it is locked: one that is free is of a process that has ended.
-        lock = _try_lock(path / f"{_LOCK}.new")
         (path / f"{_LOCK}.new").rename(path / _LOCK)
     except OSError as error:
         _log.warning("cache_moved_to_memory", reason=str(error))
@@ -375,9 +378,12 @@ def _try_lock(path: Path) -> IO[bytes] | None:
     lock = path.open("ab")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except (BlockingIOError, PermissionError):  # of mounts that lock by byte ranges also EACCES
         lock.close()
         return None
+    except OSError:
+        lock.close()
+        raise
     return lock
 
 

@@ -2,14 +2,14 @@
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.admin import DescribedTopic, KafkaAdmin
 from headrace.kafka.kafka_clients import Properties
 from headrace.kafka.kafka_errors import require_leaders
 from headrace.kafka.ledger_topic import Holds, LedgerMarks
@@ -25,6 +25,8 @@ from headrace.options.sink_settings import TopicSelection
 # How long what the group has committed is believed where nothing depends on it. Asking takes a client of its
 # own each time (see KafkaAdmin.committed).
 _COMMITTED_SECONDS: Final = 30.0
+# So many partitions are named.
+_SHOWN: Final = 5
 
 _Place = tuple[str, int]
 _Committed = dict[_Place, tuple[int, str]]
@@ -45,10 +47,12 @@ class SurveyedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """All partitions of the topics that are there, and the active members of the group.
+    """The partitions of the topics that are there, and the active members of the group.
 
     `missing` are the names that were given and are no topic's. `left_out` are topics that are no data:
     ledgers and configurations of connectors. `empty` hold nothing so far, so that they may become one.
+    Of `leaderless` partitions only their topics' ids are known; of `forbidden` topics nothing is, not even
+    whether they are there: the sentences say what brokers answer.
     """
 
     partitions: tuple[SurveyedPartition, ...]
@@ -56,6 +60,21 @@ class Survey:
     missing: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
+    leaderless: Mapping[_Place, str] = field(default_factory=dict)
+    forbidden: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> str | None:
+        """Why a part of this is not known for now, in sentences; None where all is."""
+        sentences = list(self.forbidden.values())
+        if self.leaderless:
+            lost = [f"{topic}-{number}" for topic, number in sorted(self.leaderless)]
+            sentences.append(
+                f"{', '.join(lost[:_SHOWN])}{', ..' if len(lost) > _SHOWN else ''}: no leader, so nothing "
+                "of it is read. Bring back a broker that has a replica of it (kafka-topics.sh --describe "
+                "--unavailable-partitions)."
+            )
+        return " ".join(sentences) or None
 
 
 class TopicSurvey:
@@ -73,6 +92,7 @@ class TopicSurvey:
         self._group = group
         self._chosen = chosen
         self._committed: tuple[float, frozenset[_Place], _Committed] = (0.0, frozenset(), {})
+        self._described_before: set[str] = set()
 
     def topics(self) -> set[str]:
         """The names of the topics that are meant, there or not; by the pattern those that are there."""
@@ -81,29 +101,29 @@ class TopicSurvey:
         return set(filter(self._chosen.has, self._admin.topics()))
 
     def lives(self, names: Collection[str]) -> dict[str, tuple[str, int]]:
-        """The ids and numbers of partitions of these topics, by one request; absent ones are left out.
+        """The ids and numbers of partitions of these topics, by one request.
 
-        Blocks; Unavailable, AccessDenied.
+        Left out are those that are not there, or that this user may not ask about. Blocks; Unavailable,
+        AccessDenied.
         """
-        return self._admin.describe_topics(names)
+        found = self._admin.describe_topics(names)
+        return {name: one[:2] for name, one in found.items() if isinstance(one, DescribedTopic)}
 
     def ask(self, *, is_settled: bool = False) -> Survey:
-        """The present state. Blocks; Unavailable, AccessDenied.
+        """The present state. Blocks; Unavailable, AccessDenied where brokers refuse all.
 
         `is_settled`: what the group has committed decides nothing now, and may be half a minute old.
 
         Topics are described first: offsets and commits are of those lives, or of later ones. Members are
         asked for before offsets: what a group without members has committed is its last word.
         """
-        there = self._admin.describe_topics(self.topics())
-        ranges = self._admin.offset_ranges(
-            [(topic, number) for topic, (_, count) in there.items() for number in range(count)]
-        )
-        holds = self._marks.holds(there, ranges)
+        there, forbidden = self._described()
+        led, leaderless = _by_leaders(there)
+        ranges = self._admin.offset_ranges(led)
+        holds = self._marks.holds({name: one[:2] for name, one in there.items()}, ranges)
         # A topic that somebody has named is data until it is seen not to be.
         no_data = {Holds.LEDGER} if self._chosen.pattern is None else {Holds.LEDGER, Holds.NOTHING}
-        described = {name: found for name, found in there.items() if holds[name] not in no_data}
-        places = [(topic, number) for topic, (_, count) in described.items() for number in range(count)]
+        places = [place for place in led if holds[place[0]] not in no_data]
         members = tuple(sorted(self._admin.members(self._group)))
         committed = self._known_commits(places, is_settled=is_settled)
         nothing: tuple[int | None, str] = (None, "")
@@ -112,7 +132,7 @@ class TopicSurvey:
                 SurveyedPartition(
                     topic=topic,
                     partition=number,
-                    topic_id=described[topic][0],
+                    topic_id=there[topic].topic_id,
                     begin=ranges[topic, number][0],
                     end=ranges[topic, number][1],
                     group_offset=committed.get((topic, number), nothing)[0],
@@ -121,10 +141,27 @@ class TopicSurvey:
                 for topic, number in places
             ),
             members=members,
-            missing=tuple(sorted(name for name in self._chosen.names if name not in there)),
+            missing=tuple(sorted(set(self._chosen.names) - there.keys() - forbidden.keys())),
             left_out=tuple(sorted(name for name in there if holds[name] is Holds.LEDGER)),
-            empty=tuple(sorted(name for name in there if holds[name] is Holds.NOTHING)),
+            empty=tuple(
+                sorted(name for name in there if holds[name] is Holds.NOTHING and not there[name].leaderless)
+            ),
+            leaderless={
+                place: there[place[0]].topic_id for place in leaderless if holds[place[0]] is not Holds.LEDGER
+            },
+            forbidden=forbidden,
         )
+
+    def _described(self) -> tuple[dict[str, DescribedTopic], dict[str, str]]:
+        """The topics that are there; and why brokers refuse others, unless they refuse all: AccessDenied."""
+        # By a pattern those are listed that may be described: one that was there is asked about by its name.
+        found = self._admin.describe_topics(self.topics() | self._described_before)
+        self._described_before = set(found)
+        there = {name: one for name, one in found.items() if isinstance(one, DescribedTopic)}
+        refused = {name: one for name, one in found.items() if isinstance(one, AccessDenied)}
+        if refused and not there:
+            raise next(iter(refused.values()))
+        return there, {name: str(error) for name, error in refused.items()}
 
     def _known_commits(self, places: Sequence[_Place], *, is_settled: bool) -> _Committed:
         """The group's commits: of a moment ago, or those of before that will do."""
@@ -135,6 +172,15 @@ class TopicSurvey:
         found = self._admin.committed(self._group, places)
         self._committed = (now, frozenset(places), found)
         return found
+
+
+def _by_leaders(topics: Mapping[str, DescribedTopic]) -> tuple[list[_Place], list[_Place]]:
+    """The partitions of these topics that have leaders, and those that have none."""
+    places = [(name, number) for name, one in topics.items() for number in range(one.partitions)]
+    return (
+        [place for place in places if place[1] not in topics[place[0]].leaderless],
+        [place for place in places if place[1] in topics[place[0]].leaderless],
+    )
 
 
 _log = structlog.get_logger(__name__)

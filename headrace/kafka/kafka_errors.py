@@ -131,6 +131,19 @@ _REMEDY_OF_CODE: Final[dict[int, str]] = {
     ),
 }
 
+CREATION_REMEDIES: Final = {
+    KafkaError.INVALID_REPLICATION_FACTOR: (
+        "Correct topic.creation.default.replication.factor (-1: the broker's default), or start more brokers."
+    ),
+    KafkaError.INVALID_PARTITIONS: "Correct topic.creation.default.partitions.",
+    KafkaError.INVALID_CONFIG: "Create it by hand, with a configuration that the brokers take.",
+    KafkaError.POLICY_VIOLATION: (
+        "Correct topic.creation.default.*, or create it by hand: the brokers' create.topic.policy forbids it."
+    ),
+    KafkaError.TOPIC_EXCEPTION: "Kafka takes no topic of this name: correct topic, or file.name.template.",
+}
+"""What a broker finds wrong with a new topic itself, and what helps."""
+
 
 # So many partitions are named.
 _SHOWN: Final = 5
@@ -194,9 +207,14 @@ def topic_forbidden(topic: str) -> TopicForbidden:
     )
 
 
+def leaderless(partitions: Iterable[Any]) -> frozenset[int]:
+    """The numbers of those of a topic's partitions, as brokers describe them, that have no leader."""
+    return frozenset(one.id for one in partitions if one.leader is None or one.leader.id < 0)
+
+
 def require_leaders(topic: str, partitions: Iterable[Any]) -> None:
     """TopicWithoutLeader where some of these partitions, as the brokers describe them, have no leader."""
-    lost = [one.id for one in partitions if one.leader is None or one.leader.id < 0]
+    lost = sorted(leaderless(partitions))
     if lost:
         raise TopicWithoutLeader(
             f"The topic {topic!r} takes no records: its partition {', '.join(map(str, lost[:_SHOWN]))}"

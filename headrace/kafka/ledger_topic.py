@@ -244,10 +244,13 @@ class LedgerMarks:
     def holds(
         self, topics: Mapping[str, tuple[str, int]], ranges: Mapping[tuple[str, int], tuple[int, int]]
     ) -> dict[str, Holds]:
-        """What each topic holds, by name. Given are its id and number of partitions, and their offsets."""
+        """What each topic holds, by name. Given are its id and number of partitions, and their offsets.
+
+        NOTHING also of one whose offsets are not given, and of which it is not known.
+        """
         found: dict[str, Holds] = {}
         for name, (topic_id, count) in topics.items():
-            begin, end = ranges[name, 0] if count == 1 else (0, 0)
+            begin, end = ranges.get((name, 0), (0, 0))
             if count != 1:
                 found[name] = Holds.DATA
             elif topic_id in self._known:

@@ -122,20 +122,20 @@ class UntilArchived:
         self.is_over = False
         """True once all that was there is in visible objects, or stays unwritten by configuration."""
 
-    def surveyed(self, missing: Collection[str]) -> None:
-        """The topics were described, and these were not there.
+    def surveyed(self, missing: Collection[str], *, is_whole: bool = True) -> None:
+        """The topics were described, and these were not there; of some nothing is known unless `is_whole`.
 
         A broker that has just become the controller may not know one for a moment: it is asked twice.
         """
         self._surveys += 1
-        self._knows_topics = self._surveys > 1 or not missing
+        self._knows_topics = is_whole and (self._surveys > 1 or not missing)
 
     def advance(self, now: float) -> SinkEffects | None:
         """What is to be done next, at a monotonic time; nothing before the topics are known."""
-        if not self._knows_topics:
-            return None
         if self._ends is not None:
             return self._closing()
+        if not self._knows_topics:
+            return None
         if not self._has_read_all():
             self._read_since = None
         elif self._read_since is None:

@@ -169,7 +169,7 @@ class LeadWait:
         self._stranger_at = now + _STRANGER_SECONDS
         found: set[str] = set()
         with suppress(AccessDenied, Unavailable):
-            found = self._process.admin.holder_names(lead.group, self._settings.kafka.ledger_topic)
+            found = self._process.admin.members(lead.group, topic=self._settings.kafka.ledger_topic)
         name, is_new = self._settings.name, self._stranger is None
         self._stranger = (
             f"Another process leads connector {name!r}, and this one waits and reads nothing: "

@@ -97,17 +97,16 @@ class Archive:
         effects = SinkEffectsBuilder()
         self._members = topics.group_members
         found = {one.partition_of: one for one in topics.partitions}
-        for partition in found:
-            state = self._states[partition]
-            state.reset = state.reset or self._starts.reset_of(partition)
+        for partition in (*found, *topics.leaderless):
+            self._starts.set_reset(self._states[partition])
         compares = self._compares_after is not None and topics.request > self._compares_after
         self._compares_after = None if compares else self._compares_after
         for state in self._states:
             if topics.request > state.found_request:
                 if compares:
                     self._starts.compare(effects, state, found.get(state.partition))
-                state.on_found(found.get(state.partition), topics.request)
-        self._starts.topics_found()
+                state.on_found(found.get(state.partition), topics)
+        self._starts.topics_found(topics.forbidden)
         self._answer_groups(topics.request, effects)
         for state in self._states:
             if (lost := state.lost_with_topic()) is not None:
@@ -132,7 +131,7 @@ class Archive:
         self._now_ms = now_ms
         effects = SinkEffectsBuilder()
         for state in self._states:
-            if state.checkpoint is None or state.found is None or state.is_made_again:
+            if state.checkpoint is None or state.found is None or state.is_made_again or state.is_unknown:
                 continue
             if state.committed_ms is None or now_ms - state.committed_ms >= _RENEWAL_MS:
                 self._starts.commit_offset(effects, state.checkpoint)
@@ -206,7 +205,7 @@ class Archive:
         """The partitions of a batch that Kafka does not have any more."""
         batch = self._batches.live(number)
         partitions = () if batch is None else sorted(batch.partitions)
-        return tuple(one for one in partitions if self._states[one].found is None)
+        return tuple(one for one in partitions if self._states[one].is_absent)
 
     def on_released(self, released: PartitionReleased) -> SinkEffects:
         """A slot has given up one partition and keeps the others."""
@@ -380,7 +379,7 @@ class Archive:
         for batch in self._batches:
             if batch.is_lost:
                 continue
-            if any(self._states[partition].is_made_again for partition in batch.partitions):
+            if any(self._states[partition].is_in_doubt for partition in batch.partitions):
                 # What it has in hand may be of both lives: nothing of that is committed.
                 effects.slots_to_revoke.append(batch.slot)
             elif self.is_paused or self._members:
@@ -433,7 +432,7 @@ class Archive:
         for batch in self._batches:
             if batch.group_request is None or request <= batch.group_request:
                 continue
-            if not any(self._states[partition].is_made_again for partition in batch.partitions):
+            if not any(self._states[partition].is_in_doubt for partition in batch.partitions):
                 batch.group_request = None
                 effects.groups.append(batch.number)
 

@@ -21,7 +21,7 @@ from headrace.model.sink_entries import (
 )
 from headrace.model.sink_protocol import PartitionStopped
 from headrace.options.choices import OffsetReset
-from ingest.sink.sink_effects import FoundPartition, LostOffsets
+from ingest.sink.sink_effects import FoundPartition, FoundTopics, LostOffsets
 from ingest.sink.starting import Refused, pending_of
 
 # A broker that has just become the controller may not know a topic for a moment.
@@ -54,6 +54,10 @@ class PartitionState:
     objects: dict[str, SealedObject] = field(default_factory=dict)
     found: FoundPartition | None = None
     found_request: int = 0
+    topic_id: str | None = None
+    """Which topic of its name Kafka has, as far as brokers said when they were asked last."""
+    is_unknown: bool = False
+    """Whether they said nothing more: it has no leader, or the topic may not be described. `found` stays."""
     changed: int = 0
     reset: OffsetReset | None = None
     batch: int | None = None
@@ -68,9 +72,14 @@ class PartitionState:
     """The end of its log when Kafka had the checkpoint's topic last, until what is lost with it is said."""
     times_missing: int = 0
 
-    def on_found(self, found: FoundPartition | None, request: int) -> None:
-        """Pick up what Kafka has of it by this description of the topics."""
-        self.found, self.found_request = found, request
+    def on_found(self, found: FoundPartition | None, topics: FoundTopics) -> None:
+        """Pick up what Kafka has of it by this description of the topics, unless that does not say."""
+        self.found_request, self.is_unknown = topics.request, topics.is_unknown(self.partition)
+        if self.is_unknown:
+            self.topic_id, self.times_missing = topics.leaderless.get(self.partition), 0
+            return
+        self.found = found
+        self.topic_id = None if found is None else found.topic_id
         self.times_missing = self.times_missing + 1 if found is None else 0
         # Of a topic that was made again the end of the old one is kept until it begins.
         if found is not None and not self.is_made_again:
@@ -124,9 +133,19 @@ class PartitionState:
         """True when Kafka has another life of the topic than the checkpoint is of."""
         return (
             self.checkpoint is not None
-            and self.found is not None
-            and self.found.topic_id != self.checkpoint.topic_id
+            and self.topic_id is not None
+            and self.topic_id != self.checkpoint.topic_id
         )
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """True when what a slot has of it may be of another life than Kafka has: that is not committed."""
+        return self.is_made_again or (self.is_unknown and self.topic_id is None)
+
+    @property
+    def is_absent(self) -> bool:
+        """True when Kafka said that it has no such partition, for the moment at least."""
+        return self.found is None and not self.is_unknown
 
     @property
     def end(self) -> int | None:
@@ -155,7 +174,7 @@ class PartitionState:
         """The same of one that no slot has, and that nothing stops."""
         if any(one.state is ObjectState.PENDING for one in self.objects.values()):
             return PartitionCondition.COMPLETING
-        if self.found is None:
+        if self.is_absent:
             return PartitionCondition.MISSING
         if self.refused is not None:
             return PartitionCondition.REFUSED

@@ -49,13 +49,21 @@ class FoundTopics:
     """The answer to one description of the subscribed topics.
 
     `request` is the number that `Archive.request_topics` gave before anything was asked. `partitions` are
-    those of all topics that exist. `group_members` are active members of the connector's own group: of a
-    connector that still runs.
+    those of all topics that exist, but for what is not known. `group_members` are active members of the
+    connector's own group: of a connector that still runs.
     """
 
     request: int
     partitions: tuple[FoundPartition, ...]
     group_members: tuple[str, ...] = ()
+    leaderless: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions that are there and have no leader, with their topics' ids: nothing else is known of them."""
+    forbidden: frozenset[str] = frozenset()
+    """Topics that may not be described: whether they are there is not known."""
+
+    def is_unknown(self, partition: TopicPartition) -> bool:
+        """Whether this does not say if and how the partition is there."""
+        return partition in self.leaderless or partition.topic in self.forbidden
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +80,9 @@ class TopicLife:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLives:
-    """The answer to a description of some topics that asks for nothing else; absent ones do not exist.
+    """The answer to a description of some topics that asks for nothing else.
 
+    Absent ones do not exist, or may not be described.
     `request` is as in `FoundTopics`.
     """
 

@@ -95,21 +95,23 @@ class PartitionStarts:
         self._known_topics = frozenset(
             state.partition.topic for state in entries.states if state.checkpoint is not None or state.objects
         )
-        self._has_found = False
+        # Of which it is not known yet whether they were there at the start; None: of all.
+        self._unseen: frozenset[str] | None = None
 
-    def reset_of(self, partition: TopicPartition) -> OffsetReset:
-        """Where the partition begins when it was never read.
+    def set_reset(self, state: PartitionState) -> None:
+        """Settle where a partition that Kafka has begins when it was never read, once.
 
         `latest` is for topics that were there at the start. All that appears later, and every partition by
         which a topic grows, begins at its first record: there is no old record in it.
         """
-        if self._has_found or partition.topic in self._known_topics:
-            return OffsetReset.EARLIEST
-        return self._options.reset
+        topic = state.partition.topic
+        was_there = self._unseen is None or topic in self._unseen
+        earliest = topic in self._known_topics or not was_there
+        state.reset = state.reset or (OffsetReset.EARLIEST if earliest else self._options.reset)
 
-    def topics_found(self) -> None:
-        """The topics that were there at the start are known."""
-        self._has_found = True
+    def topics_found(self, forbidden: frozenset[str]) -> None:
+        """The topics that were there at the start are known, but for these."""
+        self._unseen = forbidden if self._unseen is None else self._unseen & forbidden
 
     def advance(self, effects: SinkEffectsBuilder, *, is_held: bool) -> None:
         """Do what free partitions need next. With `is_held` none begins: its offset may still move."""
@@ -120,9 +122,9 @@ class PartitionStarts:
             if pending := state.pending:
                 # Until they are completed nobody may write anything that could have their names.
                 self._complete(pending)
-            elif state.found is None:
+            elif state.is_absent:
                 state.refused = None
-            elif not is_held and not self._entries.is_unwritten(state.key):
+            elif not (is_held or state.is_unknown or self._entries.is_unwritten(state.key)):
                 self._start(effects, state)
         self._entries.remove_unused_options(effects, self._options.grouping.hash)
         effects.completions += self._completions.release()
@@ -231,19 +233,24 @@ def refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refused
     state = entries.states[partition]
     if state.found is None and state.checkpoint is None:
         return unknown
-    in_use = not state.is_free or state.pending or entries.is_unwritten(state.key)
-    if not in_use and not state.found_request:
+    if not state.is_free or state.pending or entries.is_unwritten(state.key):
+        return Refused(
+            reason="partition_in_use",
+            sentence=f"{partition} is {state.condition}: pause the connector, and rewind it once nothing "
+            "of the partition is open or pending.",
+        )
+    if not state.found_request:
         return Refused(
             reason="partition_not_found_yet",
             sentence=f"Whether Kafka has {partition} is being found out: try again in a moment.",
         )
-    if not in_use:
-        return None
-    return Refused(
-        reason="partition_in_use",
-        sentence=f"{partition} is {state.condition}: pause the connector, and rewind it once nothing "
-        "of the partition is open or pending.",
-    )
+    if state.is_unknown:
+        return Refused(
+            reason="partition_unknown",
+            sentence=f"What Kafka has of {partition} is not known: it has no leader, or its topic may not be "
+            "described. Rewind it once /status has no problem `topics`.",
+        )
+    return None
 
 
 def rewound(

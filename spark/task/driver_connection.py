@@ -1,5 +1,6 @@
 """The task's end of the socket: what the driver sends is received at once even while the task is busy."""
 
+import contextlib
 import queue
 import socket
 import threading
@@ -33,8 +34,9 @@ B = TypeVar("B", Batch, SinkBatch)
 class DriverConnection:
     """The connection to the driver. A closed one means that the slot is void, whichever side closed it."""
 
-    def __init__(self, wire: AuthenticatedSocket) -> None:
+    def __init__(self, wire: AuthenticatedSocket, *, beat_seconds: float = BEAT_SECONDS) -> None:
         self._wire = wire
+        self._beat_seconds = beat_seconds
         self._void = threading.Event()
         self._end = threading.Event()
         self._beat_at = time.monotonic()
@@ -69,7 +71,7 @@ class DriverConnection:
         For the working thread only: from a thread of its own it would say so of a task that hangs.
         """
         now = time.monotonic()
-        if now - self._beat_at < BEAT_SECONDS:
+        if now - self._beat_at < self._beat_seconds:
             return
         self._beat_at = now
         try:
@@ -113,9 +115,15 @@ class DriverConnection:
         return ended
 
     def leader_group(self, batch: int) -> LeaderGroup:
-        """The leader's group metadata of the moment; blocks. SlotRevoked when the leader is gone."""
+        """The leader's group metadata of the moment; blocks. SlotRevoked when the leader is gone.
+
+        The leader asks brokers first, for as long as that takes: the wait gives signs of life.
+        """
         self.send(GroupWanted(batch=batch))
-        answer = self._groups.get()
+        answer = None
+        while answer is None and not self.is_void_in_a_wait():
+            with contextlib.suppress(queue.Empty):
+                answer = self._groups.get(timeout=self._beat_seconds)
         if answer is None:
             raise SlotRevoked("the driver is gone")
         return answer

@@ -19,6 +19,8 @@ WEEKS: Final = "weeks"
 BY_TIME: Final = (COMPACTED, EXPIRED, IDS_EXPIRED, WEEKS)
 """What Kafka, and nothing else, does to a connector by time."""
 DENIED: Final = "topic denied"
+LEADERLESS: Final = "topic without a leader"
+HIDDEN: Final = "topic hidden"
 LEDGER: Final = "the ledger"
 """Stands for the connector's own ledger among topics."""
 DISK_FULL: Final = "disk full"
@@ -33,6 +35,7 @@ _KEPT_SHARE: Final = 0.2
 _LOG_SHARE: Final = 0.1
 _DISK_SHARE: Final = 0.1
 _DENIED_SHARE: Final = 0.12
+_UNKNOWN_SHARE: Final = 0.12
 _CLOCK_SHARE: Final = 0.1
 _AFTER_SHARE: Final = 0.6
 _WAIT_SHARE: Final = 0.4
@@ -145,6 +148,19 @@ def with_denials(direction: str, seed: int, steps: Iterable[Step], topics: Seque
         for _ in range(rng.choice((1, 1, 2))):
             given = {"topic": rng.choice((*topics, LEDGER)), "seconds": rng.choice((1.0, 8.0, 40.0))}
             found.insert(rng.randint(1, len(found)), Step(rng.choice((0.0, 0.05, 0.5, 3.0)), DENIED, given))
+    return tuple(found)
+
+
+def with_unknown_topics(
+    direction: str, seed: int, steps: Iterable[Step], topics: Sequence[str]
+) -> tuple[Step, ...]:
+    """The steps; in some scenarios brokers do not say how a topic is: no leader, or no right to ask."""
+    rng, found = random.Random(f"unknown-{direction}-{seed}"), list(steps)
+    if rng.random() < _UNKNOWN_SHARE:
+        for _ in range(rng.choice((1, 1, 2))):
+            given = {"topic": rng.choice(topics), "seconds": rng.choice((1.0, 8.0, 40.0))}
+            step = Step(rng.choice((0.0, 0.05, 0.5, 3.0)), rng.choice((LEADERLESS, HIDDEN)), given)
+            found.insert(rng.randint(0, len(found)), step)
     return tuple(found)
 
 

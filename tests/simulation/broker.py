@@ -212,8 +212,10 @@ class Broker:
         """Called with the name of a topic before it is compacted."""
         self.denied: set[str] = set()
         """Topics that clients may neither write to nor read."""
+        self.hidden: set[str] = set()
+        """Topics that they may not even describe."""
         self.leaderless: set[str] = set()
-        """Topics whose partitions have no leader, so that nobody takes what is sent to them."""
+        """Topics whose partitions have no leader: nobody takes what is sent to them, or reads them."""
         self.groups: dict[str, Group] = {}
         self._epochs: dict[str, int] = {}
         self._forgotten: dict[str, int] = {}
@@ -402,6 +404,8 @@ class Broker:
                 raise refusal(KafkaError.ILLEGAL_GENERATION, aborts=True)
         kept = running.offsets.setdefault(group_id, {})
         for one in offsets:
+            if one.topic in self.hidden:
+                raise refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED)
             self.log(one.topic, one.partition)
             kept[one.topic, one.partition] = (one.offset, one.metadata or "")
 

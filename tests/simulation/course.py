@@ -337,7 +337,8 @@ class Course:
         made.bucket.weather.failing.clear()
         made.bucket.weather.forbidden.clear()
         made.bucket.weather.denied.clear()
-        made.broker.denied.clear()
+        for refused in (made.broker.denied, made.broker.hidden, made.broker.leaderless):
+            refused.clear()
         made.broker.changed.give()
         for process in self._stopped:
             kernel.go_on(process)

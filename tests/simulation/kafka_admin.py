@@ -52,6 +52,8 @@ class SimulatedAdmin(Client):
 
         def describe(name: str) -> Any:
             topic = self._broker.topics.get(name)
+            if name in self._broker.hidden:
+                raise refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED)
             if topic is None:
                 raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)
             leader = None if name in self._broker.leaderless else SimpleNamespace(id=1)
@@ -95,8 +97,14 @@ class SimulatedAdmin(Client):
     ) -> dict[Any, "Future[Any]"]:
         """See AdminClient."""
         is_stable = isolation_level is IsolationLevel.READ_COMMITTED
+        has_leaders = self._broker.leaderless.isdisjoint(place.topic for place in wanted)
 
         def ask(place: TopicPartition, spec: Any) -> Any:
+            if not has_leaders:
+                # librdkafka asks about no partition before it knows the leaders of all.
+                raise refusal(KafkaError.LEADER_NOT_AVAILABLE)
+            if place.topic in self._broker.hidden:
+                raise refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED)
             log = self._broker.log(place.topic, place.partition)
             # EarliestSpec is -2, LatestSpec -1.
             end = log.stable_end() if is_stable else log.end

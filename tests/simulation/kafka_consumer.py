@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicPartition
 
-from tests.simulation.broker import Log, Member, is_visible
+from tests.simulation.broker import Log, Member, is_visible, refusal
 from tests.simulation.kernel import Process
 from tests.simulation.network import CALL_SECONDS, Client, Network, Place, SimulatedMessage
 
@@ -182,7 +182,7 @@ class SimulatedConsumer(Client):
 
     def _is_denied(self, place: Place, found: list[SimulatedMessage]) -> bool:
         """Whether the topic may not be read, which is told once; it is fetched again and again."""
-        if place[0] not in self._broker.denied:
+        if place[0] not in self._broker.denied | self._broker.hidden:
             self._denied.discard(place)
             return False
         if place not in self._denied:
@@ -203,7 +203,7 @@ class SimulatedConsumer(Client):
 
     def _log(self, place: Place, found: list[SimulatedMessage]) -> Log | None:
         """What it reads; None, and an error found, for a topic that is not the one that it was assigned."""
-        if self._is_denied(place, found):
+        if self._is_denied(place, found) or place[0] in self._broker.leaderless:
             return None
         topic, life = self._broker.topics.get(place[0]), self._lives[place]
         if topic is None and life == "":
@@ -237,6 +237,8 @@ class SimulatedConsumer(Client):
         if cached:
             return (0, self._watermarks.get(where, -1001))
         self._network.call("watermarks", 10.0 if timeout < 0 else timeout)
+        if place.topic in self._broker.leaderless:
+            raise refusal(KafkaError.LEADER_NOT_AVAILABLE)
         log = self._broker.log(*where)
         return log.begin, log.end
 

@@ -169,7 +169,7 @@ class SimulatedProducer(Client):
                     self._on_delivery(error.args[0], None)
 
     def _require_allowed(self, topic: str) -> None:
-        if topic in self._broker.denied:
+        if topic in self._broker.denied | self._broker.hidden:
             raise refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
     def _append(self, topic: str, partition: int, record: Record) -> None:

@@ -6,7 +6,14 @@ from functools import cache
 from typing import Final
 
 from headrace.options.layout_checks import FORMS
-from tests.simulation.apart import LOG_CUT, around, store_steps, with_cut_logs, with_foreign_names
+from tests.simulation.apart import (
+    LOG_CUT,
+    around,
+    store_steps,
+    with_cut_logs,
+    with_foreign_names,
+    with_unknown_topics,
+)
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
@@ -185,6 +192,7 @@ def layout_scenario(seed: int) -> Scenario:
         anew = random.Random(f"anew-{seed}")
         records += tuple(layout_records(anew, topics, options, about, first=len(records)))
     steps = around("layouts", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
+    steps = with_unknown_topics("layouts", seed, steps, list(topics))
     return Scenario(
         seed=seed,
         direction="layouts",

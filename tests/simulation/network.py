@@ -116,7 +116,8 @@ class Client:
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         """See `Consumer.list_topics`."""
         self._network.call("metadata", 60.0 if timeout < 0 else timeout)
-        names = list(self._broker.topics) if topic is None else [topic]
+        listed = [one for one in self._broker.topics if one not in self._broker.hidden]
+        names = listed if topic is None else [topic]
         makes_topics = self._properties.get("allow.auto.create.topics", self.makes_topics)
         if makes_topics and topic is not None and topic not in self._broker.topics:
             # As brokers do by default (auto.create.topics.enable).

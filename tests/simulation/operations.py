@@ -83,6 +83,10 @@ class Operations:
             "retention": self._retention,
             "weeks": self._weeks,
             "topic denied": self._deny_topic,
+            "topic without a leader": lambda topic, seconds: self._refuse(
+                self._made.broker.leaderless, topic, seconds
+            ),
+            "topic hidden": lambda topic, seconds: self._refuse(self._made.broker.hidden, topic, seconds),
         }
 
     # -- other configurations --------------------------------------------------------------------------------

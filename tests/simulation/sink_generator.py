@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from tests.simulation.apart import around, store_steps, with_cut_logs, with_foreign_names
+from tests.simulation.apart import around, store_steps, with_cut_logs, with_foreign_names, with_unknown_topics
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
@@ -134,6 +134,7 @@ def sink_scenario(seed: int) -> Scenario:
     steps = with_foreign_names("sink", seed, sink_steps(rng, len(records), options, topics, about, TABLE))
     steps = with_cut_logs("sink", seed, steps, list(topics))
     steps = around("sink", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
+    steps = with_unknown_topics("sink", seed, steps, list(topics))
     return Scenario(
         seed=seed,
         direction="sink",

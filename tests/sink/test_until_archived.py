@@ -74,6 +74,21 @@ def test_nothing_is_closed_before_all_is_read_and_quiet() -> None:
     assert archive.asked == ["pause"]
 
 
+def test_it_waits_while_a_topic_or_partition_is_unknown() -> None:
+    """What is in it is not known: to have read the others is not all."""
+    archive = Archive(position=100)
+    until = UntilArchived(archive, closes_on_stop=True)
+    until.surveyed((), is_whole=False)
+    for now in (0.0, 5.0, 10.0):
+        until.surveyed((), is_whole=False)
+        until.advance(now)
+    assert archive.asked == []
+    until.surveyed(())
+    for now in (11.0, 12.0):
+        until.advance(now)
+    assert archive.asked == ["pause"]
+
+
 def test_it_is_over_when_all_is_committed_and_completed() -> None:
     """However long that takes: thousands of objects may wait to be sent."""
     archive = Archive()

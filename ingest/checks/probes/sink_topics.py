@@ -7,7 +7,7 @@ from typing import Final
 
 from headrace.kafka.data_topics import Survey, SurveyedPartition, TopicSurvey
 from headrace.kafka.ledger_cache import LedgerCache
-from headrace.model.errors import AccessDenied, HeadraceError
+from headrace.model.errors import AccessDenied, HeadraceError, Unavailable
 from headrace.model.sink_entries import (
     ObjectState,
     PartitionCheckpoint,
@@ -47,8 +47,11 @@ class Backlog:
 
 
 def survey_topics(settings: Settings) -> Survey:
-    """The sink's topics as the brokers have them. Blocks; Unavailable, AccessDenied."""
-    return _survey_of(settings).ask()
+    """The sink's topics as the brokers have them, whole. Blocks; Unavailable, AccessDenied."""
+    found = _survey_of(settings).ask()
+    if found.unknown is not None:
+        raise AccessDenied(found.unknown) if found.forbidden else Unavailable(found.unknown)
+    return found
 
 
 def topics_facts(settings: Settings) -> TopicsFacts | Refused:

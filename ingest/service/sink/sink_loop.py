@@ -159,12 +159,14 @@ class SinkLoop:
                 pass
 
     def _surveyed(self, found: TopicsSurveyed) -> None:
-        there = {one.topic for one in found.topics.partitions}.union(found.empty)
+        topics = found.topics
+        unknown = {topic for topic, _ in topics.leaderless} | topics.forbidden
+        there = {one.topic for one in topics.partitions}.union(found.empty, unknown)
         self._components.missing.surveyed(found.missing, there)
         self._components.statistics.trouble(_NO_DATA, self._components.missing.no_data(found.left_out))
         if self._until is not None:
-            self._until.surveyed(found.missing)
-        self.apply(self._components.archive.on_topics(found.topics))
+            self._until.surveyed(found.missing, is_whole=not unknown)
+        self.apply(self._components.archive.on_topics(topics))
 
     # -- what follows ----------------------------------------------------------------------------------------
 

@@ -1,10 +1,10 @@
 """Asks the brokers about the sink's topics, in a thread next to the one that decides."""
 
+import functools
 import queue
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
@@ -88,9 +88,6 @@ class MissingTopics:
 
 # -- Asks the brokers about the sink's topics, in a thread beside the one that decides -----------------------
 
-T = TypeVar("T")
-
-
 _COMPONENT: Final = "topics"
 _PAUSE_SECONDS: Final = 0.5
 
@@ -109,7 +106,8 @@ class _Request:
     def joined(self, later: "_Request") -> "_Request":
         """What answers both."""
         both = None if self.lives is None or later.lives is None else self.lives | later.lives
-        return _Request(later.number, both, self.is_settled and later.is_settled)
+        number = max(self.number, later.number)
+        return _Request(number, both, self.is_settled and later.is_settled)
 
 
 class TopicWatch:
@@ -130,6 +128,7 @@ class TopicWatch:
         self._post = post
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._has_failed = False
+        self._told: str | None = None
         self._is_closing = False
         self._thread = start_thread(self._run, name="topic-watch")
 
@@ -145,7 +144,7 @@ class TopicWatch:
         self._requests.put(_Request(number, frozenset(topics)))
 
     def close(self) -> None:
-        """Ask no more; an answer under way is not posted."""
+        """Ask no more; what is asked now is the last."""
         self._is_closing = True
         self._requests.put(None)
 
@@ -155,55 +154,73 @@ class TopicWatch:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while (request := self._next()) is not None:
+        failed: list[_Request] = []
+        while (come := self._next(is_idle=not failed)) is not None:
+            waiting = _by_kind([*failed, *come])
+            if failed:
+                # Each by itself: ids may be known where the rest is not, and a slot waits for no more.
+                failed = [one for one in waiting if not (self._is_closing or self._is_answered(one))]
+            elif not self._is_answered(functools.reduce(_Request.joined, waiting)):
+                failed = waiting
+
+    def _next(self, *, is_idle: bool) -> list[_Request] | None:
+        """All requests that wait; None at the end. Blocks for one, or for a moment unless `is_idle`."""
+        found: list[_Request] = []
+        try:
+            request = self._requests.get(timeout=None if is_idle else _PAUSE_SECONDS)
+            while request is not None:
+                found.append(request)
+                request = self._requests.get_nowait()
+        except queue.Empty:
+            return found
+        return None
+
+    def _is_answered(self, request: _Request) -> bool:
+        """Answer it; False where that has failed, which `problems` has then."""
+        try:
             if request.lives is None:
                 self._answer_all(request.number, is_settled=request.is_settled)
             else:
                 self._answer_lives(request.number, request.lives)
-
-    def _next(self) -> _Request | None:
-        """All requests that wait as one; None at the end. Blocks for one."""
-        request = self._requests.get()
-        while request is not None:
-            try:
-                later = self._requests.get_nowait()
-            except queue.Empty:
-                return request
-            request = None if later is None else request.joined(later)
-        return None
+        except HeadraceError as error:
+            if not self._has_failed:
+                _log.warning("topics_not_described", error=str(error), detail="it is tried again")
+            self._has_failed = True
+            self._tell(str(error))
+            return False
+        return True
 
     def _answer_all(self, number: int, *, is_settled: bool) -> None:
-        survey = self._asked(lambda: self._survey.ask(is_settled=is_settled))
-        if survey is not None:
-            # While the other runs, what it has under way is its own.
-            earlier = {} if survey.members else self._earlier.of(survey.partitions)
-            self._post(
-                TopicsSurveyed(_found(number, survey, earlier), survey.missing, survey.left_out, survey.empty)
-            )
+        survey = self._survey.ask(is_settled=is_settled)
+        # While the other runs, what it has under way is its own.
+        earlier = {} if survey.members else self._earlier.of(survey.partitions)
+        if survey.unknown is not None and (self._has_failed or survey.unknown != self._told):
+            _log.warning("topics_not_described", error=survey.unknown, detail="the others are archived")
+        self._has_failed = False
+        self._tell(survey.unknown)
+        self._post(
+            TopicsSurveyed(_found(number, survey, earlier), survey.missing, survey.left_out, survey.empty)
+        )
 
     def _answer_lives(self, number: int, topics: Collection[str]) -> None:
-        found = self._asked(lambda: self._survey.lives(topics))
-        if found is not None:
-            lives = {name: TopicLife(topic_id=one, partitions=count) for name, (one, count) in found.items()}
-            self._post(LivesFound(FoundLives(request=number, topics=lives)))
+        found = self._survey.lives(topics)
+        lives = {name: TopicLife(topic_id=one, partitions=count) for name, (one, count) in found.items()}
+        self._post(LivesFound(FoundLives(request=number, topics=lives)))
 
-    def _asked(self, ask: Callable[[], T]) -> T | None:
-        """The answer; None when no request waits for one any more. A later request is answered by it, too."""
-        while not self._is_closing:
-            try:
-                answer = ask()
-            except HeadraceError as error:
-                if not self._has_failed:
-                    _log.warning("topics_not_described", error=str(error), detail="it is tried again")
-                self._has_failed = True
-                self._post(ComponentProblem(_COMPONENT, str(error)))
-                time.sleep(_PAUSE_SECONDS)
-            else:
-                if self._has_failed:
-                    self._has_failed = False
-                    self._post(ComponentProblem(_COMPONENT, None))
-                return answer
-        return None
+    def _tell(self, sentence: str | None) -> None:
+        """Say what fails now, where that is news; None: nothing does."""
+        if sentence != self._told:
+            self._told = sentence
+            self._post(ComponentProblem(_COMPONENT, sentence))
+
+
+def _by_kind(requests: Iterable[_Request]) -> list[_Request]:
+    """One request for all lives that are wanted, then one for all the rest, where there are any."""
+    found: dict[bool, _Request] = {}
+    for one in requests:
+        is_whole = one.lives is None
+        found[is_whole] = found[is_whole].joined(one) if is_whole in found else one
+    return [found[is_whole] for is_whole in sorted(found)]
 
 
 def _found(number: int, survey: Survey, earlier: Mapping[TopicPartition, EarlierArchive]) -> FoundTopics:
@@ -223,4 +240,6 @@ def _found(number: int, survey: Survey, earlier: Mapping[TopicPartition, Earlier
             for one in survey.partitions
         ),
         group_members=survey.members,
+        leaderless={TopicPartition(*place): topic_id for place, topic_id in survey.leaderless.items()},
+        forbidden=frozenset(survey.forbidden),
     )

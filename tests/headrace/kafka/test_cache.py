@@ -1,3 +1,6 @@
+import errno
+import fcntl
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -11,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from headrace.kafka.cache_files import (
     CACHE_VERSION,
@@ -450,6 +454,28 @@ def test_an_unusable_state_dir_costs_a_re_read_only(tmp_path: Path) -> None:
         cache.apply(rows((thing("k"), entry())), 1)
         assert cache.get(thing("k")) == entry()
     home.close()
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_folder_that_takes_no_locks_is_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """As of some mounts of NFS: the line says what the system says; a private place needs none."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with capture_logs() as lines:
+        home = find_cache_directory(tmp_path, "name")
+    assert not home.is_shared
+    assert home.path is not None
+    (line,) = lines
+    assert line["event"] == "cache_relocated"
+    assert line["reason"].startswith("state.dir cannot be used: ")
+    assert os.strerror(code) in line["reason"]
+    home.close()
+    assert not home.path.parent.exists()
 
 
 def test_the_identity_of_no_file_is_unknown(home: CacheDirectory) -> None:

@@ -1,13 +1,18 @@
 """What a survey finds missing, and when it asks what the group has committed: by a client of its own."""
 
 from collections.abc import Collection
+from concurrent.futures import Future
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from headrace.kafka import data_topics
+from headrace.kafka import data_topics, kafka_clients
+from headrace.kafka.admin import DescribedTopic, KafkaAdmin
 from headrace.kafka.data_topics import TopicSurvey
-from headrace.kafka.ledger_topic import Holds
+from headrace.kafka.ledger_topic import Holds, LedgerMarks
+from headrace.model.errors import AccessDenied, Unavailable
 from headrace.options.sink_settings import TopicSelection
 
 
@@ -17,20 +22,32 @@ class Brokers:
     def __init__(self) -> None:
         self.partitions = 1
         self.absent: set[str] = set()
+        self.forbidden: set[str] = set()
+        self.leaderless: set[tuple[str, int]] = set()
         self.committed_offset = 5
         self.now = 100.0
         self.asked = 0
 
-    def describe_topics(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
-        """Each topic's id and partitions, of those that are there."""
-        return dict.fromkeys((one for one in topics if one not in self.absent), ("id", self.partitions))
+    def describe_topics(self, topics: Collection[str]) -> dict[str, DescribedTopic | AccessDenied]:
+        """Each topic, of those that are there."""
+        return {
+            one: AccessDenied(f"{one}: no") if one in self.forbidden else self._described(one)
+            for one in topics
+            if one not in self.absent
+        }
+
+    def _described(self, topic: str) -> DescribedTopic:
+        lost = frozenset(number for name, number in self.leaderless if name == topic)
+        return DescribedTopic("id", self.partitions, lost)
 
     def topics(self) -> set[str]:
-        """Those of a moment ago."""
-        return {"ta", "tb", "u"}
+        """Those of a moment ago that may be described."""
+        return {"ta", "tb", "u"} - self.forbidden
 
     def offset_ranges(self, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Ten records each."""
+        """Ten records each; one without a leader keeps librdkafka from asking about any."""
+        if self.leaderless & set(places):
+            raise Unavailable("LEADER_NOT_AVAILABLE")
         return dict.fromkeys(places, (0, 10))
 
     def holds(self, topics: Collection[str], _ranges: object) -> dict[str, Holds]:
@@ -115,3 +132,93 @@ def test_by_a_pattern_nothing_is_missing(brokers: Brokers) -> None:
     brokers.absent = {"tb"}
     found = survey.ask()
     assert (found.missing, [one.topic for one in found.partitions]) == ((), ["ta"])
+
+
+def test_a_partition_without_a_leader_holds_up_no_other(brokers: Brokers, survey: TopicSurvey) -> None:
+    """It is named, with the id of its topic: that is known, and where its log ends is not."""
+    brokers.partitions, brokers.leaderless = 3, {("t", 1)}
+    found = survey.ask()
+    assert [one.partition for one in found.partitions] == [0, 2]
+    assert (found.leaderless, found.missing, found.empty) == ({("t", 1): "id"}, (), ())
+    assert (found.unknown or "").startswith("t-1: no leader")
+    assert survey.lives({"t"}) == {"t": ("id", 3)}
+    brokers.leaderless = set()
+    assert ([one.partition for one in survey.ask().partitions], survey.ask().unknown) == ([0, 1, 2], None)
+
+
+def test_a_topic_that_may_not_be_described_holds_up_no_other(brokers: Brokers) -> None:
+    """Whether it is there is not known: it is not missing."""
+    survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=("t", "z", "a"), pattern=None))
+    brokers.forbidden, brokers.absent = {"z"}, {"a"}
+    found = survey.ask()
+    assert ([one.topic for one in found.partitions], found.missing) == (["t"], ("a",))
+    assert (found.forbidden, found.unknown) == ({"z": "z: no"}, "z: no")
+    assert survey.lives({"t", "z"}) == {"t": ("id", 1)}
+
+
+def test_a_topic_of_a_pattern_that_is_hidden_is_not_gone(brokers: Brokers) -> None:
+    """Brokers list it no more, as one that was deleted; asked by its name they tell the two apart."""
+    survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=(), pattern="t."))
+    assert len(survey.ask().partitions) == 2
+    brokers.forbidden = {"ta"}
+    for _ in range(2):
+        found = survey.ask()
+        assert ([one.topic for one in found.partitions], found.forbidden) == (["tb"], {"ta": "ta: no"})
+    brokers.forbidden, brokers.absent = set(), {"ta"}
+    assert survey.ask().forbidden == {}
+    brokers.forbidden, brokers.absent = {"ta"}, set()
+    assert survey.ask().forbidden == {}
+
+
+def test_where_all_are_refused_nothing_is_told(brokers: Brokers) -> None:
+    """As where the brokers are away: no slot is voided for it."""
+    survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=("t", "z"), pattern=None))
+    brokers.forbidden = {"t", "z"}
+    with pytest.raises(AccessDenied, match=r"[tz]: no"):
+        survey.ask()
+
+
+@pytest.mark.parametrize("pattern", [None, "t."])
+def test_what_a_topic_without_a_leader_holds_is_not_guessed(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch, pattern: str | None
+) -> None:
+    """By a pattern one of which nothing is known may be a ledger: it is not read, and is not gone either."""
+    monkeypatch.setattr(data_topics, "LedgerMarks", LedgerMarks)
+    survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=("ta",), pattern=pattern))
+    brokers.leaderless, brokers.absent = {("ta", 0)}, {"tb"}
+    found = survey.ask()
+    assert (found.partitions, found.leaderless) == ((), {("ta", 0): "id"})
+    assert (found.empty, found.missing) == ((), ())
+
+
+class _Admin:
+    """confluent-kafka's, where each topic has its own answer."""
+
+    def __init__(self, _: object) -> None:
+        """Connects to nobody."""
+
+    def poll(self, _: float) -> int:
+        """Nothing happens."""
+        return 0
+
+    def describe_topics(self, *_: object, **__: object) -> "dict[str, Future[Any]]":
+        """By name."""
+        parts = [SimpleNamespace(id=0, leader=SimpleNamespace(id=1)), SimpleNamespace(id=1, leader=None)]
+        there: Future[Any] = Future()
+        there.set_result(SimpleNamespace(topic_id="id", partitions=parts))
+        refused: Future[Any] = Future()
+        refused.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+        gone: Future[Any] = Future()
+        gone.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        return {"there": there, "refused": refused, "gone": gone}
+
+
+def test_each_topic_is_described_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What brokers refuse of one says nothing of another."""
+    monkeypatch.setattr(kafka_clients.CLASSES, "admin", _Admin)
+    found = KafkaAdmin({"bootstrap.servers": "nobody"}).describe_topics({"there", "refused", "gone"})
+    assert found.pop("there") == DescribedTopic("id", 2, frozenset({1}))
+    error = found.pop("refused")
+    assert isinstance(error, AccessDenied)
+    assert str(error).startswith("topic 'refused' could not be described")
+    assert found == {}
