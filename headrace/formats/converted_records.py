@@ -157,8 +157,8 @@ class ConvertedColumn(ABC):
     def connect_field(self, path: Sequence[str]) -> list[object]:
         """The member at `path` as Kafka Connect's values have it, MISSING where there is none.
 
-        A number in the path is a place in a list, values that a schema calls bytes are bytes, decimals may be
-        their texts, and no name is the whole path.
+        A number in the path is a place in a list, values that a schema calls bytes are bytes, its decimals
+        are texts with all digits, and no name is the whole path.
         """
 
     def moments(self, path: Sequence[str]) -> list[object]:

@@ -13,7 +13,14 @@ import msgspec
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.sink_protocol import SinkBatch
 from headrace.model.slot_protocol import Finished
-from headrace.names.name_template import DATA, OF_THE_CLOCK, NameField, path_text, read_name_template
+from headrace.names.name_template import (
+    DATA,
+    OF_THE_CLOCK,
+    NameField,
+    NameVariable,
+    path_text,
+    read_name_template,
+)
 from headrace.options.declarations.named_options import ROUTE
 from headrace.options.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from headrace.options.sink_settings import (
@@ -154,18 +161,23 @@ def _own_grouping(sink: SinkSettings) -> dict[str, str]:
     }
 
 
+def _variables(sink: SinkSettings) -> list[NameVariable]:
+    """What the names of objects show, those of tombstones apart among them."""
+    templates = filter(None, (sink.names.template, sink.output.sidecars.tombstone_template))
+    return [each for template in templates for each in read_name_template(template).variables]
+
+
 def _noted_values(sink: SinkSettings) -> NameValues:
     """How values are in names; where Lenses' names show none they are plain, so the hash of 1.0.0 stays."""
-    values, variables = sink.names.values, read_name_template(sink.names.template).variables
-    if values is NameValues.LENSES and not any(each.field in DATA for each in variables):
+    values = sink.names.values
+    if values is NameValues.LENSES and not any(each.field in DATA for each in _variables(sink)):
         return NameValues.PLAIN
     return values
 
 
 def _readings(sink: SinkSettings) -> dict[str, str]:
     """What version 1.0.0 read otherwise of that which groups records here; others keep its hash."""
-    templates = filter(None, (sink.names.template, sink.output.sidecars.tombstone_template))
-    variables = [each for template in templates for each in read_name_template(template).variables]
+    variables = _variables(sink)
     has_times = sink.names.time_source is NameTimeSource.VALUE and any(
         each.date and each.field not in OF_THE_CLOCK for each in variables
     )
@@ -229,7 +241,7 @@ def form_of(field: NameField) -> str:
 
 def _looked_into(sink: SinkSettings) -> set[NameField]:
     """The keys and values whose members, and how they look, decide groups: names or their times show them."""
-    variables = read_name_template(sink.names.template).variables
+    variables = _variables(sink)
     has_times = sink.names.time_source is NameTimeSource.VALUE and any(each.date for each in variables)
     shown = {each.field for each in variables}
     fields = shown & {NameField.KEY, NameField.VALUE}
@@ -256,7 +268,7 @@ def _shows_exact_numbers(sink: SinkSettings) -> bool:
     )
     has_numbers = any(
         variable.field in {NameField.KEY, NameField.VALUE} and (variable.path or has_number_keys)
-        for variable in read_name_template(sink.names.template).variables
+        for variable in _variables(sink)
     )
     return has_numbers and sink.names.exact_numbers and sink.names.values is NameValues.ESCAPED
 

@@ -4,8 +4,6 @@ Their values are columns as Arrow, as JSON, as the Avro data that they were, or 
 Segments of keys and of values come together as runs: records of one key schema and one value schema.
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +16,7 @@ import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.arrow_rows import json_values
-from headrace.formats.connect.schema import DATE, DECIMAL, TIME, ConnectSchema, Type
+from headrace.formats.connect.schema import DATE, TIME, ConnectSchema, Type
 from headrace.formats.converted_records import (
     MISSING,
     UNSHOWN,
@@ -28,6 +26,7 @@ from headrace.formats.converted_records import (
     Form,
     Rows,
 )
+from headrace.formats.converters.connect_members import reading_of_arrow, reading_of_avro
 from headrace.formats.converters.json_paths import json_fields
 from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, owned
 from headrace.options.choices import JsonFormat
@@ -169,11 +168,11 @@ class TypedColumn(ConvertedColumn):
         return json_fields((shown.get(row) for row in range(len(shown))), rest, whole_first=whole_first)
 
     def connect_field(self, path: Sequence[str]) -> list[object]:
-        """The member at `path` of each value, or the element of a list; decimals have all their digits."""
+        """The member at `path` of each value, or the element of a list."""
         if self._shows_texts:
-            texts, rest, is_octets = self.texts(), path, False
+            texts, rest, read = self.texts(), path, None
         elif self._array is None:
-            texts, rest, is_octets = self.texts(), path, _schema_has_bytes(self.schema.connect, path)
+            texts, rest, read = self.texts(), path, reading_of_avro(self.schema.avro, tuple(path))
         else:
             kind = _type_at(self._array.type, path)
             if kind is None:
@@ -181,9 +180,9 @@ class TypedColumn(ConvertedColumn):
             array, rest = _member(self._array, path, whole_first=False)
             if pa.types.is_decimal(array.type):
                 return [each if each is None else f"{each:f}" for each in array.to_pylist()]
-            texts, is_octets = column_of_arrow(json_values(array, self.style)), _is_binary(kind)
+            texts, read = column_of_arrow(json_values(array, self.style)), reading_of_arrow(kind)
         found = _members_of(texts, rest, whole_first=False, has_places=True)
-        return [_octets(each) for each in found] if is_octets else found
+        return found if read is None else [read(each) for each in found]
 
     def moments(self, path: Sequence[str]) -> list[object]:
         """The member at `path` of each value; dates are ms since 1970."""
@@ -229,28 +228,6 @@ def _type_at(kind: Any, path: Sequence[str]) -> Any:
         if kind is None:
             return None
     return kind
-
-
-def _octets(shown: object) -> object:
-    """The bytes that JSON has in base64; a UUID of 16 bytes is its text there, and stays it."""
-    if not isinstance(shown, str):
-        return shown
-    try:
-        return base64.b64decode(shown, validate=True)
-    except binascii.Error:
-        return shown
-
-
-def _is_binary(kind: Any) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind))
-
-
-def _schema_has_bytes(schema: ConnectSchema | None, path: Sequence[str]) -> bool:
-    """Whether bytes are at the path by the schema: those of a decimal are a number."""
-    for name in path:
-        if schema is not None:
-            schema = schema.field(name) or schema.value or schema.items
-    return schema is not None and schema.type is Type.BYTES and schema.name != DECIMAL
 
 
 def _logical_name(schema: ConnectSchema | None, path: Sequence[str]) -> str | None:

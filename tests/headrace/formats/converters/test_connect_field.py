@@ -1,40 +1,77 @@
 """Members as Kafka Connect's values have them, where nothing but the JSON of typed values is there."""
 
+import json
 from typing import Any
 
 import pytest
 
-from headrace.formats.connect.schema import DECIMAL, ConnectSchema, Type, plain, struct
 from headrace.formats.converted_records import MISSING, ColumnSchema
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.model.columns import column_of
 
-_BYTES = plain(Type.BYTES)
-_DECIMAL = ConnectSchema(type=Type.BYTES, name=DECIMAL, parameters=(("scale", "2"),))
-_LIST = ConnectSchema(type=Type.ARRAY, items=_BYTES)
-_MAP = ConnectSchema(type=Type.MAP, key=plain(Type.STRING), value=_BYTES)
+_MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2}
+_WHOLE = {**_MONEY, "scale": 0}
+_UUID = {"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"}
+_KIND = {"type": "enum", "name": "Kind", "symbols": ["ZXU"]}
+
+
+def _record(name: str = "R", **fields: Any) -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": each, "type": kind} for each, kind in fields.items()],
+    }
+
+
+def _list(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_A = _record("A", d="bytes")
+_ID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
+_LONG = "12345678901234567890123456789012345678.90"
 
 
 @pytest.mark.parametrize(
     ("schema", "text", "path", "found"),
     [
-        (struct(("d", _BYTES)), b'{"d":"ZXU="}', ("d",), b"eu"),
-        (struct(("d", _BYTES)), b'{"d":null}', ("d",), None),
-        (struct(("d", _BYTES)), b'{"d":"ZXU="}', ("e",), MISSING),
-        (struct(("d", _DECIMAL)), b'{"d":1.25}', ("d",), 1.25),
-        (struct(("d", plain(Type.STRING))), b'{"d":"ZXU="}', ("d",), "ZXU="),
-        (struct(("s", struct(("d", _BYTES)))), b'{"s":{"d":"ZXU="}}', ("s", "d"), b"eu"),
-        (struct(("l", _LIST)), b'{"l":["YQ==","ZXU="]}', ("l", "1"), b"eu"),
-        (struct(("m", _MAP)), b'{"m":{"k":"ZXU="}}', ("m", "k"), b"eu"),
-        (_BYTES, b'"ZXU="', (), b"eu"),
-        # A fixed that is a UUID, which JSON has as its text.
-        (struct(("d", _BYTES)), b'{"d":"00010203-0405-0607"}', ("d",), "00010203-0405-0607"),
-        (None, b'{"d":"ZXU="}', ("d",), "ZXU="),
+        (_record(d="bytes"), b'{"d":"ZXU="}', "d", b"eu"),
+        (_record(d=["null", "bytes"]), b'{"d":"ZXU="}', "d", b"eu"),
+        (_record(d=["null", "bytes"]), b'{"d":null}', "d", None),
+        (_record(d="bytes"), b'{"d":"ZXU="}', "e", MISSING),
+        (_record(d="string"), b'{"d":"ZXU="}', "d", "ZXU="),
+        (_record(d=_KIND), b'{"d":"ZXU="}', "d", "ZXU="),
+        (_record(s=_record("S", d="bytes")), b'{"s":{"d":"ZXU="}}', "s.d", b"eu"),
+        (_record(l=_list("bytes")), b'{"l":["YQ==","ZXU="]}', "l.1", b"eu"),
+        (_record(m={"type": "map", "values": "bytes"}), b'{"m":{"k":"ZXU="}}', "m.k", b"eu"),
+        ("bytes", b'"ZXU="', "", b"eu"),
+        ({"type": "fixed", "name": "F", "size": 2}, b'"ZXU="', "", b"eu"),
+        (_record(d=_UUID), f'{{"d":"{_ID}"}}'.encode(), "d", _ID),
+        # A type that refers to itself.
+        (_record(d="bytes", next=["null", "R"]), b'{"d":"","next":{"d":"ZXU="}}', "next.d", b"eu"),
+        # Records of a union have the same, or what JSON shows is all that is known.
+        (_record(u=[_A, _record("B", d="bytes")]), b'{"u":{"d":"ZXU="}}', "u.d", b"eu"),
+        (_record(u=[_A, _record("B", d="string")]), b'{"u":{"d":"ZXU="}}', "u.d", "ZXU="),
+        (_record(u=["long", "bytes"]), b'{"u":"ZXU="}', "u", "ZXU="),
+        # The text of messages that have no columns has no schema.
+        ("string", b'{"d":"ZXU="}', "d", "ZXU="),
+        (_record(d=_MONEY), b'{"d":1.50}', "d", "1.50"),
+        (_record(d=_MONEY), b'{"d":-2}', "d", "-2.00"),
+        (_record(d=["null", _MONEY]), b'{"d":null}', "d", None),
+        (_record(d=_MONEY), b'{"d":12345678901234567.89}', "d", "12345678901234567.89"),
+        (_record(d=_MONEY), f'{{"d":{_LONG}}}'.encode(), "d", _LONG),
+        (_record(d=_WHOLE), b'{"d":123456789012345678901234567890}', "d", "123456789012345678901234567890"),
+        (_record(d=_WHOLE, e=_list(_WHOLE)), b'{"d":1,"e":[10000000]}', "e.0", "10000000"),
+        # As `json.format=connect` shows them.
+        (_record(d=_MONEY), b'{"d":"AJY="}', "d", "1.50"),
+        (_record(d=_MONEY), b'{"d":"/w=="}', "d", "-0.01"),
+        (_record(l=_list(_MONEY)), b'{"l":[1.50]}', "l.0", "1.50"),
+        (_record(d=_MONEY, next=["null", "R"]), b'{"d":0.10,"next":null}', "d", "0.10"),
+        (_record(d="double"), b'{"d":1.50}', "d", 1.5),
+        (_MONEY, b"1.50", "", "1.50"),
     ],
 )
-def test_bytes_are_those_of_the_schema(
-    schema: ConnectSchema | None, text: bytes, path: tuple[str, ...], found: Any
-) -> None:
-    """In JSON they are base64, as texts may be that look like it."""
-    column = TypedColumn(ColumnSchema(arrow=None, avro="{}", connect=schema), texts=column_of([text]))
-    assert column.connect_field(path) == [found]
+def test_members_are_those_of_the_schema(schema: Any, text: bytes, path: str, found: Any) -> None:
+    """JSON has bytes in base64, as texts may be that look like it, and decimals as any other number."""
+    column = TypedColumn(ColumnSchema(arrow=None, avro=json.dumps(schema)), texts=column_of([text]))
+    assert column.connect_field(path.split(".") if path else ()) == [found]
