@@ -15,8 +15,8 @@ from tests.simulation.worker_run import DAMAGE, Asked, WorkerOutcome
 _Config = Mapping[str, str]
 _State = tuple[tuple[tuple[str, str], ...], str] | None
 """A connector's configuration and target state; None: there is none."""
-_LOST: Final[_State] = ((("lost", ""),), "FAILED")
-"""Another program has written over its configuration."""
+_LOST: Final = (("lost", ""),)
+"""Another program has written over its configuration; the target state is in its ledger."""
 _STEERED: Final = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}
 _ALL_ANSWER: Final = ("worker", "ask", "put", "wait", "garbage", "clean", "compact", "clock")
 _SOON_SECONDS: Final = 20.0
@@ -170,9 +170,9 @@ class _Order:
     def _after(self, asked: Asked, state: _State) -> Iterator[_State]:
         """The states that there may be after a request, as it was answered; none: it cannot come here."""
         status, last = asked.status, asked.path.rpartition("/")[2]
-        is_there = state not in (None, _LOST)
+        is_there = state is not None and not _is_lost(state)
         if asked.method == DAMAGE:
-            yield from (_LOST, state) if self._is_written_over(asked) else (_LOST,)
+            yield from self._damaged(asked, state)
             return
         if asked.passes or status == 400:
             yield state
@@ -189,8 +189,23 @@ class _Order:
             for after in self._done(asked, state, last):
                 is_new = not is_there and after is not None
                 # What another program has written over may have been read as it was before.
-                if state == _LOST or (status == 201) is is_new:
+                if _is_lost(state) or (status == 201) is is_new:
                     yield after
+
+    def _damaged(self, damage: Asked, state: _State) -> Iterator[_State]:
+        yield from ((_LOST, target) for target in self._targets(state))
+        if self._is_written_over(damage):
+            yield state
+
+    def _targets(self, state: _State) -> set[str]:
+        """What the ledger may say of a connector in this state that it is to do."""
+        asked_for = {_STEERED.get(one.path.rpartition("/")[2], "") for one in self._changes} - {""}
+        if state is None:
+            # Of one of its name that was deleted, or that was never led.
+            made = {one.body.get("initial_state", "RUNNING") for one in self._changes if one.method == "POST"}
+            return {"RUNNING"} | made | asked_for
+        # Before somebody leads it, the ledger does not know how it was created.
+        return {state[1]} if asked_for else {state[1], "RUNNING"}
 
     def _is_written_over(self, damage: Asked) -> bool:
         """Whether a change may have read before it, and have been written after it."""
@@ -204,17 +219,21 @@ class _Order:
             if state is not None:
                 yield None
         elif asked.method == "POST":
-            if state in (None, _LOST):
+            if state is None or _is_lost(state):
                 yield _frozen({**body["config"], **name}), body.get("initial_state", "RUNNING")
         elif last in _STEERED:
-            if state is not None and state != _LOST:
+            if state is not None and not _is_lost(state):
                 yield state[0], _STEERED[last]
         elif asked.method == "PUT":
-            target = "RUNNING" if state is None or state == _LOST else state[1]
+            target = "RUNNING" if state is None else state[1]
             yield _frozen({**body, **name}), target
-        elif state is not None and state != _LOST:
+        elif state is not None and not _is_lost(state):
             merged = {**dict(state[0]), **body}
             yield _frozen({option: text for option, text in merged.items() if text is not None}), state[1]
+
+
+def _is_lost(state: _State) -> bool:
+    return state is not None and state[0] == _LOST
 
 
 def _is_unknown(asked: Asked) -> bool:
