@@ -258,6 +258,11 @@ SINK = {
             id="sink is an hour back",
         ),
         pytest.param(
+            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "100000-300"},
+            set(),
+            id="sink catches up",
+        ),
+        pytest.param(
             {'headrace_objects{job="s",instance="1",state="quarantined"}': "1"},
             {"HeadraceQuarantined"},
             id="quarantined",
