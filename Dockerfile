@@ -38,6 +38,8 @@ ENV PATH=/opt/headrace/bin:$PATH \
     XDG_STATE_HOME=/var/lib
 # Here, where Java and Spark are those that will run.
 RUN --mount=type=bind,source=docker,target=/docker /docker/share-classes /opt/headrace
+# Once more: an argument from before the first FROM is empty after it.
+ARG PYTHON_IMAGE
 LABEL org.opencontainers.image.title="Headrace" \
     org.opencontainers.image.description="S3 to Kafka and Kafka to S3, exactly once" \
     org.opencontainers.image.version="1.0.0" \

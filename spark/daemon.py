@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError
 from headrace.aws.aws_credentials import load_service_models
 from headrace.process.hidden_keys import show_keys
 from spark.installed.sitecustomize import import_what_is_installed
-from spark.memory import container_bytes, limit_memory, refuse_unused, worker_bytes
+from spark.memory import container_bytes, limit_memory, refuse_unused, tasks_at_once, worker_bytes
 
 PRELOADED: Final = (
     "numpy",
@@ -86,5 +86,5 @@ if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     preload()
     end_quietly()
-    limit_memory(worker_bytes(container_bytes()))
+    limit_memory(worker_bytes(container_bytes(), tasks_at_once(os.environ)))  # noqa: TID251  # as above
     manager()

@@ -11,8 +11,9 @@ import functools
 import os
 import resource
 import sys
+from collections.abc import Iterator, Mapping
 from importlib.machinery import ModuleSpec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 # mallopt(3): from which size on memory is asked of the kernel by itself, and from how much on freed memory
@@ -24,28 +25,56 @@ _TRIM_THRESHOLD: Final = (-1, 32 * 1024 * 1024)
 # what was freed in it for itself: a hundred MiB of a worker that restores csv, for no CPU less.
 _ARENA_MAX: Final = (-8, 4)
 
-# What the driver (Python and JVM) needs beside a worker that grows.
-_OTHERS_BYTES: Final = 1536 * 1024 * 1024
-# Of cgroup v2 and v1, as a container sees its own; then the machine.
-_LIMIT_FILES: Final = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
+TASKS_AT_ONCE: Final = "HEADRACE_TASKS_AT_ONCE"
+"""Of the environment that Spark gives to Python workers: how many of them have work at the same time."""
+
+_MIB: Final = 1024 * 1024
+# What the driver (Python and JVM) needs next to a worker that grows, and each other worker at its largest
+# (docs/operations.md#sizing). A quarter of a GiB of it is for what belongs to no process.
+_DRIVER_BYTES: Final = 1136 * _MIB
+_OTHER_WORKER_BYTES: Final = 400 * _MIB
+_TASKS: Final = 2
+# Of cgroup v2 and v1: the controller by its name in /proc/self/cgroup, where its folders are, and their file.
+_LIMITS: Final = (
+    ("", PurePosixPath("sys/fs/cgroup"), "memory.max"),
+    ("memory", PurePosixPath("sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+)
 # The kernel's own choice when memory is out: a worker before the driver and its JVM, which are at 0.
 _KILLED_FIRST: Final = 1000
 
 
 def container_bytes(root: Path = Path("/")) -> int:
-    """Memory of the container that this process is in, in bytes, or of the machine where that is less."""
+    """Memory of the container or unit that this process is in, in bytes; of the machine if that is less."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for name in _LIMIT_FILES:
-        file = root / name
+    for file in _limit_files(root):
         text = file.read_text().strip() if file.is_file() else ""
         if text.isdigit():  # else `max`
             limits.append(int(text))
     return min(limits)
 
 
-def worker_bytes(container: int) -> int:
-    """What one worker of such a container may take, in bytes: always less than the container."""
-    return max(container // 2, container - _OTHERS_BYTES)
+def _limit_files(root: Path) -> Iterator[Path]:
+    """Of the process's own cgroup and those above it, there or not; a container sees its own at the top."""
+    listed = root / "proc/self/cgroup"
+    lines = listed.read_text().splitlines() if listed.is_file() else []
+    found = [line.split(":", 2) for line in lines]
+    for controller, folder, name in _LIMITS:
+        own = next((path for _, names, path in found if controller in names.split(",")), "/")
+        # The host's path is not there in a container, and one that leads up is another's: the top counts.
+        path = PurePosixPath("/" if ".." in own else own)
+        for each in (path, *path.parents):
+            yield root / folder / each.relative_to("/") / name
+
+
+def tasks_at_once(environment: Mapping[str, str]) -> int:
+    """How many workers have work at the same time, as the driver has said; two where it has not."""
+    return int(environment.get(TASKS_AT_ONCE, _TASKS))
+
+
+def worker_bytes(container: int, tasks: int) -> int:
+    """What one of so many workers of such a container may take, in bytes: always less than the container."""
+    others = _DRIVER_BYTES + (tasks - 1) * _OTHER_WORKER_BYTES
+    return max(container // 2, container - others)
 
 
 def limit_memory(size: int) -> None:

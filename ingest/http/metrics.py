@@ -32,6 +32,7 @@ TARGETS = ("running", "paused", "stopped")
 OUTCOMES = ("committed", "aborted", "fenced", "unknown")
 MESSAGES = ("received", "redelivered", "settled", "unsettled", "left", "released", "renewed")
 INVENTORY_ROWS = ("listed", "left_out")
+SINK_ENDS = ("complete", "quarantined", "unproven")
 STATES = ("pending", "active", "partial", "done", "skipped", "failed", "quarantined", "new")
 
 # From the promise of 50 ms up to the hour of a reconcile.
@@ -150,7 +151,7 @@ class Metrics:
         )
         self.sink_objects = Counter(
             "headrace_sink_objects",
-            "Objects that became visible (complete), or never will (quarantined).",
+            "Objects that became visible (complete), never will (quarantined), or are nowhere (unproven).",
             ["state"],
             registry=registry,
         )
@@ -197,6 +198,8 @@ class Metrics:
             self.sqs_messages.labels(outcome)
         for outcome in INVENTORY_ROWS:
             self.inventory_rows.labels(outcome)
+        for state in SINK_ENDS:
+            self.sink_objects.labels(state)
 
     def set_mode(self, mode: str | None) -> None:
         """Show one mode as on (None: none yet)."""

@@ -166,6 +166,11 @@ class Snapshot:
     sink: SinkStatus | None = None
     """None for a source."""
 
+    @property
+    def counted_objects(self) -> Mapping[str, int]:
+        """What `headrace_objects` shows: `objects`, of a sink those that are quarantined."""
+        return self.objects if self.sink is None else {"quarantined": self.sink.quarantined_objects}
+
     def without_leadership(self) -> Self:
         """This process while it does not lead: what it counted, and nothing of what a leader knows."""
         return replace(

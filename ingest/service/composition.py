@@ -93,7 +93,7 @@ class Connector:
                 sink=None if settings.sink is None else SinkStatus(),
             )
         )
-        self.metrics = Metrics(lambda: self.snapshot_holder.snapshot.objects)
+        self.metrics = Metrics(lambda: self.snapshot_holder.snapshot.counted_objects)
         self._statistics = Statistics(self.metrics)
         self._sink_statistics = SinkStatistics(self.metrics)
         self._source = SourceAdapter(self.snapshot_holder)

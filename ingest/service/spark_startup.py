@@ -60,12 +60,14 @@ class SparkStartup:
         deadline: float,
         prepare: Callable[[Jobs], None],
         jvm: Jvm | None = None,
+        tasks_max: int | None = None,
     ) -> None:
         self._spark = spark
         self._name = name
         self._deadline = max(deadline, time.monotonic() + _LEAST_SECONDS)
         self._prepare = prepare
         self._jvm = jvm or Jvm()
+        self._tasks_max = tasks_max
         self._made: Future[Jobs] = Future()
         self._jobs: Jobs | None = None
         self._is_started = False
@@ -140,7 +142,8 @@ class SparkStartup:
         spark, name = self._spark, self._name
         if spark.remote is None:
             conf = spark.conf() | {"spark.master": spark.master}
-            return ContextJobs(build_context(conf, name=name, jvm=self._jvm))
+            context = build_context(conf, name=name, jvm=self._jvm)
+            return ContextJobs(context, tasks_max=self._tasks_max)
         # Its client takes a second to load and 60 MiB, which nobody else should pay for.
         try:
             from spark.slots.connect import ConnectJobs
@@ -161,7 +164,12 @@ class OwnSlots:
     def __init__(self, settings: Settings, *, deadline: float, jvm: Jvm | None = None) -> None:
         self._settings = settings
         self._startup = SparkStartup(
-            settings.spark, name=settings.name, deadline=deadline, prepare=self._warm, jvm=jvm
+            settings.spark,
+            name=settings.name,
+            deadline=deadline,
+            prepare=self._warm,
+            jvm=jvm,
+            tasks_max=settings.identity.tasks_max,
         )
         self.slots = 0
 

@@ -10,6 +10,7 @@ from pyspark import RDD, SparkContext
 from pyspark.errors import PySparkException
 
 from headrace.model.errors import Unavailable
+from spark.memory import TASKS_AT_ONCE
 from spark.session import stop_context
 from spark.spark_conf import is_local
 from spark.task.entry import SlotFunction, SlotWork, reach_function, warm_function
@@ -54,9 +55,10 @@ class ContextJobs:
 
     Of plain partitions, not of a DataFrame: what plans and compiles queries takes a second and a half of CPU
     to begin, in the JVM and in each Python worker, and a task here reads no row and gives back one text.
+    `tasks_max` is how many run at once where they are fewer than the cores.
     """
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(self, context: SparkContext, *, tasks_max: int | None = None) -> None:
         self._context = context
         self._inputs: dict[int, RDD[int]] = {}
         conf = context.getConf()
@@ -64,6 +66,9 @@ class ContextJobs:
         self.bind = _LOOPBACK if self.is_local else str(conf.get("spark.driver.bindAddress", ""))
         self.advertise = _LOOPBACK if self.is_local else str(conf.get("spark.driver.host"))
         self.slots: int = context.defaultParallelism
+        if self.is_local:
+            # The daemon that they are forked from has the environment of the first task.
+            context.environment[TASKS_AT_ONCE] = str(min(self.slots, tasks_max or self.slots))
 
     def run(self, function: SlotFunction, *, group: str, pool: str, tasks: int = 1) -> list[str]:
         """See `Jobs.run`."""

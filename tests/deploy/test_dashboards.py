@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
-from ingest.http.metrics import MESSAGES, MODES, OUTCOMES, STATES, TARGETS, Metrics, ProcessMetrics
+from ingest.http.metrics import (
+    MESSAGES,
+    MODES,
+    OUTCOMES,
+    SINK_ENDS,
+    STATES,
+    TARGETS,
+    Metrics,
+    ProcessMetrics,
+)
 from tests.deploy.promql import Malformed, Use, parse
 
 TOP = Path(__file__).parents[2]
@@ -25,7 +34,7 @@ WORKER_SERIES = {"headrace_connector_failed": {"connector"}}
 # What every process shows of itself, whatever runs in it.
 PROCESS_SERIES: dict[str, set[str]] = {"headrace_build_info": set()}
 # What of waiting work is no news while nothing is meant to be done.
-WHILE_IT_RUNS = {"HeadraceBehind", "HeadraceStuck", "HeadraceListingOverdue"}
+WHILE_IT_RUNS = {"HeadraceBehind", "HeadraceSinkBehind", "HeadraceStuck", "HeadraceListingOverdue"}
 VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "headrace_objects": {"state": STATES},
     "headrace_objects_total": {"state": (*STATES, "ignored")},
@@ -33,6 +42,7 @@ VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "headrace_target": {"target": TARGETS},
     "headrace_transactions_total": {"outcome": OUTCOMES},
     "headrace_sqs_messages_total": {"outcome": MESSAGES},
+    "headrace_sink_objects_total": {"state": SINK_ENDS},
 }
 
 
@@ -206,6 +216,15 @@ LATE = {
     'headrace_oldest_pending_seconds{job="a",instance="1"}': "8000",
     'headrace_transactions_total{job="a",instance="1",outcome="committed"}': "7",
     'headrace_last_full_listing_timestamp_seconds{job="a",instance="1"}': "60",
+    'headrace_sink_lag{job="a",instance="1",topic="t"}': "9",
+    'headrace_sink_records_total{job="a",instance="1",topic="t"}': "7",
+}
+# A sink that takes ten records a minute from two topics, one of which stays back by so many.
+SINK = {
+    'headrace_target{job="s",instance="1",target="running"}': "1",
+    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "0+10",
+    'headrace_sink_records_total{job="s",instance="2",topic="t"}': "7",
+    'headrace_sink_lag{job="s",instance="1",topic="u"}': "0",
 }
 
 
@@ -230,16 +249,50 @@ LATE = {
             {'headrace_build_info{job="w",instance="1",role="worker"}': "1"}, set(), id="idle worker"
         ),
         pytest.param({'up{job="w",instance="1"}': "0"}, {"HeadraceGone"}, id="gone"),
+        pytest.param(
+            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "500"}, set(), id="sink keeps up"
+        ),
+        pytest.param(
+            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "700"},
+            {"HeadraceSinkBehind"},
+            id="sink is an hour back",
+        ),
+        pytest.param(
+            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "100000-300"},
+            set(),
+            id="sink catches up",
+        ),
+        pytest.param(
+            {'headrace_objects{job="s",instance="1",state="quarantined"}': "1"},
+            {"HeadraceQuarantined"},
+            id="quarantined",
+        ),
+        pytest.param(
+            {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "0x295 1"},
+            {"HeadraceUnproven"},
+            id="unproven",
+        ),
+        pytest.param(
+            {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "_x295 1"},
+            {"HeadraceUnproven"},
+            id="unproven at the start",
+        ),
+        pytest.param(
+            {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "1"},
+            set(),
+            id="unproven long ago",
+        ),
     ],
 )
 def test_prometheus_itself_raises_what_it_shall(
     tmp_path: Path, shown: dict[str, str], firing: set[str]
 ) -> None:
     """Of these alerts; after five hours in which nothing moves."""
-    names = {*WHILE_IT_RUNS, "HeadraceGone"}
+    names = {*WHILE_IT_RUNS, "HeadraceGone", "HeadraceQuarantined", "HeadraceUnproven"}
     build = {} if shown.keys() & {'up{job="w",instance="1"}'} else {'headrace_build_info{job="z"}': "1"}
     series = [
-        {"series": name, "values": f"{value}x{HOURS * 60}"} for name, value in {**build, **shown}.items()
+        {"series": name, "values": value if "x" in value else f"{value}x{HOURS * 60}"}
+        for name, value in {**build, **shown}.items()
     ]
     counted = [
         {"expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)',

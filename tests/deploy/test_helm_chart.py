@@ -8,11 +8,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import kubernetes_validate  # type: ignore[import-untyped]  # publishes no types
 import pytest
 import yaml
 
-from ingest.connect.worker_settings import read_worker
+from ingest.connect.worker_settings import ConnectorFiles, read_worker
 
 TOP = Path(__file__).parents[2]
 CHART = TOP / "deploy" / "helm" / "headrace"
@@ -56,6 +57,22 @@ def test_the_schema_refuses_what_it_does_not_know() -> None:
 
     walk(SCHEMA, "")
     assert SCHEMA["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "is_taken"),
+    [("orders", True), ("a.b", True), ("_a", True), ("-a", True), ("a" * 200, True), ("a" * 201, False),
+     ("a/b", False), ("", False), (".orders", False), (".", False), ("..data", False)],
+)  # fmt: skip
+def test_the_schema_takes_the_names_of_connectors_that_the_worker_reads(
+    tmp_path: Path, name: str, is_taken: bool
+) -> None:
+    """The file of another would be passed over without a word, as a folder's hidden files are."""
+    names = SCHEMA["properties"]["connectors"]["propertyNames"]
+    (tmp_path / f"{name.replace('/', '')}.json").write_text(json.dumps({"name": name, "topic": "orders"}))
+
+    assert jsonschema.Draft7Validator(names).is_valid(name) == is_taken
+    assert name in ConnectorFiles(tmp_path).records() or not is_taken
 
 
 def test_the_templates_use_every_value_and_no_other() -> None:
@@ -180,6 +197,7 @@ def test_what_prometheus_operator_needs_is_there_when_it_is_asked_for() -> None:
         ("image.tags=x", "tags"),
         (r"worker.state\.dir=/x", "state.dir"),
         ("secret=", "secret"),
+        (r"connectors.\.orders.topic=orders", ".orders"),
     ],
 )
 def test_helm_refuses_bad_values(argument: str, said: str) -> None:

@@ -42,6 +42,22 @@ def test_every_run_step_is_a_script_of_the_tree() -> None:
     assert len(scripts) == len(steps("RUN")) >= 6
 
 
+def test_every_argument_is_declared_in_the_stage_that_uses_it() -> None:
+    """One from before the first FROM is empty after it; a label with it would be, too."""
+    _, *stages = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
+    used = 0
+    for stage in stages:
+        _, _, body = stage.partition("\n")
+        declared: set[str] = set()
+        for line in body.splitlines():
+            declared |= set(re.findall(r"^ARG (\w+)", line))
+            found = set(re.findall(r"\$\{(\w+)\}", line.partition("#")[0]))
+            assert found <= declared, line
+            used += len(found)
+
+    assert used >= 2
+
+
 def test_what_is_copied_is_there_and_not_kept_out() -> None:
     """.dockerignore names what may come in."""
     allowed = {line[1:] for line in (TOP / ".dockerignore").read_text().splitlines() if line.startswith("!")}

@@ -56,9 +56,9 @@ def test_the_workers_file_is_read_and_says_where_its_pod_is() -> None:
     assert not secret["defaultMode"] & 0o004
 
 
-@pytest.mark.parametrize("what", ["stop", "restart"])
+@pytest.mark.parametrize("what", ["stop", "restart", "memory"])
 def test_the_unit_gives_it_time_and_starts_it_again(what: str) -> None:
-    """A clean stop takes up to 30 s; a configuration error is not tried again."""
+    """A clean stop takes up to 30 s; a configuration error is not tried again; a worker may die alone."""
     unit = configparser.ConfigParser(interpolation=None, strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's names have capitals
     unit.read(DEPLOY / "systemd" / "headrace-worker.service")
@@ -67,6 +67,8 @@ def test_the_unit_gives_it_time_and_starts_it_again(what: str) -> None:
     if what == "stop":
         assert int(service["TimeoutStopSec"]) >= 30
         assert service["KillMode"] == "mixed"
+    elif what == "memory":
+        assert service["OOMPolicy"] == "continue"
     else:
         assert service["Restart"] == "always"
         assert service["RestartPreventExitStatus"] == "2"

@@ -319,6 +319,10 @@ class Shown:
         ):
             if said != states[state]:
                 self._say(TRUE, str(state), f"{state}_objects is {said}, and the ledger has {states[state]}")
+        assert instance.connector is not None
+        registry = instance.connector.metrics.registry
+        counted = registry.get_sample_value("headrace_objects", {"state": "quarantined"}) or 0
+        self._compare("headrace_objects", round(counted), states[ObjectState.QUARANTINED], is_sure=True)
         offsets = {one.partition_of: one.offset for one in entries if isinstance(one, PartitionCheckpoint)}
         for one in shown.sink.partitions:
             found = offsets.get((one.topic, one.partition))  # type: ignore[call-overload]  # a tuple as well

@@ -3,25 +3,74 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import yaml
 
-from spark.memory import container_bytes, worker_bytes
+from spark.memory import TASKS_AT_ONCE, container_bytes, tasks_at_once, worker_bytes
+from spark.slots import ContextJobs
 
+MIB = 1 << 20
 GIB = 1 << 30
+DEPLOY = Path(__file__).parents[2] / "deploy"
+# The driver's Python and its JVM, and a worker that does not grow, as docs/operations.md has them.
+DRIVER, WORKER = 900 * MIB, 400 * MIB
 
 
 @pytest.mark.parametrize(
-    ("container", "expected"),
+    ("container", "tasks", "expected"),
     [
-        pytest.param(1 * GIB, GIB // 2, id="half of a small one"),
-        pytest.param(3 * GIB, 3 * GIB // 2, id="where both rules meet"),
-        pytest.param(8 * GIB, 8 * GIB - 1536 * (1 << 20), id="all but what the driver needs"),
+        pytest.param(1 * GIB, 2, GIB // 2, id="half of a small one"),
+        pytest.param(3 * GIB, 2, 3 * GIB // 2, id="where both rules meet"),
+        pytest.param(8 * GIB, 2, 8 * GIB - 1536 * MIB, id="all but what the driver and another need"),
+        pytest.param(8 * GIB, 1, 8 * GIB - 1136 * MIB, id="alone"),
+        pytest.param(5 * GIB, 4, 5 * GIB - 2336 * MIB, id="next to three"),
+        pytest.param(4 * GIB, 64, 2 * GIB, id="half where others would have nothing"),
     ],
 )
-def test_the_limit_is_below_the_container(container: int, expected: int) -> None:
+def test_the_limit_is_below_the_container(container: int, tasks: int, expected: int) -> None:
     """Whatever its size."""
-    assert worker_bytes(container) == expected < container
+    assert worker_bytes(container, tasks) == expected < container
+
+
+@pytest.mark.parametrize(
+    "file", ["kubernetes/deployment.yaml", "kubernetes/worker/deployment.yaml", "helm/headrace/values.yaml"]
+)
+def test_a_worker_that_grows_ends_before_the_container_is_full(file: str) -> None:
+    """With a slot for each core: a kubelet has the kernel kill all processes of a container at once."""
+    found = yaml.safe_load((DEPLOY / file).read_text())
+    if "spec" in found:
+        (found,) = found["spec"]["template"]["spec"]["containers"]
+    limits = found["resources"]["limits"]
+    amount, unit = limits["memory"][:-2], limits["memory"][-2:]
+    container, tasks = int(amount) * {"Mi": MIB, "Gi": GIB}[unit], int(limits["cpu"])
+
+    assert DRIVER + (tasks - 1) * WORKER + worker_bytes(container, tasks) <= container
+
+
+@pytest.mark.parametrize(
+    ("master", "tasks_max", "expected"),
+    [
+        pytest.param("local[8]", None, 8, id="a slot for each core"),
+        pytest.param("local[8]", 3, 3, id="fewer"),
+        pytest.param("local[8]", 20, 8, id="more wait for their turn"),
+        pytest.param("spark://host:7077", None, 2, id="a cluster, whose workers are elsewhere"),
+    ],
+)
+def test_a_worker_is_told_how_many_there_are(master: str, tasks_max: int | None, expected: int) -> None:
+    """By the environment of its first task, before any was started."""
+    conf = {"spark.driver.host": "127.0.0.1"}
+    context: Any = SimpleNamespace(
+        master=master, getConf=lambda: conf, defaultParallelism=8, environment={"PYTHONPATH": "/mine"}
+    )
+    jobs = ContextJobs(context, tasks_max=tasks_max)
+
+    assert jobs.slots == 8
+    assert context.environment.pop("PYTHONPATH") == "/mine"
+    assert tasks_at_once(context.environment) == expected
+    assert set(context.environment) <= {TASKS_AT_ONCE}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +88,52 @@ def test_the_container_s_memory(tmp_path: Path, name: str, text: str, expected: 
     file = tmp_path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
+    assert container_bytes(tmp_path) == (container_bytes(Path("/nowhere")) if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        pytest.param(
+            "0::/system.slice/headrace.service",
+            {"sys/fs/cgroup/system.slice/headrace.service/memory.max": GIB},
+            GIB,
+            id="a unit's MemoryMax",
+        ),
+        pytest.param(
+            "0::/system.slice/headrace.service",
+            {
+                "sys/fs/cgroup/system.slice/headrace.service/memory.max": 2 * GIB,
+                "sys/fs/cgroup/system.slice/memory.max": GIB,
+            },
+            GIB,
+            id="the slice has less",
+        ),
+        pytest.param(
+            "4:cpu,memory:/a:b\n0::/",
+            {"sys/fs/cgroup/memory/a:b/memory.limit_in_bytes": GIB},
+            GIB,
+            id="cgroup v1",
+        ),
+        pytest.param(
+            "0::/docker/5fad", {"sys/fs/cgroup/memory.max": GIB}, GIB, id="a path of the host's, as v2 has it"
+        ),
+        pytest.param(
+            "0::/../other", {"sys/fs/cgroup/memory.max": GIB, "sys/fs/other/memory.max": 1}, GIB, id="outside"
+        ),
+        pytest.param(
+            "0::/mine", {"sys/fs/cgroup/other/memory.max": GIB}, None, id="the limit of another cgroup"
+        ),
+    ],
+)
+def test_the_memory_of_its_own_cgroup(
+    tmp_path: Path, own: str, files: dict[str, int], expected: int | None
+) -> None:
+    """Without a container it is not the one at the top, which has no limit."""
+    for name, text in {"proc/self/cgroup": own, **{name: str(size) for name, size in files.items()}}.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
     assert container_bytes(tmp_path) == (container_bytes(Path("/nowhere")) if expected is None else expected)
 
 

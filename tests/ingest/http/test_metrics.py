@@ -8,6 +8,7 @@ from prometheus_client import Gauge
 from prometheus_client.metrics import MetricWrapperBase
 
 from ingest.http.metrics import MODES, TARGETS, Metrics
+from ingest.http.snapshot import SinkStatus, Snapshot
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -88,6 +89,21 @@ def test_objects_by_state_are_asked_for_at_the_scrape() -> None:
     assert 'headrace_objects_total{reason="",state="done"} 1.0' in text
 
 
+@pytest.mark.parametrize(
+    ("snapshot", "quarantined"),
+    [
+        pytest.param(Snapshot(name="a", version="1", objects={"quarantined": 2}), 2.0, id="source"),
+        pytest.param(Snapshot(name="a", version="1", sink=SinkStatus(quarantined_objects=3)), 3.0, id="sink"),
+        pytest.param(Snapshot(name="a", version="1", sink=SinkStatus()), 0.0, id="sink without"),
+    ],
+)
+def test_what_is_quarantined_is_one_gauge(snapshot: Snapshot, quarantined: float) -> None:
+    """One alert is for both; a sink counts its objects apart from `objects`, which it has none of."""
+    text = Metrics(lambda: snapshot.counted_objects).exposition().decode()
+
+    assert f'headrace_objects{{state="quarantined"}} {quarantined}' in text
+
+
 def test_exactly_one_mode_is_on() -> None:
     """A change of mode leaves no second one behind."""
     metrics = Metrics(dict)
@@ -104,6 +120,12 @@ def test_exactly_one_mode_is_on() -> None:
 def test_the_first_of_its_kind_is_an_increase(outcome: str) -> None:
     """Prometheus sees a series that begins at 1 as one that has always been 1."""
     assert f'headrace_transactions_total{{outcome="{outcome}"}} 0.0' in Metrics(dict).exposition().decode()
+
+
+@pytest.mark.parametrize("state", ["complete", "quarantined", "unproven"])
+def test_the_first_end_of_a_sinks_object_is_an_increase(state: str) -> None:
+    """And so it is of these: the alert for what is unproven looks at nothing else."""
+    assert f'headrace_sink_objects_total{{state="{state}"}} 0.0' in Metrics(dict).exposition().decode()
 
 
 def test_a_process_that_does_not_lead_shows_no_figure_of_a_leader() -> None:
