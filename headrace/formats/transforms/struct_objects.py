@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,9 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import DEFAULT
 from headrace.formats.connect import ConnectField, ConnectSchema, Default, Type
 from headrace.formats.connect.arrow_types import schema_of_arrow
-from headrace.formats.connect.payloads import PayloadSchema
+from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.encoding.row_schema import default_of
 from headrace.formats.parquet_avro import avro_schema
 from headrace.formats.transforms.avro_shapes import Shape, avro_text, record_shape
 from headrace.formats.transforms.step_values import JsonObjects, Members, Refused, RefusedRows, members_of
@@ -263,11 +263,30 @@ def _filled(values: Any, field: Any, structs: Any, connect: ConnectSchema | None
 
 
 def _default_of(field: Any, connect: ConnectSchema | None) -> Any:
-    """A field's default as Arrow's scalar, None where it has none but null."""
-    if connect is not None and connect.default is not None:
-        return PayloadSchema(connect).array([connect.default.text.encode()]).cast(field.type)[0]
-    default = default_of(field)
-    return default[0] if default is not None and default[0].is_valid else None
+    """A field's default as Arrow's scalar, None where Connect's schema has none.
+
+    That of an Avro field is not meant: a field that may be null has none in Kafka, whatever Avro says.
+    """
+    default = default_array(connect)
+    if default is None:
+        return None
+    try:
+        if pa.types.is_string(field.type) and pa.types.is_binary(default.type):
+            return pa.scalar(str(UUID(bytes=default[0].as_py())))
+        return default.cast(field.type)[0]
+    except (pa.ArrowException, ValueError):
+        # Octets of another width than the field's, of which a registry may know nothing.
+        return None
+
+
+def default_array(connect: ConnectSchema | None) -> Any | None:
+    """A schema's default as an array of one; None without one, and for one that is no value of the schema."""
+    if connect is None or connect.default is None:
+        return None
+    try:
+        return PayloadSchema(connect).array([connect.default.text.encode()])
+    except UnfitValue:
+        return None
 
 
 Objects = JsonObjects | StructObjects
