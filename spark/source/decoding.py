@@ -108,6 +108,9 @@ class Decoding:
         target = self.target(split)
         for batch in batches:
             for rows in transforms.apply(batch, target):
+                if not len(rows):
+                    yield rows
+                    continue
                 # Records may have grown, and their topic may be another one.
                 topic = rows.topic or target.topic
                 options = DecodeOptions(
