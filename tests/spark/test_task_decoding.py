@@ -123,6 +123,29 @@ def test_a_topic_without_a_record_for_it_is_not_asked_for() -> None:
     assert found == ([], ["not_json"])
 
 
+_LARGE: Final = b'{"id":1,"picture":"' + b"x" * 100 + b'"}\n{"id":2}\n'
+
+
+@pytest.mark.parametrize(
+    ("step", "values", "reasons"),
+    [
+        ({"type": "ReplaceField$Value", "exclude": "picture"}, [b'{"id":1}', b'{"id":2}'], []),
+        ({"type": "ExtractField$Value", "field": "id"}, [b"1", b"2"], []),
+        ({"type": "Filter", "predicate": "all"}, [], []),
+        ({"type": "MaskField$Value", "fields": "id"}, [b'{"id":0}'], ["too_large"]),
+        ({"type": "HoistField$Value", "field": "r" * 50}, [], ["too_large", "too_large"]),
+    ],
+)
+def test_the_size_of_a_record_is_that_behind_the_transforms(
+    step: dict[str, str], values: list[bytes], reasons: list[str]
+) -> None:
+    """The topic's limit is one of records; what a row was before is nothing to it."""
+    options = {name: value for name, value in _FILTER.items() if name.startswith("predicates")}
+    options |= {f"transforms.t.{name}": value for name, value in step.items()}
+    options |= {"transforms": "t", "transforms.t.type": _KAFKA + step["type"]}
+    assert _decoded(_LARGE, _Topics(orders=50), **options) == (values, reasons)
+
+
 def _decoded(content: bytes, topics: TopicLookup, **options: str) -> tuple[list[bytes | None], list[str]]:
     """The values of the records of an object for `orders`, and the reasons of its bad rows."""
     settings = load_with({"input.format": "jsonl", **options})
