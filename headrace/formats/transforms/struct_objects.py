@@ -22,7 +22,14 @@ from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, Co
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.parquet_avro import avro_schema
 from headrace.formats.transforms.avro_shapes import Shape, avro_text, record_shape
-from headrace.formats.transforms.step_values import JsonObjects, Members, Refused, RefusedRows, members_of
+from headrace.formats.transforms.step_values import (
+    JsonObjects,
+    Members,
+    Refused,
+    RefusedRows,
+    is_null,
+    members_of,
+)
 from headrace.options.choices import JsonFormat
 from headrace.options.transforms.chain import KeyOrValue
 
@@ -322,7 +329,7 @@ def opened(
     if nulls.all():
         return None
     if is_json(column):
-        return _json_objects(records, column, which, refused)
+        return _json_objects(records, column, which, refused, takes_nulls=takes_nulls)
     if isinstance(column, TypedColumn) and _is_typed(column) and pa.types.is_struct(column.schema.arrow):
         return StructObjects.of(column, fills_defaults=fills_defaults)
     what = {Form.TEXT: "text", Form.BYTES: "bytes"}.get(column.form, "of a type without fields")
@@ -345,7 +352,12 @@ def refuse_objects(records: ConvertedRecords, which: KeyOrValue, message: str, r
 
 
 def _json_objects(
-    records: ConvertedRecords, column: ConvertedColumn, which: KeyOrValue, refused: RefusedRows
+    records: ConvertedRecords,
+    column: ConvertedColumn,
+    which: KeyOrValue,
+    refused: RefusedRows,
+    *,
+    takes_nulls: bool,
 ) -> JsonObjects:
     texts = column.texts()
     rows: list[Members | None] = []
@@ -355,7 +367,8 @@ def _json_objects(
             try:
                 members = members_of(text)
             except Refused:
-                refused.add(int(records.records.offsets[row]), f"the {which} {NO_OBJECT}")
+                if not (takes_nulls and is_null(text)):
+                    refused.add(int(records.records.offsets[row]), f"the {which} {NO_OBJECT}")
         rows.append(members)
     return JsonObjects(rows)
 

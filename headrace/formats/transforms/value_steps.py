@@ -289,11 +289,12 @@ def _base64(value: bytes) -> str:
 
 
 def _changed(text: bytes | None, change: Change, offset: int, refused: RefusedRows) -> bytes | None:
-    """The JSON of a changed value; None for a null, and for one that is refused."""
+    """The JSON of a changed value; None for a null, JSON's too, and for one that is refused."""
     if text is None:
         return None
     try:
-        return msgspec.json.encode(change(value_of(text)))
+        value = value_of(text)
+        return None if value is None else msgspec.json.encode(change(value))
     except Refused as error:
         refused.add(offset, str(error))
         return None
