@@ -97,20 +97,21 @@ class StructObjects:
         record: dict[str, Any] | None,
         style: JsonFormat,
         connect: ConnectSchema | None,
+        given: ColumnSchema | None,
     ) -> None:
         self.fields = fields
         self._nulls = nulls
         self._record = record
         self._style = style
         self._connect = connect
+        # That of the column they were opened from.
+        self._given = given
 
     @classmethod
     def of(cls, column: TypedColumn, *, fills_defaults: bool) -> "StructObjects":
         """The fields of a column of structs; with `fills_defaults` nulls become their field's default."""
-        array, record = column.arrow(), record_shape(column.schema.avro)
+        array, record = column.arrow(), _record_of(column.schema)
         shapes = None if record is None else record["fields"]
-        if shapes is not None and len(shapes) != array.type.num_fields:
-            record = shapes = None
         connect = _connect_struct(column.schema.connect, array.type)
         fields = []
         for index, field in enumerate(array.type):
@@ -120,7 +121,7 @@ class StructObjects:
             if fills_defaults:
                 values = _filled(values, field, array, own)
             fields.append(StructField(field, values, shape, own))
-        return cls(fields, array.is_null(), record, column.style, connect)
+        return cls(fields, array.is_null(), record, column.style, connect, column.schema)
 
     def __len__(self) -> int:
         return len(self._nulls)
@@ -191,7 +192,7 @@ class StructObjects:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise Refused(f"two fields become {twice}")
-        return StructObjects(fields, self._nulls, self._record, self._style, self._connect)
+        return StructObjects(fields, self._nulls, self._record, self._style, self._connect, self._given)
 
     def described(self, **changes: Any) -> "StructObjects":
         """The same objects with another name, version or optionality of their schema."""
@@ -202,7 +203,7 @@ class StructObjects:
             record["name"] = changes["name"]
         if record is not None and "version" in changes:
             record = {**record, "connect.version": changes["version"]}
-        return StructObjects(self.fields, self._nulls, record, self._style, connect)
+        return StructObjects(self.fields, self._nulls, record, self._style, connect, self._given)
 
     def picked(self, names: tuple[str, ...]) -> "StructObjects":
         """These fields alone, as objects of another schema, none of them null; Refused for a missing one."""
@@ -213,7 +214,7 @@ class StructObjects:
                 raise Refused(f"there is no field {name}")
             found.append(field)
         nameless = None if self._connect is None else ConnectSchema(type=Type.STRUCT)
-        return StructObjects(found, pa.array([False] * len(self)), None, self._style, nameless)
+        return StructObjects(found, pa.array([False] * len(self)), None, self._style, nameless, None)
 
     def member(self, field: StructField) -> TypedColumn:
         """The values of a field as a column."""
@@ -229,10 +230,25 @@ class StructObjects:
         else:
             array = pa.array([None if null else {} for null in self._nulls.to_pylist()], kind)
         shapes = [each.shape for each in self.fields]
+        connect = self._connect_schema()
+        if self._given is not None and self._is_of(self._given, kind, shapes, connect):
+            return TypedColumn(self._given, array=array, style=self._style)
         shape = None
         if self._record is not None and None not in shapes:
             shape = {**self._record, "fields": shapes}
-        return typed_column(array, shape, self._style, self._connect_schema())
+        return typed_column(array, shape, self._style, connect)
+
+    def _is_of(
+        self, given: ColumnSchema, kind: Any, shapes: list[Shape | None], connect: ConnectSchema | None
+    ) -> bool:
+        """Whether the schema is still this one: then it keeps its version, and objects stay open."""
+        record = _record_of(given)
+        return (
+            bool(kind.equals(given.arrow, check_metadata=True))
+            and self._record == record
+            and shapes == ([None] * len(shapes) if record is None else record["fields"])
+            and connect == _connect_struct(given.connect, kind)
+        )
 
     def _connect_schema(self) -> ConnectSchema | None:
         schemas = [ConnectField(each.name, each.connect) for each in self.fields if each.connect is not None]
@@ -250,6 +266,12 @@ def typed_column(
     text = None if shape is None else avro_text(shape)
     schema = ColumnSchema(arrow=array.type, avro=text or avro_schema(array.type), connect=connect)
     return TypedColumn(schema, array=array, style=style)
+
+
+def _record_of(schema: ColumnSchema) -> dict[str, Any] | None:
+    """The Avro record of a schema of structs; None where it is not of just their fields."""
+    record = record_shape(schema.avro)
+    return record if record is not None and len(record["fields"]) == schema.arrow.num_fields else None
 
 
 def _connect_struct(connect: ConnectSchema | None, kind: Any) -> ConnectSchema | None:

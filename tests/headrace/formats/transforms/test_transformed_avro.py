@@ -1,6 +1,7 @@
 """Values of AvroConverter behind transforms: defaults of every type, named types, tombstones next to rows."""
 
 import io
+from collections.abc import Sequence
 from typing import Any, Final
 
 import fastavro
@@ -27,19 +28,22 @@ _UNWRAP: Final = "io.debezium.transforms.ExtractNewRecordState"
 
 
 def _converted(
-    schema: Any, values: list[Any], step: dict[str, str], form: str = "jsonl"
+    schema: Any, values: list[Any], step: dict[str, str], form: str = "jsonl", headers: Sequence[int] = ()
 ) -> tuple[SinkSettings, Conversion]:
+    """What a step makes of the values; those with `headers` are what the predicate `has` is true of."""
     served = registry()
     options = {
         "value.converter": "io.confluent.connect.avro.AvroConverter",
         "value.converter.schema.registry.url": served.urls[0],
         "output.format": form,
         "file.compression.type": "none",
-        **chain(step),
+        **chain(step, predicates=_HEADER if "predicate" in step else None),
     }
     rows = [None if value is None else framed(served, schema, value) for value in values]
     sink = sink_of(options)
-    records = kafka_records([(row, b"k", (), NOW_MS) for row in rows])
+    records = kafka_records(
+        [(row, b"k", (("h", b""),) if number in headers else (), NOW_MS) for number, row in enumerate(rows)]
+    )
     return sink, sink_records(sink, lambda: NOW_MS).convert(records)
 
 
@@ -218,3 +222,30 @@ def test_parts_of_a_schema_stand_by_themselves() -> None:
     other = {**value, "fields": value["fields"][:1]}
     clashing = [{"name": "a", "type": value}, {"name": "b", "type": other}]
     assert avro_text({"type": "record", "name": "C", "fields": clashing}) is None
+
+
+# -- a predicate that is true of some ------------------------------------------------------------------------
+
+_HEADER: Final = {"has": {"type": KAFKA + "predicates.HasHeaderKey", "name": "h"}}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize(
+    ("step", "changed"),
+    [
+        ({"type": KAFKA + "MaskField$Value", "fields": "x"}, {"id": 1, "x": ""}),
+        ({"type": KAFKA + "MaskField$Value", "fields": "x", "replacement": "*"}, {"id": 1, "x": "*"}),
+        ({"type": KAFKA + "HeaderFrom$Value", "fields": "x", "headers": "x", "operation": "copy"}, None),
+        ({"type": KAFKA + "SetSchemaMetadata$Value", "schema.name": "R"}, None),
+    ],
+)
+def test_a_change_that_leaves_the_schema_closes_no_object(
+    step: dict[str, str], changed: dict[str, Any] | None, form: str
+) -> None:
+    """The schema keeps its version too: records that are changed and others are one run."""
+    given = {"id": 1, "x": "q"}
+    rows: list[Any] = [given, given, None, given, given]
+    sink, found = _converted(_ROW, rows, {**step, "predicate": "has"}, form, headers=[1, 3])
+    assert {run.value.schema.version for run in found.runs if run.value.schema is not None} == {1}
+    other = changed or given
+    assert _written(sink, found, form) == [given, other, None, other, given]
