@@ -1,6 +1,7 @@
 """What options mean next to one another: combinations that cannot do what they say are problems at start."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from headrace.model.objects import PostActionKind
@@ -29,7 +30,7 @@ from headrace.options.parsed_options import Values, check_direction, direction
 from headrace.options.record_checks import check_records
 from headrace.options.restore_forms import check_restore, input_format, is_restore
 from headrace.options.routing_checks import check_routing
-from headrace.options.sink_checks import check_sink
+from headrace.options.sink_checks import check_names_apart, check_sink
 from headrace.options.sink_settings import ConverterKind
 from headrace.options.transforms.chain import (
     Cast,
@@ -41,7 +42,6 @@ from headrace.options.transforms.chain import (
     TransformStep,
     ValueToKey,
 )
-from headrace.options.transforms.read_chain import reachable_topics
 from headrace.options.vendor import Direction
 
 # -- What transforms need of the options beside them: values whose fields can be read, names that stay apart -
@@ -53,13 +53,13 @@ _CONVERTERS: Final[dict[KeyOrValue, Option[Any]]] = {
 }
 
 
-def check_transforms(values: Values, chain: TransformChain, *, routed: frozenset[str]) -> None:
-    """Note what transforms cannot do next to the other options; `routed` topics have names of their own."""
+def check_transforms(values: Values, chain: TransformChain, *, routes: Mapping[str, Values]) -> None:
+    """Note what transforms cannot do next to the other options; `routes` has those of topics of a route."""
     if not chain or not values.are_good(*_CONVERTERS.values(), sink.FORMAT, record_options.INPUT_FORMAT):
         return
     if direction(values) is Direction.SINK:
         _check_sink_fields(values, chain)
-        _check_names_apart(values, chain, routed)
+        check_names_apart(values, chain, routes)
     else:
         _check_source_fields(values, chain)
 
@@ -82,25 +82,6 @@ def _check_sink_fields(values: Values, chain: TransformChain) -> None:
             made.add(KeyOrValue.KEY)
         elif isinstance(step.transform, HoistField):
             made.add(step.transform.which)
-
-
-def _check_names_apart(values: Values, chain: TransformChain, routed: frozenset[str]) -> None:
-    """Refuse two topics of the sink that become one: with equal offsets their objects would have one name."""
-    if not chain.routes or not values.are_good(sink.TOPIC_NAMES):
-        return
-    owners: dict[str, str] = {}
-    for topic in values[sink.TOPIC_NAMES] or ():
-        if topic in routed:
-            continue
-        for target in reachable_topics(chain, topic):
-            owner = owners.setdefault(target, topic)
-            if owner != topic:
-                values.refuse(
-                    TRANSFORM_ALIASES,
-                    f"send {owner} and {topic} to one name, {target}, under which their objects could not be "
-                    "told apart: keep them apart, or run a sink for each with an aws.s3.prefix of its own",
-                )
-                return
 
 
 def transform_warnings(values: Values, chain: TransformChain) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """A sink's options, held against one another: topics, names, formats, fields, compression, uploads."""
 
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 from headrace.names.name_template import NameField, NameTemplate
@@ -12,8 +13,9 @@ from headrace.options.declarations import (
     schema_options,
 )
 from headrace.options.declarations import sink_options as sink
+from headrace.options.declarations.named_options import TRANSFORM_ALIASES
 from headrace.options.layout_checks import check_layout, layout_form, output_format
-from headrace.options.name_checks import check_names, check_sidecars, converter_kind, side_fields
+from headrace.options.name_checks import check_names, check_sidecars, converter_kind, side_fields, template_of
 from headrace.options.parsed_options import Values
 from headrace.options.record_checks import check_registry_login
 from headrace.options.record_forms import is_of_glue
@@ -25,6 +27,8 @@ from headrace.options.sink_settings import (
     OutputFormat,
     RotateTogether,
 )
+from headrace.options.transforms.chain import TransformChain
+from headrace.options.transforms.read_chain import reachable_topics
 
 # -- When a sink's objects close, held against itself and its names ------------------------------------------
 
@@ -248,3 +252,46 @@ def _check_quote(values: Values) -> None:
         )
     elif quote == values[format_options.CSV_DELIMITER]:
         values.refuse(format_options.CSV_QUOTE, "is csv.delimiter as well; choose another")
+
+
+# -- Topics that a router makes one, held against the names of their objects ---------------------------------
+
+_OF_NAMES: Final = (
+    reading_options.BUCKET,
+    reading_options.PREFIX,
+    record_options.FILE_NAME_TEMPLATE,
+    record_options.COMPRESSION,
+    sink.LAYOUT,
+    sink.FORMAT,
+)
+
+
+def check_names_apart(values: Values, chain: TransformChain, routes: Mapping[str, Values]) -> None:
+    """Refuse two topics of the sink that become one: with equal offsets their objects would have one name.
+
+    `routes` has the options in force for topics of a route, whose objects may be elsewhere.
+    """
+    if not chain.routes or not values.are_good(sink.TOPIC_NAMES):
+        return
+    owners: dict[tuple[Hashable, str], str] = {}
+    for topic in dict.fromkeys([*(values[sink.TOPIC_NAMES] or ()), *routes]):
+        own = routes.get(topic, values)
+        if not own.are_good(*_OF_NAMES):
+            continue
+        for target in reachable_topics(chain, topic):
+            owner = owners.setdefault((_names_of(own), target), topic)
+            if owner != topic:
+                values.refuse(
+                    TRANSFORM_ALIASES,
+                    f"send {owner} and {topic} to one name, {target}, under which their objects could not be "
+                    "told apart: keep them apart, or give one a route (route.NAME.topics) with an "
+                    "aws.s3.prefix of its own",
+                )
+                return
+
+
+def _names_of(values: Values) -> Hashable:
+    """What names are made of in addition to the record; those of other endings are other ones."""
+    names = values[reading_options.PREFIX] + template_of(values)
+    ending = (values[sink.LAYOUT], output_format(values), compression(values))
+    return values[reading_options.BUCKET], names, ending if "extension" in names else None

@@ -313,7 +313,7 @@ def _load(
         refuse_routes(gathered.entries, problems)
     transforms = read_chain(gathered.entries, problems, is_sink=is_sink)
     check_transforms(
-        values, transforms, routed=frozenset(topic for route in routes for topic in route.topics)
+        values, transforms, routes={topic: route.values for route in routes for topic in route.topics}
     )
     problems.raise_if_any()
     return build(

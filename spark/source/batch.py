@@ -227,7 +227,8 @@ class BatchRun:
     def _rows(self, index: int, progress: SplitProgress, rows: RowBatch) -> None:
         """Send the rows of a batch and what becomes of its bad ones, in order."""
         try:
-            target = self._target(index, progress.split, rows.topic)
+            # No record, no question: before a router the topic is one that nobody writes to.
+            target = self._target(index, progress.split, rows.topic) if len(rows) else None
             if rows.bad and self._settings.errors.dead_letter is not None:
                 # Missing, it is told at once; librdkafka would wait for it, the whole transaction with it.
                 self._producer.partitions(self._settings.errors.dead_letter.topic)
@@ -253,7 +254,7 @@ class BatchRun:
         self,
         index: int,
         progress: SplitProgress,
-        target: RecordTarget,
+        target: RecordTarget | None,
         rows: RowBatch,
         begin: int,
         end: int,
@@ -263,6 +264,7 @@ class BatchRun:
         """Send rows [begin, end), as many transactions as it takes; `then` is the position after them."""
         transaction = self._transaction
         while begin < end:
+            assert target is not None, "rows have a target"
             why = self._refused.why_row(index, partial(rows.positions, begin))
             if why is not None:
                 self._bad(progress, refused_row(rows, begin, then if begin + 1 == end else None, why))

@@ -46,7 +46,6 @@ class Decoding:
         self._settings = settings
         self._fit = fit
         self._transforms = SourceRecords(transforms, settings) if transforms else None
-        self._routes = transforms.routes
         self._limits = limits
         self._glue = None if settings.glue is None else _glue(settings.glue)
         self._archive = None if settings.restore is None else ArchiveDecoder(settings.restore)
@@ -108,7 +107,9 @@ class Decoding:
         target = self.target(split)
         for batch in batches:
             for rows in transforms.apply(batch, target):
-                # Records may have grown, and their topic may be another one.
+                if not len(rows):
+                    yield rows
+                    continue
                 topic = rows.topic or target.topic
                 options = DecodeOptions(
                     format=self._settings, topic=topic, topic_max_bytes=self._limits.of(topic)
@@ -171,8 +172,8 @@ class Decoding:
             format=self._settings,
             topic=split.route.topic,
             overhead_bytes=overhead_bytes(key, headers),
-            # Where records may go to another topic, its limit is looked at once they have it.
-            topic_max_bytes=None if self._routes else self._limits.of(split.route.topic),
+            # Transforms make other records of rows, and topics: the limit is looked at after them.
+            topic_max_bytes=None if self._transforms is not None else self._limits.of(split.route.topic),
             members=constant_members(split.route, self._settings),
             glue=self._glue,
             fit=self._fit,

@@ -1,6 +1,6 @@
 """Topics that keys name, one of which cannot be written: what becomes of the objects of the others.
 
-This user may not write it, or use its subject; it has no leader; it is deleted meanwhile.
+This user may not write it, or use its subject; it has no leader; it is deleted meanwhile; it is not there.
 
     python -m tests.simulation.forbidden_topics [COURSE ..]
 
@@ -115,6 +115,31 @@ def the_only_topic(course: Course) -> None:
     _allow(course)
 
 
+def no_record_for_it(course: Course) -> None:
+    """Objects that leave no record need neither the topic before a router nor the one after it."""
+    letters, kafka = "letters", "org.apache.kafka.connect.transforms."
+    course.made.broker.create(letters, 1)
+    course.options |= {
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": letters,
+        "transforms": "none,new",
+        "transforms.none.type": f"{kafka}Filter",
+        "transforms.none.predicate": "all",
+        "transforms.new.type": f"{kafka}RegexRouter",
+        "transforms.new.regex": "(.*)",
+        "transforms.new.replacement": "new-$1",
+        "predicates": "all",
+        "predicates.all.type": f"{kafka}predicates.TopicNameMatches",
+        "predicates.all.pattern": ".*",
+    }
+    course.start(topic=None, file__name__template="{{topic}}/.*")
+    course.put(f"{_SECRET}/dropped", rows(_SECRET, 2))
+    course.put(f"{_SECRET}/refused", [b"no JSON"])
+    course.wait(lambda: len(course.made.broker.visible(letters, 0)) == 1, "a dead letter")
+    course.wait(lambda: not course.snapshot.pending_objects, "nothing pending")
+    assert not course.log("object_failed")
+
+
 def _both(course: Course) -> None:
     """One slot has written to both topics, and has their objects in one transaction from now on."""
     _create(course)
@@ -200,6 +225,7 @@ COURSES: Final[dict[str, Callable[[Course], None]]] = {
         the_subject_of_the_only_topic,
         until_idle,
         the_only_topic,
+        no_record_for_it,
     )
 }
 

@@ -1,12 +1,12 @@
 """Which objects may be left in their middle to make room for others."""
 
 import gzip
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from headrace.kafka.data_topics import OutputTopic
-from headrace.kafka.producer.topic_limits import TopicLimits
+from headrace.kafka.producer.topic_limits import TopicLimits, TopicLookup
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Split
 from headrace.options.choices import InputFormat
@@ -101,6 +101,61 @@ def test_the_limit_of_a_row_is_that_of_the_topic_it_comes_to(
 
     assert {batch.topic for batch in batches} == {"new-orders"}
     assert [bool(batch.bad) for batch in batches] == [not are_good]
+
+
+_KAFKA: Final = "org.apache.kafka.connect.transforms."
+_FILTER: Final = {
+    "transforms": "t,r",
+    "transforms.r.type": f"{_KAFKA}RegexRouter",
+    "transforms.r.regex": "(.*)",
+    "transforms.r.replacement": "new-$1",
+    "transforms.t.type": f"{_KAFKA}Filter",
+    "transforms.t.predicate": "all",
+    "predicates": "all",
+    "predicates.all.type": f"{_KAFKA}predicates.TopicNameMatches",
+    "predicates.all.pattern": ".*",
+}
+
+
+def test_a_topic_without_a_record_for_it_is_not_asked_for() -> None:
+    """Before a router it may be anybody's."""
+    found = _decoded(b'{"id": 1}\nno JSON\n', NoBrokers(), **_FILTER)
+    assert found == ([], ["not_json"])
+
+
+_LARGE: Final = b'{"id":1,"picture":"' + b"x" * 100 + b'"}\n{"id":2}\n'
+
+
+@pytest.mark.parametrize(
+    ("step", "values", "reasons"),
+    [
+        ({"type": "ReplaceField$Value", "exclude": "picture"}, [b'{"id":1}', b'{"id":2}'], []),
+        ({"type": "ExtractField$Value", "field": "id"}, [b"1", b"2"], []),
+        ({"type": "Filter", "predicate": "all"}, [], []),
+        ({"type": "MaskField$Value", "fields": "id"}, [b'{"id":0}'], ["too_large"]),
+        ({"type": "HoistField$Value", "field": "r" * 50}, [], ["too_large", "too_large"]),
+    ],
+)
+def test_the_size_of_a_record_is_that_behind_the_transforms(
+    step: dict[str, str], values: list[bytes], reasons: list[str]
+) -> None:
+    """The topic's limit is one of records; what a row was before is nothing to it."""
+    options = {name: value for name, value in _FILTER.items() if name.startswith("predicates")}
+    options |= {f"transforms.t.{name}": value for name, value in step.items()}
+    options |= {"transforms": "t", "transforms.t.type": _KAFKA + step["type"]}
+    assert _decoded(_LARGE, _Topics(orders=50), **options) == (values, reasons)
+
+
+def _decoded(content: bytes, topics: TopicLookup, **options: str) -> tuple[list[bytes | None], list[str]]:
+    """The values of the records of an object for `orders`, and the reasons of its bad rows."""
+    settings = load_with({"input.format": "jsonl", **options})
+    decoding = Decoding(settings.format, TopicLimits(topics), settings.transforms)
+    found = S3Object(id=ObjectId("bucket", "a", "e"), size=len(content), last_modified_ms=0)
+    source: Any = MemorySource(content)
+    batches = list(decoding.decode(source, Split(object=found, route=Route(topic="orders"))))
+    return [each.values.get(row) for each in batches for row in range(len(each))], [
+        bad.reason for each in batches for bad in each.bad
+    ]
 
 
 class _AnyTopic:

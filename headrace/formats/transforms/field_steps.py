@@ -15,6 +15,7 @@ from headrace.formats.transforms.step_values import (
     JsonObjects,
     Refused,
     RefusedRows,
+    is_null,
     json_column,
     loosened,
     members_of,
@@ -235,7 +236,8 @@ def _flat_json(
     texts = column.texts()
 
     def refuse(row: int) -> None:
-        refused.add(records.records.offsets[row], f"the {step.which} {NO_OBJECT}")
+        if not is_null(texts.get(row) or b""):
+            refused.add(records.records.offsets[row], f"the {step.which} {NO_OBJECT}")
 
     return json_column(Flattening(step.delimiter, refuse).flat(list(texts.each(0, len(texts)))))
 

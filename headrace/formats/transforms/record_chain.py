@@ -80,7 +80,7 @@ def _kind(column: ConvertedColumn) -> Hashable:
     if isinstance(column, PlainColumn):
         return column.form
     if isinstance(column, TypedColumn) and column.has_array and column.schema.arrow is not None:
-        return str(column.schema.arrow), column.schema.avro, column.schema.version, column.data() is None
+        return str(column.schema.arrow), column.schema.avro, column.schema.version
     # Nothing to put together by: it stays by itself.
     return id(column)
 

@@ -51,6 +51,12 @@ class RefusedRows:
 NULL: Final = msgspec.Raw(b"null")
 Members = dict[str, msgspec.Raw]
 
+
+def is_null(text: bytes) -> bool:
+    """Whether it is JSON's null, perhaps with blanks around, which steps take for a null."""
+    return text.strip() == bytes(NULL)
+
+
 _MEMBERS: Final = msgspec.json.Decoder(Members)
 _NO_OBJECT: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +17,19 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import DEFAULT
 from headrace.formats.connect import ConnectField, ConnectSchema, Default, Type
 from headrace.formats.connect.arrow_types import schema_of_arrow
-from headrace.formats.connect.payloads import PayloadSchema
+from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
-from headrace.formats.encoding.row_schema import default_of
 from headrace.formats.parquet_avro import avro_schema
 from headrace.formats.transforms.avro_shapes import Shape, avro_text, record_shape
-from headrace.formats.transforms.step_values import JsonObjects, Members, Refused, RefusedRows, members_of
+from headrace.formats.transforms.step_values import (
+    JsonObjects,
+    Members,
+    Refused,
+    RefusedRows,
+    is_null,
+    members_of,
+)
 from headrace.options.choices import JsonFormat
 from headrace.options.transforms.chain import KeyOrValue
 
@@ -90,20 +97,21 @@ class StructObjects:
         record: dict[str, Any] | None,
         style: JsonFormat,
         connect: ConnectSchema | None,
+        given: ColumnSchema | None,
     ) -> None:
         self.fields = fields
         self._nulls = nulls
         self._record = record
         self._style = style
         self._connect = connect
+        # That of the column they were opened from.
+        self._given = given
 
     @classmethod
     def of(cls, column: TypedColumn, *, fills_defaults: bool) -> "StructObjects":
         """The fields of a column of structs; with `fills_defaults` nulls become their field's default."""
-        array, record = column.arrow(), record_shape(column.schema.avro)
+        array, record = column.arrow(), _record_of(column.schema)
         shapes = None if record is None else record["fields"]
-        if shapes is not None and len(shapes) != array.type.num_fields:
-            record = shapes = None
         connect = _connect_struct(column.schema.connect, array.type)
         fields = []
         for index, field in enumerate(array.type):
@@ -113,7 +121,7 @@ class StructObjects:
             if fills_defaults:
                 values = _filled(values, field, array, own)
             fields.append(StructField(field, values, shape, own))
-        return cls(fields, array.is_null(), record, column.style, connect)
+        return cls(fields, array.is_null(), record, column.style, connect, column.schema)
 
     def __len__(self) -> int:
         return len(self._nulls)
@@ -184,7 +192,7 @@ class StructObjects:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise Refused(f"two fields become {twice}")
-        return StructObjects(fields, self._nulls, self._record, self._style, self._connect)
+        return StructObjects(fields, self._nulls, self._record, self._style, self._connect, self._given)
 
     def described(self, **changes: Any) -> "StructObjects":
         """The same objects with another name, version or optionality of their schema."""
@@ -195,7 +203,7 @@ class StructObjects:
             record["name"] = changes["name"]
         if record is not None and "version" in changes:
             record = {**record, "connect.version": changes["version"]}
-        return StructObjects(self.fields, self._nulls, record, self._style, connect)
+        return StructObjects(self.fields, self._nulls, record, self._style, connect, self._given)
 
     def picked(self, names: tuple[str, ...]) -> "StructObjects":
         """These fields alone, as objects of another schema, none of them null; Refused for a missing one."""
@@ -206,7 +214,7 @@ class StructObjects:
                 raise Refused(f"there is no field {name}")
             found.append(field)
         nameless = None if self._connect is None else ConnectSchema(type=Type.STRUCT)
-        return StructObjects(found, pa.array([False] * len(self)), None, self._style, nameless)
+        return StructObjects(found, pa.array([False] * len(self)), None, self._style, nameless, None)
 
     def member(self, field: StructField) -> TypedColumn:
         """The values of a field as a column."""
@@ -222,10 +230,25 @@ class StructObjects:
         else:
             array = pa.array([None if null else {} for null in self._nulls.to_pylist()], kind)
         shapes = [each.shape for each in self.fields]
+        connect = self._connect_schema()
+        if self._given is not None and self._is_of(self._given, kind, shapes, connect):
+            return TypedColumn(self._given, array=array, style=self._style)
         shape = None
         if self._record is not None and None not in shapes:
             shape = {**self._record, "fields": shapes}
-        return typed_column(array, shape, self._style, self._connect_schema())
+        return typed_column(array, shape, self._style, connect)
+
+    def _is_of(
+        self, given: ColumnSchema, kind: Any, shapes: list[Shape | None], connect: ConnectSchema | None
+    ) -> bool:
+        """Whether the schema is still this one: then it keeps its version, and objects stay open."""
+        record = _record_of(given)
+        return (
+            bool(kind.equals(given.arrow, check_metadata=True))
+            and self._record == record
+            and shapes == ([None] * len(shapes) if record is None else record["fields"])
+            and connect == _connect_struct(given.connect, kind)
+        )
 
     def _connect_schema(self) -> ConnectSchema | None:
         schemas = [ConnectField(each.name, each.connect) for each in self.fields if each.connect is not None]
@@ -243,6 +266,12 @@ def typed_column(
     text = None if shape is None else avro_text(shape)
     schema = ColumnSchema(arrow=array.type, avro=text or avro_schema(array.type), connect=connect)
     return TypedColumn(schema, array=array, style=style)
+
+
+def _record_of(schema: ColumnSchema) -> dict[str, Any] | None:
+    """The Avro record of a schema of structs; None where it is not of just their fields."""
+    record = record_shape(schema.avro)
+    return record if record is not None and len(record["fields"]) == schema.arrow.num_fields else None
 
 
 def _connect_struct(connect: ConnectSchema | None, kind: Any) -> ConnectSchema | None:
@@ -263,11 +292,30 @@ def _filled(values: Any, field: Any, structs: Any, connect: ConnectSchema | None
 
 
 def _default_of(field: Any, connect: ConnectSchema | None) -> Any:
-    """A field's default as Arrow's scalar, None where it has none but null."""
-    if connect is not None and connect.default is not None:
-        return PayloadSchema(connect).array([connect.default.text.encode()]).cast(field.type)[0]
-    default = default_of(field)
-    return default[0] if default is not None and default[0].is_valid else None
+    """A field's default as Arrow's scalar, None where Connect's schema has none.
+
+    That of an Avro field is not meant: a field that may be null has none in Kafka, whatever Avro says.
+    """
+    default = default_array(connect)
+    if default is None:
+        return None
+    try:
+        if pa.types.is_string(field.type) and pa.types.is_binary(default.type):
+            return pa.scalar(str(UUID(bytes=default[0].as_py())))
+        return default.cast(field.type)[0]
+    except (pa.ArrowException, ValueError):
+        # Octets of another width than the field's, of which a registry may know nothing.
+        return None
+
+
+def default_array(connect: ConnectSchema | None) -> Any | None:
+    """A schema's default as an array of one; None without one, and for one that is no value of the schema."""
+    if connect is None or connect.default is None:
+        return None
+    try:
+        return PayloadSchema(connect).array([connect.default.text.encode()])
+    except UnfitValue:
+        return None
 
 
 Objects = JsonObjects | StructObjects
@@ -303,7 +351,7 @@ def opened(
     if nulls.all():
         return None
     if is_json(column):
-        return _json_objects(records, column, which, refused)
+        return _json_objects(records, column, which, refused, takes_nulls=takes_nulls)
     if isinstance(column, TypedColumn) and _is_typed(column) and pa.types.is_struct(column.schema.arrow):
         return StructObjects.of(column, fills_defaults=fills_defaults)
     what = {Form.TEXT: "text", Form.BYTES: "bytes"}.get(column.form, "of a type without fields")
@@ -326,7 +374,12 @@ def refuse_objects(records: ConvertedRecords, which: KeyOrValue, message: str, r
 
 
 def _json_objects(
-    records: ConvertedRecords, column: ConvertedColumn, which: KeyOrValue, refused: RefusedRows
+    records: ConvertedRecords,
+    column: ConvertedColumn,
+    which: KeyOrValue,
+    refused: RefusedRows,
+    *,
+    takes_nulls: bool,
 ) -> JsonObjects:
     texts = column.texts()
     rows: list[Members | None] = []
@@ -336,7 +389,8 @@ def _json_objects(
             try:
                 members = members_of(text)
             except Refused:
-                refused.add(int(records.records.offsets[row]), f"the {which} {NO_OBJECT}")
+                if not (takes_nulls and is_null(text)):
+                    refused.add(int(records.records.offsets[row]), f"the {which} {NO_OBJECT}")
         rows.append(members)
     return JsonObjects(rows)
 

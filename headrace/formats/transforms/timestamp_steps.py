@@ -125,7 +125,10 @@ def _json_texts(
 
     def of_json(text: Time) -> Any:
         assert isinstance(text, bytes)
-        time = _loose(value_of(text))
+        value = value_of(text)
+        if value is None:
+            return None
+        time = _loose(value)
         if not has_type:
             raise Refused(f"without a schema there is no {step.target}: set target.type to unix or string")
         return msgspec.json.encode(convert(time))

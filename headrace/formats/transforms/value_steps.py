@@ -10,7 +10,6 @@ import msgspec
 import pyarrow as pa
 
 from headrace.formats.connect import Default
-from headrace.formats.connect.payloads import PayloadSchema
 from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
@@ -20,6 +19,7 @@ from headrace.formats.transforms.struct_objects import (
     StructField,
     StructObjects,
     chosen_column,
+    default_array,
     opened,
     refuse_objects,
     typed_column,
@@ -187,9 +187,9 @@ def cast(step: Cast, records: ConvertedRecords, refused: RefusedRows) -> list[Co
 
 def _cast_default(field: StructField, target: CastType) -> Default | None:
     """The field's default as another type, as its schema has it after the cast."""
-    if field.connect is None or field.connect.default is None:
+    array = default_array(field.connect)
+    if array is None:
         return None
-    array = PayloadSchema(field.connect).array([field.connect.default.text.encode()])
     return Default(msgspec.json.encode(_change(array.type, target)(step_values.numbered(array)[0])).decode())
 
 
@@ -289,11 +289,12 @@ def _base64(value: bytes) -> str:
 
 
 def _changed(text: bytes | None, change: Change, offset: int, refused: RefusedRows) -> bytes | None:
-    """The JSON of a changed value; None for a null, and for one that is refused."""
+    """The JSON of a changed value; None for a null, JSON's too, and for one that is refused."""
     if text is None:
         return None
     try:
-        return msgspec.json.encode(change(value_of(text)))
+        value = value_of(text)
+        return None if value is None else msgspec.json.encode(change(value))
     except Refused as error:
         refused.add(offset, str(error))
         return None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from headrace.options import SettingsError
+from headrace.options.settings import Settings
 from headrace.options.transforms.chain import (
     Condition,
     HasHeaderKey,
@@ -306,12 +307,67 @@ def test_two_topics_do_not_become_one(topics: str, options: dict[str, str], *, i
         assert chain_of(given)
 
 
-def test_topics_that_are_not_known_yet_are_warned_of() -> None:
-    """What may happen there is said at the start."""
+@pytest.mark.parametrize(
+    ("options", "is_refused"),
+    [
+        ({"route.r.topics": "orders-eu,orders-us", "route.r.aws.s3.prefix": "r/"}, True),
+        ({"route.r.topics": "orders-eu", "route.r.rotate.records": "5"}, True),
+        ({"route.r.topics": "orders-eu", "route.s.topics": "orders-us"}, True),
+        ({"route.r.topics": "orders-eu", "route.r.aws.s3.prefix": "r/"}, False),
+        ({"route.r.topics": "orders-eu", "route.r.aws.s3.bucket.name": "other"}, False),
+        ({"route.r.topics": "orders-eu", "route.r.output.format": "parquet"}, False),
+        (
+            {
+                "route.r.topics": "orders-eu",
+                "route.r.output.format": "parquet",
+                "file.name.template": "{{topic}}/{{partition}}/{{start_offset}}",
+            },
+            True,
+        ),
+        (
+            {
+                "route.r.topics": "orders-eu",
+                "route.r.aws.s3.prefix": "r/",
+                "route.s.topics": "orders-us",
+                "route.s.file.name.template": "r/{{topic}}/{{partition}}/{{start_offset:padding=true}}"
+                ".headrace{{extension}}",
+            },
+            True,
+        ),
+        (
+            {
+                "route.r.topics": "orders-eu",
+                "route.r.aws.s3.prefix": "r/",
+                "route.s.topics": "orders-us",
+                "route.s.aws.s3.prefix": "s/",
+            },
+            False,
+        ),
+    ],
+)
+def test_two_topics_of_routes_do_not_become_one(options: dict[str, str], *, is_refused: bool) -> None:
+    """What keeps them apart is where their objects are, not that a route has them."""
+    given = {**_ONE_NAME, "topics": "orders-eu,orders-us", **options}
+    if is_refused:
+        (problem,) = problems_of(given)
+        assert "could not be told apart" in problem
+    else:
+        assert chain_of(given)
+
+
+def _by_pattern(**options: str) -> Settings:
+    """The settings of a sink of `topics.regex`."""
     given = {name: text for name, text in _SINK.items() if name != "topics"}
-    text = json.dumps({**given, **_ONE_NAME, "topics.regex": "orders-.*"})
-    settings = load(text, kind="json", environment={"HOME": "/nowhere"}, read_file=lambda path: path)
-    assert any("name_taken" in warning for warning in settings.warnings)
+    text = json.dumps({**given, **_ONE_NAME, "topics.regex": "orders-.*", **options})
+    return load(text, kind="json", environment={"HOME": "/nowhere"}, read_file=lambda path: path)
+
+
+def test_topics_that_are_not_known_yet_are_warned_of() -> None:
+    """What may happen there is said at the start; the topics of routes are known."""
+    for route in ({}, {"route.r.topics": "orders-eu"}):
+        assert any("name_taken" in warning for warning in _by_pattern(**route).warnings)
+    with pytest.raises(SettingsError, match="could not be told apart"):
+        _by_pattern(**{"route.r.topics": "orders-eu,orders-us"})
 
 
 @pytest.mark.parametrize(

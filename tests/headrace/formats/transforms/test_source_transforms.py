@@ -109,6 +109,44 @@ def records(found: Sequence[RowBatch]) -> list[tuple[str | None, bytes | None, b
     ]
 
 
+@pytest.mark.parametrize("null", [b"null", b" null "])
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        *(({"type": KAFKA + "Cast$Value", "spec": spec}, None) for spec in ("string", "int64", "float32")),
+        ({"type": KAFKA + "Cast$Value", "spec": "a:string"}, None),
+        ({"type": KAFKA + "ReplaceField$Value", "exclude": "z"}, None),
+        ({"type": KAFKA + "Flatten$Value"}, None),
+        ({"type": KAFKA + "ExtractField$Value", "field": "z"}, None),
+        ({"type": KAFKA + "TimestampConverter$Value", "target.type": "unix"}, None),
+        (
+            {"type": KAFKA + "TimestampConverter$Value", "target.type": "string", "format": "yyyy"},
+            None,
+        ),
+        ({"type": KAFKA + "HoistField$Value", "field": "a"}, b'{"a":null}'),
+        # Not looked into, it is what it was.
+        ({"type": KAFKA + "Cast$Value", "spec": "string", "predicate": "has"}, b"null"),
+    ],
+)
+def test_the_json_null_is_a_null_to_what_looks_into_it(
+    step: dict[str, str], expected: bytes | None, null: bytes
+) -> None:
+    """As in a sink; a line of a .log, or a restored text, may be it."""
+    options = chain(step, predicates=_HAS_HEADER if "predicate" in step else None)
+    (found,) = applied({"input.format": "auto", **options}, batch([null]))
+    assert not found.bad
+    ((_, _, value, _),) = records([found])
+    assert (value and value.replace(b" ", b"")) == expected
+
+
+@pytest.mark.parametrize("spec", ["string", "int32", "boolean"])
+def test_a_number_that_json_does_not_have_is_a_null_to_the_next_step(spec: str) -> None:
+    """It is written as null."""
+    casts = ({"type": KAFKA + "Cast$Value", "spec": each} for each in ("float64", spec))
+    (found,) = applied(chain(*casts), batch([b'"NaN"']))
+    assert [value for _, _, value, _ in records([found])] == [None]
+
+
 def test_a_chain_of_two_with_a_predicate() -> None:
     """What is the same for all records of an object goes through it too."""
     options = chain(

@@ -1,6 +1,7 @@
 """Values of AvroConverter behind transforms: defaults of every type, named types, tombstones next to rows."""
 
 import io
+from collections.abc import Sequence
 from typing import Any, Final
 
 import fastavro
@@ -29,19 +30,22 @@ _UNWRAP: Final = "io.debezium.transforms.ExtractNewRecordState"
 
 
 def _converted(
-    schema: Any, values: list[Any], step: dict[str, str], form: str = "jsonl"
+    schema: Any, values: list[Any], step: dict[str, str], form: str = "jsonl", headers: Sequence[int] = ()
 ) -> tuple[SinkSettings, Conversion]:
+    """What a step makes of the values; those with `headers` are what the predicate `has` is true of."""
     served = registry()
     options = {
         "value.converter": "io.confluent.connect.avro.AvroConverter",
         "value.converter.schema.registry.url": served.urls[0],
         "output.format": form,
         "file.compression.type": "none",
-        **chain(step),
+        **chain(step, predicates=_HEADER if "predicate" in step else None),
     }
     rows = [None if value is None else framed(served, schema, value) for value in values]
     sink = sink_of(options)
-    records = kafka_records([(row, b"k", (), NOW_MS) for row in rows])
+    records = kafka_records(
+        [(row, b"k", (("h", b""),) if number in headers else (), NOW_MS) for number, row in enumerate(rows)]
+    )
     return sink, sink_records(sink, lambda: NOW_MS).convert(records)
 
 
@@ -53,37 +57,78 @@ def _record(kind: Any, default: Any) -> dict[str, Any]:
     return {"type": "record", "name": "R", "fields": fields}
 
 
+_DECIMAL: Final = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+_FIXED_DECIMAL: Final = {
+    "type": "fixed",
+    "name": "D",
+    "size": 2,
+    "logicalType": "decimal",
+    "precision": 4,
+    "scale": 1,
+}
+_FIXED: Final = {"type": "fixed", "name": "F", "size": 2}
+_UUID: Final = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
+_DEFAULTS: Final[list[tuple[dict[str, Any], Any, Any]]] = [
+    (_DECIMAL, "\x00", 0.0),
+    (_DECIMAL, "\xff\x00", -2.56),
+    (_FIXED_DECIMAL, "\x00\x07", 0.7),
+    (_FIXED, "\xff\x01", "/wE="),
+    ({"type": "bytes"}, "\xff", "/w=="),
+    ({"type": "string"}, "\xff", "\xff"),
+    ({"type": "int", "logicalType": "date"}, 5, "1970-01-06"),
+    ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
+    (_UUID, "a" * 16, "61616161-6161-6161-6161-616161616161"),
+    (_UUID, "\xff" * 16, "ffffffff-ffff-ffff-ffff-ffffffffffff"),
+]
+_FILLING: Final = [
+    {"type": KAFKA + "InsertField$Value", "static.field": "s", "static.value": "x"},
+    {"type": KAFKA + "Flatten$Value"},
+]
+
+
+def _filled(kind: Any, default: Any, step: dict[str, str]) -> Any:
+    """The field of a record that has a null there, as it comes from the step."""
+    _, found = _converted(_record(kind, default), [{"id": 1, "f": None}], step)
+    assert found.faults == ()
+    (run,) = found.runs
+    return plain(run.value)[0]["f"]
+
+
+@pytest.mark.parametrize(("kind", "default", "shown"), _DEFAULTS)
+@pytest.mark.parametrize("step", _FILLING)
+def test_a_null_counts_as_the_default_of_connects_schema(
+    kind: dict[str, Any], default: Any, shown: Any, step: dict[str, str]
+) -> None:
+    """Octets of a default are its characters."""
+    assert _filled({**kind, "connect.default": default}, default, step) == shown
+
+
+@pytest.mark.parametrize(("kind", "default"), [(kind, default) for kind, default, _ in _DEFAULTS])
+@pytest.mark.parametrize("step", _FILLING)
+def test_a_null_does_not_count_as_the_default_of_an_avro_field(
+    kind: dict[str, Any], default: Any, step: dict[str, str]
+) -> None:
+    """AvroData drops that of a union with null: Connect's field has none."""
+    assert _filled(kind, default, step) is None
+
+
 @pytest.mark.parametrize(
-    ("kind", "default", "shown"),
+    ("kind", "default"),
     [
-        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, "\x00", 0.0),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, "\xff\x00", -2.56),
-        (
-            {
-                "type": "fixed",
-                "name": "D",
-                "size": 2,
-                "logicalType": "decimal",
-                "precision": 4,
-                "scale": 1,
-            },
-            "\x00\x07",
-            0.7,
-        ),
-        ({"type": "fixed", "name": "F", "size": 2}, "\xff\x01", "/wE="),
-        ("bytes", "\xff", "/w=="),
-        ("string", "\xff", "\xff"),
-        ({"type": "int", "logicalType": "date"}, 5, "1970-01-06"),
-        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
+        ({"type": "int"}, 2**40),
+        (_FIXED, "\x01\x01\x01"),
+        (_UUID, "\x01"),
     ],
 )
-@pytest.mark.parametrize("kept", ["InsertField$Value", "Flatten$Value"])
-def test_a_null_counts_as_the_default(kind: Any, default: Any, shown: Any, kept: str) -> None:
-    """Octets of a default are its characters."""
-    step = {"type": KAFKA + kept, **({"static.field": "s", "static.value": "x"} if "Insert" in kept else {})}
-    _, found = _converted(_record(kind, default), [{"id": 1, "f": None}], step)
-    (run,) = found.runs
-    assert plain(run.value)[0]["f"] == shown
+@pytest.mark.parametrize(
+    "step",
+    [*_FILLING, {"type": KAFKA + "Cast$Value", "spec": "f:string", "replace.null.with.default": "false"}],
+)
+def test_a_default_that_is_no_value_of_the_type_is_none(
+    kind: dict[str, Any], default: Any, step: dict[str, str]
+) -> None:
+    """Not even a registry checks it; the conversion must not end of it."""
+    assert _filled({**kind, "connect.default": default}, None, step) is None
 
 
 # -- nulls next to rows --------------------------------------------------------------------------------------
@@ -246,3 +291,30 @@ def test_parts_of_a_schema_stand_by_themselves() -> None:
     other = {**value, "fields": value["fields"][:1]}
     clashing = [{"name": "a", "type": value}, {"name": "b", "type": other}]
     assert avro_text({"type": "record", "name": "C", "fields": clashing}) is None
+
+
+# -- a predicate that is true of some ------------------------------------------------------------------------
+
+_HEADER: Final = {"has": {"type": KAFKA + "predicates.HasHeaderKey", "name": "h"}}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize(
+    ("step", "changed"),
+    [
+        ({"type": KAFKA + "MaskField$Value", "fields": "x"}, {"id": 1, "x": ""}),
+        ({"type": KAFKA + "MaskField$Value", "fields": "x", "replacement": "*"}, {"id": 1, "x": "*"}),
+        ({"type": KAFKA + "HeaderFrom$Value", "fields": "x", "headers": "x", "operation": "copy"}, None),
+        ({"type": KAFKA + "SetSchemaMetadata$Value", "schema.name": "R"}, None),
+    ],
+)
+def test_a_change_that_leaves_the_schema_closes_no_object(
+    step: dict[str, str], changed: dict[str, Any] | None, form: str
+) -> None:
+    """The schema keeps its version too: records that are changed and others are one run."""
+    given = {"id": 1, "x": "q"}
+    rows: list[Any] = [given, given, None, given, given]
+    sink, found = _converted(_ROW, rows, {**step, "predicate": "has"}, form, headers=[1, 3])
+    assert {run.value.schema.version for run in found.runs if run.value.schema is not None} == {1}
+    other = changed or given
+    assert _written(sink, found, form) == [given, other, None, other, given]
