@@ -74,6 +74,7 @@ def _chosen(entry: Entry | None, form: Form[T], default: D, problems: Problems) 
 
 TRANSACTION_TIMEOUT_MS: Final = 15_000
 
+_QUEUE: Final = "queue.buffering.max.kbytes"
 _COMPRESSION: Final = ("compression.type", "compression.codec")
 _NUMBER: Final = re.compile(
     r"(?!sasl\.).*[._](ms|bytes|kbytes|messages|level|ttl|fails|threshold)|batch\.size|linger\.ms"
@@ -189,7 +190,7 @@ def _put_endpoint_check(entry: Entry, into: Translation) -> None:
 def _put_buffer_memory(entry: Entry, into: Translation) -> None:
     form = integer(1_024, 2**31 - 1, unit="bytes")
     try:
-        into.put("queue.buffering.max.kbytes", str(form.parse(entry.text) // 1_024), entry)
+        into.put(_QUEUE, str(form.parse(entry.text) // 1_024), entry)
     except FormError:
         into.refuse(entry, f"expected {form.expected}")
 
@@ -320,13 +321,33 @@ def _add_for_producer(found: dict[str, str], given: Mapping[str, Entry], values:
     if values.are_good(connection_options.PARTITIONER):
         found["partitioner"] = values[connection_options.PARTITIONER].value
     if values.are_good(record_options.RECORD_MAX_BYTES):
-        needed = values[record_options.RECORD_MAX_BYTES] + _AROUND_A_RECORD
-        size = int(found.setdefault("message.max.bytes", str(needed)))
-        if size < needed:
-            name = "max.request.size" if "max.request.size" in given else "message.max.bytes"
-            values.problems.add(
+        _hold_a_record(values[record_options.RECORD_MAX_BYTES], found, given, values.problems)
+
+
+def _hold_a_record(
+    record_bytes: int, found: dict[str, str], given: Mapping[str, Entry], problems: Problems
+) -> None:
+    """Let a request, and the queue of a slot, hold the largest record; a smaller one given is a problem.
+
+    For a record larger than the queue librdkafka has no room even when it is empty, and the slot would wait
+    for it without end.
+    """
+    request = record_bytes + _AROUND_A_RECORD
+    queue_kbytes = -(-request // 1_024)
+    if queue_kbytes > names.SLOT_QUEUE_KBYTES:
+        found.setdefault(_QUEUE, str(queue_kbytes))
+    found.setdefault("message.max.bytes", str(request))
+    for name, own, least in (
+        ("max.request.size", "message.max.bytes", request),
+        ("message.max.bytes", "message.max.bytes", request),
+        ("buffer.memory", _QUEUE, queue_kbytes),
+        (_QUEUE, _QUEUE, queue_kbytes),
+    ):
+        if name in given and own in found and int(found[own]) < least:
+            problems.add(
                 given[name].spelled,
-                f"must be {needed:,} at least: record.max.bytes and {_AROUND_A_RECORD:,} around a record",
+                f"must be {least * 1_024 if name == 'buffer.memory' else least:,} at least: record.max.bytes "
+                f"and {_AROUND_A_RECORD:,} around a record",
                 given[name].shown,
             )
 

@@ -19,6 +19,7 @@ from headrace.kafka.kafka_errors import topic_forbidden, translate
 from headrace.kafka.producer.record_calls import wait_for_room
 from headrace.model.columns import RecordTarget, RowBatch
 from headrace.model.errors import InvalidObject, TopicMissing
+from headrace.options.client_names import SLOT_QUEUE_KBYTES
 
 DEFAULTS: Final[dict[str, str]] = {
     "compression.type": "lz4",
@@ -28,7 +29,7 @@ DEFAULTS: Final[dict[str, str]] = {
     "batch.size": "1000000",
     # Backpressure is this queue. 64 MiB is half a second at full rate, and a worker has 400 MiB in all.
     "queue.buffering.max.messages": "500000",
-    "queue.buffering.max.kbytes": "65536",
+    "queue.buffering.max.kbytes": str(SLOT_QUEUE_KBYTES),
     # Right after a commit the coordinator still writes its markers, and refuses the next transaction: asked
     # again so soon, not after 100 ms. Each repeat waits twice as long as the one before, up to a second.
     "retry.backoff.ms": "10",

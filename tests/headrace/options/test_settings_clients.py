@@ -452,6 +452,18 @@ def test_client_options_are_translated(
             id="request size",
         ),
         pytest.param(
+            {"producer.override.buffer.memory": "524288"},
+            "producer.override.buffer.memory = '524288': must be 1,114,112 at least: record.max.bytes "
+            "and 65,536 around a record",
+            id="buffer memory",
+        ),
+        pytest.param(
+            {"producer.override.queue.buffering.max.kbytes": "1088", "record.max.bytes": "1048577"},
+            "producer.override.queue.buffering.max.kbytes = '1088': must be 1,089 at least: "
+            "record.max.bytes and 65,536 around a record",
+            id="queue",
+        ),
+        pytest.param(
             {"producer.override.max.in.flight.requests.per.connection": "6"},
             "producer.override.max.in.flight.requests.per.connection = '6': expected a whole number from 1 "
             "to 5",
