@@ -11,7 +11,7 @@ from typing import Final, TypeVar, get_args
 
 from headrace.model.text_formatting import did_you_mean, similar
 from headrace.options import client_names as names
-from headrace.options.choices import CredentialsProvider, IsolationLevel, OffsetReset
+from headrace.options.choices import CredentialsProvider, ExactlyOnce, IsolationLevel, OffsetReset
 from headrace.options.client_names import Translation
 from headrace.options.declarations import connection_options, reading_options, record_options
 from headrace.options.given import Entry, Problems
@@ -72,8 +72,7 @@ def _chosen(entry: Entry | None, form: Form[T], default: D, problems: Problems) 
         return default
 
 
-TRANSACTION_TIMEOUT_MS: Final = 15_000
-
+_TIMEOUT: Final = "transaction.timeout.ms"
 _QUEUE: Final = "queue.buffering.max.kbytes"
 _COMPRESSION: Final = ("compression.type", "compression.codec")
 _NUMBER: Final = re.compile(
@@ -94,7 +93,7 @@ class Compressed(StrEnum):
 # Within these the protocol keeps its promises: an abandoned transaction holds back read-committed readers
 # until it times out, and idempotence ends at five requests in flight and without retries.
 BOUNDED: Final[dict[str, Form[int]]] = {
-    "transaction.timeout.ms": integer(6_000, 60_000, unit="milliseconds"),
+    _TIMEOUT: integer(6_000, 60_000, unit="milliseconds"),
     "session.timeout.ms": integer(6_000, names.LONGEST_MS["session.timeout.ms"], unit="milliseconds"),
     "heartbeat.interval.ms": integer(100, 20_000, unit="milliseconds"),
     "max.poll.interval.ms": integer(60_000, names.LONGEST_MS["max.poll.interval.ms"], unit="milliseconds"),
@@ -301,27 +300,54 @@ def _without_reading(given: dict[str, Entry], gathered: Gathered, *, is_sink: bo
 
 
 def _add_for_producer(found: dict[str, str], given: Mapping[str, Entry], values: Values) -> None:
-    timeout = int(found.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
-    found["transaction.timeout.ms"] = str(timeout)
+    _bound_transactions(found, given, values)
+    if values.are_good(connection_options.PARTITIONER):
+        found["partitioner"] = values[connection_options.PARTITIONER].value
+    if values.are_good(record_options.RECORD_MAX_BYTES):
+        _hold_a_record(values[record_options.RECORD_MAX_BYTES], found, given, values.problems)
+
+
+def _bound_transactions(found: dict[str, str], given: Mapping[str, Entry], values: Values) -> None:
+    """Set the timeout that brokers have for a transaction; what would outlast it is a problem."""
+    asked = int(found.get(_TIMEOUT, names.TRANSACTION_TIMEOUT_MS))
+    has_transactions = _has_transactions(values)
+    timeout = min(asked, names.TRANSACTION_TIMEOUT_MS) if has_transactions else asked
+    found[_TIMEOUT] = str(timeout)
+    limit = f"producer.override.{_TIMEOUT} ({timeout}{' at most' if timeout < asked else ''})"
     if values.are_good(record_options.BOUNDARY_INTERVAL):
         interval = values[record_options.BOUNDARY_INTERVAL]
         if interval + _COMMIT_TIME_MS > timeout:
             values.refuse(
                 record_options.BOUNDARY_INTERVAL,
-                f"must be {_COMMIT_TIME_MS:,} ms at least below producer.override.transaction.timeout.ms "
-                f"({timeout}), or the broker aborts transactions that are about to commit",
+                f"must be {_COMMIT_TIME_MS:,} ms at least below {limit}, or the broker aborts transactions "
+                "that are about to commit",
             )
     for name in ("delivery.timeout.ms", "message.timeout.ms"):
-        if name in found and int(found[name]) > timeout:
-            values.problems.add(
-                given[name].spelled,
-                f"must not exceed producer.override.transaction.timeout.ms ({timeout})",
-                given[name].shown,
-            )
-    if values.are_good(connection_options.PARTITIONER):
-        found["partitioner"] = values[connection_options.PARTITIONER].value
-    if values.are_good(record_options.RECORD_MAX_BYTES):
-        _hold_a_record(values[record_options.RECORD_MAX_BYTES], found, given, values.problems)
+        if name not in found:
+            continue
+        # librdkafka's 0 is no limit.
+        is_endless = has_transactions and int(found[name]) <= 0
+        if is_endless or int(found[name]) > timeout:
+            tail = ", and is no limit at all" if is_endless else ""
+            values.problems.add(given[name].spelled, f"must not exceed {limit}{tail}", given[name].shown)
+
+
+def _has_transactions(values: Values) -> bool:
+    option = connection_options.EXACTLY_ONCE
+    return not values.are_good(option) or values[option] is ExactlyOnce.REQUIRED
+
+
+def timeout_warnings(gathered: Gathered, values: Values) -> tuple[str, ...]:
+    """Return that a transaction's timeout is cut to the most that brokers have. Of good options."""
+    given = layered("producer", gathered).get(_TIMEOUT)
+    most = names.TRANSACTION_TIMEOUT_MS
+    if given is None or int(given.text) <= most or not _has_transactions(values):
+        return ()
+    sentence = (
+        f"{given.spelled} = {given.shown}: counts as {most}; with more, an abandoned transaction would hold "
+        "read-committed consumers back for longer"
+    )
+    return (sentence,)
 
 
 def _hold_a_record(

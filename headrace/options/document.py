@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from headrace.options.choices import IsolationLevel, OffsetReset
-from headrace.options.client_names import DECIDED_HERE
-from headrace.options.client_translation import BOUNDED, TRANSACTION_TIMEOUT_MS
+from headrace.options.client_names import DECIDED_HERE, TRANSACTION_TIMEOUT_MS
+from headrace.options.client_translation import BOUNDED
 from headrace.options.declarations import CANONICAL, FAMILIES, OPTIONS
 from headrace.options.declarations.option import WITHOUT_MEANING, Group, Option
 
@@ -100,8 +100,9 @@ def _client_rules() -> Iterator[str]:
         "from which it continues.\n"
     )
     yield "These are bounded:\n"
+    most = f"{TRANSACTION_TIMEOUT_MS:,}"
     for name, form in BOUNDED.items():
-        default = f" (default {TRANSACTION_TIMEOUT_MS:,})" if name == "transaction.timeout.ms" else ""
+        default = f" (default {most}; more counts as {most})" if name == "transaction.timeout.ms" else ""
         yield f"- `{name}`: {form.expected}{default}"
     yield ""
 

@@ -398,6 +398,37 @@ def test_transaction_timeout_is_a_property_of_transactional_producers(exactly: s
     )
 
 
+_LONG = {
+    "producer.override.transaction.timeout.ms": "60000",
+    "producer.override.delivery.timeout.ms": "0",
+    "transaction.boundary.interval.ms": "50000",
+    "exactly.once.support": "disabled",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told", "warns"),
+    [
+        pytest.param({"producer.override.transaction.timeout.ms": "15000"}, "15000", False, id="default"),
+        pytest.param({"producer.override.transaction.timeout.ms": "6000"}, "6000", False, id="lower"),
+        pytest.param({"producer.override.transaction.timeout.ms": "60000"}, "15000", True, id="higher"),
+        pytest.param(_LONG, None, False, id="without transactions"),
+    ],
+)
+def test_brokers_are_told_a_transaction_timeout_of_15_s_at_most(
+    changes: dict[str, str | None], told: str | None, *, warns: bool
+) -> None:
+    """More would hold readers back after a crash; without transactions nothing is bounded by it."""
+    settings = load_with(changes)
+
+    assert settings.kafka.client("producer").get("transaction.timeout.ms") == told
+    warning = (
+        "producer.override.transaction.timeout.ms = 60000: counts as 15000; with more, an abandoned "
+        "transaction would hold read-committed consumers back for longer"
+    )
+    assert settings.warnings == ((warning,) if warns else ())
+
+
 def test_sources_are_tagged() -> None:
     """Sources are tagged."""
     settings = load_with(
