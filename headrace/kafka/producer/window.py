@@ -47,7 +47,21 @@ def producer_properties(given: Mapping[str, str]) -> dict[str, Any]:
     aliases = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
     spelled = {aliases.get(name, name) for name in given}
     defaults = {name: value for name, value in DEFAULTS.items() if name not in spelled}
-    return {**defaults, **given, **_OURS}
+    return {**defaults, **_fitting(defaults, given), **given, **_OURS}
+
+
+def _fitting(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Those of our defaults that librdkafka refuses next to what is given, as it takes them."""
+    found = {}
+    first, last = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
+    if last in defaults and int(given.get(first, "0")) > int(defaults[last]):
+        found[last] = given[first]
+    timeouts = [int(given[name]) for name in ("delivery.timeout.ms", "message.timeout.ms") if name in given]
+    # librdkafka's 0 is no limit.
+    shortest = min((each for each in timeouts if each > 0), default=math.inf)
+    if "linger.ms" in defaults and shortest <= int(defaults["linger.ms"]):
+        found["linger.ms"] = str(int(shortest) // 2)
+    return found
 
 
 # What is produced between two checks of how much is outstanding.
