@@ -111,6 +111,8 @@ TRANSACTION_TIMEOUT_MS: Final = 15_000
 
 Brokers are never told more: read-committed consumers are held back for as long after a crash.
 """
+HEARTBEAT_MS: Final = 1_000
+"""How often the members of a group are heard of, at least."""
 SLOT_QUEUE_KBYTES: Final = 65_536
 """What a slot's producer queues, as it is the backpressure: half a second at full rate."""
 DECIDED_ELSEWHERE: Final = {

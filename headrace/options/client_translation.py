@@ -73,6 +73,7 @@ def _chosen(entry: Entry | None, form: Form[T], default: D, problems: Problems) 
 
 
 _TIMEOUT: Final = "transaction.timeout.ms"
+_HEARTBEAT: Final = "heartbeat.interval.ms"
 _QUEUE: Final = "queue.buffering.max.kbytes"
 _COMPRESSION: Final = ("compression.type", "compression.codec")
 _NUMBER: Final = re.compile(
@@ -95,7 +96,7 @@ class Compressed(StrEnum):
 BOUNDED: Final[dict[str, Form[int]]] = {
     _TIMEOUT: integer(6_000, 60_000, unit="milliseconds"),
     "session.timeout.ms": integer(6_000, names.LONGEST_MS["session.timeout.ms"], unit="milliseconds"),
-    "heartbeat.interval.ms": integer(100, 20_000, unit="milliseconds"),
+    _HEARTBEAT: integer(100, 20_000, unit="milliseconds"),
     "max.poll.interval.ms": integer(60_000, names.LONGEST_MS["max.poll.interval.ms"], unit="milliseconds"),
     "max.in.flight.requests.per.connection": integer(1, 5),
     "max.in.flight": integer(1, 5),
@@ -338,16 +339,19 @@ def _has_transactions(values: Values) -> bool:
 
 
 def timeout_warnings(gathered: Gathered, values: Values) -> tuple[str, ...]:
-    """Return that a transaction's timeout is cut to the most that brokers have. Of good options."""
-    given = layered("producer", gathered).get(_TIMEOUT)
-    most = names.TRANSACTION_TIMEOUT_MS
-    if given is None or int(given.text) <= most or not _has_transactions(values):
-        return ()
-    sentence = (
-        f"{given.spelled} = {given.shown}: counts as {most}; with more, an abandoned transaction would hold "
-        "read-committed consumers back for longer"
-    )
-    return (sentence,)
+    """Return which timeouts are cut to the most that the protocol has. Of good options."""
+    found = []
+    bounds: list[tuple[Role, str, int, str]] = [
+        ("consumer", _HEARTBEAT, names.HEARTBEAT_MS, "a standby would notice later that the leader has left")
+    ]
+    if _has_transactions(values):
+        costs = "an abandoned transaction would hold read-committed consumers back for longer"
+        bounds.append(("producer", _TIMEOUT, names.TRANSACTION_TIMEOUT_MS, costs))
+    for role, name, most, costs in bounds:
+        given = layered(role, gathered).get(name)
+        if given is not None and int(given.text) > most:
+            found.append(f"{given.spelled} = {given.shown}: counts as {most}; with more, {costs}")
+    return tuple(found)
 
 
 def _hold_a_record(
@@ -389,8 +393,8 @@ def _add_for_consumer(found: dict[str, str], given: Mapping[str, Entry], values:
             "says otherwise than lead.session.timeout.ms; keep one of them",
             given["session.timeout.ms"].shown,
         )
-    heartbeat = given.get("heartbeat.interval.ms")
-    if heartbeat is not None and int(found.get("heartbeat.interval.ms", "0")) * 3 > session:
+    heartbeat = given.get(_HEARTBEAT)
+    if heartbeat is not None and int(found.get(_HEARTBEAT, "0")) * 3 > session:
         values.problems.add(
             heartbeat.spelled, f"must be a third of the session timeout ({session}) at most", heartbeat.shown
         )

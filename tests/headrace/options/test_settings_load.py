@@ -765,3 +765,15 @@ def test_what_connect_shows_of_a_connector_is_its_configuration() -> None:
 
     with pytest.raises(SettingsError, match="initial_state: is for the request that creates a connector"):
         load(json.dumps(shown | {"initial_state": "PAUSED"}), kind="json", environment={}, read_file=no_file)
+
+
+@pytest.mark.parametrize(("given", "warns"), [("1000", False), ("500", False), ("3000", True)])
+def test_heartbeats_are_sent_each_second_at_least(given: str, *, warns: bool) -> None:
+    """A standby takes over within the time that is promised, so a longer interval has no effect."""
+    settings = load_with({"consumer.override.heartbeat.interval.ms": given})
+
+    warning = (
+        f"consumer.override.heartbeat.interval.ms = {given}: counts as 1000; with more, a standby would "
+        "notice later that the leader has left"
+    )
+    assert settings.warnings == ((warning,) if warns else ())
