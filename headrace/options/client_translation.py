@@ -20,7 +20,7 @@ from headrace.options.parsed_options import Values
 from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
 from headrace.options.sink_settings import ReadSettings
-from headrace.options.tls import ReadBytes, put_key_store, put_trust_store
+from headrace.options.tls import INLINE, ReadBytes, put_key_store, put_trust_store, with_line_breaks
 from headrace.options.token_logins import IAM
 from headrace.options.value_types import Form, FormError, choice, integer
 
@@ -210,10 +210,15 @@ def _put_buffer_size(name: str) -> Callable[[Entry, Translation], None]:
     return put
 
 
+def _put_pem(name: str) -> Callable[[Entry, Translation], None]:
+    return lambda entry, into: into.put(name, with_line_breaks(entry.text), entry)
+
+
 _SPECIAL: Final[dict[str, Callable[[Entry, Translation], None]]] = {
     "ssl.endpoint.identification.algorithm": _put_endpoint_check,
     "ssl.cipher.suites": _put_ciphers,
     "buffer.memory": _put_buffer_memory,
+    **{name: _put_pem(name) for name in INLINE},
     **{java: _put_buffer_size(own) for java, own in names.BUFFER_SIZES.items()},
 }
 
