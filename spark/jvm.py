@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from headrace.model.errors import Unavailable
+from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.options.secret import is_secret_name
 from headrace.process.hidden_keys import hide_keys
 from headrace.process.logs import relay
@@ -230,20 +230,32 @@ def _forward(lines: IO[bytes]) -> None:
 
 
 def addresses(master: str) -> list[tuple[str, int]]:
-    """Host and port of each master that the URL names; none where it names no address, as `local[*]`."""
+    """Host and port of each master that the URL names; none where it names no address, as `local[*]`.
+
+    InvalidConfiguration where one of them is none.
+    """
     if master.startswith(_STANDALONE):
         return [_host_and_port(place) for place in master.removeprefix(_STANDALONE).split(",")]
     if master.startswith(_KUBERNETES):
         place = master.removeprefix(_KUBERNETES)
-        # As Spark reads it: without a scheme it is https.
-        url = urlsplit(place if "://" in place else f"https://{place}")
+        try:
+            # As Spark reads it: without a scheme it is https.
+            url = urlsplit(place if "://" in place else f"https://{place}")
+            port = url.port or (_HTTP_PORT if url.scheme == "http" else _HTTPS_PORT)
+        except ValueError as error:
+            raise InvalidConfiguration(
+                f"spark.master = {master!r} is no address: {error}. Expected k8s://https://HOST:PORT."
+            ) from error
         if url.hostname is not None:
-            return [(url.hostname, url.port or (_HTTP_PORT if url.scheme == "http" else _HTTPS_PORT))]
+            return [(url.hostname, port)]
     return []
 
 
 def require_master(master: str) -> None:
-    """Return when one of the masters accepts a connection, or none is named. Blocks; Unavailable."""
+    """Return when one of the masters accepts a connection, or none is named. Blocks.
+
+    Unavailable; InvalidConfiguration for an address that is none.
+    """
     refusals = []
     for host, port in addresses(master):
         try:

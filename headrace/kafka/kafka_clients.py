@@ -21,15 +21,13 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.kafka.quotas import Throttle
 from headrace.model.errors import InvalidConfiguration
+from headrace.options.client_names import TRANSACTION_TIMEOUT_MS
 from headrace.options.sasl import KERBEROS
 from headrace.options.settings import Settings
 from headrace.options.token_logins import CONFIG
 
 # librdkafka's own lines; whoever configures logging decides how they look.
 LOGGER: Final = logging.getLogger("headrace.librdkafka")
-
-# What bounds a transaction whose owner is gone (docs/protocol.md); fencing normally comes long before.
-TRANSACTION_TIMEOUT_MS: Final = 15_000
 
 _QUIET_SECONDS: Final = 10.0
 # How long a fetch may find nothing while an end is waited for.
@@ -142,7 +140,7 @@ def new_transactional_producer(
         "transactional.id": transactional_id,
         "enable.idempotence": True,
         "acks": "all",
-        # An operator may lower it; higher would hold read-committed consumers back for longer after a crash.
+        # An operator may lower it.
         "transaction.timeout.ms": min(
             int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS
         ),

@@ -20,6 +20,7 @@ from headrace.kafka.kafka_clients import Properties, new_consumer
 from headrace.kafka.kafka_errors import kind_of, translate
 from headrace.kafka.librdkafka import Waker
 from headrace.model.errors import AccessDenied, LeadershipLost
+from headrace.options.client_names import HEARTBEAT_MS
 from headrace.process.threads import start_thread
 
 # How late it may notice that it is to leave, where it cannot be woken; whatever the group says wakes it at
@@ -54,6 +55,15 @@ class MemberCallbacks:
     """Something that may pass: a broker away, rights missing."""
 
 
+def heartbeat_ms(properties: Properties, session_timeout_ms: int) -> int:
+    """How often a member tells its group that it is there: a configuration may only have it more often.
+
+    A standby learns by it that the leader has left, well within the five seconds promised.
+    """
+    often_enough = max(100, min(HEARTBEAT_MS, session_timeout_ms // 5))
+    return min(often_enough, int(properties.get("heartbeat.interval.ms", often_enough)))
+
+
 class GroupMember:
     """Joins at once. `close` leaves the group and waits for the thread."""
 
@@ -80,8 +90,7 @@ class GroupMember:
             # Cooperative: when a standby arrives the leader keeps the partition and learns the generation.
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_timeout_ms,
-            # How soon a standby learns that the leader has left: well within the five seconds promised.
-            "heartbeat.interval.ms": max(100, min(1000, session_timeout_ms // 5)),
+            "heartbeat.interval.ms": heartbeat_ms(properties, session_timeout_ms),
             # A stalled process is detected by its session; this bounds a stalled thread.
             "max.poll.interval.ms": max(
                 int(properties.get("max.poll.interval.ms", "300000")), session_timeout_ms

@@ -376,12 +376,13 @@ class LedgerCache:
 
 
 def open_cache(
-    home: CacheDirectory, identity: LedgerIdentity, *, ends: tuple[int, int], delete_retention_ms: int
+    home: CacheDirectory, identity: LedgerIdentity, *, ends: tuple[int, int], delete_retention_ms: int | None
 ) -> LedgerCache:
     """The cache, empty unless what it holds is of this ledger, within its ends, and young enough.
 
     Too old is: at the topic's end more than half of `delete.retention.ms` ago. Later the topic may have
-    forgotten a tombstone that the cache has not seen, and an entry would live on here only.
+    forgotten a tombstone that the cache has not seen, and an entry would live on here only. With None the
+    topic forgets none.
     """
     cache = LedgerCache(home, identity)
     position, at_end_ms = cache.position, cache.at_end_ms()
@@ -391,7 +392,7 @@ def open_cache(
     age_ms = None if at_end_ms is None else wall_ms() - at_end_ms
     if not low <= position <= high:
         reason = f"its position {position} is outside the topic's {low} to {high}"
-    elif age_ms is None or not 0 <= age_ms <= delete_retention_ms / 2:
+    elif delete_retention_ms is not None and (age_ms is None or not 0 <= age_ms <= delete_retention_ms / 2):
         reason = "it was not at the end of the ledger for longer than half of delete.retention.ms"
     else:
         return cache

@@ -35,6 +35,8 @@ CONFIGURATION: Final = {
     "segment.bytes": str(64 * 1024 * 1024),
     "segment.ms": str(24 * 3600 * 1000),
 }
+# What Kafka has by default: of a topic that nothing is known of a cache is trusted for no longer.
+_KAFKA_DELETE_RETENTION_MS: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,8 @@ class LedgerTopic:
     """The topic as it was found."""
 
     identity: LedgerIdentity
-    delete_retention_ms: int
+    delete_retention_ms: int | None
+    """For how long tombstones are kept; None where they are never removed."""
     is_new: bool
 
 
@@ -90,9 +93,19 @@ def describe_ledger_topic(admin: KafkaAdmin, topic: str) -> LedgerTopic:
         )
     return LedgerTopic(
         identity=LedgerIdentity(cluster_id=admin.cluster_id(), topic=topic, topic_id=admin.topic_id(topic)),
-        delete_retention_ms=int(configuration["delete.retention.ms"]),
+        delete_retention_ms=_delete_retention_ms(configuration),
         is_new=False,
     )
+
+
+def _delete_retention_ms(configuration: Mapping[str, str | None]) -> int | None:
+    """For how long tombstones are kept; None without an end, which some brokers write as -1.
+
+    Some do not know the property, or have no value of it (Redpanda before 24.3).
+    """
+    given = configuration.get("delete.retention.ms")
+    found = _KAFKA_DELETE_RETENTION_MS if given is None else int(given)
+    return None if found < 0 else found
 
 
 def _found_after_creation(admin: KafkaAdmin, topic: str) -> LedgerTopic:

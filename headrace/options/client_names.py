@@ -106,6 +106,15 @@ DECIDED_HERE: Final[dict[str, tuple[str, ...]]] = {
 }
 LONGEST_MS: Final = {"session.timeout.ms": 60_000, "max.poll.interval.ms": 86_400_000}
 """How long a consumer may be silent, or a thread of it stalled, before another takes its work."""
+TRANSACTION_TIMEOUT_MS: Final = 15_000
+"""What bounds a transaction whose owner is gone (docs/protocol.md); fencing normally comes long before.
+
+Brokers are never told more: read-committed consumers are held back for as long after a crash.
+"""
+HEARTBEAT_MS: Final = 1_000
+"""How often the members of a group are heard of, at least."""
+SLOT_QUEUE_KBYTES: Final = 65_536
+"""What a slot's producer queues, as it is the backpressure: half a second at full rate."""
 DECIDED_ELSEWHERE: Final = {
     "bootstrap.servers": "transactions span one cluster; set bootstrap.servers",
     "metadata.broker.list": "transactions span one cluster; set bootstrap.servers",

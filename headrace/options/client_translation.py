@@ -11,7 +11,7 @@ from typing import Final, TypeVar, get_args
 
 from headrace.model.text_formatting import did_you_mean, similar
 from headrace.options import client_names as names
-from headrace.options.choices import CredentialsProvider, IsolationLevel, OffsetReset
+from headrace.options.choices import CredentialsProvider, ExactlyOnce, IsolationLevel, OffsetReset
 from headrace.options.client_names import Translation
 from headrace.options.declarations import connection_options, reading_options, record_options
 from headrace.options.given import Entry, Problems
@@ -20,7 +20,7 @@ from headrace.options.parsed_options import Values
 from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
 from headrace.options.sink_settings import ReadSettings
-from headrace.options.tls import ReadBytes, put_key_store, put_trust_store
+from headrace.options.tls import INLINE, ReadBytes, put_key_store, put_trust_store, with_line_breaks
 from headrace.options.token_logins import IAM
 from headrace.options.value_types import Form, FormError, choice, integer
 
@@ -72,8 +72,9 @@ def _chosen(entry: Entry | None, form: Form[T], default: D, problems: Problems) 
         return default
 
 
-TRANSACTION_TIMEOUT_MS: Final = 15_000
-
+_TIMEOUT: Final = "transaction.timeout.ms"
+_HEARTBEAT: Final = "heartbeat.interval.ms"
+_QUEUE: Final = "queue.buffering.max.kbytes"
 _COMPRESSION: Final = ("compression.type", "compression.codec")
 _NUMBER: Final = re.compile(
     r"(?!sasl\.).*[._](ms|bytes|kbytes|messages|level|ttl|fails|threshold)|batch\.size|linger\.ms"
@@ -93,9 +94,9 @@ class Compressed(StrEnum):
 # Within these the protocol keeps its promises: an abandoned transaction holds back read-committed readers
 # until it times out, and idempotence ends at five requests in flight and without retries.
 BOUNDED: Final[dict[str, Form[int]]] = {
-    "transaction.timeout.ms": integer(6_000, 60_000, unit="milliseconds"),
+    _TIMEOUT: integer(6_000, 60_000, unit="milliseconds"),
     "session.timeout.ms": integer(6_000, names.LONGEST_MS["session.timeout.ms"], unit="milliseconds"),
-    "heartbeat.interval.ms": integer(100, 20_000, unit="milliseconds"),
+    _HEARTBEAT: integer(100, 20_000, unit="milliseconds"),
     "max.poll.interval.ms": integer(60_000, names.LONGEST_MS["max.poll.interval.ms"], unit="milliseconds"),
     "max.in.flight.requests.per.connection": integer(1, 5),
     "max.in.flight": integer(1, 5),
@@ -189,7 +190,7 @@ def _put_endpoint_check(entry: Entry, into: Translation) -> None:
 def _put_buffer_memory(entry: Entry, into: Translation) -> None:
     form = integer(1_024, 2**31 - 1, unit="bytes")
     try:
-        into.put("queue.buffering.max.kbytes", str(form.parse(entry.text) // 1_024), entry)
+        into.put(_QUEUE, str(form.parse(entry.text) // 1_024), entry)
     except FormError:
         into.refuse(entry, f"expected {form.expected}")
 
@@ -209,10 +210,15 @@ def _put_buffer_size(name: str) -> Callable[[Entry, Translation], None]:
     return put
 
 
+def _put_pem(name: str) -> Callable[[Entry, Translation], None]:
+    return lambda entry, into: into.put(name, with_line_breaks(entry.text), entry)
+
+
 _SPECIAL: Final[dict[str, Callable[[Entry, Translation], None]]] = {
     "ssl.endpoint.identification.algorithm": _put_endpoint_check,
     "ssl.cipher.suites": _put_ciphers,
     "buffer.memory": _put_buffer_memory,
+    **{name: _put_pem(name) for name in INLINE},
     **{java: _put_buffer_size(own) for java, own in names.BUFFER_SIZES.items()},
 }
 
@@ -300,33 +306,83 @@ def _without_reading(given: dict[str, Entry], gathered: Gathered, *, is_sink: bo
 
 
 def _add_for_producer(found: dict[str, str], given: Mapping[str, Entry], values: Values) -> None:
-    timeout = int(found.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
-    found["transaction.timeout.ms"] = str(timeout)
+    _bound_transactions(found, given, values)
+    if values.are_good(connection_options.PARTITIONER):
+        found["partitioner"] = values[connection_options.PARTITIONER].value
+    if values.are_good(record_options.RECORD_MAX_BYTES):
+        _hold_a_record(values[record_options.RECORD_MAX_BYTES], found, given, values.problems)
+
+
+def _bound_transactions(found: dict[str, str], given: Mapping[str, Entry], values: Values) -> None:
+    """Set the timeout that brokers have for a transaction; what would outlast it is a problem."""
+    asked = int(found.get(_TIMEOUT, names.TRANSACTION_TIMEOUT_MS))
+    has_transactions = _has_transactions(values)
+    timeout = min(asked, names.TRANSACTION_TIMEOUT_MS) if has_transactions else asked
+    found[_TIMEOUT] = str(timeout)
+    limit = f"producer.override.{_TIMEOUT} ({timeout}{' at most' if timeout < asked else ''})"
     if values.are_good(record_options.BOUNDARY_INTERVAL):
         interval = values[record_options.BOUNDARY_INTERVAL]
         if interval + _COMMIT_TIME_MS > timeout:
             values.refuse(
                 record_options.BOUNDARY_INTERVAL,
-                f"must be {_COMMIT_TIME_MS:,} ms at least below producer.override.transaction.timeout.ms "
-                f"({timeout}), or the broker aborts transactions that are about to commit",
+                f"must be {_COMMIT_TIME_MS:,} ms at least below {limit}, or the broker aborts transactions "
+                "that are about to commit",
             )
     for name in ("delivery.timeout.ms", "message.timeout.ms"):
-        if name in found and int(found[name]) > timeout:
-            values.problems.add(
+        if name not in found:
+            continue
+        # librdkafka's 0 is no limit.
+        is_endless = has_transactions and int(found[name]) <= 0
+        if is_endless or int(found[name]) > timeout:
+            tail = ", and is no limit at all" if is_endless else ""
+            values.problems.add(given[name].spelled, f"must not exceed {limit}{tail}", given[name].shown)
+
+
+def _has_transactions(values: Values) -> bool:
+    option = connection_options.EXACTLY_ONCE
+    return not values.are_good(option) or values[option] is ExactlyOnce.REQUIRED
+
+
+def timeout_warnings(gathered: Gathered, values: Values) -> tuple[str, ...]:
+    """Return which timeouts are cut to the most that the protocol has. Of good options."""
+    found = []
+    bounds: list[tuple[Role, str, int, str]] = [
+        ("consumer", _HEARTBEAT, names.HEARTBEAT_MS, "a standby would notice later that the leader has left")
+    ]
+    if _has_transactions(values):
+        costs = "an abandoned transaction would hold read-committed consumers back for longer"
+        bounds.append(("producer", _TIMEOUT, names.TRANSACTION_TIMEOUT_MS, costs))
+    for role, name, most, costs in bounds:
+        given = layered(role, gathered).get(name)
+        if given is not None and int(given.text) > most:
+            found.append(f"{given.spelled} = {given.shown}: counts as {most}; with more, {costs}")
+    return tuple(found)
+
+
+def _hold_a_record(
+    record_bytes: int, found: dict[str, str], given: Mapping[str, Entry], problems: Problems
+) -> None:
+    """Let a request, and the queue of a slot, hold the largest record; a smaller one given is a problem.
+
+    For a record larger than the queue librdkafka has no room even when it is empty, and the slot would wait
+    for it without end.
+    """
+    request = record_bytes + _AROUND_A_RECORD
+    queue_kbytes = -(-request // 1_024)
+    if queue_kbytes > names.SLOT_QUEUE_KBYTES:
+        found.setdefault(_QUEUE, str(queue_kbytes))
+    found.setdefault("message.max.bytes", str(request))
+    for name, own, least in (
+        ("max.request.size", "message.max.bytes", request),
+        ("message.max.bytes", "message.max.bytes", request),
+        ("buffer.memory", _QUEUE, queue_kbytes),
+        (_QUEUE, _QUEUE, queue_kbytes),
+    ):
+        if name in given and own in found and int(found[own]) < least:
+            problems.add(
                 given[name].spelled,
-                f"must not exceed producer.override.transaction.timeout.ms ({timeout})",
-                given[name].shown,
-            )
-    if values.are_good(connection_options.PARTITIONER):
-        found["partitioner"] = values[connection_options.PARTITIONER].value
-    if values.are_good(record_options.RECORD_MAX_BYTES):
-        needed = values[record_options.RECORD_MAX_BYTES] + _AROUND_A_RECORD
-        size = int(found.setdefault("message.max.bytes", str(needed)))
-        if size < needed:
-            name = "max.request.size" if "max.request.size" in given else "message.max.bytes"
-            values.problems.add(
-                given[name].spelled,
-                f"must be {needed:,} at least: record.max.bytes and {_AROUND_A_RECORD:,} around a record",
+                f"must be {least * 1_024 if name == 'buffer.memory' else least:,} at least: record.max.bytes "
+                f"and {_AROUND_A_RECORD:,} around a record",
                 given[name].shown,
             )
 
@@ -342,8 +398,8 @@ def _add_for_consumer(found: dict[str, str], given: Mapping[str, Entry], values:
             "says otherwise than lead.session.timeout.ms; keep one of them",
             given["session.timeout.ms"].shown,
         )
-    heartbeat = given.get("heartbeat.interval.ms")
-    if heartbeat is not None and int(found.get("heartbeat.interval.ms", "0")) * 3 > session:
+    heartbeat = given.get(_HEARTBEAT)
+    if heartbeat is not None and int(found.get(_HEARTBEAT, "0")) * 3 > session:
         values.problems.add(
             heartbeat.spelled, f"must be a third of the session timeout ({session}) at most", heartbeat.shown
         )

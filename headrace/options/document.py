@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from headrace.options.choices import IsolationLevel, OffsetReset
-from headrace.options.client_names import DECIDED_HERE
-from headrace.options.client_translation import BOUNDED, TRANSACTION_TIMEOUT_MS
+from headrace.options.client_names import DECIDED_HERE, HEARTBEAT_MS, TRANSACTION_TIMEOUT_MS
+from headrace.options.client_translation import BOUNDED
 from headrace.options.declarations import CANONICAL, FAMILIES, OPTIONS
 from headrace.options.declarations.option import WITHOUT_MEANING, Group, Option
 
@@ -82,6 +82,10 @@ def _choices(kinds: type[StrEnum]) -> str:
     return " or ".join(f"`{one}`" for one in kinds)
 
 
+# What is their default, too.
+_MOST: Final = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
+
+
 def _client_rules() -> Iterator[str]:
     yield "## Properties of Kafka clients\n"
     yield (
@@ -101,7 +105,8 @@ def _client_rules() -> Iterator[str]:
     )
     yield "These are bounded:\n"
     for name, form in BOUNDED.items():
-        default = f" (default {TRANSACTION_TIMEOUT_MS:,})" if name == "transaction.timeout.ms" else ""
+        most = _MOST.get(name)
+        default = "" if most is None else f" (default {most:,}; more counts as {most:,})"
         yield f"- `{name}`: {form.expected}{default}"
     yield ""
 

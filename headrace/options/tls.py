@@ -21,6 +21,28 @@ _JKS: Final = (
     "and set the type to PKCS12, or give PEM"
 )
 
+INLINE: Final = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem", "https.ca.pem")
+"""librdkafka's names of what is PEM itself."""
+_BLOCK: Final = re.compile(r"(-----BEGIN ([^-]+)-----)([A-Za-z0-9+/=\s]*)(-----END \2-----)\s*")
+_LINE: Final = 64
+
+
+def with_line_breaks(pem: str) -> str:
+    """Return the text with the line breaks that OpenSSL needs, and that `.properties` files join away.
+
+    Java takes PEM without them. What has them, or is no PEM, stays as it is.
+    """
+    return _BLOCK.sub(_broken, pem)
+
+
+def _broken(block: re.Match[str]) -> str:
+    begin, _, body, end = block.groups()
+    if body.strip(" \t\r").startswith("\n") and body.strip(" \t\r").endswith("\n"):
+        return block[0]
+    text = "".join(body.split())
+    lines = [text[first : first + _LINE] for first in range(0, len(text), _LINE)]
+    return "\n".join([begin, *lines, end, ""])
+
 
 def put_trust_store(given: Mapping[str, Entry], read_bytes: ReadBytes, into: Translation) -> None:
     """Translate `ssl.truststore.*`: inline PEM, a PEM file, or a PKCS12 file. Blocks for reading the last."""
@@ -28,7 +50,7 @@ def put_trust_store(given: Mapping[str, Entry], read_bytes: ReadBytes, into: Tra
     location = given.get("ssl.truststore.location")
     password = given.get("ssl.truststore.password")
     if inline is not None:
-        into.put("ssl.ca.pem", inline.text, inline)
+        into.put("ssl.ca.pem", with_line_breaks(inline.text), inline)
     if location is None:
         if inline is None:
             _refuse_lonely(
@@ -54,7 +76,7 @@ def put_key_store(given: Mapping[str, Entry], into: Translation) -> None:
     password = given.get("ssl.keystore.password")
     for entry, name in ((key, "ssl.key.pem"), (chain, "ssl.certificate.pem")):
         if entry is not None:
-            into.put(name, entry.text, entry)
+            into.put(name, with_line_breaks(entry.text), entry)
     if location is None:
         if key is None and chain is None:
             _refuse_lonely(

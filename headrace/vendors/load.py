@@ -27,6 +27,7 @@ from headrace.options.client_translation import (
     layered,
     read_settings,
     read_warnings,
+    timeout_warnings,
 )
 from headrace.options.configuration_text import (
     FileKind,
@@ -330,6 +331,7 @@ def _load(
             *trace_warnings(values, environment),
             *_unlikely(gathered),
             *read_warnings(given, reading),
+            *timeout_warnings(gathered, values),
             *transform_warnings(values, transforms),
         ),
         shown=shown_values(gathered.entries, values, environment),

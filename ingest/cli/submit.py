@@ -8,7 +8,7 @@ and the leader's own transaction says what is. So it needs no group metadata, an
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -45,6 +45,11 @@ COMMANDS_AT_ONCE: Final = 32
 _CALL_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2
 
+# librdkafka may refuse what is given of these next to so short a transaction.
+_OF_LONGER_TRANSACTIONS: Final = frozenset(
+    ("delivery.timeout.ms", "linger.ms", "queue.buffering.max.ms", "socket.timeout.ms")
+)
+
 CommandMessage = tuple[ControlKey, ObjectsCommand]
 
 
@@ -73,6 +78,13 @@ def write_commands(
         )
 
 
+def command_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a command's producer, whose transaction is shorter than a slot's."""
+    most = str(TRANSACTION_SECONDS * 1000)
+    rest = {name: value for name, value in given.items() if name not in _OF_LONGER_TRANSACTIONS}
+    return {**rest, "transaction.timeout.ms": most, "message.timeout.ms": most}
+
+
 def _write_together(
     clients: ClientProperties,
     ledger_reader: LedgerReader,
@@ -84,14 +96,7 @@ def _write_together(
     name, topic = name_and_topic
     is_open_question = False
     while True:
-        producer = new_transactional_producer(
-            {
-                **clients.producer,
-                "transaction.timeout.ms": str(TRANSACTION_SECONDS * 1000),
-                "message.timeout.ms": str(TRANSACTION_SECONDS * 1000),
-            },
-            command_id(name),
-        )
+        producer = new_transactional_producer(command_properties(clients.producer), command_id(name))
         try:
             initialise(producer, command_id(name), deadline=deadline)
             if is_open_question:

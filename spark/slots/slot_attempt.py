@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from headrace.kafka.kafka_clients import TRANSACTION_TIMEOUT_MS
 from headrace.model.sink_protocol import SinkReport
 from headrace.model.slot_protocol import BatchOutcome, Committed, Finished
+from headrace.options.client_names import TRANSACTION_TIMEOUT_MS
 from spark.socket_protocol import START_ID_BYTES, TOKEN_BYTES, AuthenticatedSocket
 
 

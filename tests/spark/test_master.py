@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from headrace.model.errors import Unavailable
+from headrace.model.errors import InvalidConfiguration, Unavailable
 from spark.jvm import addresses, require_master
 
 
@@ -27,6 +27,15 @@ from spark.jvm import addresses, require_master
 def test_where_a_master_is(master: str, expected: list[tuple[str, int]]) -> None:
     """As Spark reads its URLs."""
     assert addresses(master) == expected
+
+
+@pytest.mark.parametrize(
+    "master", ["k8s://https://host:port", "k8s://host:70777", "k8s://https://[::1:6443", "k8s://h:-1"]
+)
+def test_an_address_that_is_none_is_a_wrong_configuration(master: str) -> None:
+    """It is copied from a page as often as not."""
+    with pytest.raises(InvalidConfiguration, match=r"^spark\.master = 'k8s://.*' is no address: "):
+        require_master(master)
 
 
 def test_one_master_of_several_is_enough() -> None:

@@ -19,6 +19,7 @@ from headrace.kafka.kafka_errors import topic_forbidden, translate
 from headrace.kafka.producer.record_calls import wait_for_room
 from headrace.model.columns import RecordTarget, RowBatch
 from headrace.model.errors import InvalidObject, TopicMissing
+from headrace.options.client_names import SLOT_QUEUE_KBYTES
 
 DEFAULTS: Final[dict[str, str]] = {
     "compression.type": "lz4",
@@ -28,7 +29,7 @@ DEFAULTS: Final[dict[str, str]] = {
     "batch.size": "1000000",
     # Backpressure is this queue. 64 MiB is half a second at full rate, and a worker has 400 MiB in all.
     "queue.buffering.max.messages": "500000",
-    "queue.buffering.max.kbytes": "65536",
+    "queue.buffering.max.kbytes": str(SLOT_QUEUE_KBYTES),
     # Right after a commit the coordinator still writes its markers, and refuses the next transaction: asked
     # again so soon, not after 100 ms. Each repeat waits twice as long as the one before, up to a second.
     "retry.backoff.ms": "10",
@@ -46,7 +47,21 @@ def producer_properties(given: Mapping[str, str]) -> dict[str, Any]:
     aliases = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
     spelled = {aliases.get(name, name) for name in given}
     defaults = {name: value for name, value in DEFAULTS.items() if name not in spelled}
-    return {**defaults, **given, **_OURS}
+    return {**defaults, **_fitting(defaults, given), **given, **_OURS}
+
+
+def _fitting(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Those of our defaults that librdkafka refuses next to what is given, as it takes them."""
+    found = {}
+    first, last = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
+    if last in defaults and int(given.get(first, "0")) > int(defaults[last]):
+        found[last] = given[first]
+    timeouts = [int(given[name]) for name in ("delivery.timeout.ms", "message.timeout.ms") if name in given]
+    # librdkafka's 0 is no limit.
+    shortest = min((each for each in timeouts if each > 0), default=math.inf)
+    if "linger.ms" in defaults and shortest <= int(defaults["linger.ms"]):
+        found["linger.ms"] = str(int(shortest) // 2)
+    return found
 
 
 # What is produced between two checks of how much is outstanding.

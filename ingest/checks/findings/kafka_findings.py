@@ -21,7 +21,7 @@ class TopicFacts:
     """
 
     partitions: int
-    max_message_bytes: int
+    max_message_bytes: int | None
     cleanup_policy: str
     may_read: bool | None
     may_write: bool | None
@@ -158,7 +158,8 @@ def enough_partitions(settings: Settings, facts: KafkaFacts, topic: str) -> Find
 def record_size(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:
     """Whether the topic takes records as large as `record.max.bytes` admits."""
     found, most = facts.topics[topic], settings.format.record_max_bytes
-    if isinstance(found, Refused):
+    # Brokers of other makers may not say.
+    if isinstance(found, Refused) or found.max_message_bytes is None:
         return None
     if found.max_message_bytes >= most:
         return ok("record size", f"topic {topic!r} takes {found.max_message_bytes:,} bytes at once")

@@ -286,11 +286,12 @@ def _topic(admin: KafkaAdmin, clients: ClientProperties, topic: str) -> TopicFac
         allowed = _allowed(clients, topic)
     except HeadraceError as error:
         return _kafka_refused(error)
+    most = configuration.get("max.message.bytes")
     is_of_record = configuration.get("message.timestamp.type") == "CreateTime"
     is_deleted = "delete" in configuration["cleanup.policy"]
     return TopicFacts(
         partitions=partitions,
-        max_message_bytes=int(configuration["max.message.bytes"]),
+        max_message_bytes=None if most is None else int(most),
         cleanup_policy=configuration["cleanup.policy"],
         may_read=None if allowed is None else AclOperation.READ in allowed,
         may_write=None if allowed is None else AclOperation.WRITE in allowed,

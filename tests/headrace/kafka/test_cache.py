@@ -218,9 +218,11 @@ def filled(home: CacheDirectory, identity: LedgerIdentity = OURS, *, at_end_ms: 
     cache._database.close()
 
 
-def is_kept(home: CacheDirectory, *, ends: tuple[int, int] = (0, 10)) -> bool:
+def is_kept(
+    home: CacheDirectory, *, ends: tuple[int, int] = (0, 10), delete_retention_ms: int | None = WEEK_MS
+) -> bool:
     """Whether opening the cache of OURS keeps what `filled` put there."""
-    cache = open_cache(home, OURS, ends=ends, delete_retention_ms=WEEK_MS)
+    cache = open_cache(home, OURS, ends=ends, delete_retention_ms=delete_retention_ms)
     kept = cache.get(thing("k")) is not None
     assert (cache.position is not None) == kept, "entries and position go together"
     cache._database.close()
@@ -292,6 +294,12 @@ def test_an_old_cache_is_thrown_away(home: CacheDirectory, age: float, kept: boo
     """
     filled(home, at_end_ms=int(time.time() * 1000 - age * WEEK_MS))
     assert is_kept(home) is kept
+
+
+def test_no_cache_is_too_old_where_tombstones_stay(home: CacheDirectory) -> None:
+    """The topic forgets none that the cache has not seen."""
+    filled(home, at_end_ms=int(time.time() * 1000 - 100 * WEEK_MS))
+    assert is_kept(home, delete_retention_ms=None)
 
 
 @pytest.mark.parametrize("damage", ["empty", "text", "header", "middle"])

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from headrace.kafka.leadership import GroupMember, MemberCallbacks
+from headrace.kafka.leadership import GroupMember, MemberCallbacks, heartbeat_ms
 
 LEDGER = TopicPartition("ledger", 0)
 CHECKED = b"CGMDv2:\x02\x00\x00\x00g\x00m\x00\x01"
@@ -123,3 +123,17 @@ def test_a_member_that_waits_for_long_leaves_when_it_is_asked(monkeypatch: pytes
     monkeypatch.setattr("headrace.kafka.leadership._LONG_POLL_SECONDS", 240.0)
     with member([]) as made:
         assert made.close(40)
+
+
+@pytest.mark.parametrize(
+    ("given", "session_ms", "expected"),
+    [
+        pytest.param({}, 10_000, 1_000, id="each second"),
+        pytest.param({}, 2_000, 400, id="five times a session"),
+        pytest.param({"heartbeat.interval.ms": "300"}, 10_000, 300, id="more often as it is given"),
+        pytest.param({"heartbeat.interval.ms": "15000"}, 60_000, 1_000, id="no less often"),
+    ],
+)
+def test_how_often_a_member_is_heard_of(given: dict[str, str], session_ms: int, expected: int) -> None:
+    """A standby learns by its own heartbeat that the leader has left."""
+    assert heartbeat_ms(given, session_ms) == expected

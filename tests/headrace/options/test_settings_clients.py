@@ -428,6 +428,31 @@ def test_client_options_are_translated(
             id="delivery timeout",
         ),
         pytest.param(
+            {
+                "producer.override.transaction.timeout.ms": "60000",
+                "producer.override.delivery.timeout.ms": "30000",
+            },
+            "producer.override.delivery.timeout.ms = '30000': must not exceed "
+            "producer.override.transaction.timeout.ms (15000 at most)",
+            id="delivery timeout beyond what brokers are told",
+        ),
+        pytest.param(
+            {
+                "producer.override.transaction.timeout.ms": "60000",
+                "transaction.boundary.interval.ms": "50000",
+            },
+            "transaction.boundary.interval.ms = '50000': must be 5,000 ms at least below "
+            "producer.override.transaction.timeout.ms (15000 at most), or the broker aborts transactions "
+            "that are about to commit",
+            id="interval beyond what brokers are told",
+        ),
+        pytest.param(
+            {"producer.override.message.timeout.ms": "0"},
+            "producer.override.message.timeout.ms = '0': must not exceed "
+            "producer.override.transaction.timeout.ms (15000), and is no limit at all",
+            id="no message timeout",
+        ),
+        pytest.param(
             {"consumer.override.session.timeout.ms": "1000"},
             "consumer.override.session.timeout.ms = '1000': expected a whole number of milliseconds from "
             "6,000 to 60,000",
@@ -450,6 +475,18 @@ def test_client_options_are_translated(
             "producer.override.max.request.size = '1000000': must be 1,114,112 at least: record.max.bytes "
             "and 65,536 around a record",
             id="request size",
+        ),
+        pytest.param(
+            {"producer.override.buffer.memory": "524288"},
+            "producer.override.buffer.memory = '524288': must be 1,114,112 at least: record.max.bytes "
+            "and 65,536 around a record",
+            id="buffer memory",
+        ),
+        pytest.param(
+            {"producer.override.queue.buffering.max.kbytes": "1088", "record.max.bytes": "1048577"},
+            "producer.override.queue.buffering.max.kbytes = '1088': must be 1,089 at least: "
+            "record.max.bytes and 65,536 around a record",
+            id="queue",
         ),
         pytest.param(
             {"producer.override.max.in.flight.requests.per.connection": "6"},

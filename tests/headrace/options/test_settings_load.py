@@ -398,6 +398,37 @@ def test_transaction_timeout_is_a_property_of_transactional_producers(exactly: s
     )
 
 
+_LONG = {
+    "producer.override.transaction.timeout.ms": "60000",
+    "producer.override.delivery.timeout.ms": "0",
+    "transaction.boundary.interval.ms": "50000",
+    "exactly.once.support": "disabled",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told", "warns"),
+    [
+        pytest.param({"producer.override.transaction.timeout.ms": "15000"}, "15000", False, id="default"),
+        pytest.param({"producer.override.transaction.timeout.ms": "6000"}, "6000", False, id="lower"),
+        pytest.param({"producer.override.transaction.timeout.ms": "60000"}, "15000", True, id="higher"),
+        pytest.param(_LONG, None, False, id="without transactions"),
+    ],
+)
+def test_brokers_are_told_a_transaction_timeout_of_15_s_at_most(
+    changes: dict[str, str | None], told: str | None, *, warns: bool
+) -> None:
+    """More would hold readers back after a crash; without transactions nothing is bounded by it."""
+    settings = load_with(changes)
+
+    assert settings.kafka.client("producer").get("transaction.timeout.ms") == told
+    warning = (
+        "producer.override.transaction.timeout.ms = 60000: counts as 15000; with more, an abandoned "
+        "transaction would hold read-committed consumers back for longer"
+    )
+    assert settings.warnings == ((warning,) if warns else ())
+
+
 def test_sources_are_tagged() -> None:
     """Sources are tagged."""
     settings = load_with(
@@ -734,3 +765,15 @@ def test_what_connect_shows_of_a_connector_is_its_configuration() -> None:
 
     with pytest.raises(SettingsError, match="initial_state: is for the request that creates a connector"):
         load(json.dumps(shown | {"initial_state": "PAUSED"}), kind="json", environment={}, read_file=no_file)
+
+
+@pytest.mark.parametrize(("given", "warns"), [("1000", False), ("500", False), ("3000", True)])
+def test_heartbeats_are_sent_each_second_at_least(given: str, *, warns: bool) -> None:
+    """A standby takes over within the time that is promised, so a longer interval has no effect."""
+    settings = load_with({"consumer.override.heartbeat.interval.ms": given})
+
+    warning = (
+        f"consumer.override.heartbeat.interval.ms = {given}: counts as 1000; with more, a standby would "
+        "notice later that the leader has left"
+    )
+    assert settings.warnings == ((warning,) if warns else ())

@@ -334,3 +334,10 @@ def test_a_wrong_configuration_counts_for_more_than_what_is_not_usable() -> None
 def test_what_a_topic_takes_is_nothing_to_look_at(topic: TopicFacts, options: dict[str, str]) -> None:
     """Neither keys nor times are a finding where they fit."""
     assert not {"keys", "record times"} & set(_found(_facts(topics={"events": topic}), options))
+
+
+def test_nothing_is_said_of_a_limit_that_brokers_do_not_report() -> None:
+    """Brokers of other makers may leave max.message.bytes out."""
+    silent = replace(TOPIC, max_message_bytes=None)
+
+    assert "record size" not in _found(_facts(topics={"events": silent}))
