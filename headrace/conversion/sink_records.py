@@ -38,8 +38,7 @@ from headrace.formats.converters.plain_converters import (
 from headrace.formats.converters.typed_columns import RowFaults, Segment, runs
 from headrace.formats.encoding.connect_values import unwritable
 from headrace.formats.encoding.row_schema import ColumnForm
-from headrace.formats.transforms.null_runs import NullRuns
-from headrace.formats.transforms.record_chain import RecordChain
+from headrace.formats.transforms.record_chain import NullRuns, RecordChain
 from headrace.model.clock import wall_ms
 from headrace.model.columns import KafkaRecords, Numbers
 from headrace.names.archive_names import LayoutName

@@ -27,7 +27,7 @@ from headrace.formats.converters.json_inference import (
     settled,
     written,
 )
-from headrace.formats.converters.json_paths import json_fields
+from headrace.formats.converters.members import json_fields
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.encoder import gathered
 from headrace.formats.encoding.row_schema import projected

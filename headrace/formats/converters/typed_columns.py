@@ -26,8 +26,7 @@ from headrace.formats.converted_records import (
     Form,
     Rows,
 )
-from headrace.formats.converters.connect_members import reading_of_arrow, reading_of_avro
-from headrace.formats.converters.json_paths import json_fields
+from headrace.formats.converters.members import json_fields, reading_of_arrow, reading_of_avro
 from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, owned
 from headrace.options.choices import JsonFormat
 

@@ -3,7 +3,6 @@
 record_chain     the chain: conditions, steps, and what comes of each run
 header_topic_steps, field_steps, value_steps, time_steps, timestamp_steps,
                  change_event_steps   the steps by what they change
-null_runs        nulls that come alone, with the schema of what transforms made of others
 step_values, struct_objects   keys and values as objects, without a schema and with one; numbers, texts and
                  times as Java writes and reads them
 

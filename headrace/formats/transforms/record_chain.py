@@ -12,7 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow
-from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, RecordFault
+from headrace.formats.converted_records import (
+    ColumnSchema,
+    ConvertedColumn,
+    ConvertedRecords,
+    Form,
+    RecordFault,
+)
 from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
 from headrace.formats.transforms.change_event_steps import by_logical_table_router, extract_new_record_state
 from headrace.formats.transforms.field_steps import (
@@ -33,11 +39,13 @@ from headrace.formats.transforms.header_topic_steps import (
     timestamp_router,
 )
 from headrace.formats.transforms.step_values import RefusedRows
+from headrace.formats.transforms.struct_objects import chosen_column, with_column
 from headrace.formats.transforms.time_steps import field_time, wall_clock
 from headrace.formats.transforms.timestamp_steps import convert_time
 from headrace.formats.transforms.value_steps import cast, mask_field
 from headrace.model.clock import wall_ms
 from headrace.model.columns import Column, KafkaRecords
+from headrace.options.choices import JsonFormat
 from headrace.options.transforms import chain as smt
 
 # -- Records that transforms made different, put together again: in few runs, each in the order of offsets ---
@@ -241,3 +249,34 @@ def _chosen(condition: smt.Condition, run: ConvertedRecords) -> npt.NDArray[np.b
         case _:
             found = run.value.nulls()
     return ~found if condition.negate else found
+
+
+class NullRuns:
+    """Gives runs of nulls alone the schema of what came before them in their topic.
+
+    Transforms make nothing of a null, so that one that is fetched by itself has the schema which its record
+    had before them. That is not the one of its neighbours, and would close their object.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, smt.KeyOrValue], tuple[ColumnSchema, JsonFormat]] = {}
+
+    def typed(self, run: ConvertedRecords) -> ConvertedRecords:
+        """The same records; others than nulls are as they were, and have their schema remembered."""
+        for which in smt.KeyOrValue:
+            run = self._typed(run, which)
+        return run
+
+    def _typed(self, run: ConvertedRecords, which: smt.KeyOrValue) -> ConvertedRecords:
+        column, place = chosen_column(run, which), (run.records.topic, which)
+        if not isinstance(column, TypedColumn) or not column.has_array:
+            return run
+        if not column.nulls().all():
+            self._last[place] = column.schema, column.style
+            return run
+        schema, style = self._last.get(place, (column.schema, column.style))
+        if schema == column.schema:
+            return run
+        return with_column(
+            run, which, TypedColumn(schema, array=pa.nulls(len(run), schema.arrow), style=style)
+        )
