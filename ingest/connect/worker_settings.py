@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import structlog
+from msgspec.structs import replace
 
 from headrace.model.connector_records import ConnectorRecord, by_name
 from headrace.model.errors import InvalidConfiguration
@@ -320,7 +321,7 @@ class ConnectorFiles:
                     read[path.name] = self._of_file.get(path.name) or _unread(path, str(error))
             # Rights may come back without a trace in what tells one version of a file from another.
             self._marks = None if unreadable else marks
-            self._of_file = read
+            self._of_file = self._named_as_before(read)
             self._warn("; ".join(unreadable))
             records = by_name(self._unique(list(self._of_file.values())))
             if records != self._records:
@@ -339,6 +340,16 @@ class ConnectorFiles:
         is_new, self._warned = error not in {"", self._warned}, error
         if is_new:
             _log.warning("connectors_not_read", folder=str(self.folder), error=error)
+
+    def _named_as_before(self, read: Mapping[str, ConnectorRecord]) -> dict[str, ConnectorRecord]:
+        """The connector of a file that is broken now is the one it had, unless another file has that."""
+        taken = {record.name for record in read.values() if record.problem is None}
+        kept = dict(read)
+        for file, record in read.items():
+            before = self._of_file.get(file)
+            if record.problem is not None and before is not None and before.name not in taken:
+                kept[file] = replace(record, name=before.name, config={"name": before.name})
+        return kept
 
     def _unique(self, records: list[ConnectorRecord]) -> list[ConnectorRecord]:
         """Two files of one name are a problem of that connector: neither may win by its place."""
