@@ -21,9 +21,10 @@ def main() -> "NoReturn":
     # What is imported stays: to look through it for garbage again and again is a part of the start.
     gc.disable()
     # What these import is written for 3.11, and takes time: a signal is answered before.
-    from ingest.cli.interrupts import Interrupts, open_closed_streams
+    from ingest.cli.interrupts import Interrupts, escape_what_cannot_be_shown, open_closed_streams
 
     open_closed_streams()
+    escape_what_cannot_be_shown()
     interrupts = Interrupts(sys.argv[1:])
     interrupts.install()
     try:

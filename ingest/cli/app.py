@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.model.text_formatting import printable
-from ingest.cli.interrupts import Interrupts, is_of_output
+from ingest.cli.interrupts import Interrupts, is_of_output, say
 
 _MEANINGS: Final = {
     Exit.DONE: "done",
@@ -207,7 +207,7 @@ def main(interrupts: Interrupts) -> NoReturn:
         interrupts.run(lambda: app(obj=interrupts))
     except HeadraceError as error:
         for line in str(error).splitlines():
-            print(printable(line, limit=10_000), file=sys.stderr)  # noqa: T201 - the command's answer
+            say(printable(line, limit=10_000))
         sys.exit(exit_code(error))
     except BrokenPipeError:
         # Somebody closed the pipe we print into (`| head`): not an error of ours.
@@ -216,6 +216,6 @@ def main(interrupts: Interrupts) -> NoReturn:
     except OSError as error:
         if not is_of_output(error):
             raise
-        print(f"Standard output cannot be written: {error.strerror}.", file=sys.stderr)  # noqa: T201 - as above
+        say(f"Standard output cannot be written: {error.strerror}.")
         sys.exit(Exit.FAILED)
     sys.exit(Exit.DONE)

@@ -43,7 +43,8 @@ def environment() -> Mapping[str, str]:
 def read_text(file: Path, what: str) -> str:
     """The text of a file, or InvalidConfiguration that names it and says why it cannot be read."""
     try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        # UTF-8 as a file, whatever the locale's encoding.
+        return sys.stdin.buffer.read().decode() if str(file) == "-" else file.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidConfiguration(f"{what} {file} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:

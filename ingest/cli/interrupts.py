@@ -9,6 +9,8 @@ command runs a signal is raised in the main thread, so that what was opened is c
 from __future__ import annotations
 
 import atexit
+import codecs
+import io
 import os
 import select
 import signal
@@ -44,6 +46,33 @@ def open_closed_streams() -> None:
             continue
         _lead_nowhere(number)
         setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # to the end
+
+
+def escape_what_cannot_be_shown() -> None:
+    """Have standard output and errors take every character, whatever the locale's encoding has.
+
+    One that is not in it is written as JSON writes it: what is printed may be JSON.
+    """
+    codecs.register_error("headrace.json", _in_json)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="headrace.json")
+
+
+def _in_json(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    codes = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{codes[at : at + 4]}" for at in range(0, len(codes), 4)), error.end
+
+
+def say(line: str) -> None:
+    """Print a line on standard error; where that cannot be written, the exit code alone tells."""
+    try:
+        print(line, file=sys.stderr, flush=True)  # noqa: T201  # a command's answer
+    except OSError:
+        # Python writes what is left in its buffer at the end.
+        _lead_nowhere(_STDERR)
 
 
 def is_of_output(error: OSError) -> bool:
@@ -152,7 +181,8 @@ class Interrupts:
             if not self._is_said:
                 self._is_said = True
                 # Past Python's stream, whose lock the main thread may hold.
-                os.write(_STDERR, f"headrace: ended by {signal.Signals(number).name}.\n".encode())
+                with suppress(OSError):
+                    os.write(_STDERR, f"headrace: ended by {signal.Signals(number).name}.\n".encode())
 
     def _code(self, number: int) -> int:
         return 0 if self._is_service else _SHELLS_BASE + number

@@ -36,6 +36,7 @@ Lines = Callable[[Shape], Iterator[str]]
 _RATES: Final = 60
 _RECENT: Final = 8
 _BARS: Final = " ▁▂▃▄▅▆▇█"
+_PLAIN_BARS: Final = " .:-=+*#@"
 _STYLES: Final = {"problem": "red", "error": "yellow"}
 _ENDS: Final = {"done": "green", "quarantined": "red", "failed": "yellow"}
 
@@ -52,21 +53,23 @@ def watch_status(ask: Callable[[], Shape], lines: Lines, interval: float, *, as_
             cli.Report(shape, chain(lines(shape), [""])).show(as_json=as_json)
         return
     rates: deque[float] = deque(maxlen=_RATES)
-    with Live(console=Console(), auto_refresh=False, vertical_overflow="crop") as live:
+    console = Console()
+    bars = bars_of(console.encoding)
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         for shape in _answers(ask, interval):
             if shape["source"] == "service":
                 rates.append(shape["records_per_second"])
-            live.update(shown(shape, lines, rates), refresh=True)
+            live.update(shown(shape, lines, rates, bars), refresh=True)
 
 
-def shown(shape: Shape, lines: Lines, rates: deque[float]) -> Text:
+def shown(shape: Shape, lines: Lines, rates: deque[float], bars: str = _BARS) -> Text:
     """What is on the terminal: the lines of `status`, the rates of the last minute, the last objects."""
     text = Text()
     for number, line in enumerate(lines(shape)):
         label = line.partition(" ")[0]
         text.append(line + "\n", style="bold" if number == 0 else _STYLES.get(label, ""))
         if label == "rates" and any(rates):
-            text.append(f"          {sparkline(rates)}\n", style="cyan")
+            text.append(f"          {sparkline(rates, bars)}\n", style="cyan")
     recent = shape.get("recent", ())[-_RECENT:]
     if recent:
         text.append("\nlast objects\n", style="bold")
@@ -82,14 +85,25 @@ def shown(shape: Shape, lines: Lines, rates: deque[float]) -> Text:
     return text
 
 
-def sparkline(rates: deque[float]) -> str:
+def bars_of(encoding: str) -> str:
+    """The signs of rising rates that a terminal of this encoding shows."""
+    try:
+        _BARS.encode(encoding)
+    except (LookupError, UnicodeEncodeError):
+        return _PLAIN_BARS
+    return _BARS
+
+
+def sparkline(rates: deque[float], bars: str = _BARS) -> str:
     """One sign a rate, as high as the rate is next to the highest of them.
 
     >>> sparkline(deque([0.0, 1.0, 4.0, 8.0]))
     ' ▁▄█'
+    >>> sparkline(deque([0.0, 1.0, 4.0, 8.0]), bars_of("latin-1"))
+    ' .=@'
     """
     highest = max(rates, default=0.0) or 1.0
-    return "".join(_BARS[round(rate / highest * (len(_BARS) - 1))] for rate in rates)
+    return "".join(bars[round(rate / highest * (len(bars) - 1))] for rate in rates)
 
 
 def _answers(ask: Callable[[], Shape], interval: float) -> Iterator[Shape]:

@@ -20,7 +20,7 @@ from ingest.http.rest.port import AskedCondition, ConnectorCondition, ConnectorP
 from ingest.http.rest.server import offsets_port
 from ingest.service.composition import Connector, RunOptions
 from ingest.service.leadership_phase import TAKING_UP
-from ingest.service.startup import Stopped
+from ingest.service.patient_start import Stopped
 from ingest.service.stop import Stop
 
 _LEDGER_SECONDS: Final = 30.0

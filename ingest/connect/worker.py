@@ -59,13 +59,14 @@ from ingest.connect.worker_routes import (
     refused_acts,
 )
 from ingest.connect.worker_settings import ConnectorFiles, WorkerSettings
-from ingest.connect.worker_view import WorkerDirectory, WorkerPages
+from ingest.connect.worker_view import WorkerDirectory, pages_server
 from ingest.http.http_server import HttpServer
 from ingest.http.rest.auth import AuthFile
 from ingest.http.rest.port import NotLeading
 from ingest.http.rest.rest_routes import RestRoutes
 from ingest.http.rest.router import Loggers
 from ingest.http.rest.server import own_name, rest_server
+from ingest.service.patient_start import PatientStart, Stopped
 from ingest.service.stop import Stop
 from spark.jvm import Jvm
 
@@ -95,9 +96,8 @@ class Worker:
         # The lead is given back after what is left to do with it.
         self._topic_stop = Stop()
         self._topic = ConfigurationTopic(settings, self._topic_stop)
-        self._spark = SharedSpark(
-            settings.frame.spark, name=settings.group, deadline=time.monotonic() + startup_seconds, jvm=jvm
-        )
+        self._deadline = time.monotonic() + startup_seconds
+        self._spark = SharedSpark(settings.frame.spark, name=settings.group, deadline=self._deadline, jvm=jvm)
         self._hosted = HostedConnectors(self._new_hosted)
         self._id = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._since_ms = wall_ms()
@@ -115,15 +115,24 @@ class Worker:
     def run(self) -> Exit:
         """Until it is asked to stop. InvalidConfiguration, Unavailable at the start."""
         failures = ThreadFailures()
-        auth_file = self._settings.frame.http.rest_auth_file
-        self._auth = None if auth_file is None else AuthFile(auth_file)
+        http = self._settings.frame.http
+        self._auth = None if http.rest_auth_file is None else AuthFile(http.rest_auth_file)
         with collecting(failures), ExitStack() as closing:
-            self._topic.open()
             closing.callback(self._close_topic)
             closing.callback(self._spark.close)
+            # First: what looks after the process asks whether it lives while its brokers are away, too.
+            if http.listen is not None:
+                _serve(pages_server(http.listen, self), closing)
+            try:
+                PatientStart(
+                    deadline=self._deadline, stop=self._stop, failures=failures, on_trouble=self._note_trouble
+                ).answer(self._topic.open)
+            except Stopped:
+                return Exit.DONE
             self._spark.start()
             self._look()
-            self._serve(closing)
+            if http.rest_listen is not None:
+                _serve(self._rest(http.rest_listen), closing)
             start_thread(self._beat, name="worker-heartbeat")
             _log.info("worker_started", worker=self._id, group=self._settings.group, url=self._url)
             try:
@@ -306,22 +315,8 @@ class Worker:
     def _new_hosted(self, record: ConnectorRecord) -> HostedConnector:
         return HostedConnector(record, self._load, self._spark)
 
-    def _serve(self, closing: ExitStack) -> None:
-        http = self._settings.frame.http
-        if http.rest_listen is not None:
-            server = self._rest(http.rest_listen)
-            server.start()
-            closing.callback(server.close)
-        if http.listen is not None:
-            pages = HttpServer(
-                http.listen.host,
-                http.listen.port,
-                WorkerPages(self).answer,
-                option="http.listen",
-                methods=frozenset({"GET", "HEAD"}),
-            )
-            pages.start()
-            closing.callback(pages.close)
+    def _note_trouble(self, sentence: str | None) -> None:
+        self._problem = None if sentence is None else Unavailable(sentence)
 
     def _rest(self, listen: HostPort) -> HttpServer:
         settings, host_name = self._settings, socket.gethostname()
@@ -389,6 +384,11 @@ class Worker:
         except HeadraceError as error:
             return error
         return None
+
+
+def _serve(server: HttpServer, closing: ExitStack) -> None:
+    server.start()
+    closing.callback(server.close)
 
 
 class _FreshStore:

@@ -4,13 +4,14 @@ Where they are files of a folder, they are read as they are added, changed and r
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import structlog
+from msgspec.structs import replace
 
 from headrace.model.connector_records import ConnectorRecord, by_name
 from headrace.model.errors import InvalidConfiguration
@@ -26,6 +27,7 @@ from headrace.options.configuration_text import (
 )
 from headrace.options.given import Problems, SettingsError
 from headrace.options.merge import is_of_worker
+from headrace.options.secret import is_secret_name
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
 from headrace.vendors.load import CONVERTERS, load
 
@@ -56,6 +58,8 @@ _SESSION: Final = integer(6_000, 1_800_000)
 _USUAL_REQUEST: Final = 1_114_112
 _PORT: Final = integer(1, 65_535)
 _REPLICATION: Final = integer(1, 32_767)
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
+_ESCAPES_OF_NAMES: Final = str.maketrans({sign: f"\\{sign}" for sign in "=: #!"})
 # A name and a bucket that no connector has: the worker is read by the same reader as its connectors.
 _FRAME: Final = {"name": "worker", "aws.s3.bucket.name": "none", "topic": "none", "file.name.template": ".*"}
 
@@ -85,7 +89,8 @@ def read_worker(
     text: str, *, is_json: bool, environment: Mapping[str, str], read_file: Callable[[str], str]
 ) -> WorkerSettings:
     """The settings of a worker's file. SettingsError, InvalidConfiguration."""
-    written = _pairs(text, is_json=is_json)
+    pairs = _pairs(text, is_json=is_json)
+    written = dict(pairs)
     references = References(environment=environment, read_file=read_file)
     # What goes on to connectors keeps its references: they are resolved where it is used.
     given = {
@@ -114,7 +119,7 @@ def read_worker(
         )
     unknown = sorted(name for name in given if not _is_known(name) or (name == _LARGEST and not is_larger))
     warnings = (f"accepted without a meaning here: {', '.join(unknown)}",) if unknown else ()
-    if again := _given_twice(text, is_json=is_json):
+    if again := _given_twice(pairs):
         warnings = (*warnings, f"given twice, and the last counts: {', '.join(again)}")
     return WorkerSettings(
         frame=frame,
@@ -132,33 +137,50 @@ def read_worker(
     )
 
 
-def _pairs(text: str, *, is_json: bool) -> dict[str, str]:
+class _Members(list[tuple[str, Any]]):
+    """The members of a JSON object in order, so that a name given twice is still seen."""
+
+
+def _pairs(text: str, *, is_json: bool) -> list[tuple[str, str]]:
     content = text.removeprefix("\ufeff")
     try:
-        if not is_json:
-            return {name: value.strip() for name, value in parse_properties(content)}
-        found = json.loads(content)
+        pairs = _json_pairs(content) if is_json else parse_properties(content)
     except (PropertiesError, ValueError) as error:
         raise InvalidConfiguration(f"The worker's file cannot be read: {error}.") from error
-    if not isinstance(found, dict) or any(isinstance(value, dict | list) for value in found.values()):
+    return [(name, value if _has_own_blanks(name) else value.strip()) for name, value in pairs]
+
+
+def _json_pairs(text: str) -> list[tuple[str, str]]:
+    """The options that have a value; ValueError of a text that is no JSON."""
+    try:
+        found = json.loads(text, object_pairs_hook=_Members)
+    except RecursionError:
+        raise InvalidConfiguration("The worker's file cannot be read: it is nested too deeply.") from None
+    if not isinstance(found, _Members) or any(isinstance(value, list) for _, value in found):
         raise InvalidConfiguration("The worker's file has to be one JSON object of options and their values.")
-    return {
-        name: value if isinstance(value, str) else json.dumps(value)
-        for name, value in found.items()
-        if value is not None
-    }
+    last = dict(found)
+    return [
+        (name, value if isinstance(value, str) else json.dumps(value))
+        for name, value in found
+        if last[name] is not None
+    ]
+
+
+def _has_own_blanks(name: str) -> bool:
+    """Whether blanks at the ends of the value are its own.
+
+    Kafka cuts them off from whatever it knows, passwords of key stores included; a password of SASL it has
+    in `sasl.jaas.config` only, in quotes.
+    """
+    return "sasl." in name and is_secret_name(name)
 
 
 def _properties(given: Mapping[str, str]) -> str:
     """The options as `.properties` text, every sign that means something there escaped."""
     lines = []
     for name, value in given.items():
-        escaped = [
-            text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-            for text in (name, value)
-        ]
-        key = escaped[0].replace("=", "\\=").replace(":", "\\:").replace(" ", "\\ ")
-        lines.append(f"{key}={escaped[1]}")
+        key, text = name.translate(_ESCAPES | _ESCAPES_OF_NAMES), value.translate(_ESCAPES)
+        lines.append(f"{key}=\\{text}" if text.startswith(" ") else f"{key}={text}")
     return "\n".join(lines)
 
 
@@ -242,10 +264,8 @@ def _is_larger(text: str) -> bool:
     return text.strip().isdecimal() and int(text) > _USUAL_REQUEST
 
 
-def _given_twice(text: str, *, is_json: bool) -> list[str]:
-    if is_json:
-        return []
-    names = [name for name, _ in parse_properties(text.removeprefix("\ufeff"))]
+def _given_twice(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    names = [name for name, _ in pairs]
     return sorted({name for name in names if names.count(name) > 1})
 
 
@@ -301,7 +321,7 @@ class ConnectorFiles:
                     read[path.name] = self._of_file.get(path.name) or _unread(path, str(error))
             # Rights may come back without a trace in what tells one version of a file from another.
             self._marks = None if unreadable else marks
-            self._of_file = read
+            self._of_file = self._named_as_before(read)
             self._warn("; ".join(unreadable))
             records = by_name(self._unique(list(self._of_file.values())))
             if records != self._records:
@@ -320,6 +340,16 @@ class ConnectorFiles:
         is_new, self._warned = error not in {"", self._warned}, error
         if is_new:
             _log.warning("connectors_not_read", folder=str(self.folder), error=error)
+
+    def _named_as_before(self, read: Mapping[str, ConnectorRecord]) -> dict[str, ConnectorRecord]:
+        """The connector of a file that is broken now is the one it had, unless another file has that."""
+        taken = {record.name for record in read.values() if record.problem is None}
+        kept = dict(read)
+        for file, record in read.items():
+            before = self._of_file.get(file)
+            if record.problem is not None and before is not None and before.name not in taken:
+                kept[file] = replace(record, name=before.name, config={"name": before.name})
+        return kept
 
     def _unique(self, records: list[ConnectorRecord]) -> list[ConnectorRecord]:
         """Two files of one name are a problem of that connector: neither may win by its place."""

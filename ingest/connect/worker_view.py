@@ -15,6 +15,7 @@ from headrace.model.clock import wall_ms
 from headrace.model.connector_records import ConnectorRecord
 from headrace.model.text_formatting import printable
 from headrace.options.given import Problem
+from headrace.options.value_types import HostPort
 from headrace.options.vendor import Direction
 from ingest.connect.changes import folder_problems, kept_secrets, shown_config, worker_problems
 from ingest.connect.hosted_connector import (
@@ -26,7 +27,7 @@ from ingest.connect.hosted_connector import (
     unassigned,
 )
 from ingest.connect.worker_settings import WorkerSettings
-from ingest.http.http_server import Request, Response, Route
+from ingest.http.http_server import HttpServer, Request, Response, Route
 from ingest.http.metrics import ProcessMetrics
 from ingest.http.page import PAGE_HEADERS, status_page, worker_page
 from ingest.http.rest import plugins
@@ -269,6 +270,17 @@ class WorkerPages:
 
     def _exposition(self) -> bytes:
         return self._process.exposition() + _metrics_of(self._view.hosted())
+
+
+def pages_server(listen: HostPort, view: WorkerView) -> HttpServer:
+    """What answers at `http.listen`, not started."""
+    return HttpServer(
+        listen.host,
+        listen.port,
+        WorkerPages(view).answer,
+        option="http.listen",
+        methods=frozenset({"GET", "HEAD"}),
+    )
 
 
 def _metrics_of(hosted: Mapping[str, HostedConnector]) -> bytes:

@@ -7,9 +7,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 import structlog
@@ -37,6 +36,7 @@ from headrace.options.transforms.read_chain import known_topics
 from headrace.process.threads import ThreadFailures, start_thread
 from headrace.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 from ingest.http.snapshot import SnapshotHolder
+from ingest.service.patient_start import PatientStart
 from ingest.service.service_events import OwnEvent, TopicAnswered
 from ingest.service.statistics import Statistics
 from ingest.service.stop import Stop
@@ -45,10 +45,6 @@ from ingest.source.first_starts import newest_uploads
 from spark.jvm import require_master
 
 _log = structlog.get_logger(__name__)
-T = TypeVar("T")
-
-_TRY_AGAIN_SECONDS: Final = 0.5
-_LOOK_SECONDS: Final = 0.05
 
 
 def output_topics(settings: Settings, properties: Properties) -> OutputTopics:
@@ -58,10 +54,6 @@ def output_topics(settings: Settings, properties: Properties) -> OutputTopics:
         return OutputTopics(properties, may_create=settings.sink is None)
     made = TopicCreation(partitions=creation.partitions, replication_factor=creation.replication_factor)
     return OutputTopics(properties, creation=made)
-
-
-class Stopped(Exception):
-    """The run ends before it led."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +121,12 @@ class Startup:
         statistics: Statistics,
         failures: ThreadFailures,
     ) -> None:
-        self._failures = failures
+        self._patiently = PatientStart(
+            deadline=deadline, stop=stop, failures=failures, on_trouble=self._show_trouble
+        )
         self._settings = settings
         self._clients = clients
         self._accept_new_ledger = accept_new_ledger
-        self._deadline = deadline
-        self._stop = stop
         self._snapshot_holder = snapshot_holder
         self._statistics = statistics
 
@@ -143,71 +135,33 @@ class Startup:
 
         Stopped, TopicMissing, ResourceMissing, InvalidLedger, Unavailable.
         """
-        topics = self._patiently(self._require_topics)
+        topics = self._patiently.answer(self._require_topics)
         buckets: Mapping[str, BucketAtStart] = {}
         if self._settings.sink is not None:
-            self._patiently(self._require_free_group)
-            self._patiently(self._require_buckets)
+            self._patiently.answer(self._require_free_group)
+            self._patiently.answer(self._require_buckets)
         else:
-            buckets = self._patiently(self._ask_buckets)
+            buckets = self._patiently.answer(self._ask_buckets)
         # Last: a start that ends here leaves no ledger behind.
-        ledger = self._patiently(self._prepare_ledger)
+        ledger = self._patiently.answer(self._prepare_ledger)
         spark = self._settings.spark
         if spark.remote is None:
-            self._patiently(lambda: require_master(spark.master))
+            self._patiently.answer(lambda: require_master(spark.master))
         return Found(
             topics=tuple(topics),
             ledger=ledger,
             buckets=buckets,
-            read_inventories=lambda: self._patiently(self._read_inventories),
+            read_inventories=lambda: self._patiently.answer(self._read_inventories),
         )
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
-        """The answer, asked for until the start-up time is over while broker or S3 are not there."""
-        warned = False
-        while True:
-            if self._stop.asked.is_set():
-                raise Stopped
-            self._failures.raise_first()
-            try:
-                return self._unless_stopped(ask)
-            except ResourceMissing:
-                # A final answer; a missing topic's is no other.
-                raise
-            except (Unavailable, AccessDenied, SourceUnavailable) as error:
-                if time.monotonic() > self._deadline:
-                    raise Unavailable(str(error)) from error
-                if not warned:
-                    seconds = round(self._deadline - time.monotonic())
-                    _log.warning("start_delayed", error=str(error), seconds=seconds)
-                warned = True
-                self._statistics.trouble("start", str(error))
-                problems = dict(self._statistics.problems)
-                self._snapshot_holder.show(
-                    replace(self._snapshot_holder.snapshot, problems=problems, last_error=str(error))
-                )
-                self._stop.asked.wait(_TRY_AGAIN_SECONDS)
-            finally:
-                self._statistics.trouble("start", None)
-
-    def _unless_stopped(self, ask: Callable[[], T]) -> T:
-        """The answer; Stopped at once when a stop is asked for, though the client still waits for its own."""
-        answer: Future[T] = Future()
-        answered = threading.Event()
-        answer.add_done_callback(lambda _answer: answered.set())
-
-        def wait_for_it() -> None:
-            try:
-                answer.set_result(ask())
-            except BaseException as error:  # noqa: BLE001  # it is raised where the answer is asked for
-                answer.set_exception(error)
-
-        # A daemon: whoever ends does not wait for a broker that is silent.
-        start_thread(wait_for_it, name="startup")
-        while not answered.wait(_LOOK_SECONDS):
-            if self._stop.asked.is_set():
-                raise Stopped
-        return answer.result()
+    def _show_trouble(self, sentence: str | None) -> None:
+        """Have `/status` say what is waited for."""
+        self._statistics.trouble("start", sentence)
+        if sentence is not None:
+            problems = dict(self._statistics.problems)
+            self._snapshot_holder.show(
+                replace(self._snapshot_holder.snapshot, problems=problems, last_error=sentence)
+            )
 
     def _require_topics(self) -> list[str]:
         """The output topics that the configuration names, there or made; TopicMissing is exit 2."""

@@ -27,7 +27,7 @@ from ingest.cli.app import app
 from ingest.cli.cli_options import ledger_states, option_assignments
 from ingest.cli.progress_bar import amounts, description, progress
 from ingest.cli.run import worker_lines
-from ingest.cli.status import lines_of, shown, sparkline, watch_status
+from ingest.cli.status import bars_of, lines_of, shown, sparkline, watch_status
 from ingest.http.http_server import Response
 from ingest.http.snapshot import RecentObject, Snapshot
 from ingest.service.endpoints import StatusEndpoints
@@ -241,6 +241,8 @@ def test_what_a_watch_shows_beside_status() -> None:
     assert "rates     40 records/s, 2.0 MB/s\n           ▄█\n" in text
     assert text.index("evil") < text.index("older")
     assert sparkline(deque()) == ""
+    plain = shown(shape, lines_of, deque([0.0, 20.0, 40.0]), bars_of("iso8859-1")).plain
+    assert "2.0 MB/s\n           =@\n" in plain
     assert "last objects" not in shown({**SHAPE, "recent": []}, lines_of, deque()).plain
 
 

@@ -157,3 +157,26 @@ def test_a_stored_connector_with_a_folder_of_its_own_runs_with_the_workers() -> 
 
     assert found.state_dir == settings.frame.state_dir
     assert [one for one in found.warnings if one.startswith("state.dir of this connector")]
+
+
+def test_a_file_that_breaks_is_still_of_its_connector(tmp_path: Path) -> None:
+    """That one has failed: it is not removed, and none of the file's own name appears."""
+    file, other = tmp_path / "a.json", tmp_path / "b.json"
+    file.write_text('{"name": "orders", "topic": "t"}')
+    files = ConnectorFiles(tmp_path)
+    files.records()
+    for broken in ("{", '{"name": "orders",'):
+        file.write_text(broken)
+        (record,) = files.records().values()
+        assert (record.name, record.config) == ("orders", {"name": "orders"})
+        assert "a.json cannot be read" in str(record.problem)
+
+    # It has moved to another file.
+    other.write_text('{"name": "orders", "topic": "t"}')
+    assert {name: one.problem is None for name, one in files.records().items()} == {
+        "a": False,
+        "orders": True,
+    }
+    other.unlink()
+    file.write_text('{"name": "bills", "topic": "t"}')
+    assert {name: one.problem for name, one in files.records().items()} == {"bills": None}

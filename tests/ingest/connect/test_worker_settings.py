@@ -6,6 +6,8 @@ import pytest
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import SettingsError
+from headrace.options.configuration_text import parse_properties
+from headrace.vendors.load import load
 from ingest.connect.worker_settings import WorkerSettings, read_worker
 
 CONNECT = r"""
@@ -28,6 +30,9 @@ sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule require
   username="user" password="pass\\word=";
 producer.security.protocol=SASL_SSL
 """
+
+
+CONNECTOR = {"name": "c", "aws.s3.bucket.name": "uploads", "topic": "t", "file.name.template": ".*"}
 
 
 def read(text: str, *, is_json: bool = False) -> WorkerSettings:
@@ -69,6 +74,8 @@ def test_little_is_needed() -> None:
         ("{", True, "cannot be read"),
         ("[]", True, "one JSON object"),
         ('{"a": {}}', True, "one JSON object"),
+        ('{"a": []}', True, "one JSON object"),
+        ("[" * 100_000, True, "nested too deeply"),
         ("bootstrap.servers=b:1\nlisteners=https://:8443", False, "only http:// is served"),
         ("bootstrap.servers=b:1\nlisteners=http://h:port", False, "expected http://HOST:PORT"),
         ("bootstrap.servers=b:1\nlisteners=127.0.0.1:8083", False, "expected http://HOST:PORT"),
@@ -136,3 +143,46 @@ def test_a_connectors_configuration_may_be_larger_than_usual() -> None:
     found = read("bootstrap.servers=b:1\nproducer.max.request.size=3000000\n")
     assert found.frame.kafka.client("producer")["message.max.bytes"] == "3000000"
     assert found.warnings == ()
+
+
+_SASL = {
+    "bootstrap.servers": "b:1",
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "u ",
+}
+
+
+def _escaped(value: str) -> str:
+    """A value as `.properties` have one with a blank first."""
+    return value.replace("\\", "\\\\").replace(" ", "\\ ", 1).replace("\t", "\\t").replace("\f", "\\f")
+
+
+@pytest.mark.parametrize("password", [" p ", "  p", "p  ", "\tp\f", "\fp", "\\ p", " "])
+@pytest.mark.parametrize("is_json", [True, False])
+def test_a_passwords_blanks_are_its_own(password: str, *, is_json: bool) -> None:
+    """Of the worker's clients and of connectors that leave it out; elsewhere they mean nothing."""
+    given = {**_SASL, "sasl.password": password}
+    lines = "".join(f"{name}={_escaped(value)}\n" for name, value in given.items())
+    found = read(json.dumps(given) if is_json else lines, is_json=is_json)
+
+    connector = load(
+        json.dumps(CONNECTOR), worker_config=found.text, kind="json", environment={}, read_file=str
+    )
+    for settings in (found.frame, connector):
+        client = settings.kafka.client("producer")
+        assert (client["sasl.username"], client["sasl.password"]) == ("u", password)
+
+
+def test_an_option_given_twice_is_named_in_json_too() -> None:
+    """The last one counts, as everywhere in a worker's file."""
+    found = read('{"bootstrap.servers": "b:1", "group.id": "x", "group.id": "y"}', is_json=True)
+    assert (found.group, found.warnings) == ("y", ("given twice, and the last counts: group.id",))
+    found = read('{"bootstrap.servers": "b:1", "group.id": "x", "group.id": null}', is_json=True)
+    assert found.group == "headrace-workers"
+
+
+def test_names_of_any_signs_stay_what_they_are() -> None:
+    """The file is handed on as `.properties`, where `#` and `!` would begin a comment."""
+    given = {"bootstrap.servers": "b:1", "#a": "1", "!b": "2", "c d=e:f": "g=#h", "i": "\\j\n k"}
+    assert dict(parse_properties(read(json.dumps(given), is_json=True).text)) == given
