@@ -87,9 +87,14 @@ def _meaning(settings: Settings, name: str) -> dict[str, Any]:
     """Everything but the names, as a sink of this name would have it."""
     found = {each.name: getattr(settings, each.name) for each in fields(settings)}
     kafka, sink = settings.kafka, settings.sink
-    found["kafka"] = replace(kafka, ledger_topic=kafka.ledger_topic.replace(settings.name, name))
-    if sink is not None and sink.takeover_indexes is not None:
-        found["sink"] = replace(sink, takeover_connector=sink.takeover_connector or settings.name)
+    ledger = kafka.ledger_topic.replace(settings.name, name)
+    found["kafka"] = replace(kafka, ledger_topic=ledger)
+    if sink is not None:
+        own = sink.topics.own - {kafka.ledger_topic} | {ledger}
+        connector = sink.takeover_connector
+        if sink.takeover_indexes is not None:
+            connector = connector or settings.name
+        found["sink"] = replace(sink, topics=replace(sink.topics, own=own), takeover_connector=connector)
     return {name: value for name, value in found.items() if name not in _NOT_OF_MEANING}
 
 
