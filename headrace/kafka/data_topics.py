@@ -25,6 +25,9 @@ from headrace.options.sink_settings import TopicSelection
 # How long what the group has committed is believed where nothing depends on it. Asking takes a client of its
 # own each time (see KafkaAdmin.committed).
 _COMMITTED_SECONDS: Final = 30.0
+# How long a topic that a pattern lists no more, and that may not be described, may be there: brokers refuse
+# one that is gone in the same words.
+_HIDDEN_SECONDS: Final = 300.0
 # So many partitions are named.
 _SHOWN: Final = 5
 
@@ -92,7 +95,8 @@ class TopicSurvey:
         self._group = group
         self._chosen = chosen
         self._committed: tuple[float, frozenset[_Place], _Committed] = (0.0, frozenset(), {})
-        self._described_before: set[str] = set()
+        # When each topic was there last.
+        self._seen: dict[str, float] = {}
 
     def topics(self) -> set[str]:
         """The names of the topics that are meant, there or not; by the pattern those that are there."""
@@ -154,11 +158,14 @@ class TopicSurvey:
 
     def _described(self) -> tuple[dict[str, DescribedTopic], dict[str, str]]:
         """The topics that are there; and why brokers refuse others, unless they refuse all: AccessDenied."""
+        now = time.monotonic()
         # By a pattern those are listed that may be described: one that was there is asked about by its name.
-        found = self._admin.describe_topics(self.topics() | self._described_before)
-        self._described_before = set(found)
+        before = {name for name, at in self._seen.items() if now - at < _HIDDEN_SECONDS}
+        found = self._admin.describe_topics(self.topics() | before)
         there = {name: one for name, one in found.items() if isinstance(one, DescribedTopic)}
         refused = {name: one for name, one in found.items() if isinstance(one, AccessDenied)}
+        hidden = {name: at for name, at in self._seen.items() if name in refused}
+        self._seen = hidden | dict.fromkeys(there, now)
         if refused and not there:
             raise next(iter(refused.values()))
         return there, {name: str(error) for name, error in refused.items()}
@@ -194,14 +201,15 @@ _Refusal = TopicForbidden | TopicMissing | TopicWithoutLeader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTopic:
-    """An output topic as the brokers describe it. `max_record_bytes` bounds a batch of one record.
+    """An output topic as the brokers describe it.
 
+    `max_record_bytes` bounds a batch of one record; None where brokers of another vendor do not report it.
     `is_ledger`: it holds what Headrace or Kafka Connect keep of connectors; nothing may be written into it.
     """
 
     name: str
     partitions: int
-    max_record_bytes: int
+    max_record_bytes: int | None
     is_ledger: bool = False
 
     @property
@@ -313,11 +321,14 @@ class OutputTopics:
         partitions = len(found)
         configuration = self._admin.topic_configuration(name)
         # In force, so that it is the brokers' message.max.bytes where the topic sets none.
+        most = configuration.get("max.message.bytes")
+        # What is not reported is no sign that there is none.
+        may_be_ledger = "compact" in (configuration.get("cleanup.policy") or "compact")
         return OutputTopic(
             name=name,
             partitions=partitions,
-            max_record_bytes=int(configuration["max.message.bytes"]),
-            is_ledger="compact" in configuration["cleanup.policy"] and self._holds_ledger(name, partitions),
+            max_record_bytes=None if most is None else int(most),
+            is_ledger=may_be_ledger and self._holds_ledger(name, partitions),
         )
 
     def _holds_ledger(self, name: str, partitions: int) -> bool:

@@ -148,10 +148,14 @@ class TopicSelection:
     own: frozenset[str] = frozenset()
 
     def has(self, topic: str) -> bool:
-        """Whether it is one of them."""
+        """Whether it is one of them, where Kafka has such a topic."""
+        return self.matches(topic) and (self.pattern is None or not self.is_apart(topic))
+
+    def matches(self, topic: str) -> bool:
+        """Whether its name is meant; of rows that name it no more is asked."""
         if self.pattern is None:
             return topic in self.names
-        return not self.is_apart(topic) and re.fullmatch(self.pattern, topic) is not None
+        return re.fullmatch(self.pattern, topic) is not None
 
     def is_apart(self, topic: str) -> bool:
         """Whether no expression means it."""

@@ -27,7 +27,6 @@ from headrace.options.configuration_text import (
 )
 from headrace.options.given import Problems, SettingsError
 from headrace.options.merge import is_of_worker
-from headrace.options.secret import is_secret_name
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
 from headrace.vendors.load import CONVERTERS, load
 
@@ -169,10 +168,10 @@ def _json_pairs(text: str) -> list[tuple[str, str]]:
 def _has_own_blanks(name: str) -> bool:
     """Whether blanks at the ends of the value are its own.
 
-    Kafka cuts them off from whatever it knows, passwords of key stores included; a password of SASL it has
-    in `sasl.jaas.config` only, in quotes.
+    Kafka cuts them off from whatever it knows, other secrets included; a password of SASL it has in
+    `sasl.jaas.config` only, in quotes.
     """
-    return "sasl." in name and is_secret_name(name)
+    return name.endswith("sasl.password")
 
 
 def _properties(given: Mapping[str, str]) -> str:

@@ -200,7 +200,7 @@ class FrameWriter:
 
     def _begin(self, records: KafkaRecords) -> PartitionWork:
         topics = self._settings.sink.topics
-        if not topics.has(records.topic):
+        if not topics.matches(records.topic):
             wanted = ", ".join(topics.names) or topics.pattern
             raise FrameRefused(
                 f"The frame has records of the topic {records.topic!r}, and the configuration is for "

@@ -157,7 +157,7 @@ def test_a_topic_that_may_not_be_described_holds_up_no_other(brokers: Brokers) -
 
 
 def test_a_topic_of_a_pattern_that_is_hidden_is_not_gone(brokers: Brokers) -> None:
-    """Brokers list it no more, as one that was deleted; asked by its name they tell the two apart."""
+    """Brokers list it no more, as one that was deleted: for some minutes it may be either."""
     survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=(), pattern="t."))
     assert len(survey.ask().partitions) == 2
     brokers.forbidden = {"ta"}
@@ -168,6 +168,29 @@ def test_a_topic_of_a_pattern_that_is_hidden_is_not_gone(brokers: Brokers) -> No
     assert survey.ask().forbidden == {}
     brokers.forbidden, brokers.absent = {"ta"}, set()
     assert survey.ask().forbidden == {}
+
+
+def test_a_topic_of_a_pattern_that_stays_hidden_is_gone(brokers: Brokers) -> None:
+    """Deleted with its rights, it would be refused by its name for ever."""
+    survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=(), pattern="t."))
+    survey.ask()
+    brokers.forbidden = {"ta"}
+    for seconds in (299.0, 2.0):
+        assert survey.ask().forbidden == {"ta": "ta: no"}
+        brokers.now += seconds
+    found = survey.ask()
+    assert (found.forbidden, [one.topic for one in found.partitions]) == ({}, ["tb"])
+    brokers.forbidden = set()
+    assert len(survey.ask().partitions) == 2, "it is listed again"
+
+
+def test_a_topic_that_is_named_stays_forbidden(brokers: Brokers) -> None:
+    """Somebody means it, whether it is there or not."""
+    survey = TopicSurvey({}, group="g", chosen=TopicSelection(names=("t", "z"), pattern=None))
+    brokers.forbidden = {"z"}
+    for _ in range(3):
+        assert survey.ask().forbidden == {"z": "z: no"}
+        brokers.now += 1000
 
 
 def test_where_all_are_refused_nothing_is_told(brokers: Brokers) -> None:

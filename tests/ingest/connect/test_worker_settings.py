@@ -174,6 +174,21 @@ def test_a_passwords_blanks_are_its_own(password: str, *, is_json: bool) -> None
         assert (client["sasl.username"], client["sasl.password"]) == ("u", password)
 
 
+def test_blanks_of_what_kafka_knows_mean_nothing() -> None:
+    """It cuts them off from secrets too, but for the password in the quotes of JAAS."""
+    token = "sasl.oauthbearer.client.credentials.client"
+    given = {
+        "bootstrap.servers": "b:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+        f"{token}.id": "me ",
+        f"{token}.secret": "shh ",
+    }
+    client = read(json.dumps(given), is_json=True).frame.kafka.client("producer")
+    assert (client["sasl.oauthbearer.client.id"], client["sasl.oauthbearer.client.secret"]) == ("me", "shh")
+
+
 def test_an_option_given_twice_is_named_in_json_too() -> None:
     """The last one counts, as everywhere in a worker's file."""
     found = read('{"bootstrap.servers": "b:1", "group.id": "x", "group.id": "y"}', is_json=True)

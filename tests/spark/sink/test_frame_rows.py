@@ -5,6 +5,7 @@ import zlib
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from spark.sink.frame_writer import write_rows
 from spark.sink.sink_work import sink_task_settings
@@ -30,6 +31,24 @@ def test_records_that_are_left_out_are_counted() -> None:
     (told,) = write_rows(sink_task_settings(settings, settings.sink), [_batch(b"{", b"]")])
 
     assert told.to_pylist() == [{"error": None, "records": 0, "objects": 0, "bad": 2}]
+
+
+@pytest.mark.parametrize("topic", ["__heartbeat.pg", "archive-offsets", "orders"])
+def test_a_row_names_its_topic(topic: str) -> None:
+    """Which topics a sink finds by an expression is no matter here: the frame has records of this one."""
+    settings = sink_settings(
+        {
+            "name": "archive",
+            "aws.s3.bucket.name": "bucket",
+            "topics.regex": ".*",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "errors.tolerance": "all",
+        }
+    )
+    assert settings.sink is not None
+    (told,) = write_rows(sink_task_settings(settings, settings.sink), [_batch(b"{", topic=topic)])
+
+    assert told.to_pylist() == [{"error": None, "records": 0, "objects": 0, "bad": 1}]
 
 
 def test_compressed_values_inflate_a_few_at_a_time() -> None:
@@ -59,11 +78,11 @@ def test_compressed_values_inflate_a_few_at_a_time() -> None:
     assert peak < 40 * _MIB
 
 
-def _batch(*values: bytes) -> Any:
+def _batch(*values: bytes, topic: str = "t") -> Any:
     count = len(values)
     return pa.RecordBatch.from_pydict(
         {
-            "topic": pa.array(["t"] * count),
+            "topic": pa.array([topic] * count),
             "partition": pa.array([0] * count, pa.int32()),
             "offset": pa.array(range(count), pa.int64()),
             "timestamp_ms": pa.array([0] * count, pa.int64()),
