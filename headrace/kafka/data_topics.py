@@ -96,7 +96,7 @@ class TopicSurvey:
         self._chosen = chosen
         self._committed: tuple[float, frozenset[_Place], _Committed] = (0.0, frozenset(), {})
         # When each topic was there last.
-        self._seen: dict[str, float] = {}
+        self._last_there: dict[str, float] = {}
 
     def topics(self) -> set[str]:
         """The names of the topics that are meant, there or not; by the pattern those that are there."""
@@ -160,12 +160,12 @@ class TopicSurvey:
         """The topics that are there; and why brokers refuse others, unless they refuse all: AccessDenied."""
         now = time.monotonic()
         # By a pattern those are listed that may be described: one that was there is asked about by its name.
-        before = {name for name, at in self._seen.items() if now - at < _HIDDEN_SECONDS}
+        before = {name for name, at in self._last_there.items() if now - at < _HIDDEN_SECONDS}
         found = self._admin.describe_topics(self.topics() | before)
         there = {name: one for name, one in found.items() if isinstance(one, DescribedTopic)}
         refused = {name: one for name, one in found.items() if isinstance(one, AccessDenied)}
-        hidden = {name: at for name, at in self._seen.items() if name in refused}
-        self._seen = hidden | dict.fromkeys(there, now)
+        hidden = {name: at for name, at in self._last_there.items() if name in refused}
+        self._last_there = hidden | dict.fromkeys(there, now)
         if refused and not there:
             raise next(iter(refused.values()))
         return there, {name: str(error) for name, error in refused.items()}
