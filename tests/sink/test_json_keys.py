@@ -30,12 +30,17 @@ _STRUCT: Final[dict[str, Any]] = {
     "name": "dbz.Key",
     "fields": [{"field": "id", "type": "int32", "optional": False}],
 }
-_DAY: Final = {
+_DATE: Final = {"type": "int32", "name": f"{_CONNECT}data.Date", "version": 1}
+_DAY: Final[dict[str, Any]] = {
     "type": "struct",
     "fields": [
-        {"field": "day", "type": "int32", "name": f"{_CONNECT}data.Date", "version": 1},
+        {"field": "day", **_DATE},
         {"field": "b", "type": "bytes"},
     ],
+}
+_REGION: Final = {
+    "type": "struct",
+    "fields": [{"field": "region", "type": "string", "optional": True, "default": "eu"}],
 }
 _FORMATS: Final = ("avro", "parquet")
 
@@ -187,6 +192,59 @@ def test_names_show_the_json_of_a_key(
     assert len(found.objects) == len(keys)
     assert found.objects.keys() == _archived({**own, "output.format": "jsonl"}, keys).objects.keys()
     assert not any(isinstance(key, str) for key in _keys(found))
+
+
+@pytest.mark.parametrize("wanted", _FORMATS)
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+@pytest.mark.parametrize(
+    ("layout", "template", "schema", "payload", "shown"),
+    [
+        ("confluent", "{{key:day}}", _DAY, {"day": 19738, "b": "AQI="}, "19738"),
+        ("confluent", "{{key:region}}", _REGION, {"region": None}, "__HIVE_DEFAULT_PARTITION__"),
+        ("confluent", "{{key}}", _DATE, 19738, "19738"),
+        ("lenses", "{{key}}", _DATE, 19738, "19738"),
+    ],
+)
+def test_names_are_the_same_whatever_is_fetched_together(
+    wanted: str, batch: int, layout: str, template: str, schema: Any, payload: Any, shown: str
+) -> None:
+    """A transform of values with a predicate takes the records apart, and they are put together again."""
+    chain = {
+        "transforms": "m",
+        "transforms.m.type": f"{_CONNECT}transforms.MaskField$Value",
+        "transforms.m.fields": "a",
+        "transforms.m.predicate": "h",
+        "predicates": "h",
+        "predicates.h.type": f"{_CONNECT}transforms.predicates.HasHeaderKey",
+        "predicates.h.name": "x",
+    }
+    sides = {
+        "confluent": {"sidecars": "keys"},
+        "lenses": {"output.envelope": "true", "output.fields": "key,value"},
+    }
+    config = {
+        "connector.class": "HeadraceSink",
+        "topics": "t",
+        "aws.s3.bucket.name": "bucket",
+        "output.layout": layout,
+        "output.format": wanted,
+        "file.compression.type": "none",
+        "file.name.template": f"{template}/{{{{topic}}}}/{{{{partition}}}}/{{{{start_offset}}}}",
+        "value.converter": _JSON,
+        "key.converter": _JSON,
+        "rotate.on.stop": "true",
+        **sides[layout],
+        **chain,
+    }
+    key = _envelope(schema, payload)
+    given = [
+        Record("t", 0, offset, 1000, key, b'{"a":1}', ((name, b""),)) for offset, name in enumerate("yxyx")
+    ]
+
+    found = written(config, given, stops=True, batch=batch)
+
+    assert not found.stops
+    assert {name.split("/")[0] for name in found.objects} == {shown}
 
 
 def test_a_payload_that_is_not_of_its_schema_is_bad() -> None:
