@@ -1,6 +1,7 @@
 """Keys of JsonConverter with a schema next to them, in objects of Avro and Parquet.
 
-A name shows their JSON, which is what earlier versions grouped records by.
+Confluent's objects of keys have them by it, Aiven's rows their JSON. A name shows their JSON, which is what
+earlier versions grouped records by.
 """
 
 import io
@@ -30,12 +31,18 @@ _STRUCT: Final[dict[str, Any]] = {
     "name": "dbz.Key",
     "fields": [{"field": "id", "type": "int32", "optional": False}],
 }
-_DAY: Final = {
+_DATE: Final = {"type": "int32", "name": f"{_CONNECT}data.Date", "version": 1}
+_DAY: Final[dict[str, Any]] = {
     "type": "struct",
     "fields": [
-        {"field": "day", "type": "int32", "name": f"{_CONNECT}data.Date", "version": 1},
+        {"field": "day", **_DATE},
         {"field": "b", "type": "bytes"},
     ],
+}
+_NAMELESS: Final[dict[str, Any]] = {"type": "struct", "fields": [{"field": "id", "type": "int64"}]}
+_REGION: Final = {
+    "type": "struct",
+    "fields": [{"field": "region", "type": "string", "optional": True, "default": "eu"}],
 }
 _FORMATS: Final = ("avro", "parquet")
 
@@ -76,8 +83,10 @@ def _envelope(schema: Any, payload: Any) -> bytes:
     return json.dumps({"schema": schema, "payload": payload}).encode()
 
 
-def _archived(config: Mapping[str, str], keys: list[bytes], **options: Any) -> Written:
-    given = [Record("t", 0, offset, 1000 + offset, key, b"v", ()) for offset, key in enumerate(keys)]
+def _archived(
+    config: Mapping[str, str], keys: list[bytes], *, value: bytes = b"v", **options: Any
+) -> Written:
+    given = [Record("t", 0, offset, 1000 + offset, key, value, ()) for offset, key in enumerate(keys)]
     return written({**config, "rotate.on.stop": "true"}, given, stops=True, **options)
 
 
@@ -96,12 +105,12 @@ def _keys(found: Written) -> list[Any]:
     return [row["key"] if isinstance(row, dict) and "key" in row else row for row in rows]
 
 
-def _restored_keys(vendor: str, config: dict[str, str], found: Written) -> list[bytes | None]:
+def _restored_keys(config: dict[str, str], found: Written) -> list[bytes | None]:
     """What a restore makes of the keys, where no option says what they are."""
-    whole = Archive(f"{vendor}-keys", config, {}, {}, ())
+    whole = Archive("confluent-keys", config, {}, {}, ())
     rows = []
     for key, each in found.objects.items():
-        if vendor == "aiven" or ".keys." in key:
+        if ".keys." in key:
             name = name_of(whole, key)
             assert name is not None
             rows += records(read(name, each.body, RestoreOptions()))
@@ -122,12 +131,44 @@ def _restored_keys(vendor: str, config: dict[str, str], found: Written) -> list[
 def test_a_key_has_the_schema_next_to_it(
     wanted: str, schema: Any, payload: Any, key: Any, restored: bytes
 ) -> None:
-    """In Confluent's objects of keys and in Aiven's rows, and comes back; one without a schema is a text."""
-    for vendor, config in (("confluent", _confluent(wanted)), ("aiven", _aiven(wanted))):
-        found = _archived(config, [_envelope(schema, payload)] * 2)
-        assert not found.stops
-        assert _keys(found) == [key, key]
-        assert _restored_keys(vendor, config, found) == [restored, restored]
+    """In Confluent's objects of keys, and comes back; one without a schema is a text."""
+    config = _confluent(wanted)
+    found = _archived(config, [_envelope(schema, payload)] * 2)
+    assert not found.stops
+    assert _keys(found) == [key, key]
+    assert _restored_keys(config, found) == [restored, restored]
+
+
+@pytest.mark.parametrize("wanted", _FORMATS)
+@pytest.mark.parametrize(
+    ("key_schema", "key"),
+    [
+        (_NAMELESS, {"id": 7}),
+        ({**_NAMELESS, "name": "a.Value"}, {"id": 7}),
+        ({"type": "struct", "fields": [{"field": "of", **_NAMELESS}]}, {"of": {"id": 7}}),
+        ({"type": "struct", "fields": [{"field": "a-b", "type": "int64"}]}, {"a-b": 7}),
+        (_NAMELESS, {"id": "x"}),
+        (_DATE, 19738),
+    ],
+)
+@pytest.mark.parametrize("name", [{}, {"name": "a.Value"}])
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_rows_of_aivens_have_the_json_of_a_key(
+    wanted: str, key_schema: Any, key: Any, name: dict[str, str], *, has_schema: bool
+) -> None:
+    """Next to any value: by its schema a key could have the name of the value's, which Avro cannot hold."""
+    value_schema = {"type": "struct", "fields": [{"field": "name", "type": "string"}], **name}
+    value = _envelope(value_schema, {"name": "x"}) if has_schema else b'{"name":"x"}'
+    enabled = {
+        "key.converter.schemas.enable": "true",
+        "value.converter.schemas.enable": str(has_schema).lower(),
+    }
+
+    config = _aiven(wanted, **enabled, **{"value.converter": _JSON})
+    found = _archived(config, [_envelope(key_schema, key)], value=value)
+
+    assert not found.stops
+    assert [json.loads(each) for each in _keys(found)] == [key]
 
 
 def test_keys_in_avro_have_their_own_name() -> None:
@@ -144,12 +185,11 @@ def test_a_key_of_another_schema_begins_an_object(wanted: str, batch: int) -> No
     """Whatever is read at once, as after a restart, which reads again what is not committed."""
     other = {**_STRUCT, "fields": [{"field": "no", "type": "string", "optional": False}]}
     given = [(_STRUCT, {"id": 1}), (_STRUCT, {"id": 2}), (other, {"no": "x"}), (_STRUCT, {"id": 3})]
-    for config in (_confluent(wanted), _aiven(wanted)):
-        found = _archived(config, [_envelope(*each) for each in given], batch=batch)
-        assert not found.stops
-        assert _keys(found) == [payload for _, payload in given]
-        values = [key for key in found.objects if ".keys." not in key]
-        assert len(values) == len({schema["fields"][0]["field"] for schema, _ in given}) + 1
+    found = _archived(_confluent(wanted), [_envelope(*each) for each in given], batch=batch)
+    assert not found.stops
+    assert _keys(found) == [payload for _, payload in given]
+    values = [key for key in found.objects if ".keys." not in key]
+    assert len(values) == len({schema["fields"][0]["field"] for schema, _ in given}) + 1
 
 
 @pytest.mark.parametrize("wanted", _FORMATS)
@@ -171,35 +211,90 @@ def test_names_show_the_json_of_a_key(
         "connector.class": "HeadraceSink",
         "topics": "t",
         "aws.s3.bucket.name": "bucket",
-        "output.layout": "aiven",
-        "output.fields": "key,value",
+        "output.layout": "confluent",
+        "sidecars": "keys",
         "file.compression.type": "none",
         "file.name.template": f"{template}/{{{{partition}}}}-{{{{start_offset}}}}",
         "file.name.values": values,
-        "value.converter": _TEXT,
+        "value.converter": _JSON,
         "key.converter": _JSON,
         **enabled,
     }
     keys = [_envelope(schema, payload) for payload in payloads]
 
-    found = _archived({**own, "output.format": wanted}, keys)
+    found, of_json = (
+        _archived({**own, "output.format": form}, keys, value=b'{"a":1}') for form in (wanted, "jsonl")
+    )
 
-    assert len(found.objects) == len(keys)
-    assert found.objects.keys() == _archived({**own, "output.format": "jsonl"}, keys).objects.keys()
+    names = {key for key in found.objects if ".keys." not in key}
+    assert len(names) == len(keys)
+    assert names == {key for key in of_json.objects if ".keys." not in key}
     assert not any(isinstance(key, str) for key in _keys(found))
+
+
+@pytest.mark.parametrize("wanted", _FORMATS)
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+@pytest.mark.parametrize(
+    ("layout", "template", "schema", "payload", "shown"),
+    [
+        ("confluent", "{{key:day}}", _DAY, {"day": 19738, "b": "AQI="}, "19738"),
+        ("confluent", "{{key:region}}", _REGION, {"region": None}, "__HIVE_DEFAULT_PARTITION__"),
+        ("confluent", "{{key}}", _DATE, 19738, "19738"),
+        ("lenses", "{{key}}", _DATE, 19738, "19738"),
+    ],
+)
+def test_names_are_the_same_whatever_is_fetched_together(
+    wanted: str, batch: int, layout: str, template: str, schema: Any, payload: Any, shown: str
+) -> None:
+    """A transform of values with a predicate takes the records apart, and they are put together again."""
+    chain = {
+        "transforms": "m",
+        "transforms.m.type": f"{_CONNECT}transforms.MaskField$Value",
+        "transforms.m.fields": "a",
+        "transforms.m.predicate": "h",
+        "predicates": "h",
+        "predicates.h.type": f"{_CONNECT}transforms.predicates.HasHeaderKey",
+        "predicates.h.name": "x",
+    }
+    sides = {
+        "confluent": {"sidecars": "keys"},
+        "lenses": {"output.envelope": "true", "output.fields": "key,value"},
+    }
+    config = {
+        "connector.class": "HeadraceSink",
+        "topics": "t",
+        "aws.s3.bucket.name": "bucket",
+        "output.layout": layout,
+        "output.format": wanted,
+        "file.compression.type": "none",
+        "file.name.template": f"{template}/{{{{topic}}}}/{{{{partition}}}}/{{{{start_offset}}}}",
+        "value.converter": _JSON,
+        "key.converter": _JSON,
+        "rotate.on.stop": "true",
+        **sides[layout],
+        **chain,
+    }
+    key = _envelope(schema, payload)
+    given = [
+        Record("t", 0, offset, 1000, key, b'{"a":1}', ((name, b""),)) for offset, name in enumerate("yxyx")
+    ]
+
+    found = written(config, given, stops=True, batch=batch)
+
+    assert not found.stops
+    assert {name.split("/")[0] for name in found.objects} == {shown}
 
 
 def test_a_payload_that_is_not_of_its_schema_is_bad() -> None:
     """As Kafka Connect's converter fails there, before the sink."""
-    for config in (_confluent("avro"), _aiven("avro")):
-        (stop,) = _archived(config, [_envelope(_STRUCT, {"id": "x"})]).stops.values()
-        assert stop.reason == "schema_unfit"
+    (stop,) = _archived(_confluent("avro"), [_envelope(_STRUCT, {"id": "x"})]).stops.values()
+    assert stop.reason == "schema_unfit"
 
 
 def test_what_version_1_0_0_opened_is_opened() -> None:
     """What groups by its reading has keys whose `schema` is none of Connect's as it had them."""
     earlier = ConverterSettings(kind=ConverterKind.JSON, schemas_enable=None, opens_all=True)
-    how = output(OutputFormat.AVRO, layout=LayoutName.AIVEN, fields=(OutputField.KEY, OutputField.VALUE))
+    how = output(OutputFormat.AVRO, layout=LayoutName.CONFLUENT, fields=(OutputField.KEY,))
     keys = [b'{"schema":"v2","payload":7}', _envelope(_STRUCT, {"id": 1})]
     (opened, typed) = converted(fetched([b"v", b"v"], keys=keys), how, converters(key=earlier))
     assert opened.key.field([]) == [7]

@@ -184,7 +184,6 @@ def _place(registry: Registry, kind: SchemaKind, glue: GlueVersions) -> tuple[Fr
 
 # Their rows have a form of bytes.
 _OF_BYTES: Final = frozenset({LayoutName.AIVEN, LayoutName.CONFLUENT, LayoutName.LENSES})
-_OF_KEY_SCHEMAS: Final = frozenset({LayoutName.AIVEN, LayoutName.CONFLUENT})
 _TYPED: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
@@ -276,9 +275,11 @@ def _writes_keys_by_schema(field: OutputField, output: OutputSettings) -> bool:
     """Whether JSON keys with a schema are columns of objects, while names show their JSON.
 
     Names are what they were when these keys were JSON in objects too: groups that are open have no others.
+    Aiven's rows keep the JSON: by its schema a key would be refused next to a value whose record has its
+    name, and structs without a name all have one.
     """
     is_key = field is OutputField.KEY and field in output.fields
-    return is_key and output.format in _TYPED and output.layout in _OF_KEY_SCHEMAS
+    return is_key and output.format in _TYPED and output.layout is LayoutName.CONFLUENT
 
 
 def _of_bytes(field: OutputField, output: OutputSettings) -> ColumnConverter:

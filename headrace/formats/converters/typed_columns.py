@@ -62,7 +62,8 @@ class TypedColumn(ConvertedColumn):
         self._given = texts
         self._shown = shown
         self._data = data
-        self._shows_texts = shows_texts
+        self.shows_texts = shows_texts
+        """Whether members are those of the texts."""
         self.style = style
         """How the JSON of its values is written."""
 
@@ -92,7 +93,7 @@ class TypedColumn(ConvertedColumn):
             texts=_part(self._given, rows),
             shown=self._shown,
             data=_part(self._data, rows),
-            shows_texts=self._shows_texts,
+            shows_texts=self.shows_texts,
             style=self.style,
         )
 
@@ -105,7 +106,7 @@ class TypedColumn(ConvertedColumn):
             texts=None if self._given is None else owned(self._given),
             shown=self._shown,
             data=None if self._data is None else owned(self._data),
-            shows_texts=self._shows_texts,
+            shows_texts=self.shows_texts,
             style=self.style,
         )
 
@@ -118,6 +119,11 @@ class TypedColumn(ConvertedColumn):
     def has_array(self) -> bool:
         """Whether `arrow` gives the values."""
         return self._whole is not None
+
+    @property
+    def given_texts(self) -> Column | None:
+        """The JSON that it was made with; None where there was none."""
+        return self._given
 
     @cached_property
     def _array(self) -> Any:
@@ -156,7 +162,7 @@ class TypedColumn(ConvertedColumn):
 
     def field(self, path: Sequence[str], *, whole_first: bool = True) -> list[object]:
         """The member at `path` of each value."""
-        if self._array is None or self._shows_texts or not path:
+        if self._array is None or self.shows_texts or not path:
             return _members_of(self.texts(), path, whole_first=whole_first)
         array, rest = _member(self._array, path, whole_first=whole_first)
         if array is None:
@@ -168,7 +174,7 @@ class TypedColumn(ConvertedColumn):
 
     def connect_field(self, path: Sequence[str]) -> list[object]:
         """The member at `path` of each value, or the element of a list."""
-        if self._shows_texts:
+        if self.shows_texts:
             texts, rest, read = self.texts(), path, None
         elif self._array is None:
             texts, rest, read = self.texts(), path, reading_of_avro(self.schema.avro, tuple(path))

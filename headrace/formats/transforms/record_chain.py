@@ -88,7 +88,7 @@ def _kind(column: ConvertedColumn) -> Hashable:
     if isinstance(column, PlainColumn):
         return column.form
     if isinstance(column, TypedColumn) and column.has_array and column.schema.arrow is not None:
-        return str(column.schema.arrow), column.schema.avro, column.schema.version
+        return str(column.schema.arrow), column.schema.avro, column.schema.version, column.shows_texts
     # Nothing to put together by: it stays by itself.
     return id(column)
 
@@ -124,16 +124,22 @@ def _columns(runs: list[ConvertedColumn]) -> ConvertedColumn:
     first = runs[0]
     if isinstance(first, TypedColumn):
         array: Any = pa.concat_arrays([run.arrow() for run in runs])
-        data = [run.data() for run in runs]
-        known = [each for each in data if each is not None]
         return TypedColumn(
             first.schema,
             array=array,
-            data=_bytes(known) if len(known) == len(data) else None,
+            texts=_whole([run.given_texts for run in runs if isinstance(run, TypedColumn)]),
+            data=_whole([run.data() for run in runs]),
+            shows_texts=first.shows_texts,
             style=first.style,
         )
     form: Form = first.form
     return PlainColumn(_bytes([run.texts() for run in runs]), form)
+
+
+def _whole(runs: list[Column | None]) -> Column | None:
+    """Columns one after the other; None unless each run has one."""
+    known = [each for each in runs if each is not None]
+    return _bytes(known) if len(known) == len(runs) else None
 
 
 def _bytes(runs: list[Column]) -> Column:
