@@ -175,7 +175,8 @@ class ConverterSettings:
     `schemas_enable` is for JSON: True, each text is an envelope of schema and payload; False, none is; None,
     each text's own shape decides. `encoding` is for strings. `registry` is there with those that need one.
     `opens_all`: with None all are envelopes whose members are called so, as earlier versions had it.
-    `keeps_nulls`: optional fields of envelopes stay null, whatever default they have, as in 1.0.0.
+    `keeps_nulls`: optional fields of envelopes, and of types in Avro that have a default of Connect's, stay
+    null, as in 1.0.0. `fills_fields`: transforms take nulls for the default of their field in Avro.
     """
 
     kind: ConverterKind = ConverterKind.BYTES
@@ -184,6 +185,7 @@ class ConverterSettings:
     registry: RegistrySettings | GlueSettings | None = None
     opens_all: bool = False
     keeps_nulls: bool = False
+    fills_fields: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -38,6 +38,7 @@ from spark.sink.sink_work import (
     grouping_for_topic,
     opens_envelopes,
     route_name,
+    transformed_avro,
 )
 from spark.sink.slot_uploads import SlotUploads
 
@@ -188,13 +189,14 @@ def _earlier_groups(options: GroupingOptions, sink: SinkSettings, clock: Callabl
 
 def _earlier_converters(options: GroupingOptions, was: SinkSettings) -> Converters:
     """What read the sink's keys and values by earlier options, as far as groups depend on it."""
-    noted, filled = options.options, filled_groups(was)
+    noted, filled, of_avro = options.options, filled_groups(was), transformed_avro(was)
     opens_all = CONNECT_ENVELOPES not in noted and opens_envelopes(was)
 
     def read_by(field: NameField, converter: ConverterSettings) -> ConverterSettings:
         # Builds between 1.0.0 and the first that notes it had defaults where they noted the form.
         keeps = field in filled and noted.keys().isdisjoint({FILLED_DEFAULTS, form_of(field)})
-        return replace(converter, opens_all=opens_all, keeps_nulls=keeps)
+        fills = field in of_avro and FILLED_DEFAULTS not in noted
+        return replace(converter, opens_all=opens_all, keeps_nulls=keeps, fills_fields=fills)
 
     key, value = read_by(NameField.KEY, was.converters.key), read_by(NameField.VALUE, was.converters.value)
     return replace(was.converters, key=key, value=value)

@@ -51,7 +51,7 @@ COPIED_DATA: Final = "file.name.data"
 CONNECT_ENVELOPES: Final = "envelopes"
 """No option: that JSON next to a `schema` which is none of Connect's stays as it is."""
 FILLED_DEFAULTS: Final = "defaults"
-"""No option: that null fields of JSON with schemas are the defaults that those have."""
+"""No option: that null fields are the defaults that Connect's schemas have, of JSON and behind transforms."""
 _READINGS: Final = frozenset(
     {EXACT_NUMBERS, WHOLE_PATHS, CUT_TIMES, COPIED_DATA, CONNECT_ENVELOPES, FILLED_DEFAULTS}
 )
@@ -216,13 +216,30 @@ def opens_envelopes(sink: SinkSettings) -> bool:
 
 
 def filled_groups(sink: SinkSettings) -> frozenset[NameField]:
-    """The keys and values whose nulls decide groups, and become the defaults of schemas next to them."""
+    """The keys and values whose nulls decide groups, and become the defaults of their fields' schemas."""
+    found = transformed_avro(sink)
     if ConverterKind.JSON not in {sink.converters.key.kind, sink.converters.value.kind}:
-        return frozenset()
+        return found
     # With all that converts records, which few names need.
     from headrace.conversion.sink_records import filled_fields
 
-    return frozenset(NameField(each) for each in filled_fields(sink)) & _decisive(sink)
+    return found | (frozenset(NameField(each) for each in filled_fields(sink)) & _decisive(sink))
+
+
+def transformed_avro(sink: SinkSettings) -> frozenset[NameField]:
+    """The keys and values in Avro whose nulls transforms take for defaults, where groups depend on it."""
+    if not sink.transforms.fills_defaults:
+        return frozenset()
+    opened, decisive = set(map(NameField, sink.transforms.looks_into)), _looked_into(sink)
+    shows_headers = any(each.field is NameField.HEADER for each in _variables(sink))
+    is_made = NameField.KEY in decisive & opened
+    if is_made or shows_headers or sink.transforms.routes_by_field:
+        # Keys, headers and topics may be made of values, and headers of keys.
+        decisive |= opened
+    converters = ((NameField.KEY, sink.converters.key), (NameField.VALUE, sink.converters.value))
+    return frozenset(
+        field for field, each in converters if field in decisive & opened and each.kind is ConverterKind.AVRO
+    )
 
 
 def _decisive(sink: SinkSettings) -> set[NameField]:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from headrace.formats.connect.schema import (
     decimal_precision,
     decimal_scale,
 )
+from headrace.formats.connect.to_avro import connect_default
 
 # A decimal says how many digits it has only where a producer cared to; Connect itself checks none.
 _DIGITS: Final = 38
@@ -142,3 +144,23 @@ _MOMENTS: Final = (
     (pa.types.is_time32, TIME, Type.INT32),
     (pa.types.is_timestamp, TIMESTAMP, Type.INT64),
 )
+
+
+def with_defaults_of_fields(schema: ConnectSchema, kind: Any, *, keeps_own: bool) -> ConnectSchema:
+    """A schema of Avro in which fields that may be null have the defaults of their fields in Avro.
+
+    `kind` is the type of its values in Arrow, which knows these. With `keeps_own` what has a default of
+    Connect's keeps that, else only those of Avro count.
+    """
+    is_struct = schema.type is Type.STRUCT and pa.types.is_struct(kind)
+    if not is_struct or [each.name for each in schema.fields] != [each.name for each in kind]:
+        return schema
+
+    def changed(one: ConnectField, field: Any) -> ConnectField:
+        below = with_defaults_of_fields(one.schema, field.type, keeps_own=keeps_own)
+        if not below.optional or (keeps_own and below.default is not None):
+            return replace(one, schema=below)
+        default = json.loads((field.metadata or {}).get(DEFAULT, b"null"))
+        return replace(one, schema=replace(below, default=connect_default(below, default)))
+
+    return replace(schema, fields=tuple(map(changed, schema.fields, kind)))

@@ -9,6 +9,7 @@ import numpy as np
 from headrace.formats.arrow import column_of_arrow
 from headrace.formats.avro_schema import parse_schema, readable_schema
 from headrace.formats.connect import ConnectSchema, InvalidSchema
+from headrace.formats.connect.arrow_types import with_defaults_of_fields
 from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.schema_documents import schema_of_json_schema
 from headrace.formats.converted_records import ColumnSchema
@@ -64,6 +65,17 @@ class SchemaUse(Enum):
     """The same, to be shown as JSON: what has no columns is as TEXTS."""
 
 
+class FieldDefaults(Enum):
+    """What transforms make of the default that a field which may be null has in Avro."""
+
+    UNREAD = auto()
+    """Nothing, as AvroData."""
+    AFTER_OWN = auto()
+    """The field's, where its type has none of Connect's."""
+    ALONE = auto()
+    """The field's, and those of Connect's do not count."""
+
+
 _OF_CONNECT: Final = frozenset({SchemaUse.CONNECT, SchemaUse.CONNECT_TEXTS})
 _OF_COLUMNS: Final = frozenset({SchemaUse.COLUMNS, SchemaUse.CONNECT})
 _OF_TEXTS: Final = frozenset({SchemaUse.TEXTS, SchemaUse.CONNECT_TEXTS})
@@ -72,7 +84,9 @@ _OF_TEXTS: Final = frozenset({SchemaUse.TEXTS, SchemaUse.CONNECT_TEXTS})
 class _AvroSchemaReader:
     """See SchemaReader: of an Avro schema."""
 
-    def __init__(self, key: SchemaKey, text: str, style: JsonFormat, use: SchemaUse) -> None:
+    def __init__(
+        self, key: SchemaKey, text: str, style: JsonFormat, use: SchemaUse, defaults: FieldDefaults
+    ) -> None:
         node, text = parse_schema(text), readable_schema(text)
         connect = _connect_schema(text)
         has_branches = use in _OF_CONNECT
@@ -85,6 +99,9 @@ class _AvroSchemaReader:
             raise NoColumns(reader.lack)
         self._reader = reader
         self._shown = AvroReader(node, style, wants_texts=True) if use is SchemaUse.DATA else None
+        if connect is not None and defaults is not FieldDefaults.UNREAD:
+            keeps_own = defaults is FieldDefaults.AFTER_OWN
+            connect = with_defaults_of_fields(connect, reader.type, keeps_own=keeps_own)
         self.schema = ColumnSchema(arrow=reader.type, avro=text, version=key.version, connect=connect)
 
     def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
@@ -111,12 +128,18 @@ def _connect_schema(text: str) -> ConnectSchema | None:
 
 
 def avro_converter(
-    registry: Registry, what: str, style: JsonFormat, use: SchemaUse, glue: GlueVersions
+    registry: Registry,
+    what: str,
+    style: JsonFormat,
+    use: SchemaUse,
+    glue: GlueVersions,
+    *,
+    defaults: FieldDefaults = FieldDefaults.UNREAD,
 ) -> FramedConverter:
     """Avro by the schemas of a registry, for keys or values (`what`)."""
 
     def make(key: SchemaKey, text: SchemaText) -> SchemaReader:
-        return _AvroSchemaReader(key, text.text, style, use)
+        return _AvroSchemaReader(key, text.text, style, use, defaults)
 
     framing, schemas = _place(registry, SchemaKind.AVRO, glue)
     return FramedConverter(framing, schemas, make, what=what, style=style, copies=True)
@@ -321,7 +344,11 @@ def _of_registry(
 ) -> ColumnConverter:
     assert settings.registry is not None, "settings are checked: such a converter has a registry"
     use = _schema_use(output, is_written=field in output.fields, is_transformed=is_transformed)
-    return _OF_REGISTRY[settings.kind](settings.registry, field, output.json_format, use, glue)
+    how = settings.registry, field, output.json_format, use, glue
+    if settings.kind is ConverterKind.AVRO and settings.fills_fields:
+        defaults = FieldDefaults.ALONE if settings.keeps_nulls else FieldDefaults.AFTER_OWN
+        return avro_converter(*how, defaults=defaults)
+    return _OF_REGISTRY[settings.kind](*how)
 
 
 def _schema_use(output: OutputSettings, *, is_written: bool, is_transformed: bool) -> SchemaUse:

@@ -358,6 +358,26 @@ class TransformStep:
                 return frozenset({self.transform.which})
 
     @property
+    def fills_defaults(self) -> bool:
+        """Whether a null that it meets in a key or value may count as the default of its field."""
+        match self.transform:
+            case (
+                InsertField(fills_defaults=False)
+                | ReplaceField(fills_defaults=False)
+                | ExtractField(fills_defaults=False)
+                | ValueToKey(fills_defaults=False)
+                | HeaderFrom(fills_defaults=False)
+                | MaskField(fills_defaults=False)
+                | Cast(fills_defaults=False)
+                | ConvertTime(fills_defaults=False)
+                | SetSchemaMetadata(fills_defaults=False)
+                | HoistField()
+            ):
+                return False
+            case _:
+                return bool(self.looks_into)
+
+    @property
     def routes(self) -> bool:
         """Whether a record may go to another topic."""
         match self.transform:
@@ -389,6 +409,11 @@ class TransformChain:
     def looks_into(self) -> frozenset[KeyOrValue]:
         """Which of key and value a step looks into, or makes."""
         return frozenset(which for step in self.steps for which in step.looks_into)
+
+    @property
+    def fills_defaults(self) -> bool:
+        """Whether a step may take a null for the default of its field."""
+        return any(step.fills_defaults for step in self.steps)
 
     @property
     def is_deterministic(self) -> bool:
