@@ -293,3 +293,40 @@ def test_the_first_records_of_an_object_make_its_columns() -> None:
         1500,
         4,
     ]
+
+
+_DAY: Final = {"type": "int32", "name": f"{_CLASS}.data.Date", "field": "day"}
+_REGION: Final = {"type": "string", "optional": True, "default": "eu", "field": "region"}
+_SCHEMA_OF_DAYS: Final = {"type": "struct", "fields": [{"type": "int32", "field": "a"}, _DAY, _REGION]}
+
+
+@pytest.mark.parametrize("output", ["jsonl", "csv", "aiven jsonl", "confluent json", "avro"])
+@pytest.mark.parametrize("of_keys", [False, True])
+def test_what_a_predicate_leaves_alone_is_written_alike(output: str, *, of_keys: bool) -> None:
+    """By itself, and next to a record that the transform changes: its payload is read by its schema."""
+    which = "Key" if of_keys else "Value"
+    chain = {
+        "transforms": "m",
+        "transforms.m.type": f"{_CLASS}.transforms.MaskField${which}",
+        "transforms.m.fields": "a",
+        "transforms.m.predicate": "h",
+        "predicates": "h",
+        "predicates.h.type": f"{_CLASS}.transforms.predicates.HasHeaderKey",
+        "predicates.h.name": "x",
+    }
+    config = {
+        "connector.class": "HeadraceSink",
+        "topics": "t",
+        "aws.s3.bucket.name": "bucket",
+        "file.compression.type": "none",
+        **_OUTPUTS[output],
+        **_EITHER,
+        "key.converter": _EITHER["value.converter"],
+        "value.converter.schemas.enable": "true",
+        **chain,
+    }
+    text = json.dumps({"schema": _SCHEMA_OF_DAYS, "payload": {"a": 1, "day": 19738, "region": None}}).encode()
+    records = [Record("t", 0, offset, 1000, text, text, ((name, b""),)) for offset, name in enumerate("yxyx")]
+
+    alone, together = (_account(written(config, records, stops=True, batch=batch)) for batch in (1, 1000))
+    assert alone == together

@@ -240,6 +240,7 @@ def column_converter(
                 keeps_nulls=settings.keeps_nulls,
                 wants_columns=is_opened or _writes_keys_by_schema(field, output),
                 shows_texts=not is_opened,
+                keeps_texts=not is_transformed,
                 infers=_infers(field, output) and not is_transformed,
             )
         case _:

@@ -49,7 +49,8 @@ class JsonConverter:
     `keeps_nulls`: in columns by such a schema null fields stay null, as they did in 1.0.0, where they are
     optional and have a default.
     `wants_columns`: members become columns, by that schema, or (`infers`) by one that is found in the values.
-    `shows_texts`: what is asked of the values is of their JSON, columns or not.
+    `shows_texts`: what is asked of the values is of their JSON, columns or not. `keeps_texts`: what has a
+    schema is shown as its payload; without it as its columns are, as what transforms change is, too.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class JsonConverter:
         keeps_nulls: bool = False,
         wants_columns: bool = False,
         shows_texts: bool = False,
+        keeps_texts: bool = True,
         infers: bool = True,
     ) -> None:
         self._what = what
@@ -71,6 +73,7 @@ class JsonConverter:
         self._keeps_nulls = keeps_nulls
         self._wants_columns = wants_columns
         self._shows_texts = shows_texts
+        self._keeps_texts = keeps_texts
         self._infers = infers
         self._hints: dict[str, Any] = {}
         self._known: dict[bytes, PayloadSchema] = {}
@@ -203,7 +206,7 @@ class JsonConverter:
         typed = TypedColumn(
             shape,
             array=array,
-            texts=picked(column, numbers),
+            texts=picked(column, numbers) if self._keeps_texts else None,
             shows_texts=self._shows_texts,
             style=self._style,
         )
