@@ -266,7 +266,7 @@ def note_missing(problems: Problems, option: str, error: ReferenceMissing) -> No
     problems.add(option, str(error), is_missing=not isinstance(error, NoReference))
 
 
-class _Members(list[tuple[str, object]]):
+class Members(list[tuple[str, object]]):
     """The members of a JSON object in order, so that a name given twice is still seen."""
 
 
@@ -332,7 +332,7 @@ def _json_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
     try:
         document = json.loads(
             text,
-            object_pairs_hook=_Members,
+            object_pairs_hook=Members,
             parse_int=_Numeral,
             parse_float=_Numeral,
             parse_constant=_refuse_constant,
@@ -347,7 +347,7 @@ def _json_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
         raise _broken(f"the JSON is nested too deeply; {_SHAPES}") from None
     except _NotANumber:
         raise _broken("the JSON holds NaN or Infinity, which are no JSON numbers") from None
-    if not isinstance(document, _Members):
+    if not isinstance(document, Members):
         raise _broken(f"the JSON is not an object; {_SHAPES}")
     return _texts(_flat(document, problems), problems)
 
@@ -357,7 +357,7 @@ def _yaml_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
     from headrace.options.yaml_text import YamlError, yaml_members
 
     try:
-        members = yaml_members(text, _Members)
+        members = yaml_members(text, Members)
     except YamlError as error:
         raise _broken(f"{error}; {_SHAPES}" if error.is_shape else str(error)) from None
     return _texts(_flat(members, problems), problems)
@@ -367,7 +367,7 @@ def _yaml_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
 _OF_ANSWERS: Final[dict[str, type]] = {"tasks": list, "type": str}
 
 
-def _refuse_resource(members: _Members) -> None:
+def _refuse_resource(members: Members) -> None:
     """SettingsError for a connector as operators of Kubernetes have it, whose options are further in."""
     given = {name: value for name, value in members if isinstance(value, str)}
     if "apiVersion" in given and "kind" in given:
@@ -377,10 +377,10 @@ def _refuse_resource(members: _Members) -> None:
         )
 
 
-def _flat(members: _Members, problems: Problems) -> Sequence[tuple[str, object]]:
+def _flat(members: Members, problems: Problems) -> Sequence[tuple[str, object]]:
     """Return the options of either shape; in the second one `name` is next to `config`."""
     _refuse_resource(members)
-    configs = [value for name, value in members if name == "config" and isinstance(value, _Members)]
+    configs = [value for name, value in members if name == "config" and isinstance(value, Members)]
     if not configs:
         return members
     for name, value in members:
@@ -404,6 +404,6 @@ def _texts(members: Sequence[tuple[str, object]], problems: Problems) -> list[tu
             case str():
                 pairs.append((name, str(value)))
             case _:
-                kind = "null" if value is None else "an object" if isinstance(value, _Members) else "a list"
+                kind = "null" if value is None else "an object" if isinstance(value, Members) else "a list"
                 problems.add(name, f"is {kind}; expected a text, a number or a boolean")
     return pairs

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
@@ -19,6 +19,7 @@ from headrace.names.archive_names import is_topic_name
 from headrace.options import Settings
 from headrace.options.configuration_text import (
     FileKind,
+    Members,
     PropertiesError,
     ReferenceMissing,
     References,
@@ -136,10 +137,6 @@ def read_worker(
     )
 
 
-class _Members(list[tuple[str, Any]]):
-    """The members of a JSON object in order, so that a name given twice is still seen."""
-
-
 def _pairs(text: str, *, is_json: bool) -> list[tuple[str, str]]:
     content = text.removeprefix("\ufeff")
     try:
@@ -152,10 +149,10 @@ def _pairs(text: str, *, is_json: bool) -> list[tuple[str, str]]:
 def _json_pairs(text: str) -> list[tuple[str, str]]:
     """The options that have a value; ValueError of a text that is no JSON."""
     try:
-        found = json.loads(text, object_pairs_hook=_Members)
+        found = json.loads(text, object_pairs_hook=Members)
     except RecursionError:
         raise InvalidConfiguration("The worker's file cannot be read: it is nested too deeply.") from None
-    if not isinstance(found, _Members) or any(isinstance(value, list) for _, value in found):
+    if not isinstance(found, Members) or any(isinstance(value, list) for _, value in found):
         raise InvalidConfiguration("The worker's file has to be one JSON object of options and their values.")
     last = dict(found)
     return [
