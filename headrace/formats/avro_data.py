@@ -124,6 +124,74 @@ def arrow_type(node: Node) -> Any:
             return _ARROW[kind]
 
 
+Change = Callable[[Any], Any]
+
+
+def side_by_side(node: Node) -> Change | None:
+    """What makes a value as fastavro reads it with `reading_schema(node)` one of `arrow_type(node)`.
+
+    The field of the branch that a union holds is filled, and no other. None where there is nothing to change.
+    The schema must not be recursive.
+    """
+    inner = node.nullable or node
+    match inner.kind:
+        case "record":
+            change = _record_change([side_by_side(child) for _, child in inner.fields])
+        case "array":
+            change = _list_change(side_by_side(inner.content))
+        case "map":
+            change = _map_change(side_by_side(inner.content))
+        case "union":
+            return _union_change(inner)
+        case _:
+            return None
+    return change if change is None or node.nullable is None else _optional_change(change)
+
+
+def _optional_change(change: Change) -> Change:
+    return lambda value: None if value is None else change(value)
+
+
+def _record_change(below: list[Change | None]) -> Change | None:
+    changes = [(f"f{index}", each) for index, each in enumerate(below) if each is not None]
+    if not changes:
+        return None
+    return lambda value: {**value, **{name: change(value[name]) for name, change in changes}}
+
+
+def _list_change(change: Change | None) -> Change | None:
+    return None if change is None else lambda value: [change(each) for each in value]
+
+
+def _map_change(change: Change | None) -> Change | None:
+    if change is None:
+        return None
+    return lambda value: [{KEY: each[KEY], VALUE: change(each[VALUE])} for each in value]
+
+
+def _union_change(node: Node) -> Change:
+    places: list[tuple[str, Change | None] | None] = []
+    count = 0
+    for each in node.branches:
+        if each.kind == "null":
+            places.append(None)
+            continue
+        places.append((f"f{count}", side_by_side(each)))
+        count += 1
+
+    def changed(value: Any) -> dict[str, Any] | None:
+        # fastavro names the record of a branch only where there are several.
+        name, wrapped = value if isinstance(value, tuple) else ("b0_", value)
+        place = places[int(name[1 : name.index("_")])]
+        if place is None:
+            return None
+        field, change = place
+        held = wrapped[VALUE]
+        return {field: held if change is None else change(held)}
+
+    return changed
+
+
 # -- Avro data one by one through fastavro: where each begins and ends, what it holds, what is wrong ---------
 
 # What fastavro raises for bytes that are no datum.

@@ -1,15 +1,16 @@
-"""Where a discovery log is: a directory, or a prefix of S3; a name is taken by one writer only in both."""
+"""Where discovery logs and notes of bad rows are: a directory or a prefix of S3; a name has one writer."""
 
 import errno
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import msgspec
 from botocore.exceptions import ClientError
 
 from headrace.aws.aws_errors import following
@@ -75,6 +76,32 @@ def refuse_other_directory(store: LogStore, name: str) -> None:
             f"state.path = {store.where!r} has no {name} here, and the query's driver has made it: name a "
             "directory that the driver and all executors see, or s3://bucket/prefix."
         )
+
+
+BAD: Final = "bad"
+"""The folder of what tasks note of bad rows."""
+
+
+def note_bad_rows(store: LogStore, name: str, rows: Sequence[dict[str, Any]], *, is_whole: bool) -> None:
+    """Have these rows noted, all of those before them included.
+
+    `is_whole`: the partition was read to its end. The file is written again as a repeated task has it, and
+    what reads that took less have noted goes. These have a file of their own, for what no other one has: a
+    frame is read again for each look at it, and no look may take away what is noted.
+    """
+    lines = [msgspec.json.encode(row) + b"\n" for row in rows]
+    whole, begun = f"{BAD}/{name}.jsonl", f"{BAD}/{name}.part.jsonl"
+    if is_whole:
+        store.replace(whole, b"".join(lines))
+        store.remove([begun])
+        return
+    if not _lines(store, whole).keys() >= {*lines}:
+        more = dict.fromkeys([*lines, *_lines(store, begun)])
+        store.replace(begun, b"".join(more))
+
+
+def _lines(store: LogStore, name: str) -> dict[bytes, None]:
+    return dict.fromkeys((store.read(name) or b"").splitlines(keepends=True))
 
 
 class DirectoryStore:

@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import DEFAULT, arrow_binary, list_offsets
 from headrace.formats.avro_columns import ColumnReader
 from headrace.formats.avro_container import ContainerError
-from headrace.formats.avro_data import DatumReader, arrow_type, has_columns
+from headrace.formats.avro_data import DatumReader, arrow_type, has_columns, side_by_side
 from headrace.formats.avro_rows import ValueFault, column_texts, decimal128, value_texts
 from headrace.formats.avro_schema import FIELDS_MAX, TOO_MANY_FIELDS, Node, field_count
 from headrace.formats.avro_skip import DatumError
-from headrace.formats.converters.avro_branches import side_by_side
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.encoding.encoder import joined, text_of
 from headrace.formats.encoding.row_schema import ALIASES

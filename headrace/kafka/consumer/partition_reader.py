@@ -22,9 +22,8 @@ from headrace.kafka.consumer.message_columns import (
     fault_of,
     truncated_message,
 )
-from headrace.kafka.kafka_clients import Properties, new_consumer
+from headrace.kafka.kafka_clients import Properties, Throttle, new_consumer
 from headrace.kafka.kafka_errors import translate
-from headrace.kafka.quotas import Throttle
 from headrace.model.columns import KafkaRecords
 from headrace.model.sink_entries import NO_EPOCH, TopicPartition
 

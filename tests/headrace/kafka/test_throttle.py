@@ -5,7 +5,7 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from headrace.kafka.quotas import HeldBack, Throttle
+from headrace.kafka.kafka_clients import HeldBack, Throttle
 from tests.support.instants import MovedClock
 
 

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from headrace.model.objects import ObjectId, Route, S3Object
-from spark.frames.bad_rows import note_bad_rows
 from spark.frames.batch_splits import FramePartition, splits_of
 from spark.frames.frame_options import reading_settings
-from spark.frames.log_store import DirectoryStore
+from spark.frames.log_store import DirectoryStore, note_bad_rows
 from spark.frames.reading import ReadTask
 from tests.support.http_bucket import http_bucket
 
