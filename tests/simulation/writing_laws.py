@@ -88,7 +88,10 @@ def _said(scenario: Scenario, outcome: WritingOutcome) -> Iterator[Finding]:
             yield Finding("shown = true", f"no checkpoint was put back, and it was said: {sentence}")
         if "its upload is gone, and is old enough" in sentence and not {"rule", "days"} <= acts:
             yield Finding("shown = true", f"no rule had ended an upload, and it was said: {sentence}")
-        if "another program has ended its upload" in sentence and not acts & {*_SEVERAL, *_GOING}:
+        # With a clock that was put back, what the rule has ended is too young for it.
+        is_expired = {"rule", "days", "clock"} <= acts
+        is_ended = "another program has ended its upload" in sentence and not is_expired
+        if is_ended and not acts & {*_SEVERAL, *_GOING}:
             yield Finding("shown = true", f"there was no other program, and it was said: {sentence}")
         if "another object has the name" in sentence and not acts & {"foreign name", "batch again"}:
             yield Finding("shown = true", f"there was no other object, and it was said: {sentence}")

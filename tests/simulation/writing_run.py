@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -474,7 +474,9 @@ class _WritingCourse(Course):
         files = self._batch_files(query_id)
         ids = {one.id for one in decode_batch(files[max(files)]).objects}
         if any(one.id in ids and (one.bucket, one.key) == place for one in self._outcome.visible):
-            self._remove_file(max(files).replace(f"/writes/{query_id}/", f"/open/{query_id}/"))
+            # A commit that was late, and whose objects were all complete, has removed it already.
+            with suppress(FileNotFoundError, KeyError):
+                self._remove_file(max(files).replace(f"/writes/{query_id}/", f"/open/{query_id}/"))
             return True
         return self._written_again(query)
 
