@@ -84,7 +84,8 @@ SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     needless("connect.s3.source.empty.results.backoff.*", "a listing is at each `poll.interval.ms`"),
     needless(
         "connect.s3.compression.codec",
-        "how an object is compressed is in its first bytes (`file.compression.type=auto`)",
+        "how an object is compressed is in its first bytes (`file.compression.type=auto`); with `BYTES` it "
+        "is a record as it is stored (`none`)",
     ),
     needless("connect.s3.compression.level", "nothing is compressed"),
     needless("connect.s3.pool.max.connections", "each slot has its own connections"),
@@ -305,6 +306,8 @@ def _translate_files(given: Translation, form: str, properties: _Properties) -> 
         for size in ("transformer.max.buffer.size", "record.max.bytes"):
             given.own(size, _WHOLE_OBJECT, by=_KCQL)
         given.own("value.format", "raw", by=_KCQL)
+        # As it is stored: what is compressed is not unpacked there.
+        given.own("file.compression.type", "none", by=_KCQL)
     _translate_text(given, form, properties)
 
 
