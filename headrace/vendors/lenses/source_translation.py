@@ -107,7 +107,10 @@ SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
     ),
     changed("read.text.regex", "`text.start.pattern`; each line that it matches is a record"),
     changed("read.text.start.line", "`text.start.pattern`, of the whole line in any case"),
-    changed("read.text.end.line", "`text.end.pattern`, of the whole line in any case"),
+    changed(
+        "read.text.end.line",
+        "`text.end.pattern`, of the whole line in any case; the line of `read.text.start.line` is refused",
+    ),
     changed("read.text.trim", "`false`; `true` is refused, as ends of records are kept"),
     changed(
         "read.text.last.end.line.missing",
@@ -325,19 +328,13 @@ def _translate_text(given: Translation, form: str, properties: _Properties) -> N
     ):
         if properties.flag(flag):
             properties.refuse(flag, why)
-    start = properties.exact_text("read.text.start.line")
-    end = properties.exact_text("read.text.end.line") if properties.has("read.text.end.line") else None
     match mode:
         case "":
             return
         case "regex":
             _text_pattern(given, properties)
-        case "startendline" if start:
-            given.own("text.start.pattern", _whole_line(start), by=_KCQL)
-            if end is not None:
-                given.own("text.end.pattern", _whole_line(end), by=_KCQL)
         case "startendline":
-            properties.refuse("read.text.start.line", "is missing")
+            _text_lines(given, properties)
         case "startendtag":
             properties.refuse(
                 "read.text.mode",
@@ -361,6 +358,25 @@ def _text_pattern(given: Translation, properties: _Properties) -> None:
     # A record ends with the line that it begins with.
     for pattern in ("text.start.pattern", "text.end.pattern"):
         given.own(pattern, rf"^(?:{expression})\r?\n?$", by=_KCQL)
+
+
+def _text_lines(given: Translation, properties: _Properties) -> None:
+    start = properties.exact_text("read.text.start.line")
+    if not start:
+        properties.refuse("read.text.start.line", "is missing")
+        return
+    given.own("text.start.pattern", _whole_line(start), by=_KCQL)
+    if not properties.has("read.text.end.line"):
+        return
+    end = properties.exact_text("read.text.end.line")
+    if re.fullmatch(re.escape(start), end, re.IGNORECASE):
+        properties.refuse(
+            "read.text.end.line",
+            "is the line of read.text.start.line, and here a record would end with the line that it begins "
+            "with: remove it, and records end before the next such line",
+        )
+        return
+    given.own("text.end.pattern", _whole_line(end), by=_KCQL)
 
 
 def _whole_line(text: str) -> str:

@@ -375,6 +375,18 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
         _kcql(f"{_TEXT}'read.text.mode'=Regex,'read.text.regex'='[')"),
         "read.text.regex is no regular expression",
     ),
+    (
+        _kcql(
+            f"{_TEXT}'read.text.mode'=StartEndLine,'read.text.start.line'='---','read.text.end.line'='---')"
+        ),
+        "read.text.end.line is the line of read.text.start.line",
+    ),
+    (
+        _kcql(
+            f"{_TEXT}'read.text.mode'=StartEndLine,'read.text.start.line'='Début','read.text.end.line'='DÉBUT')"
+        ),
+        "read.text.end.line is the line of read.text.start.line",
+    ),
     (_kcql(f"{_TEXT}'read.text.mode'=Lines)"), "read.text.mode expected one of Regex, StartEndLine"),
     (_kcql(f"{_TEXT}'read.text.trim'=true)"), "read.text.trim is not done here"),
     (
