@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
+from headrace.options.transforms.java_regex import JavaRegexError, java_line
 from headrace.options.vendor import (
     LENSES_SOURCE,
     SOURCE_CLASS,
@@ -105,7 +106,9 @@ SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
         "with `TEXT`: `Regex` and `StartEndLine` are `text.start.pattern` and `text.end.pattern`; "
         "`StartEndTag` is refused, as records begin and end with lines here",
     ),
-    changed("read.text.regex", "`text.start.pattern`; each line that it matches is a record"),
+    changed(
+        "read.text.regex", "`text.start.pattern`; each line that it matches as a whole, in UTF-8, is a record"
+    ),
     changed("read.text.start.line", "`text.start.pattern`, of the whole line in any case"),
     changed(
         "read.text.end.line",
@@ -347,17 +350,17 @@ def _translate_text(given: Translation, form: str, properties: _Properties) -> N
 
 def _text_pattern(given: Translation, properties: _Properties) -> None:
     expression = properties.exact_text("read.text.regex")
-    try:
-        re.compile(expression)
-    except re.error as error:
-        properties.refuse("read.text.regex", f"is no regular expression of Python's: {error.msg}")
-        return
     if not expression:
         properties.refuse("read.text.regex", "is missing")
         return
+    try:
+        line = java_line(expression)
+    except JavaRegexError as error:
+        properties.refuse("read.text.regex", f"has no counterpart: {error}")
+        return
     # A record ends with the line that it begins with.
     for pattern in ("text.start.pattern", "text.end.pattern"):
-        given.own(pattern, rf"^(?:{expression})\r?\n?$", by=_KCQL)
+        given.own(pattern, line, by=_KCQL)
 
 
 def _text_lines(given: Translation, properties: _Properties) -> None:
@@ -380,7 +383,7 @@ def _text_lines(given: Translation, properties: _Properties) -> None:
 
 
 def _whole_line(text: str) -> str:
-    return rf"^(?i:{re.escape(text)})\r?\n?$"
+    return rf"(?u)^(?i:{re.escape(text)})\r?\n?$"
 
 
 def _translate_filters(given: Translation, *, restores: bool) -> None:

@@ -214,21 +214,21 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
     ),
     (
         _kcql(f"{_TEXT}'read.text.mode'='regex','read.text.regex'='^[1-9].*')"),
-        {"text.start.pattern": r"^(?:^[1-9].*)\r?\n?$", "text.end.pattern": r"^(?:^[1-9].*)\r?\n?$"},
+        dict.fromkeys(("text.start.pattern", "text.end.pattern"), r"(?u)^(?a:^[1-9].*)\r?\n?$"),
     ),
     (
         _kcql(f"{_TEXT}'read.text.mode'='StartEndLine','read.text.start.line'='S.','read.text.end.line'='')"),
-        {"text.start.pattern": r"^(?i:S\.)\r?\n?$", "text.end.pattern": r"^(?i:)\r?\n?$"},
+        {"text.start.pattern": r"(?u)^(?i:S\.)\r?\n?$", "text.end.pattern": r"(?u)^(?i:)\r?\n?$"},
     ),
     (
         _kcql(f"{_TEXT}'read.text.mode'='regex','read.text.regex'=' [a-z] ')"),
-        {"text.start.pattern": r"^(?: [a-z] )\r?\n?$"},
+        {"text.start.pattern": r"(?u)^(?a: [a-z] )\r?\n?$"},
     ),
     (
         _kcql(
             f"{_TEXT}'read.text.mode'='StartEndLine','read.text.start.line'=' ','read.text.end.line'=' E')"
         ),
-        {"text.start.pattern": r"^(?i:\ )\r?\n?$", "text.end.pattern": r"^(?i:\ E)\r?\n?$"},
+        {"text.start.pattern": r"(?u)^(?i:\ )\r?\n?$", "text.end.pattern": r"(?u)^(?i:\ E)\r?\n?$"},
     ),
     (
         # Paragraphs: an empty line is found in no other one.
@@ -373,7 +373,7 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
     (_kcql(f"{_TEXT}'read.text.mode'=Regex)"), "read.text.regex is missing"),
     (
         _kcql(f"{_TEXT}'read.text.mode'=Regex,'read.text.regex'='[')"),
-        "read.text.regex is no regular expression",
+        "read.text.regex has no counterpart: a [ is not closed",
     ),
     (
         _kcql(
@@ -386,6 +386,19 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
             f"{_TEXT}'read.text.mode'=StartEndLine,'read.text.start.line'='Début','read.text.end.line'='DÉBUT')"
         ),
         "read.text.end.line is the line of read.text.start.line",
+    ),
+    *(
+        (
+            _kcql(f"{_TEXT}'read.text.mode'=Regex,'read.text.regex'='{expression}')"),
+            f"read.text.regex has no counterpart: {why}",
+        )
+        for expression, why in (
+            ("[a-z&&[^b]]+", "&& within [..]"),
+            ("[a[bc]]", "a class within a class"),
+            ("(?x) a # c", "the flag (?x)"),
+            ("(?iu)é", "the flag (?u)"),
+            ("a(?i)b", "(?i) is after the beginning"),
+        )
     ),
     (_kcql(f"{_TEXT}'read.text.mode'=Lines)"), "read.text.mode expected one of Regex, StartEndLine"),
     (_kcql(f"{_TEXT}'read.text.trim'=true)"), "read.text.trim is not done here"),
