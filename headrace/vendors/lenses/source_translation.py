@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from glob import escape
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
@@ -60,7 +61,11 @@ SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
         "connect.s3.source.partition.search.continuous",
         "`true`; with `false` a warning names `--until-idle`, which ends the command when all is read",
     ),
-    kept("connect.s3.source.partition.search.excludes", "`object.exclude`; `.indexes` by default"),
+    changed(
+        "connect.s3.source.partition.search.excludes",
+        "`object.exclude`: keys that have the text in a directory's name, as there, but at any depth, not "
+        "only where Lenses searches; `.indexes` by default",
+    ),
     needless("connect.s3.source.partition.search.recurse.levels", _LISTING),
     needless("connect.s3.source.partition.search.depth", _LISTING),
     kept("connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION` in any case, as there"),
@@ -393,10 +398,11 @@ def _translate_filters(given: Translation, *, restores: bool) -> None:
     if restores:
         given.own("layout.indexes", ",".join(f"{each.strip('/')}/" for each in [*folders, ".temp-upload"]))
     excluded = [_of_extension(each) for each in _list(given.text(excludes))]
-    if given.is_given(searched):
-        excluded += [glob for each in folders for glob in (f"{each.strip('/')}/*", f"*/{each.strip('/')}/*")]
+    if not restores or given.is_given(searched):
+        excluded += [f"*{escape(each)}*" if each.endswith("/") else f"*{escape(each)}*/*" for each in folders]
     if excluded:
-        given.own("object.exclude", ",".join(excluded), by=excludes)
+        asked = next(filter(given.is_given, (excludes, searched)), None)
+        given.own("object.exclude", ",".join(excluded), by=asked)
     included = [_of_extension(each) for each in _list(given.text(includes))]
     if included:
         given.own("object.include", ",".join(included), by=includes)
@@ -408,9 +414,7 @@ def _of_extension(text: str) -> str:
 
 
 def _either_case(sign: str) -> str:
-    if sign.isascii() and sign.isalpha():
-        return f"[{sign.lower()}{sign.upper()}]"
-    return f"[{sign}]" if sign in "*?[" else sign
+    return f"[{sign.lower()}{sign.upper()}]" if sign.isascii() and sign.isalpha() else escape(sign)
 
 
 def _list(text: str) -> list[str]:

@@ -262,7 +262,7 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         ),
         {
             "object.include": "*.[jJ][sS][oO][nN],*.[cC][sS][vV]",
-            "object.exclude": "*.[tT][mM][pP],.state/*,*/.state/*",
+            "object.exclude": "*.[tT][mM][pP],*.state*/*",
             "poll.interval.ms": "1000",
             "aws.s3.endpoint": "http://store:9000",
             "aws.s3.path.style.access": "true",

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from headrace.names.archive_names import any_of
 from headrace.options import Settings
 from headrace.options.choices import InputFormat
 from tests.headrace.formats.decode_options import decode_options
@@ -76,3 +77,40 @@ def test_lines_are_matched_as_characters(mode: str, text: str, rows: list[str]) 
 
     assert decoded.values == [row.encode() for row in rows]
     assert (decoded.bad, decoded.error) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("excludes", "left_out", "read"),
+    [
+        ("", "in/.indexes/a.json .indexes/a.json in/.indexes-2/a.json", "in/a.json in/indexes/a.json"),
+        (
+            "_temporary,backup",
+            "in/_temporary/x in/_temporary-7/x in/my_backup_2024/a/x in/backup/x",
+            "in/orders/a in/_temporary in/orders/backup.json in/.indexes/a",
+        ),
+        ("backup/", "in/backup/x in/my-backup/x", "in/backup2/x in/backup"),
+        ("in/tmp[1]", "in/tmp[1]/x in/tmp[1]2/x", "in/tmp1/x in/tmp[1]"),
+        ("a*b?", "in/a*b?/x", "in/ab/x in/axbx/x"),
+    ],
+)
+def test_directories_that_have_the_text_are_left_out(excludes: str, left_out: str, read: str) -> None:
+    """Anywhere in their names; signs of globs are themselves."""
+    option = "connect.s3.source.partition.search.excludes"
+    settings = _settings("insert into t select * from bkt:in", **({option: excludes} if excludes else {}))
+    is_excluded = any_of(settings.discovery.exclude)
+
+    assert is_excluded is not None
+    assert [key for key in left_out.split() if not is_excluded(key)] == []
+    assert [key for key in read.split() if is_excluded(key)] == []
+
+
+@pytest.mark.parametrize(("excludes", "globs"), [("", ()), (".state", ("*.state*/*",))])
+def test_a_restore_knows_its_indexes_itself(excludes: str, globs: tuple[str, ...]) -> None:
+    """They are counted as such; what was given beyond these is left out."""
+    option = "connect.s3.source.partition.search.excludes"
+    settings = _settings(
+        "insert into t select * from bkt:in PROPERTIES('store.envelope'=true)",
+        **({option: excludes} if excludes else {}),
+    )
+
+    assert settings.discovery.exclude == globs
