@@ -96,7 +96,7 @@ AIVEN_OPTIONS: Final[tuple[VendorOption, ...]] = (
     changed(
         "timestamp.source",
         "`file.name.timestamp.source`, for `aws.s3.prefix`: `wallclock`, or with EVENT `first`, the time of "
-        "an object's first record",
+        "an object's first record; SIMPLE_DATA is refused",
     ),
     kept("format.output.type", "`output.format`, csv where it is not given"),
     kept("format.output.fields", "`output.fields`, value where it is not given"),
