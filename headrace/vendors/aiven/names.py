@@ -263,7 +263,9 @@ def _behind_prefix(given: Translation, prefix: str, template: ReadTemplate | Non
         return
     behind = _BEHIND_PREFIX + suffix
     if read.variables:
-        given.own(_TEMPLATE, read.text + behind, by=prefix)
+        # Their prefix passes over a partition's padding.
+        text = read.text.replace("{{partition:padding=true}}", "{{partition}}")
+        given.own(_TEMPLATE, text + behind, by=prefix)
     else:
         given.own("aws.s3.prefix", read.text, by=prefix)
         given.own(_TEMPLATE, behind)

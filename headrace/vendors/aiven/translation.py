@@ -69,7 +69,8 @@ AIVEN_OPTIONS: Final[tuple[VendorOption, ...]] = (
     changed(
         "aws.s3.prefix",
         "`aws.s3.prefix`, or with variables the beginning of `file.name.template`; objects are named "
-        "topic-partition-offset behind it, the offset with 20 digits",
+        "topic-partition-offset behind it, the offset with 20 digits; as there, `padding` of a partition "
+        "decides nothing",
     ),
     changed("aws_s3_prefix", "as `aws.s3.prefix`, which wins where both are given"),
     changed(

@@ -82,6 +82,11 @@ def test_its_defaults_hold() -> None:
             "{{utc_date}}/{{timestamp:unit=yyyy}}/{{topic}}-{{partition}}-{{start_offset:padding=20}}.gz",
         ),
         (
+            # There a prefix shows its partition without zeros, whatever is asked for.
+            {"aws.s3.prefix": "{{ partition : padding=true }}-{{start_offset:padding=true}}/"},
+            "{{partition}}-{{start_offset:padding=true}}/{{topic}}-{{partition}}-{{start_offset:padding=20}}.gz",
+        ),
+        (
             {"file.name.template": "{{ topic }}/{{ partition:padding=true }}-{{start_offset:padding=false}}"},
             "{{topic}}/{{partition:padding=true}}-{{start_offset}}",
         ),
