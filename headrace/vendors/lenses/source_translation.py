@@ -90,8 +90,7 @@ SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     needless("connect.s3.source.empty.results.backoff.*", "a listing is at each `poll.interval.ms`"),
     needless(
         "connect.s3.compression.codec",
-        "how an object is compressed is in its first bytes (`file.compression.type=auto`); with `BYTES` it "
-        "is a record as it is stored (`none`)",
+        "first bytes say how an object is compressed (`file.compression.type=auto`; `none` with `BYTES`)",
     ),
     needless("connect.s3.compression.level", "nothing is compressed"),
     needless("connect.s3.pool.max.connections", "each slot has its own connections"),
@@ -130,7 +129,10 @@ SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
     needless("read.text.buffer.size", "lines may have any length up to `record.max.bytes`"),
     changed("post.process.action", "`post.action`: `Delete` is `delete`, `Move` is `move:PREFIX`"),
     changed("post.process.action.prefix", "PREFIX of `post.action=move:PREFIX`, with a slash"),
-    changed("post.process.action.bucket", "another one is `s3://BUCKET/` before PREFIX"),
+    changed(
+        "post.process.action.bucket",
+        "another one is `s3://BUCKET/` before PREFIX, or alone where the statement has no prefix: keys stay",
+    ),
     needless("post.process.action.retain.dirs", "no objects are written to keep directories"),
     needless(
         "post.process.action.watermark.process.late.arrival",
@@ -374,17 +376,15 @@ def _text_lines(given: Translation, properties: _Properties) -> None:
         properties.refuse("read.text.start.line", "is missing")
         return
     given.own("text.start.pattern", _whole_line(start), by=_KCQL)
-    if not properties.has("read.text.end.line"):
-        return
     end = properties.exact_text("read.text.end.line")
-    if re.fullmatch(re.escape(start), end, re.IGNORECASE):
+    if properties.has("read.text.end.line") and re.fullmatch(re.escape(start), end, re.IGNORECASE):
         properties.refuse(
             "read.text.end.line",
             "is the line of read.text.start.line, and here a record would end with the line that it begins "
             "with: remove it, and records end before the next such line",
         )
-        return
-    given.own("text.end.pattern", _whole_line(end), by=_KCQL)
+    elif properties.has("read.text.end.line"):
+        given.own("text.end.pattern", _whole_line(end), by=_KCQL)
 
 
 def _whole_line(text: str) -> str:
@@ -410,11 +410,10 @@ def _translate_filters(given: Translation, *, restores: bool) -> None:
 
 def _of_extension(text: str) -> str:
     """The glob of keys with this extension in any case, as Lenses compares; its signs are literal there."""
-    return "*." + "".join(_either_case(sign) for sign in text.removeprefix("."))
-
-
-def _either_case(sign: str) -> str:
-    return f"[{sign.lower()}{sign.upper()}]" if sign.isascii() and sign.isalpha() else escape(sign)
+    return "*." + "".join(
+        f"[{sign.lower()}{sign.upper()}]" if sign.isascii() and sign.isalpha() else escape(sign)
+        for sign in text.removeprefix(".")
+    )
 
 
 def _list(text: str) -> list[str]:
@@ -424,9 +423,12 @@ def _list(text: str) -> list[str]:
 def _translate_action(given: Translation, statement: Statement, properties: _Properties) -> None:
     name = "post.process.action"
     prefix = properties.text(f"{name}.prefix").strip("/")
-    bucket = properties.text(f"{name}.bucket")
-    other = "" if bucket in ("", statement.bucket) else f"s3://{bucket}/"
-    actions: Mapping[str, str] = {"": "", "delete": "delete", "move": f"move:{other}{prefix}/"}
+    bucket = properties.text(f"{name}.bucket").removesuffix("/")
+    target = f"{prefix}/"
+    if bucket not in ("", statement.bucket):
+        # The statement's prefix is replaced in keys there; without one they stay.
+        target = f"s3://{bucket}/{target if statement.prefix else ''}"
+    actions: Mapping[str, str] = {"": "", "delete": "delete", "move": f"move:{target}"}
     action = properties.text(name).lower()
     if action not in actions:
         properties.refuse(name, "expected Delete or Move")

@@ -249,6 +249,21 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         {"post.action": "move:s3://cold/d/"},
     ),
     (
+        # Lenses replaces the statement's prefix in keys; without one they stay.
+        _kcql(
+            "insert into t select * from bkt PROPERTIES('post.process.action'=move,"
+            "'post.process.action.prefix'='d','post.process.action.bucket'='cold/')"
+        ),
+        {"post.action": "move:s3://cold/"},
+    ),
+    (
+        _kcql(
+            "insert into t select * from bkt PROPERTIES('post.process.action'=move,"
+            "'post.process.action.prefix'='d/','post.process.action.bucket'='bkt/')"
+        ),
+        {"post.action": "move:d/"},
+    ),
+    (
         _kcql(
             "insert into x select * from bkt:p",
             **{
