@@ -1,6 +1,5 @@
 """Text: lines as they are, or records of several lines that patterns cut."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -31,7 +30,7 @@ from headrace.model.errors import ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
 from headrace.options.choices import JsonFormat, ValueFormat
-from headrace.options.row_settings import TextSettings
+from headrace.options.row_settings import TextSettings, line_predicate
 
 # -- Records of several lines, cut by patterns that are found in the lines they begin or end with ------------
 
@@ -67,8 +66,8 @@ class _RecordCutter:
     """Carries an unfinished record from block to block."""
 
     def __init__(self, settings: TextSettings, offset: int, limit: int) -> None:
-        self._start = None if settings.start is None else re.compile(settings.start.encode())
-        self._end = None if settings.end is None else re.compile(settings.end.encode())
+        self._start = None if settings.start is None else line_predicate(settings.start)
+        self._end = None if settings.end is None else line_predicate(settings.end)
         self._has_outside = self._start is not None and self._end is not None
         self._limit = limit
         # A longer line is searched at its edges alone, as it is where it was not held.
@@ -80,7 +79,7 @@ class _RecordCutter:
 
     def long(self, line: LongLine) -> Iterator[LineBlock | LongLine | Unended]:
         """What ends with, or before, a line above the limit; the record that it is in is dropped."""
-        begins = self._start is not None and self._start.search(line.edges) is not None
+        begins = self._start is not None and self._start(line.edges)
         if begins and self._begin is not None and self._end is None:
             yield from self.finish()
             self._begin = None
@@ -90,7 +89,7 @@ class _RecordCutter:
         if self._begin is None:
             self._begin = line.begin
         self._dropped, self._carry, self._after = True, b"", line.after
-        if is_outside or (self._end is not None and self._end.search(line.edges)):
+        if is_outside or (self._end is not None and self._end(line.edges)):
             yield self._long()
 
     def feed(self, block: LineBlock) -> Iterator[LineBlock | LongLine]:
@@ -157,9 +156,9 @@ class _RecordCutter:
         """The first line after the record that is dropped; None when it continues."""
         for row, line in enumerate(self._texts(block)):
             if self._end is not None:
-                if self._end.search(line):
+                if self._end(line):
                     return row + 1
-            elif self._start is not None and self._start.search(line):
+            elif self._start is not None and self._start(line):
                 return row
         return None
 
@@ -170,16 +169,16 @@ class _RecordCutter:
         first = None if self._has_outside and not self._carry else 0
         for row, line in enumerate(self._texts(block)):
             if first is None:
-                if self._start is None or self._start.search(line):
+                if self._start is None or self._start(line):
                     first = row
                 else:
                     if block.ends[row] - block.starts[row] > self._searched_whole:
                         found.append((row, row))
                     continue
-            elif self._end is None and row > first and self._start is not None and self._start.search(line):
+            elif self._end is None and row > first and self._start is not None and self._start(line):
                 found.append((first, row - 1))
                 first = row
-            if self._end is not None and self._end.search(line):
+            if self._end is not None and self._end(line):
                 found.append((first, row))
                 first = None
         return found, first

@@ -1,6 +1,7 @@
 """How rows of CSV, text and JSON are separated, as the decoders get it, and the forms of these options."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
@@ -91,13 +92,28 @@ def _types(text: str) -> tuple[tuple[str, CsvType], ...]:
     return tuple(found.items())
 
 
+_OF_CHARACTERS: Final = "(?u)"
+
+
+def line_predicate(pattern: str) -> Callable[[bytes], object]:
+    """What says of a line whether this regular expression is found in it; `re.error` for one that is none.
+
+    It is searched in the line's bytes. One that begins with `(?u)` is searched in its characters, where what
+    is not UTF-8 is U+FFFD.
+    """
+    if not pattern.startswith(_OF_CHARACTERS):
+        return re.compile(pattern.encode()).search
+    search = re.compile(pattern).search
+    return lambda line: search(line.decode(errors="replace"))
+
+
 def _pattern(text: str) -> str:
     try:
-        compiled = re.compile(text.encode())
+        is_found = line_predicate(text)
     except re.error as error:
         raise FormError(f"it is invalid: {error.msg}") from None
     # One of empty lines alone is fine: they end paragraphs.
-    if compiled.search(b"") is not None and compiled.search(b"any line") is not None:
+    if is_found(b"") and is_found(b"any line"):
         raise FormError("it is found in an empty line, and so in every line")
     return text
 

@@ -28,6 +28,7 @@ _OUTSIDE: Final = {
 }
 _OCTAL: Final = re.compile(r"\\0([0-3][0-7]{2}|[0-7]{1,2})")
 _INLINE: Final = re.compile(r"\(\?([a-zA-Z-]+)([:)])")
+_LEADING: Final = re.compile(r"\(\?([ims]+)\)")
 _FLAGS: Final = frozenset("ims")
 
 
@@ -43,6 +44,14 @@ def java_regex(pattern: str) -> str:
     except re.error as error:
         raise JavaRegexError(f"it is no regular expression: {error.msg}") from None
     return found
+
+
+def java_line(pattern: str) -> str:
+    """The pattern of `text.start.pattern` that is found in the lines which Java's matches as a whole."""
+    found = java_regex(pattern)
+    leading = _LEADING.match(found)
+    flags, rest = (leading[1], found[leading.end() :]) if leading else ("", found)
+    return rf"(?u)^(?a{flags}:{rest})\r?\n?$"
 
 
 def java_replacement(replacement: str, pattern: str) -> str:

@@ -263,12 +263,20 @@ def _behind_prefix(given: Translation, prefix: str, template: ReadTemplate | Non
         return
     behind = _BEHIND_PREFIX + suffix
     if read.variables:
-        given.own(_TEMPLATE, read.text + behind, by=prefix)
+        # Their prefix passes over a partition's padding.
+        text = read.text.replace("{{partition:padding=true}}", "{{partition}}")
+        given.own(_TEMPLATE, text + behind, by=prefix)
     else:
         given.own("aws.s3.prefix", read.text, by=prefix)
         given.own(_TEMPLATE, behind)
     source = _source(given, "timestamp.source")
-    if read.has_time:
+    if read.has_time and source.startswith("value:"):
+        given.refuse(
+            "timestamp.source",
+            "is the field of an object's first record there, while others may have other times, which has no "
+            "counterpart: use EVENT, or {{timestamp:..}} in file.name.template instead of a prefix",
+        )
+    elif read.has_time:
         given.own(
             "file.name.timestamp.source", "first" if source == "event" else source, by="timestamp.source"
         )

@@ -69,7 +69,8 @@ AIVEN_OPTIONS: Final[tuple[VendorOption, ...]] = (
     changed(
         "aws.s3.prefix",
         "`aws.s3.prefix`, or with variables the beginning of `file.name.template`; objects are named "
-        "topic-partition-offset behind it, the offset with 20 digits",
+        "topic-partition-offset behind it, the offset with 20 digits; as there, `padding` of a partition "
+        "decides nothing",
     ),
     changed("aws_s3_prefix", "as `aws.s3.prefix`, which wins where both are given"),
     changed(
@@ -96,7 +97,7 @@ AIVEN_OPTIONS: Final[tuple[VendorOption, ...]] = (
     changed(
         "timestamp.source",
         "`file.name.timestamp.source`, for `aws.s3.prefix`: `wallclock`, or with EVENT `first`, the time of "
-        "an object's first record",
+        "an object's first record; SIMPLE_DATA is refused",
     ),
     kept("format.output.type", "`output.format`, csv where it is not given"),
     kept("format.output.fields", "`output.fields`, value where it is not given"),

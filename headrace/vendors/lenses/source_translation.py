@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from glob import escape
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
+from headrace.options.transforms.java_regex import JavaRegexError, java_line
 from headrace.options.vendor import (
     LENSES_SOURCE,
     SOURCE_CLASS,
@@ -59,7 +61,11 @@ SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
         "connect.s3.source.partition.search.continuous",
         "`true`; with `false` a warning names `--until-idle`, which ends the command when all is read",
     ),
-    kept("connect.s3.source.partition.search.excludes", "`object.exclude`; `.indexes` by default"),
+    changed(
+        "connect.s3.source.partition.search.excludes",
+        "`object.exclude`: keys that have the text in a directory's name, as there, but at any depth, not "
+        "only where Lenses searches; `.indexes` by default",
+    ),
     needless("connect.s3.source.partition.search.recurse.levels", _LISTING),
     needless("connect.s3.source.partition.search.depth", _LISTING),
     kept("connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION` in any case, as there"),
@@ -84,7 +90,7 @@ SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     needless("connect.s3.source.empty.results.backoff.*", "a listing is at each `poll.interval.ms`"),
     needless(
         "connect.s3.compression.codec",
-        "how an object is compressed is in its first bytes (`file.compression.type=auto`)",
+        "first bytes say how an object is compressed (`file.compression.type=auto`; `none` with `BYTES`)",
     ),
     needless("connect.s3.compression.level", "nothing is compressed"),
     needless("connect.s3.pool.max.connections", "each slot has its own connections"),
@@ -104,9 +110,14 @@ SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
         "with `TEXT`: `Regex` and `StartEndLine` are `text.start.pattern` and `text.end.pattern`; "
         "`StartEndTag` is refused, as records begin and end with lines here",
     ),
-    changed("read.text.regex", "`text.start.pattern`; each line that it matches is a record"),
+    changed(
+        "read.text.regex", "`text.start.pattern`; each line that it matches as a whole, in UTF-8, is a record"
+    ),
     changed("read.text.start.line", "`text.start.pattern`, of the whole line in any case"),
-    changed("read.text.end.line", "`text.end.pattern`, of the whole line in any case"),
+    changed(
+        "read.text.end.line",
+        "`text.end.pattern`, of the whole line in any case; the line of `read.text.start.line` is refused",
+    ),
     changed("read.text.trim", "`false`; `true` is refused, as ends of records are kept"),
     changed(
         "read.text.last.end.line.missing",
@@ -118,7 +129,10 @@ SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
     needless("read.text.buffer.size", "lines may have any length up to `record.max.bytes`"),
     changed("post.process.action", "`post.action`: `Delete` is `delete`, `Move` is `move:PREFIX`"),
     changed("post.process.action.prefix", "PREFIX of `post.action=move:PREFIX`, with a slash"),
-    changed("post.process.action.bucket", "another one is `s3://BUCKET/` before PREFIX"),
+    changed(
+        "post.process.action.bucket",
+        "another one is `s3://BUCKET/` before PREFIX, or alone where the statement has no prefix: keys stay",
+    ),
     needless("post.process.action.retain.dirs", "no objects are written to keep directories"),
     needless(
         "post.process.action.watermark.process.late.arrival",
@@ -305,6 +319,8 @@ def _translate_files(given: Translation, form: str, properties: _Properties) -> 
         for size in ("transformer.max.buffer.size", "record.max.bytes"):
             given.own(size, _WHOLE_OBJECT, by=_KCQL)
         given.own("value.format", "raw", by=_KCQL)
+        # As it is stored: what is compressed is not unpacked there.
+        given.own("file.compression.type", "none", by=_KCQL)
     _translate_text(given, form, properties)
 
 
@@ -322,19 +338,13 @@ def _translate_text(given: Translation, form: str, properties: _Properties) -> N
     ):
         if properties.flag(flag):
             properties.refuse(flag, why)
-    start = properties.exact_text("read.text.start.line")
-    end = properties.exact_text("read.text.end.line") if properties.has("read.text.end.line") else None
     match mode:
         case "":
             return
         case "regex":
             _text_pattern(given, properties)
-        case "startendline" if start:
-            given.own("text.start.pattern", _whole_line(start), by=_KCQL)
-            if end is not None:
-                given.own("text.end.pattern", _whole_line(end), by=_KCQL)
         case "startendline":
-            properties.refuse("read.text.start.line", "is missing")
+            _text_lines(given, properties)
         case "startendtag":
             properties.refuse(
                 "read.text.mode",
@@ -347,21 +357,38 @@ def _translate_text(given: Translation, form: str, properties: _Properties) -> N
 
 def _text_pattern(given: Translation, properties: _Properties) -> None:
     expression = properties.exact_text("read.text.regex")
-    try:
-        re.compile(expression)
-    except re.error as error:
-        properties.refuse("read.text.regex", f"is no regular expression of Python's: {error.msg}")
-        return
     if not expression:
         properties.refuse("read.text.regex", "is missing")
         return
+    try:
+        line = java_line(expression)
+    except JavaRegexError as error:
+        properties.refuse("read.text.regex", f"has no counterpart: {error}")
+        return
     # A record ends with the line that it begins with.
     for pattern in ("text.start.pattern", "text.end.pattern"):
-        given.own(pattern, rf"^(?:{expression})\r?\n?$", by=_KCQL)
+        given.own(pattern, line, by=_KCQL)
+
+
+def _text_lines(given: Translation, properties: _Properties) -> None:
+    start = properties.exact_text("read.text.start.line")
+    if not start:
+        properties.refuse("read.text.start.line", "is missing")
+        return
+    given.own("text.start.pattern", _whole_line(start), by=_KCQL)
+    end = properties.exact_text("read.text.end.line")
+    if properties.has("read.text.end.line") and re.fullmatch(re.escape(start), end, re.IGNORECASE):
+        properties.refuse(
+            "read.text.end.line",
+            "is the line of read.text.start.line, and here a record would end with the line that it begins "
+            "with: remove it, and records end before the next such line",
+        )
+    elif properties.has("read.text.end.line"):
+        given.own("text.end.pattern", _whole_line(end), by=_KCQL)
 
 
 def _whole_line(text: str) -> str:
-    return rf"^(?i:{re.escape(text)})\r?\n?$"
+    return rf"(?u)^(?i:{re.escape(text)})\r?\n?$"
 
 
 def _translate_filters(given: Translation, *, restores: bool) -> None:
@@ -371,10 +398,11 @@ def _translate_filters(given: Translation, *, restores: bool) -> None:
     if restores:
         given.own("layout.indexes", ",".join(f"{each.strip('/')}/" for each in [*folders, ".temp-upload"]))
     excluded = [_of_extension(each) for each in _list(given.text(excludes))]
-    if given.is_given(searched):
-        excluded += [glob for each in folders for glob in (f"{each.strip('/')}/*", f"*/{each.strip('/')}/*")]
+    if not restores or given.is_given(searched):
+        excluded += [f"*{escape(each)}*" if each.endswith("/") else f"*{escape(each)}*/*" for each in folders]
     if excluded:
-        given.own("object.exclude", ",".join(excluded), by=excludes)
+        asked = next(filter(given.is_given, (excludes, searched)), None)
+        given.own("object.exclude", ",".join(excluded), by=asked)
     included = [_of_extension(each) for each in _list(given.text(includes))]
     if included:
         given.own("object.include", ",".join(included), by=includes)
@@ -382,13 +410,10 @@ def _translate_filters(given: Translation, *, restores: bool) -> None:
 
 def _of_extension(text: str) -> str:
     """The glob of keys with this extension in any case, as Lenses compares; its signs are literal there."""
-    return "*." + "".join(_either_case(sign) for sign in text.removeprefix("."))
-
-
-def _either_case(sign: str) -> str:
-    if sign.isascii() and sign.isalpha():
-        return f"[{sign.lower()}{sign.upper()}]"
-    return f"[{sign}]" if sign in "*?[" else sign
+    return "*." + "".join(
+        f"[{sign.lower()}{sign.upper()}]" if sign.isascii() and sign.isalpha() else escape(sign)
+        for sign in text.removeprefix(".")
+    )
 
 
 def _list(text: str) -> list[str]:
@@ -398,9 +423,12 @@ def _list(text: str) -> list[str]:
 def _translate_action(given: Translation, statement: Statement, properties: _Properties) -> None:
     name = "post.process.action"
     prefix = properties.text(f"{name}.prefix").strip("/")
-    bucket = properties.text(f"{name}.bucket")
-    other = "" if bucket in ("", statement.bucket) else f"s3://{bucket}/"
-    actions: Mapping[str, str] = {"": "", "delete": "delete", "move": f"move:{other}{prefix}/"}
+    bucket = properties.text(f"{name}.bucket").removesuffix("/")
+    target = f"{prefix}/"
+    if bucket not in ("", statement.bucket):
+        # The statement's prefix is replaced in keys there; without one they stay.
+        target = f"s3://{bucket}/{target if statement.prefix else ''}"
+    actions: Mapping[str, str] = {"": "", "delete": "delete", "move": f"move:{target}"}
     action = properties.text(name).lower()
     if action not in actions:
         properties.refuse(name, "expected Delete or Move")

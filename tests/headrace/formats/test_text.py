@@ -87,6 +87,12 @@ def test_lines_as_json() -> None:
         pytest.param(_by("a"), b"", [], id="empty"),
         pytest.param(_by("a"), b"a\na\na", [b"a", b"a", b"a"], id="each line"),
         pytest.param(_by("é"), "xé\ny".encode(), ["xé\ny".encode()], id="not ASCII"),
+        pytest.param(
+            _by(None, "(?u)^(?i:é.)$"),
+            "é1\nÉé\néa1\n\xe9".encode() + b"\n\xc3\xa9\xff\n",
+            ["é1".encode(), "Éé".encode(), "éa1\n\xe9\né".encode() + b"\xff"],
+            id="by characters",
+        ),
     ],
 )
 @every_chunk

@@ -214,21 +214,21 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
     ),
     (
         _kcql(f"{_TEXT}'read.text.mode'='regex','read.text.regex'='^[1-9].*')"),
-        {"text.start.pattern": r"^(?:^[1-9].*)\r?\n?$", "text.end.pattern": r"^(?:^[1-9].*)\r?\n?$"},
+        dict.fromkeys(("text.start.pattern", "text.end.pattern"), r"(?u)^(?a:^[1-9].*)\r?\n?$"),
     ),
     (
         _kcql(f"{_TEXT}'read.text.mode'='StartEndLine','read.text.start.line'='S.','read.text.end.line'='')"),
-        {"text.start.pattern": r"^(?i:S\.)\r?\n?$", "text.end.pattern": r"^(?i:)\r?\n?$"},
+        {"text.start.pattern": r"(?u)^(?i:S\.)\r?\n?$", "text.end.pattern": r"(?u)^(?i:)\r?\n?$"},
     ),
     (
         _kcql(f"{_TEXT}'read.text.mode'='regex','read.text.regex'=' [a-z] ')"),
-        {"text.start.pattern": r"^(?: [a-z] )\r?\n?$"},
+        {"text.start.pattern": r"(?u)^(?a: [a-z] )\r?\n?$"},
     ),
     (
         _kcql(
             f"{_TEXT}'read.text.mode'='StartEndLine','read.text.start.line'=' ','read.text.end.line'=' E')"
         ),
-        {"text.start.pattern": r"^(?i:\ )\r?\n?$", "text.end.pattern": r"^(?i:\ E)\r?\n?$"},
+        {"text.start.pattern": r"(?u)^(?i:\ )\r?\n?$", "text.end.pattern": r"(?u)^(?i:\ E)\r?\n?$"},
     ),
     (
         # Paragraphs: an empty line is found in no other one.
@@ -249,6 +249,21 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         {"post.action": "move:s3://cold/d/"},
     ),
     (
+        # Lenses replaces the statement's prefix in keys; without one they stay.
+        _kcql(
+            "insert into t select * from bkt PROPERTIES('post.process.action'=move,"
+            "'post.process.action.prefix'='d','post.process.action.bucket'='cold/')"
+        ),
+        {"post.action": "move:s3://cold/"},
+    ),
+    (
+        _kcql(
+            "insert into t select * from bkt PROPERTIES('post.process.action'=move,"
+            "'post.process.action.prefix'='d/','post.process.action.bucket'='bkt/')"
+        ),
+        {"post.action": "move:d/"},
+    ),
+    (
         _kcql(
             "insert into x select * from bkt:p",
             **{
@@ -262,7 +277,7 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         ),
         {
             "object.include": "*.[jJ][sS][oO][nN],*.[cC][sS][vV]",
-            "object.exclude": "*.[tT][mM][pP],.state/*,*/.state/*",
+            "object.exclude": "*.[tT][mM][pP],*.state*/*",
             "poll.interval.ms": "1000",
             "aws.s3.endpoint": "http://store:9000",
             "aws.s3.path.style.access": "true",
@@ -373,7 +388,32 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
     (_kcql(f"{_TEXT}'read.text.mode'=Regex)"), "read.text.regex is missing"),
     (
         _kcql(f"{_TEXT}'read.text.mode'=Regex,'read.text.regex'='[')"),
-        "read.text.regex is no regular expression",
+        "read.text.regex has no counterpart: a [ is not closed",
+    ),
+    (
+        _kcql(
+            f"{_TEXT}'read.text.mode'=StartEndLine,'read.text.start.line'='---','read.text.end.line'='---')"
+        ),
+        "read.text.end.line is the line of read.text.start.line",
+    ),
+    (
+        _kcql(
+            f"{_TEXT}'read.text.mode'=StartEndLine,'read.text.start.line'='Début','read.text.end.line'='DÉBUT')"
+        ),
+        "read.text.end.line is the line of read.text.start.line",
+    ),
+    *(
+        (
+            _kcql(f"{_TEXT}'read.text.mode'=Regex,'read.text.regex'='{expression}')"),
+            f"read.text.regex has no counterpart: {why}",
+        )
+        for expression, why in (
+            ("[a-z&&[^b]]+", "&& within [..]"),
+            ("[a[bc]]", "a class within a class"),
+            ("(?x) a # c", "the flag (?x)"),
+            ("(?iu)é", "the flag (?u)"),
+            ("a(?i)b", "(?i) is after the beginning"),
+        )
     ),
     (_kcql(f"{_TEXT}'read.text.mode'=Lines)"), "read.text.mode expected one of Regex, StartEndLine"),
     (_kcql(f"{_TEXT}'read.text.trim'=true)"), "read.text.trim is not done here"),

@@ -82,6 +82,11 @@ def test_its_defaults_hold() -> None:
             "{{utc_date}}/{{timestamp:unit=yyyy}}/{{topic}}-{{partition}}-{{start_offset:padding=20}}.gz",
         ),
         (
+            # There a prefix shows its partition without zeros, whatever is asked for.
+            {"aws.s3.prefix": "{{ partition : padding=true }}-{{start_offset:padding=true}}/"},
+            "{{partition}}-{{start_offset:padding=true}}/{{topic}}-{{partition}}-{{start_offset:padding=20}}.gz",
+        ),
+        (
             {"file.name.template": "{{ topic }}/{{ partition:padding=true }}-{{start_offset:padding=false}}"},
             "{{topic}}/{{partition:padding=true}}-{{start_offset}}",
         ),
@@ -115,6 +120,8 @@ def test_times_of_prefixes_are_those_of_the_first_record() -> None:
 
     assert _sink(prefix).names.time_source is NameTimeSource.WALLCLOCK
     assert _sink({**prefix, "timestamp.source": "EVENT"}).names.time_source is NameTimeSource.FIRST
+    # Without a time in the prefix it decides nothing.
+    assert _sink({"aws.s3.prefix": "p/", "timestamp.source": "SIMPLE_DATA:t"}).names.prefix == "p/"
 
 
 @pytest.mark.parametrize(
@@ -190,6 +197,10 @@ def test_old_spellings_and_secrets() -> None:
                 "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}-{{timestamp:unit=HH}}",
             },
             "expected WALLCLOCK, EVENT",
+        ),
+        (
+            {"aws.s3.prefix": "{{timestamp:unit=HH}}/", "timestamp.source": "SIMPLE_DATA:t"},
+            "timestamp.source = 'SIMPLE_DATA:t': is the field of an object's first record there",
         ),
         ({"format.output.fields": "key,value", "format.output.envelope": "false"}, "takes one field"),
         ({"format.output.fields": "keys"}, "expected a comma-separated list of key, value"),
