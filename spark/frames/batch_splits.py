@@ -112,7 +112,24 @@ def splits_wanted(found: S3Object, split_bytes: int) -> int:
 
 def cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[int, ...]:
     """Where an object is split; nowhere when it is small, or its format does not allow it."""
-    wanted = splits_wanted(found, settings.split_bytes)
+    return _cuts(settings, calls, found, splits_wanted(found, settings.split_bytes))
+
+
+def cuts_begun(
+    settings: FramesSettings, calls: S3Calls, found: S3Object, begun: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Where a batch has split an object; nowhere when its splits are not rows under these settings.
+
+    Another format may not look at them, and each split would be all rows, or cut elsewhere.
+    """
+    if not begun:
+        return ()
+    # split.bytes may be another one, and some formats cut at fewer places than asked.
+    wanted = {len(begun) - 1, splits_wanted(found, settings.split_bytes)}
+    return begun if any(_cuts(settings, calls, found, count) == begun for count in wanted) else ()
+
+
+def _cuts(settings: FramesSettings, calls: S3Calls, found: S3Object, wanted: int) -> tuple[int, ...]:
     given = settings.shared.format
     if not wanted or given.restore is not None:
         return ()
