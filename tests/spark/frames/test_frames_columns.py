@@ -292,6 +292,27 @@ def test_a_new_column_ends_the_query(evolution: Evolution) -> None:
     assert raised.value.columns == [("flag", pa.bool_())]
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ((None, 2.5), pa.float64()),
+        ((1, 2.5), pa.float64()),
+        ((None, 1, "a"), pa.string()),
+        (([], [2]), pa.list_(pa.int64())),
+        (({"a": 1}, {"a": None, "b": 2}), pa.struct([("a", pa.int64()), ("b", pa.int64())])),
+        ((None, None), pa.string()),
+    ],
+    ids=str,
+)
+def test_a_new_column_takes_all_values_of_its_batch(values: tuple[Any, ...], kind: Any) -> None:
+    """As an inferred one does; the first value, null too, decided for ever."""
+    rows = [{"id": 1, "new": value, "other": True} for value in values]
+    for each in (rows, rows[::-1]):
+        with pytest.raises(NewColumns) as raised:
+            reader(evolution=Evolution.ADD).of_json(lines({"id": 0}, *each))
+        assert raised.value.columns == [("new", kind), ("other", pa.bool_())]
+
+
 def test_a_given_schema_chooses_columns() -> None:
     """Others are not looked at, unless there is a place for them."""
     found = reader(has_rescue=False, is_inferred=False, evolution=Evolution.FAIL).of_json(
