@@ -197,7 +197,6 @@ _BASE: Final = {
     # No client is made for it.
     "bootstrap.servers": "unused:9092",
     "record.max.bytes": "67108864",
-    "producer.override.max.request.size": "67174400",
 }
 
 

@@ -176,6 +176,14 @@ def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
     assert sentence in str(raised.value)
 
 
+def test_rows_of_more_than_64_mib() -> None:
+    """Which the sentence of a bad row names; another option was asked for then, which no query has."""
+    found = reading_settings({"path": "s3://b12/", "record.max.bytes": "100000000"})
+
+    assert found.shared.format.record_max_bytes == 100_000_000
+    assert reading_settings({"path": "s3://b12/"}).shared.format.record_max_bytes == 64 << 20
+
+
 _REGISTRY = {"schema.registry.url": "http://registry:8081"}
 _GLUE = "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter"
 _AVRO = "io.confluent.connect.avro.AvroConverter"

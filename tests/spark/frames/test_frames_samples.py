@@ -75,6 +75,19 @@ def test_what_a_read_tolerates_is_no_end_of_the_schema(
     assert columns(bucket, tmp_path, **options) == found
 
 
+def test_a_variable_of_the_template_with_the_name_of_a_column_that_is_kept(
+    bucket: HttpBucket, tmp_path: Path
+) -> None:
+    """The variable wins, as where columns are inferred; there were two columns then, and a refusal."""
+    bucket.objects |= {"in/orders/a.jsonl": b'{"n":1,"topic":"x"}'}
+
+    assert columns(bucket, tmp_path) == ["n", "topic"]
+    template = "in/{{topic}}/.*"
+    for _ in range(2):
+        assert columns(bucket, tmp_path, **{"file.name.template": template}) == ["n", "topic"]
+    assert columns(bucket, tmp_path / "new", **{"file.name.template": template}) == ["n", "topic"]
+
+
 @pytest.mark.parametrize(
     ("content", "options", "why"),
     [
