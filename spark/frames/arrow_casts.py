@@ -29,6 +29,8 @@ def cast(array: Any, kind: Any) -> Any | None:
         return None
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if isinstance(array.type, pa.BaseExtensionType):
+        return cast(_unwrapped(array, kind), kind)
     try:
         return _cast_nested(array, kind) if pa.types.is_nested(kind) else _cast_plain(array, kind)
     except pa.ArrowException:
@@ -43,15 +45,18 @@ def cast_each(array: Any, kind: Any) -> tuple[Any, Any]:
         one = cast(array.slice(row, 1), kind)
         misfits[row] = one is None
         values.append(pa.nulls(1, kind) if one is None else one)
-    left = pc.if_else(pa.array(misfits), array, pa.scalar(None, array.type))
-    return pa.concat_arrays(values) if values else pa.nulls(0, kind), left
+    return pa.concat_arrays(values) if values else pa.nulls(0, kind), _only(array, misfits)
 
 
 def without_lost(array: Any, kind: Any) -> tuple[Any, Any]:
     """The array with null for structs with more members than the column has, and these."""
-    mask = pa.array(_loses(array, kind))
-    nothing = pa.scalar(None, array.type)
-    return pc.if_else(mask, nothing, array), pc.if_else(mask, array, nothing)
+    loses = _loses(array, kind)
+    return _only(array, ~loses), _only(array, loses)
+
+
+def _only(array: Any, mask: Any) -> Any:
+    """The array with null for what the mask leaves out; Arrow's `if_else` does not know all types."""
+    return array.take(pa.array(np.arange(len(array)), mask=~mask))
 
 
 def json_texts(array: Any) -> list[str | None]:
@@ -115,11 +120,25 @@ def _cast_nested(array: Any, kind: Any) -> Any | None:
     return pa.MapArray.from_arrays(list_offsets(lists), keys, items, type=kind, mask=nulls)
 
 
+def _is_uuid(kind: Any) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
+
+
+def _unwrapped(array: Any, kind: Any) -> Any:
+    """What Parquet's UUID or JSON is in a column: the UUID's text, or its bytes in a column of these."""
+    return _json_text(array) if _is_uuid(array.type) and not pa.types.is_binary(kind) else array.storage
+
+
 def _text(array: Any) -> Any:
     """Texts as they are, bytes as what they spell, and everything else as its JSON, a time without quotes."""
     kind = array.type
     if not (pa.types.is_nested(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
         return array.cast(pa.string())
+    return _json_text(array)
+
+
+def _json_text(array: Any) -> Any:
+    kind = array.type
     texts = json_values(array, JsonFormat.ISO)
     texts = pc.if_else(pc.starts_with(texts, '"'), pc.utf8_slice_codeunits(texts, 1, -1), texts)
     if pa.types.is_floating(kind):
@@ -186,6 +205,8 @@ def _may_be(given: Any, kind: Any) -> bool:  # noqa: C901, PLR0911  # one case a
         return True
     if types.is_dictionary(given):
         return _may_be(given.value_type, kind)
+    if isinstance(given, pa.BaseExtensionType):
+        return _may_be(pa.string() if _is_uuid(given) else given.storage_type, kind)
     is_text = types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
     if types.is_struct(kind):
         known = {field.name: field.type for field in given} if types.is_struct(given) else None

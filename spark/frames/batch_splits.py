@@ -30,7 +30,7 @@ from pyspark.sql.datasource import (
 
 from headrace.formats import DecodeOptions
 from headrace.formats.packed.members import cuts
-from headrace.model.errors import FrameRefused, ObjectError
+from headrace.model.errors import FrameRefused, InvalidObject, ObjectCorrupt, ObjectError
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Split
 from headrace.s3 import S3Calls
@@ -112,15 +112,39 @@ def splits_wanted(found: S3Object, split_bytes: int) -> int:
 
 def cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[int, ...]:
     """Where an object is split; nowhere when it is small, or its format does not allow it."""
-    wanted = splits_wanted(found, settings.split_bytes)
-    given = settings.shared.format
-    if not wanted or given.restore is not None:
-        return ()
     try:
-        return cuts(S3Source(calls, found), wanted, options=DecodeOptions(format=given)) or ()
+        return _cuts(settings, calls, found, splits_wanted(found, settings.split_bytes))
     except ObjectError:
         # The task that reads it finds the same, and says so.
         return ()
+
+
+def cuts_begun(
+    settings: FramesSettings, calls: S3Calls, found: S3Object, begun: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Where a batch has split an object; nowhere when its splits are not rows under these settings.
+
+    Another format may not look at them, and each split would be all rows, or cut elsewhere. Of an object that
+    is not there as it was the splits stay: no task gets a row of it.
+    """
+    if not begun:
+        return ()
+    # split.bytes may be another one, and some formats cut at fewer places than asked.
+    wanted = {len(begun) - 1, splits_wanted(found, settings.split_bytes)}
+    try:
+        is_same = any(_cuts(settings, calls, found, count) == begun for count in wanted)
+    except (ObjectCorrupt, InvalidObject):
+        return ()
+    except ObjectError:
+        return begun
+    return begun if is_same else ()
+
+
+def _cuts(settings: FramesSettings, calls: S3Calls, found: S3Object, wanted: int) -> tuple[int, ...]:
+    given = settings.shared.format
+    if not wanted or given.restore is not None:
+        return ()
+    return cuts(S3Source(calls, found), wanted, options=DecodeOptions(format=given)) or ()
 
 
 # -- What of the objects a query's filters need ------------------------------------------------------------

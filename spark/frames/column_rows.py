@@ -21,6 +21,7 @@ from spark.frames.column_types import (
     Unfit,
     finished,
     fitted,
+    merged,
     type_of_json,
     unrounded,
 )
@@ -192,7 +193,7 @@ class ColumnReader:
         rescued: list[str | None] = []
         bad: list[BadColumnRow] = []
         kept: list[int] = []
-        new: dict[str, bytes] = {}
+        new: dict[str, Any] = {}
         for row, raw in enumerate(values.each(0, len(values))):
             members = _members(raw)
             if members is None:
@@ -200,8 +201,9 @@ class ColumnReader:
                 continue
             found, misfits = self._row(members)
             unknown = {name: bytes(value) for name, value in members.items() if name not in self._names}
-            if unknown and self._refuses_new:
-                new |= {name: unknown[name] for name in unknown if name not in new.keys() | RESERVED}
+            if self._refuses_new:
+                for name in (each for each in unknown if each not in RESERVED):
+                    new[name] = merged(new.get(name, pa.null()), type_of_json(unknown[name]))
             if misfits and not self._has_rescue:
                 name = next(iter(misfits))
                 bad.append(BadColumnRow(row, f"the value of the column {name!r} is not one of its type"))
@@ -211,7 +213,7 @@ class ColumnReader:
             rescued.append(_rescue_text({**misfits, **unknown}) if self._has_rescue else None)
             kept.append(row)
         if new:
-            raise NewColumns([(name, type_of_json(raw)) for name, raw in new.items()])
+            raise NewColumns([(name, finished(kind)) for name, kind in new.items()])
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
         return Columns(
             len(kept),

@@ -170,8 +170,8 @@ _ANY_DECODER: Final = msgspec.json.Decoder(float_hook=float)
 
 
 def type_of_json(raw: bytes) -> Any:
-    """The type of a column of which nothing but this JSON value is known."""
-    return finished(type_of(_ANY_DECODER.decode(raw)))
+    """The narrowest type of a JSON value."""
+    return type_of(_ANY_DECODER.decode(raw))
 
 
 def columns_of_rows(rows: Iterable[bytes]) -> list[tuple[str, Any]]:

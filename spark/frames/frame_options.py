@@ -15,7 +15,6 @@ import msgspec
 from headrace.model.errors import FrameRefused
 from headrace.model.objects import S3Object
 from headrace.model.text_formatting import did_you_mean
-from headrace.names.template_source import Placeholder, TemplateError, read_template
 from headrace.options import OPTIONS, Settings, SettingsError
 from headrace.options.choices import RestorePartition
 from headrace.options.declarations.option import Group, Option, option, optional
@@ -24,7 +23,7 @@ from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
 from headrace.vendors.load import load
 from spark.frames.admission import ReadLimits
-from spark.frames.refused_options import check_columns, counterpart
+from spark.frames.refused_options import check_columns, check_without_topic, counterpart, has_topic
 
 NO_TOPIC: Final = "headrace.no.topic"
 """In the place of a topic that neither the key nor the options name; the column is null."""
@@ -198,7 +197,6 @@ _BASE: Final = {
     # No client is made for it.
     "bootstrap.servers": "unused:9092",
     "record.max.bytes": "67108864",
-    "producer.override.max.request.size": "67174400",
 }
 
 
@@ -254,7 +252,7 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
     problems += _globs_in(dict(items))
     values = parsed(own, problems)
     rows = values.get(ROWS.name, Rows.RECORDS)
-    if "topic" not in shared and not _has_topic(shared.get("file.name.template", "")):
+    if "topic" not in shared and not has_topic(shared.get("file.name.template", "")):
         shared["topic"] = NO_TOPIC
     if shared.get("input.layout", "none") == "none":
         shared.setdefault("file.name.template", ".*")
@@ -272,6 +270,8 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
         )
     if rows is Rows.COLUMNS:
         check_columns(settings.format, shared)
+    if settings.routing.topic == NO_TOPIC:
+        check_without_topic(settings.format, shared)
     restore = settings.format.restore
     if restore is not None and restore.partition is RestorePartition.MODULO:
         raise FrameRefused(
@@ -295,15 +295,6 @@ def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
         tasks=settings.identity.tasks_max or max(2, os.cpu_count() or 2),
         given=frozenset(own),
     )
-
-
-def _has_topic(template: str) -> bool:
-    """Whether a template has the variable {{topic}}; False for one that is refused."""
-    try:
-        tokens = read_template(template, any_is_known=True)
-    except TemplateError:
-        return False
-    return any(isinstance(token, Placeholder) and token.name == "topic" for token in tokens)
 
 
 def _globs_in(options: Mapping[str, str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -31,16 +32,23 @@ from headrace.formats import DecodeOptions, detected, parquet
 from headrace.formats.packed.members import decoder_of, packing_of
 from headrace.formats.parquet_schema import Int96Type
 from headrace.formats.records.record_builder import needs_fields
-from headrace.model.errors import FrameRefused, HeadraceError, InvalidObject
+from headrace.model.errors import (
+    FrameRefused,
+    HeadraceError,
+    InvalidObject,
+    ObjectCorrupt,
+    ObjectMissing,
+    ObjectSuperseded,
+)
 from headrace.model.objects import ByteSource, S3Object
 from headrace.model.positions import position_as_dict
 from headrace.model.text_formatting import counted
-from headrace.options.choices import InputFormat
+from headrace.options.choices import InputFormat, Tolerance
 from headrace.options.settings import FormatSettings
 from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
 from spark.frames.column_types import METADATA, RESERVED, columns_of_rows, finished, merged_schema
-from spark.frames.frame_options import FramesSettings
+from spark.frames.frame_options import FramesSettings, OnSuperseded
 from spark.frames.log_store import LogStore, refuse_other_directory
 
 _SCHEMA: Final = "schema.json"
@@ -177,7 +185,9 @@ def inferred_schema(
         try:
             columns = merged_schema(columns, _columns_of(settings, S3Source(calls, found), read))
         except HeadraceError as error:
-            raise FrameRefused(f"No schema can be inferred: {error}") from error
+            if not _is_passed_over(error, settings):
+                raise FrameRefused(f"No schema can be inferred: {error}") from error
+            read.pass_over(error)
     columns = [(name, finished(kind)) for name, kind in columns if name not in left_out | RESERVED]
     if not columns:
         raise FrameRefused(
@@ -185,6 +195,14 @@ def inferred_schema(
             "or correct the prefix and the filters."
         )
     return from_arrow_schema(pa.schema(columns))
+
+
+def _is_passed_over(error: HeadraceError, settings: FramesSettings) -> bool:
+    """Whether a read of the object is to leave out what the error keeps from it."""
+    if isinstance(error, ObjectMissing | ObjectSuperseded):
+        return settings.on_superseded is OnSuperseded.SKIP
+    is_tolerant = settings.shared.errors.tolerance is Tolerance.ALL
+    return is_tolerant and isinstance(error, ObjectCorrupt | InvalidObject)
 
 
 def arrow_schema_of(schema: StructType) -> Any:
@@ -208,12 +226,19 @@ def format_of(source: ByteSource, given: FormatSettings) -> InputFormat | None:
 
 @dataclass(slots=True)
 class _Read:
-    """What was looked into: objects, rows of them, bad rows and the first of those."""
+    """What was looked into: objects, rows of them, bad rows and objects, and the first of those."""
 
     objects: int = 0
     rows: int = 0
     bad: int = 0
     first_bad: str = ""
+    passed_over: int = 0
+    first_passed_over: str = ""
+
+    def pass_over(self, error: HeadraceError) -> None:
+        """Note an object of which nothing more is looked into."""
+        self.passed_over += 1
+        self.first_passed_over = self.first_passed_over or str(error).removesuffix(".")
 
     def sentence(self) -> str:
         """Why there are no columns in it."""
@@ -224,6 +249,8 @@ class _Read:
             return f"{looked}, with {counted(self.rows, 'row')} that have no columns of their own"
         if self.bad:
             return f"{looked}, with no rows but {counted(self.bad, 'bad one')}, the first in {self.first_bad}"
+        if self.passed_over:
+            return f"{looked}, and {self.passed_over} could not be read, the first: {self.first_passed_over}"
         return f"{looked}, without any row (a header alone has no types)"
 
 
@@ -237,7 +264,7 @@ def _columns_of(settings: FramesSettings, source: S3Source, read: _Read) -> list
     if has_own_columns(found, given, is_packed=is_packed):
         schema = parquet.ArrowRows(source, options=options).schema
         return [(field.name, _spark_type(field.type)) for field in schema]
-    return columns_of_rows(_rows(source, options, read))
+    return columns_of_rows(_rows(source, settings, read))
 
 
 def has_own_columns(found: InputFormat, options: FormatSettings, *, is_packed: bool) -> bool:
@@ -249,9 +276,17 @@ def _spark_type(kind: Any) -> Any:
     return pa.timestamp("us", "UTC") if isinstance(kind, Int96Type) else kind
 
 
-def _rows(source: S3Source, options: DecodeOptions, read: _Read) -> Iterator[bytes]:
-    """The first rows of an object."""
-    left = _ROWS
+def _rows(source: S3Source, settings: FramesSettings, read: _Read) -> Iterator[bytes]:
+    """The first rows of an object, of a damaged one those before the damage where it is tolerated."""
+    try:
+        yield from islice(_sound_rows(source, DecodeOptions(format=settings.shared.format), read), _ROWS)
+    except HeadraceError as error:
+        if not _is_passed_over(error, settings):
+            raise
+        read.pass_over(error)
+
+
+def _sound_rows(source: S3Source, options: DecodeOptions, read: _Read) -> Iterator[bytes]:
     for batch in decoder_of(options.format)(source, None, options=options):
         if batch.bad and not read.bad:
             first = batch.bad[0]
@@ -259,10 +294,6 @@ def _rows(source: S3Source, options: DecodeOptions, read: _Read) -> Iterator[byt
             read.first_bad = f"{source.name} at {where} ({first.reason})"
         read.bad += len(batch.bad)
         for row in batch.values.each(0, len(batch)):
-            if row is None:
-                continue
-            read.rows += 1
-            yield row
-            left -= 1
-            if not left:
-                return
+            if row is not None:
+                read.rows += 1
+                yield row

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -82,22 +82,32 @@ BAD: Final = "bad"
 """The folder of what tasks note of bad rows."""
 
 
-def note_bad_rows(store: LogStore, name: str, rows: Sequence[dict[str, Any]], *, is_whole: bool) -> None:
+def note_bad_rows(
+    store: LogStore, name: str, rows: Sequence[dict[str, Any]], *, read_whole: Collection[str]
+) -> None:
     """Have these rows noted, all of those before them included.
 
-    `is_whole`: the partition was read to its end. The file is written again as a repeated task has it, and
-    what reads that took less have noted goes. These have a file of their own, for what no other one has: a
-    frame is read again for each look at it, and no look may take away what is noted.
+    `read_whole` are the keys of the partition's objects where it was read to its end, else none. What is
+    noted of these is written again, as a repeated task has it. Reads that took less have a file of their own,
+    for what no other one has: a frame is read again for each look at it, also by a filter that leaves some of
+    its objects out, and no look may take away what is noted.
     """
-    lines = [msgspec.json.encode(row) + b"\n" for row in rows]
+    lines = dict.fromkeys(msgspec.json.encode(row) + b"\n" for row in rows)
     whole, begun = f"{BAD}/{name}.jsonl", f"{BAD}/{name}.part.jsonl"
-    if is_whole:
-        store.replace(whole, b"".join(lines))
-        store.remove([begun])
+    if not read_whole:
+        if not _lines(store, whole).keys() >= lines.keys():
+            store.replace(begun, b"".join(lines | _lines(store, begun)))
         return
-    if not _lines(store, whole).keys() >= {*lines}:
-        more = dict.fromkeys([*lines, *_lines(store, begun)])
-        store.replace(begun, b"".join(more))
+    store.replace(whole, b"".join([*lines, *_of_others(store, whole, read_whole)]))
+    if left := _of_others(store, begun, read_whole):
+        store.replace(begun, b"".join(left))
+    else:
+        store.remove([begun])
+
+
+def _of_others(store: LogStore, name: str, keys: Collection[str]) -> list[bytes]:
+    """What is noted of objects that have none of these keys."""
+    return [line for line in _lines(store, name) if msgspec.json.decode(line).get("key") not in keys]
 
 
 def _lines(store: LogStore, name: str) -> dict[bytes, None]:

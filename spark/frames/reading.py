@@ -189,7 +189,9 @@ class _Reading:
         state = self._state()
         if self._partition.batch is not None:
             refuse_other_directory(state, ABOUT)
-        note_bad_rows(state, name, self._bad, is_whole=is_whole)
+        # What is left out was not read, and what an earlier read has noted of it stays.
+        read = {split.object.id for split in self._partition.splits} - self._left_out if is_whole else set()
+        note_bad_rows(state, name, self._bad, read_whole={each.key for each in read})
 
     # -- rows
     # --------------------------------------------------------------------------------------------------

@@ -8,10 +8,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from headrace.model.errors import FrameRefused
-from headrace.options.choices import InputFormat, ValueFormat
-from headrace.options.record_sources import FieldSource, NoSource, ProduceTime, TemplateSource
+from headrace.names.template_source import Placeholder, TemplateError, read_template
+from headrace.options.choices import InputFormat, SubjectNameStrategy, ValueFormat
+from headrace.options.record_sources import (
+    FieldSource,
+    NoSource,
+    ProduceTime,
+    TemplateHeaders,
+    TemplateSource,
+)
 from headrace.options.settings import FormatSettings
 
+_OF_REGISTRIES: Final = frozenset({ValueFormat.AVRO, ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
 _NOT_NEEDED: Final = "leave it out: {}"
 
 _LISTED: Final = "nothing is listed for each batch"
@@ -110,3 +118,54 @@ def check_columns(settings: FormatSettings, given: Mapping[str, str]) -> None:
     ]
     if problems:
         raise FrameRefused("\n".join(problems))
+
+
+def has_topic(template: str) -> bool:
+    """Whether a template has the variable {{topic}}; False for one that is refused."""
+    try:
+        tokens = read_template(template, any_is_known=True)
+    except TemplateError:
+        return False
+    return any(isinstance(token, Placeholder) and token.name == "topic" for token in tokens)
+
+
+def check_without_topic(settings: FormatSettings, given: Mapping[str, str]) -> None:
+    """Refuse what a topic is written into, where none is named; `given` are the options by name."""
+    key, headers = settings.key_source, settings.headers
+    in_key = isinstance(key, TemplateSource) and has_topic(key.text)
+    in_headers = isinstance(headers, TemplateHeaders) and any(has_topic(text) for _, text in headers.texts)
+    values = "value.converter" if "value.converter" in given else "value.format"
+    uses = {
+        "key.source": ("{{topic}}", in_key),
+        "record.headers": ("{{topic}}", in_headers),
+        "key.converter": ("a subject that the topic names", _has_subject_of_keys(settings)),
+        values: ("a subject or schema that the topic names", _has_subject(settings)),
+    }
+    problems = [
+        f"{name} = {given[name]!r}: uses {what}, and neither topic nor file.name.template names a topic: set "
+        "topic."
+        for name, (what, is_used) in uses.items()
+        if is_used
+    ]
+    if problems:
+        raise FrameRefused("\n".join(problems))
+
+
+def _has_subject_of_keys(settings: FormatSettings) -> bool:
+    return (
+        settings.key_format is ValueFormat.AVRO
+        and settings.registry is not None
+        and not isinstance(settings.key_source, NoSource)
+    )
+
+
+def _has_subject(settings: FormatSettings) -> bool:
+    """Whether values are in the framing of a schema that the topic names."""
+    registry = settings.registry
+    if settings.glue is not None:
+        return settings.glue.schema is None
+    if settings.value_format not in _OF_REGISTRIES or registry is None:
+        return False
+    # The newest schema is that of the topic's subject, whatever the strategy.
+    is_newest = registry.use_latest and settings.value_format is not ValueFormat.AVRO
+    return is_newest or registry.subject_name_strategy is not SubjectNameStrategy.RECORD

@@ -13,7 +13,7 @@ from headrace.s3 import S3Calls
 from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
 from ingest.source.object_selection import key_readers, object_filter_of
 from spark.frames.admission import NO_LIMITS, ReadLimits
-from spark.frames.batch_splits import FramePartition, cuts_of, partitioned, splits_of
+from spark.frames.batch_splits import FramePartition, cuts_begun, cuts_of, partitioned, splits_of
 from spark.frames.discovery_log import DiscoveryLog
 from spark.frames.frame_options import FramesSettings
 from spark.frames.log_entries import LoggedObject, logged
@@ -147,10 +147,10 @@ class RunningStream:
         An object that ends the query is got past in this way: its batch comes again until it is done.
         """
         bucket = self._settings.shared.s3.bucket
-        objects = self._recent.get(batch)
+        recent = self._recent.get(batch)
         splits = []
         left_out: list[str] = []
-        for each in self._log.objects(batch) if objects is None else objects:
+        for each in self._log.objects(batch) if recent is None else recent:
             found = self._filter.route_or_reason(each.key)
             if found is ExclusionReason.EXCLUDED:
                 left_out.append(each.key)
@@ -162,7 +162,10 @@ class RunningStream:
                     "file.name.template or "
                     "input.layout does not take any more: set the option back until the batch is done."
                 )
-            splits += splits_of(each.object(bucket), route, each.cuts)
+            whole, cuts = each.object(bucket), each.cuts
+            if recent is None:
+                cuts = cuts_begun(self._settings, self._calls, whole, cuts)
+            splits += splits_of(whole, route, cuts)
         if left_out:
             _LOG.warning(
                 "objects_left_out",

@@ -164,14 +164,17 @@ def template_names(settings: FramesSettings) -> frozenset[str]:
 
 
 def _data_columns(settings: FramesSettings, from_key: frozenset[str]) -> StructType:
+    """The columns of the data: those that are kept, or inferred now, without what comes of the key."""
     store = None if settings.state_path is None else log_store(settings.state_path, settings.shared.s3)
-    known = None if store is None else kept_schema(store)
-    if known is not None:
-        return known
-    calls = s3_calls(settings.shared.s3)
-    samples = islice((found for found, _ in _objects_now(settings) if found.size), settings.samples)
-    found = inferred_schema(settings, calls, samples, left_out=from_key & PARTITION_COLUMNS.keys())
-    return found if store is None else keep_schema(store, found)
+    left_out = from_key & PARTITION_COLUMNS.keys()
+    columns = None if store is None else kept_schema(store)
+    if columns is None:
+        calls = s3_calls(settings.shared.s3)
+        samples = islice((found for found, _ in _objects_now(settings) if found.size), settings.samples)
+        columns = inferred_schema(settings, calls, samples, left_out=left_out)
+        columns = columns if store is None else keep_schema(store, columns)
+    # The template may have been given a variable since they were kept.
+    return StructType([field for field in columns.fields if field.name not in left_out])
 
 
 def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) -> ReadTask:

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from headrace.kafka.producer import IdempotentProducer
 from headrace.model.clock import wall_ms
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, KafkaRecords
-from headrace.model.errors import FrameRefused, HeadraceError
+from headrace.model.errors import FrameRefused, HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import SealedObject, TopicPartition
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.names.archive_names import is_topic_name
@@ -50,7 +50,10 @@ _NO_TIME_US: Final = -1_000
 """What Spark's Kafka source has for a record without a time."""
 _WAIT_SECONDS: Final = 0.1
 PATIENCE_SECONDS: Final = 60.0
-"""So long S3 or the disk may refuse what a task sends: then it fails, in a sentence, and Spark repeats it."""
+"""So long S3, the disk or the schema registry may refuse a task: then it fails, in a sentence, and Spark
+repeats it."""
+REGISTRY_PAUSE_SECONDS: Final = 1.0
+"""The registry is asked again after it."""
 
 
 def write_rows(settings: SinkTaskSettings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -151,7 +154,7 @@ class FrameWriter:
             self._add(work, those)
 
     def _add(self, work: PartitionWork, records: KafkaRecords) -> None:
-        work.add(records, self._began_ms)
+        self._write(work, records)
         if work.stop is not None:
             raise FrameRefused(
                 f"{work.partition} offset {work.stop.offset} is a bad record "
@@ -165,6 +168,19 @@ class FrameWriter:
             self._wait(work)
             # A disk that was full is tried again.
             self._uploads.balance()
+
+    def _write(self, work: PartitionWork, records: KafkaRecords) -> None:
+        """Write records; FrameRefused where the schema registry that they need is away for too long."""
+        began = time.monotonic()
+        while True:
+            try:
+                work.add(records, self._began_ms)
+            except SourceUnavailable as error:
+                if time.monotonic() - began > PATIENCE_SECONDS:
+                    raise _too_long(work, str(error)) from error
+                time.sleep(REGISTRY_PAUSE_SECONDS)
+            else:
+                return
 
     def finish(self) -> None:
         """Have all objects of the present partition visible; blocks."""
@@ -196,7 +212,7 @@ class FrameWriter:
         if self._refused_since is None:
             self._refused_since = now
         if now - self._refused_since > PATIENCE_SECONDS:
-            raise FrameRefused(f"{work.partition} could not be written for {PATIENCE_SECONDS:.0f} s: {why}")
+            raise _too_long(work, why)
 
     def _begin(self, records: KafkaRecords) -> PartitionWork:
         topics = self._settings.sink.topics
@@ -245,6 +261,10 @@ class FrameWriter:
                 dead_letter.topic, key=dead_letter.key, value=dead_letter.value, headers=dead_letter.headers
             )
         self._producer.commit(())
+
+
+def _too_long(work: PartitionWork, why: str) -> FrameRefused:
+    return FrameRefused(f"{work.partition} could not be written for {PATIENCE_SECONDS:.0f} s: {why}")
 
 
 # What Arrow makes bytes of, and a time: without a zone, or as a number, it might be another one.

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from unittest.mock import Mock
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -291,6 +292,27 @@ def test_a_new_column_ends_the_query(evolution: Evolution) -> None:
     assert raised.value.columns == [("flag", pa.bool_())]
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ((None, 2.5), pa.float64()),
+        ((1, 2.5), pa.float64()),
+        ((None, 1, "a"), pa.string()),
+        (([], [2]), pa.list_(pa.int64())),
+        (({"a": 1}, {"a": None, "b": 2}), pa.struct([("a", pa.int64()), ("b", pa.int64())])),
+        ((None, None), pa.string()),
+    ],
+    ids=str,
+)
+def test_a_new_column_takes_all_values_of_its_batch(values: tuple[Any, ...], kind: Any) -> None:
+    """As an inferred one does; the first value, null too, decided for ever."""
+    rows = [{"id": 1, "new": value, "other": True} for value in values]
+    for each in (rows, rows[::-1]):
+        with pytest.raises(NewColumns) as raised:
+            reader(evolution=Evolution.ADD).of_json(lines({"id": 0}, *each))
+        assert raised.value.columns == [("new", kind), ("other", pa.bool_())]
+
+
 def test_a_given_schema_chooses_columns() -> None:
     """Others are not looked at, unless there is a place for them."""
     found = reader(has_rescue=False, is_inferred=False, evolution=Evolution.FAIL).of_json(
@@ -407,6 +429,11 @@ def test_batches_of_arrow() -> None:
     assert strict.arrays[0].to_pylist() == [1, None]
 
 
+_HEX = "123e4567-e89b-12d3-a456-426614174000"
+_UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([UUID(_HEX).bytes], pa.binary(16)))
+_JSON = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"x":1}']))
+_IN_STRUCTS = pa.StructArray.from_arrays([_UUIDS], ["x"])
+_IN_MAPS = pa.MapArray.from_arrays([0, 1], _UUIDS, _JSON)
 _CENTS = pa.map_(pa.string(), pa.decimal128(10, 1))
 _TIME = datetime(2026, 1, 2, 3, tzinfo=UTC).replace(tzinfo=None)
 
@@ -443,6 +470,9 @@ _TIME = datetime(2026, 1, 2, 3, tzinfo=UTC).replace(tzinfo=None)
         (pa.array([9_000_000_000_000_000], pa.timestamp("ms", "UTC")), pa.int64()),
         (pa.array([2**31 - 1], pa.date32()), pa.int64()),
         (pa.array([123], pa.time64("ns")), pa.int64()),
+        (_UUIDS, pa.int64()),
+        (_JSON, pa.struct([("x", pa.int64())])),
+        (_IN_STRUCTS, pa.struct([("x", pa.float64())])),
     ],
     ids=lambda each: str(each.type if isinstance(each, pa.Array) else each),
 )
@@ -476,6 +506,12 @@ def test_values_of_parquet_are_not_guessed(array: Any, kind: Any) -> None:
         (pa.array([{"x": 1}]), pa.struct([("y", pa.int64()), ("x", pa.int32())]), {"y": None, "x": 1}),
         (pa.array(["2026-01-02T03:00:00"]), pa.timestamp("us", "UTC"), _TIME.replace(tzinfo=UTC)),
         (pa.array([None], pa.int64()), pa.date32(), None),
+        (_UUIDS, pa.string(), _HEX),
+        (_UUIDS, pa.binary(), UUID(_HEX).bytes),
+        (_JSON, pa.string(), '{"x":1}'),
+        (_IN_STRUCTS, pa.struct([("x", pa.string())]), {"x": _HEX}),
+        (pa.ListArray.from_arrays([0, 1], _UUIDS), pa.list_(pa.string()), [_HEX]),
+        (_IN_MAPS, pa.map_(pa.string(), pa.string()), [(_HEX, '{"x":1}')]),
     ],
     ids=str,
 )
@@ -501,6 +537,8 @@ def test_values_of_parquet_that_fit(array: Any, kind: Any, value: Any) -> None:
         (pa.array([[("x", 1)]], pa.map_(pa.string(), pa.int64())), '{"x":1}'),
         (pa.array(['"quoted"']), '"quoted"'),
         (pa.array([b"abc"]), "abc"),
+        (_UUIDS, _HEX),
+        (_IN_STRUCTS, f'{{"x":"{_HEX}"}}'),
     ],
     ids=lambda each: str(each.type if isinstance(each, pa.Array) else each),
 )
@@ -572,6 +610,16 @@ def test_members_that_a_struct_of_parquet_has_and_the_column_not() -> None:
     assert [row["rescued"] for row in found] == ['{"places":[{"x":1,"y":2}]}', None, None]
     assert left.arrays[0].to_pylist() == [[{"x": 1}], [{"x": 3}], None]
     assert left.bad == ()
+
+
+def test_members_that_are_lost_next_to_uuids() -> None:
+    """Arrow chooses between values of its own types alone."""
+    given = pa.StructArray.from_arrays([_UUIDS, pa.array([1])], ["x", "y"])
+    fields = [pa.field("id", pa.struct([("x", pa.string())]))]
+
+    found = rows_of(reader(fields=fields).of_arrow(pa.RecordBatch.from_arrays([given], ["id"])), fields)
+
+    assert found == [{"id": None, "rescued": f'{{"id":{{"x":"{_HEX}","y":1}}}}'}]
 
 
 @pytest.mark.parametrize("blank", [0, 25, 26, 27, 40])

@@ -176,6 +176,64 @@ def test_options_that_cannot_be(options: dict[str, str], sentence: str) -> None:
     assert sentence in str(raised.value)
 
 
+def test_rows_of_more_than_64_mib() -> None:
+    """Which the sentence of a bad row names; another option was asked for then, which no query has."""
+    found = reading_settings({"path": "s3://b12/", "record.max.bytes": "100000000"})
+
+    assert found.shared.format.record_max_bytes == 100_000_000
+    assert reading_settings({"path": "s3://b12/"}).shared.format.record_max_bytes == 64 << 20
+
+
+_REGISTRY = {"schema.registry.url": "http://registry:8081"}
+_GLUE = "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter"
+_AVRO = "io.confluent.connect.avro.AvroConverter"
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"key.source": "template:{{topic}}/a"}, "key.source"),
+        ({"record.headers": "template:{{ topic }}:origin"}, "record.headers"),
+        ({"input.format": "avro", "value.format": "avro", **_REGISTRY}, "value.format"),
+        ({"input.format": "avro", "value.converter": _AVRO, **_REGISTRY}, "value.converter"),
+        (
+            {"input.format": "avro", "value.converter": _GLUE, "aws.glue.region": "eu-west-1"},
+            "value.converter",
+        ),
+        ({"key.converter": _AVRO, **_REGISTRY}, "key.converter"),
+    ],
+)
+def test_what_a_topic_is_written_into_without_a_topic(options: dict[str, str], name: str) -> None:
+    """What stands for none was in keys and headers, and a subject of the registry."""
+    given = {"path": "s3://b12/", **options}
+    with pytest.raises(FrameRefused) as raised:
+        reading_settings(given)
+
+    sentence = "and neither topic nor file.name.template names a topic: set topic."
+    assert [line.split(" = ")[0] for line in str(raised.value).splitlines()] == [name]
+    assert str(raised.value).endswith(sentence)
+    assert reading_settings({**given, "topic": "orders"}).shared.routing.topic == "orders"
+    assert reading_settings({**given, "file.name.template": "{{topic}}/.*"}).shared.routing.topic is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"key.source": "template:{{partition}}", "file.name.template": "{{partition}}/.*"},
+        {
+            "input.format": "avro",
+            "value.format": "avro",
+            **_REGISTRY,
+            "schema.registry.subject.name.strategy": "record",
+        },
+        {"key.converter": _AVRO, "key.source": "none", **_REGISTRY},
+    ],
+)
+def test_what_needs_no_topic(options: dict[str, str]) -> None:
+    """Other variables, and schemas that no topic names."""
+    assert reading_settings({"path": "s3://b12/", **options}).shared.routing.topic == NO_TOPIC
+
+
 _REGION = "aws_s3_region = 'us-west-2': says otherwise than aws.s3.region; keep one of them"
 
 
