@@ -153,6 +153,52 @@ def test_a_template_of_keys_gives_the_rest() -> None:
     assert (found.topic, found.partition, found.start_offset) == ("changelog", 0, None)
 
 
+_OWN: Final = "{{topic}}-{{partition}}-{{start_offset}}"
+
+
+@pytest.mark.parametrize(
+    ("template", "key", "extension"),
+    [
+        (f"{_OWN}.gz", "chat.text.v1-3-10.gz", ".gz"),
+        (_OWN, "chat.text.v1-3-10", ""),
+        (f"{_OWN}.headrace.jsonl", "logs.txt.raw-3-10.headrace.jsonl", ".headrace.jsonl"),
+        (f"{_OWN}{{{{any}}}}", "raw.bytes.v1-3-10", ""),
+        (f"{_OWN}{{{{any}}}}", "raw.bytes.v1-3-10.csv.gz", ".csv.gz"),
+        (f"{{{{any}}}}-{{{{any}}}}-{_OWN}-{{{{any}}}}", "a.csv-b-x.avro.y-3-10-z.jsonl", ".jsonl"),
+        ("{{partition}}.{{start_offset}}.{{topic}}", "3.10.import.csv", ""),
+        ("{{topic}}/{{partition}}/{{start_offset}}/part.jsonl", "a.csv.b/3/10/part.jsonl", ".jsonl"),
+        ("{{topic}}/{{partition}}/{{start_offset}}-{{key}}.gz", "a/3/10-report.csv.gz", ".gz"),
+    ],
+)
+@pytest.mark.parametrize("layout", LayoutName)
+def test_the_extension_of_a_template_is_what_follows_its_variables(
+    layout: LayoutName, template: str, key: str, extension: str
+) -> None:
+    """A word in the topic's name, or in a record key, says nothing of the format."""
+    found = ArchiveNames(layout, NameOptions(), template).read(key).name
+
+    assert found is not None
+    assert found.extension == extension
+
+
+@pytest.mark.parametrize(
+    ("template", "key", "is_read"),
+    [
+        ("{{topic}}.{{partition}}.{{start_offset}}.jsonl", "chat.keys.3.10.jsonl", True),
+        ("{{start_offset}}.{{partition}}.{{topic}}", "10.3.chat.headers.v1", True),
+        (f"{_OWN}{{{{any}}}}", "chat.keys.v1-3-10.keys.jsonl", False),
+        (f"{_OWN}.jsonl", "chat-3-10.keys.jsonl", False),
+        (f"{_OWN}-{{{{key}}}}.jsonl", "chat-3-10-k.keys.jsonl", False),
+    ],
+)
+def test_a_topic_may_be_named_as_side_objects_are(template: str, key: str, is_read: bool) -> None:
+    """Only what follows the variables says that an object is of keys or headers."""
+    found = ArchiveNames(LayoutName.HEADRACE, NameOptions(), template).read(key)
+
+    assert (found.name is not None) is is_read
+    assert ("records come without them" in found.reason) is not is_read
+
+
 @pytest.mark.parametrize(
     ("key", "kind", "tombstones", "stem"),
     [
