@@ -229,7 +229,7 @@ _FILE: Final = "+0+0000000042.json"
     [
         (f"topics_t_partition=0_t{_FILE}", "_", "t", "topics_t_", "default"),
         (f"topics_a_t_partition=0_a_t{_FILE}", "_", "a_t", "topics_a_t_", "default"),
-        (f"t_t_partition=0_t{_FILE}", "_", "t", "t_", "default"),
+        (f"t_t_partition=0_t{_FILE}", "_", "t", "t_t_", "default"),
         (f"a_b_t_partition=0_t{_FILE}", "_", "t", "a_b_t_", "default"),
         (f"t.partition=0.t{_FILE}", ".", "t", "t.", "default"),
         (f"topics::t::year=2026/month=01::t{_FILE}", "::", "t", "topics::t::", "default"),
@@ -247,6 +247,43 @@ def test_names_of_confluent_with_another_directory_delimiter(
     assert (found.topic, found.partition, found.offset, found.rule) == (topic, 0, 42, rule)
     assert found.folder == folder
     assert found.stem == key[: key.index("0000000042") + 10]
+
+
+@pytest.mark.parametrize("root", ["t/", "backup/t/", "t/backup/", "t/env=prod/", "t/t/", "env=prod/"])
+@pytest.mark.parametrize(
+    ("encoded", "is_exact", "are_tombstones"),
+    [
+        ("partition=0", True, False),
+        ("schema_name=u.V/partition=0", True, False),
+        ("tombstone", True, True),
+        ("eu/partition=0", False, False),
+    ],
+)
+def test_a_directory_of_topics_dir_may_have_the_topics_name(
+    root: str, encoded: str, is_exact: bool, are_tombstones: bool
+) -> None:
+    """The topic's own directory is the one before that of the partition, or of the tombstones."""
+    found = confluent(f"{root}t/{encoded}/t+0+0000000003.keys.json", NameOptions())
+
+    assert found is not None
+    assert (found.is_exact(NameElement.ORDER), found.tombstones) == (is_exact, are_tombstones)
+    assert found.folder == f"{root}t/" or not is_exact
+
+
+@pytest.mark.parametrize(
+    ("key", "folder"),
+    [
+        (f"t/t/2026/01/t{_FILE}", "t/t/"),
+        (f"t/t/region=eu/t{_FILE}", "t/t/"),
+        (f"topics/t/region=a/t/b/t{_FILE}", "topics/t/"),
+    ],
+)
+def test_values_that_are_spread_are_in_the_folder_of_their_tombstones(key: str, folder: str) -> None:
+    """A value of a field may have the topic's name, too: what has a name is below the topic."""
+    found = confluent(key, NameOptions())
+
+    assert found is not None
+    assert (found.folder, found.is_exact(NameElement.ORDER)) == (folder, False)
 
 
 @pytest.mark.parametrize(
