@@ -101,6 +101,38 @@ class ArchiveName:
         return (self.offset or 0, self.first_timestamp_ms or 0, self.key)
 
 
+# Directories that hold all records of a partition, or those of one schema after those of another.
+_NO_GROUP: Final = re.compile(r"(?:topic_id|schema_name)=[^/]*/")
+_SPREAD: Final = Inexact(
+    NameElement.ORDER,
+    "objects of one partition are in several directories, which may group its records, so that their order "
+    "between objects may be lost",
+)
+# Of more partitions nothing is told.
+_MAX_PARTITIONS: Final = 100_000
+
+
+class Directories:
+    """Where the objects of each partition are, as one name after the other shows it."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[LayoutName, str | None, int | None], str] = {}
+
+    def doubts(self, name: ArchiveName) -> tuple[Inexact, ...]:
+        """The order is in doubt where an earlier object of the partition is in another directory.
+
+        Nothing of names that say so themselves, and of those in whose directories an offset or a time may be.
+        """
+        is_plain = name.kind is ObjectKind.VALUES and not name.tombstones and name.rule != "template"
+        if not is_plain or name.layout is LayoutName.AIVEN or not name.is_exact(NameElement.ORDER):
+            return ()
+        directory = _NO_GROUP.sub("", name.key[: name.key.rfind("/") + 1])
+        place = (name.layout, name.topic, name.partition)
+        if len(self._first) < _MAX_PARTITIONS:
+            self._first.setdefault(place, directory)
+        return () if self._first.get(place, directory) == directory else (_SPREAD,)
+
+
 def read_partition(text: str) -> int | None:
     """The partition that these digits are, or None where Kafka has no such partition."""
     return _bounded(text, MAX_PARTITION)
