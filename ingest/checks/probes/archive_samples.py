@@ -12,7 +12,7 @@ from headrace.names.archive_names import Directories, Inexact, LayoutName, Objec
 from headrace.options import Settings
 from headrace.options.choices import RestoreSidecars
 from headrace.options.settings import S3Settings
-from headrace.vendors.exactness import ContentFacts, exactness
+from headrace.vendors.exactness import ContentFacts, exactness, exactness_of_options, worst
 from headrace.vendors.key_names import ArchiveNames, layout_of_content, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
 from listeners.discovery_events import translated_errors
@@ -70,6 +70,7 @@ class ArchiveSampler:
         self._decoder = ArchiveDecoder(settings.format.restore)
         self._options = DecodeOptions(format=settings.format)
         self._ordering = settings.routing.ordering
+        self._changes = exactness_of_options(settings)
         self._has_sides = settings.joining.sidecars is not RestoreSidecars.IGNORE
 
     def sample(
@@ -97,7 +98,7 @@ class ArchiveSampler:
         found = sides if self._has_sides else frozenset[ObjectKind]()
         facts = ContentFacts(row_format=facts.row_format, members=facts.members, sides=found)
         name = replace(name, inexact=(*name.inexact, *doubts))
-        parts = exactness(name, facts, ordering=self._ordering.value)
+        parts = worst((exactness(name, facts, ordering=self._ordering.value), self._changes))
         return ArchiveSample(url=source.name, layout=name.layout, exactness=parts, shown=shown)
 
     def tags(self, key: str) -> tuple[int, int, int] | None:
