@@ -78,8 +78,23 @@ def read_as(layout: LayoutName, key: str, options: NameOptions) -> ArchiveName |
     `aws.s3.prefix` is the sink's own, or names a part of the archive: then the topic is in it.
     """
     read = READ_NAME[layout]
-    name = read(key, options) or (read(key, _whole(key, options)) if options.prefix else None)
+    name = _after_prefix(read, key, options)
+    if name is None and options.prefix:
+        name = read(key, _whole(key, options))
     return None if name is None else _of_life(name, options)
+
+
+def _after_prefix(read: ReadName, key: str, options: NameOptions) -> ArchiveName | None:
+    """What the key says after the prefix; None also where that ends within the name of the topic.
+
+    The sink's own ends with a sign (`legacy-`), or its slash was forgotten: then a topic begins there, and no
+    topic begins with `-` or `.`.
+    """
+    name = read(key, options)
+    if name is None or name.topic is None or not options.prefix[-1:].isalnum():
+        return name
+    is_cut = name.topic.startswith(("-", ".")) and key.startswith(name.topic, len(options.prefix))
+    return None if is_cut else name
 
 
 def _of_life(name: ArchiveName, options: NameOptions) -> ArchiveName:
@@ -90,7 +105,8 @@ def _of_life(name: ArchiveName, options: NameOptions) -> ArchiveName:
 
 
 def _names(key: str, options: NameOptions) -> list[ArchiveName]:
-    return [name for read in READ_NAME.values() if (name := read(key, options)) is not None]
+    found = (_after_prefix(read, key, options) for read in READ_NAME.values())
+    return [name for name in found if name is not None]
 
 
 def _whole(key: str, options: NameOptions) -> NameOptions:

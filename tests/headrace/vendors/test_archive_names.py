@@ -308,6 +308,32 @@ def test_a_prefix_may_name_a_part_of_an_archive(layout: str, key: str, prefix: s
 
 
 @pytest.mark.parametrize(
+    ("layout", "key", "prefix", "topic"),
+    [
+        ("headrace", "backup/orders-eu/3/00000000000000000042.headrace.jsonl", "backup/orders", "orders-eu"),
+        ("headrace", "backup/orders.eu/3/00000000000000000042.headrace.jsonl", "backup/orders", "orders.eu"),
+        ("headrace", "backup/orders/3/00000000000000000042.headrace.jsonl", "backup/orders", "orders"),
+        ("lenses", "backup/orders-eu/3/000000000042_0_0.json", "backup/orders", "orders-eu"),
+        ("aiven", "backup/orders-eu-3-42", "backup/orders", "orders-eu"),
+        # The sink's own, whose slash was forgotten, or which has none.
+        ("headrace", "backuporders/3/00000000000000000042.headrace.jsonl", "backup", "orders"),
+        ("headrace", "backup__offsets/3/00000000000000000042.headrace.jsonl", "backup", "__offsets"),
+        ("headrace", "legacy-orders/3/00000000000000000042.headrace.jsonl", "legacy-", "orders"),
+        ("headrace", "legacy--eu/3/00000000000000000042.headrace.jsonl", "legacy-", "-eu"),
+        ("headrace", "backup/-eu/3/00000000000000000042.headrace.jsonl", "backup/", "-eu"),
+        ("aiven", "legacy-orders-3-42", "legacy-", "orders"),
+    ],
+)
+def test_a_prefix_may_end_within_a_name(layout: str, key: str, prefix: str, topic: str) -> None:
+    """A topic that would begin with `-` or `.` is the rest of one, unless the prefix ends with a sign."""
+    options = NameOptions(prefix=prefix)
+    for told in (LayoutName(layout), None):
+        found = ArchiveNames(told, options).read(key).name
+        assert found is not None
+        assert found.topic == topic
+
+
+@pytest.mark.parametrize(
     "key",
     [
         "topics/t/t+0+0000000000.avro",  # without an encoded partition
