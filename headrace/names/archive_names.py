@@ -64,9 +64,9 @@ class ArchiveName:
 
     `start_offset` is that of the object's first record, `last_offset` that of its last; each layout gives one
     of them (Headrace's own may give both), None where a template has none. Times are milliseconds since 1970.
-    `directories` are the `name=value` parts of the path. `stem` is what an object and its side objects have
-    in common, `folder` the beginning of all keys of its topic. A part listed in `inexact` is shown to people
-    and never used as a fact.
+    `directories` are the `name=value` parts of the path; with `is_by_itself` each object has directories of
+    its own. `stem` is what an object and its side objects have in common, `folder` the beginning of all keys
+    of its topic. A part listed in `inexact` is shown to people and never used as a fact.
     """
 
     key: str
@@ -84,6 +84,7 @@ class ArchiveName:
     stem: str = ""
     folder: str = ""
     extension: str = ""
+    is_by_itself: bool = False
     inexact: tuple[Inexact, ...] = ()
 
     def is_exact(self, element: NameElement) -> bool:
@@ -121,10 +122,11 @@ class Directories:
     def doubts(self, name: ArchiveName) -> tuple[Inexact, ...]:
         """The order is in doubt where an earlier object of the partition is in another directory.
 
-        Nothing of names that say so themselves, and of those in whose directories an offset or a time may be.
+        Nothing of names that say so themselves, and of those whose directories differ by more than groups.
         """
-        is_plain = name.kind is ObjectKind.VALUES and not name.tombstones and name.rule != "template"
-        if not is_plain or name.layout is LayoutName.AIVEN or not name.is_exact(NameElement.ORDER):
+        is_grouped = name.layout is not LayoutName.AIVEN and not name.is_by_itself
+        is_plain = name.kind is ObjectKind.VALUES and not name.tombstones
+        if not (is_grouped and is_plain and name.is_exact(NameElement.ORDER)):
             return ()
         directory = _NO_GROUP.sub("", name.key[: name.key.rfind("/") + 1])
         place = (name.layout, name.topic, name.partition)

@@ -137,3 +137,28 @@ def test_groups_without_a_name_are_told_by_plan_check_and_log(excluded: str | No
     assert ("not exactly: order: objects of one" in "\n".join(archive_lines(preview))) is is_told
     assert any("order: objects of one partition" in each for each in found) is is_told
     assert [each["event"] for each in logs] == ["archive_name_inexact"] * is_told
+
+
+@pytest.mark.parametrize(
+    ("layout", "template", "keys", "is_exact"),
+    [
+        ("headrace", _ANY, ["eu/orders-3-50", "us/orders-3-51"], False),
+        ("lenses", _ANY, ["eu/orders-3-50", "us/orders-3-51"], False),
+        ("headrace", _ANY, ["eu/orders-3-50", "eu/orders-3-51"], True),
+        (
+            "headrace",
+            "{{topic}}/{{partition}}/{{start_offset}}/part.jsonl",
+            ["a/3/50/part.jsonl", "a/3/51/part.jsonl"],
+            True,
+        ),
+    ],
+)
+def test_a_template_may_have_groups_as_well(
+    layout: str, template: str, keys: list[str], is_exact: bool
+) -> None:
+    """Where each object has a directory of its own there are none."""
+    names, directories = ArchiveNames(LayoutName(layout), NameOptions(), template), Directories()
+    read = [name for key in keys if (name := names.read(key).name) is not None]
+
+    assert len(read) == len(keys)
+    assert ([directories.doubts(name) for name in read][1] == ()) is is_exact

@@ -113,6 +113,7 @@ class TemplateNames:
             first_timestamp_ms=fields.timestamp_ms,
             stem=key,
             extension=self._extension(template, rest),
+            is_by_itself="start_offset" in self._source.rpartition("/")[0],
             inexact=tuple(inexact),
         )
 
