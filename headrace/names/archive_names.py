@@ -64,9 +64,9 @@ class ArchiveName:
 
     `start_offset` is that of the object's first record, `last_offset` that of its last; each layout gives one
     of them (Headrace's own may give both), None where a template has none. Times are milliseconds since 1970.
-    `directories` are the `name=value` parts of the path. `stem` is what an object and its side objects have
-    in common, `folder` the beginning of all keys of its topic. A part listed in `inexact` is shown to people
-    and never used as a fact.
+    `directories` are the `name=value` parts of the path; with `is_by_itself` each object has directories of
+    its own. `stem` is what an object and its side objects have in common, `folder` the beginning of all keys
+    of its topic. A part listed in `inexact` is shown to people and never used as a fact.
     """
 
     key: str
@@ -84,6 +84,7 @@ class ArchiveName:
     stem: str = ""
     folder: str = ""
     extension: str = ""
+    is_by_itself: bool = False
     inexact: tuple[Inexact, ...] = ()
 
     def is_exact(self, element: NameElement) -> bool:
@@ -99,6 +100,39 @@ class ArchiveName:
     def order(self) -> OrderKey:
         """Sorts the objects of one topic and partition in the layout's own order; ties by time, then key."""
         return (self.offset or 0, self.first_timestamp_ms or 0, self.key)
+
+
+# Directories that hold all records of a partition, or those of one schema after those of another.
+_NO_GROUP: Final = re.compile(r"(?:topic_id|schema_name)=[^/]*/")
+_SPREAD: Final = Inexact(
+    NameElement.ORDER,
+    "objects of one partition are in several directories, which may group its records, so that their order "
+    "between objects may be lost",
+)
+# Of more partitions nothing is told.
+_MAX_PARTITIONS: Final = 100_000
+
+
+class Directories:
+    """Where the objects of each partition are, as one name after the other shows it."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[LayoutName, str | None, int | None], str] = {}
+
+    def doubts(self, name: ArchiveName) -> tuple[Inexact, ...]:
+        """The order is in doubt where an earlier object of the partition is in another directory.
+
+        Nothing of names that say so themselves, and of those whose directories differ by more than groups.
+        """
+        is_grouped = name.layout is not LayoutName.AIVEN and not name.is_by_itself
+        is_plain = name.kind is ObjectKind.VALUES and not name.tombstones
+        if not (is_grouped and is_plain and name.is_exact(NameElement.ORDER)):
+            return ()
+        directory = _NO_GROUP.sub("", name.key[: name.key.rfind("/") + 1])
+        place = (name.layout, name.topic, name.partition)
+        if len(self._first) < _MAX_PARTITIONS:
+            self._first.setdefault(place, directory)
+        return () if self._first.get(place, directory) == directory else (_SPREAD,)
 
 
 def read_partition(text: str) -> int | None:

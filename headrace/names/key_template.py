@@ -235,6 +235,25 @@ class KeyTemplate:
             found = self._pattern.expression.fullmatch(key, len(self.prefix))
         return None if found is None else read_fields(self._pattern.captures(found))
 
+    def ending(self, key: str) -> str:
+        """What follows the last placeholder but `{{any}}` in a key that the template takes by `exact`.
+
+        The whole key where it has no other placeholder; nothing of a key that it does not take.
+        """
+        named = [at for at, token in enumerate(self._tokens) if _is_named(token)]
+        if not named:
+            return key
+        tail = self._tokens[named[-1] + 1 :]
+        texts = [token.text for token in tail if isinstance(token, Text)]
+        if len(texts) == len(tail):
+            return "".join(texts)
+        if not self._walks:
+            found = self._pattern.expression.fullmatch(key, len(self.prefix))
+            return "" if found is None else key[found.end(self._pattern.captured[-1][0]) :]
+        captures = match_exactly(self._tokens, key, len(self.prefix)) or []
+        texts += [text or "" for _, text in captures[len(texts) - len(tail) :]]
+        return key[len(key) - sum(map(len, texts)) :]
+
     def explain(self, key: str) -> Explanation:
         """What the key says, and for a person why not: how far the template got, or which value is absent."""
         fields = self.match(key)
@@ -277,6 +296,10 @@ class KeyTemplate:
                     f"{'' if found.end() < len(key) else ', the key ends there'}"
                 )
         return f"{_describe(self._tokens[0])} is nowhere in the key"
+
+
+def _is_named(token: Token) -> bool:
+    return isinstance(token, Placeholder) and token.name != "any"
 
 
 def _quote(found: re.Match[str]) -> str:

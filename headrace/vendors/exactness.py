@@ -7,6 +7,11 @@ from typing import Final
 
 from headrace.formats.content_kind import RowFormat
 from headrace.names.archive_names import ArchiveName, LayoutName, NameElement, ObjectKind
+from headrace.options import Settings
+from headrace.options.choices import RestorePartition
+from headrace.options.record_sources import TimestampFrom
+from headrace.options.transforms import chain
+from headrace.options.transforms.chain import KeyOrValue, TransformStep
 
 
 class Aspect(StrEnum):
@@ -121,6 +126,50 @@ def _of_ordering(ordering: str) -> Iterator[Exactness]:
         within = "" if ordering == "object" else ", and rows of large ones as well"
         why = f"ordering={ordering} reads objects of a partition side by side{within}; set ordering=partition"
         yield _partly(Aspect.ORDER, why)
+
+
+_OF_TIMESTAMP: Final = {
+    TimestampFrom.PRODUCE: "restore.timestamp=produce gives the time of producing in its place",
+    TimestampFrom.OBJECT: "restore.timestamp=object gives the object's LastModified in its place",
+}
+_MODULO: Final = "restore.partition=modulo gives another number where the topic has fewer partitions"
+_BY_KEY: Final = "restore.partition=partitioner spreads a partition's records over others, by their keys"
+_TWICE: Final = "exactly.once.support=disabled may produce records again after a fault"
+
+
+def exactness_of_options(settings: Settings) -> tuple[Exactness, ...]:
+    """What the options of a restore change, whatever the archive holds; nothing of what they leave alone."""
+    found: list[Exactness] = []
+    restore = settings.format.restore
+    if restore is not None and restore.rows.timestamp in _OF_TIMESTAMP:
+        found.append(_partly(Aspect.TIMESTAMP, _OF_TIMESTAMP[restore.rows.timestamp]))
+    if restore is not None and restore.partition is RestorePartition.MODULO:
+        found.append(_partly(Aspect.PARTITION, _MODULO))
+    if restore is not None and restore.partition is RestorePartition.PARTITIONER:
+        found += [_partly(aspect, _BY_KEY) for aspect in (Aspect.PARTITION, Aspect.ORDER)]
+    if not settings.kafka.exactly_once:
+        found.append(_partly(Aspect.RECORDS, _TWICE))
+    for step in settings.transforms.steps:
+        found += [_partly(aspect, f"transforms.{step.alias} changes it") for aspect in _changed_by(step)]
+    return worst((each,) for each in found)
+
+
+_ASPECTS: Final = {KeyOrValue.KEY: Aspect.KEY, KeyOrValue.VALUE: Aspect.VALUE}
+
+
+def _changed_by(step: TransformStep) -> frozenset[Aspect]:
+    match step.transform:
+        case chain.Filter():
+            return frozenset({Aspect.RECORDS})
+        case chain.InsertHeader() | chain.DropHeaders() | chain.FieldTime() | chain.WallClock():
+            return frozenset({Aspect.HEADERS})
+        case chain.HeaderFrom(which=which, moves=moves):
+            return frozenset({Aspect.HEADERS, _ASPECTS[which]} if moves else {Aspect.HEADERS})
+        case chain.ValueToKey():
+            return frozenset({Aspect.KEY})
+        case _:
+            routed = {Aspect.TOPIC} if step.routes else set[Aspect]()
+            return frozenset(routed | {_ASPECTS[which] for which in step.looks_into})
 
 
 def _absent(*aspects: Aspect) -> Iterator[Exactness]:

@@ -12,6 +12,7 @@ from typing import Final
 from headrace.formats import content_kind as content
 from headrace.formats.content_kind import RowShape
 from headrace.names.archive_names import (
+    KEY_VARIABLE,
     ArchiveName,
     Inexact,
     LayoutName,
@@ -77,8 +78,23 @@ def read_as(layout: LayoutName, key: str, options: NameOptions) -> ArchiveName |
     `aws.s3.prefix` is the sink's own, or names a part of the archive: then the topic is in it.
     """
     read = READ_NAME[layout]
-    name = read(key, options) or (read(key, _whole(key, options)) if options.prefix else None)
+    name = _after_prefix(read, key, options)
+    if name is None and options.prefix:
+        name = read(key, _whole(key, options))
     return None if name is None else _of_life(name, options)
+
+
+def _after_prefix(read: ReadName, key: str, options: NameOptions) -> ArchiveName | None:
+    """What the key says after the prefix; None also where that ends within the name of the topic.
+
+    The sink's own ends with a sign (`legacy-`), or its slash was forgotten: then a topic begins there, and no
+    topic begins with `-` or `.`.
+    """
+    name = read(key, options)
+    if name is None or name.topic is None or not options.prefix[-1:].isalnum():
+        return name
+    is_cut = name.topic.startswith(("-", ".")) and key.startswith(name.topic, len(options.prefix))
+    return None if is_cut else name
 
 
 def _of_life(name: ArchiveName, options: NameOptions) -> ArchiveName:
@@ -89,7 +105,8 @@ def _of_life(name: ArchiveName, options: NameOptions) -> ArchiveName:
 
 
 def _names(key: str, options: NameOptions) -> list[ArchiveName]:
-    return [name for read in READ_NAME.values() if (name := read(key, options)) is not None]
+    found = (_after_prefix(read, key, options) for read in READ_NAME.values())
+    return [name for name in found if name is not None]
 
 
 def _whole(key: str, options: NameOptions) -> NameOptions:
@@ -193,13 +210,13 @@ class ArchiveNames:
         if is_index(key, self._options.indexes):
             reason = "the key is below layout.indexes: no data"
             return Detection(name=None, reason=reason, pattern=pattern, is_index=True)
-        if self._is_side_of_template(key):
+        name = self._told(self._layout, key)
+        if self._is_side_of_template(key, name):
             reason = (
                 "objects of keys and headers are joined where names are the layout's own, and not those of "
                 "file.name.template: records come without them"
             )
             return Detection(name=None, reason=reason, pattern=pattern)
-        name = self._told(self._layout, key)
         if name is None:
             how = "file.name.template" if self._template else f"input.layout={self._layout.value}"
             return Detection(name=None, reason=f"the key is not one of {how}", pattern=pattern)
@@ -207,11 +224,13 @@ class ArchiveNames:
             name=name, reason=f"the key is of {name.layout.value} ({name.rule})", pattern=pattern
         )
 
-    def _is_side_of_template(self, key: str) -> bool:
+    def _is_side_of_template(self, key: str, name: ArchiveName | None) -> bool:
         """Whether a template that takes any ending would take keys or headers for records of their own."""
         if self._source is None or self._layout not in _WITH_SIDES or _SIDE_ENDING.search(self._source):
             return False
-        return _SIDE_ENDING.search(key) is not None
+        # What follows a record key cannot be told from it.
+        is_certain = name is not None and KEY_VARIABLE.search(self._source) is None
+        return _SIDE_ENDING.search(name.extension if name and is_certain else key) is not None
 
     def _told(self, layout: LayoutName, key: str) -> ArchiveName | None:
         if self._template is None:
@@ -219,21 +238,11 @@ class ArchiveNames:
         name = self._template(key, self._options)
         if name is None:
             return None
-        name = _of_life(name, self._options)
-        if layout is LayoutName.AIVEN:
-            return name
-        file = key.rpartition("/")[2]
-        extension = "".join(file.partition(".")[1:])
+        name = replace(_of_life(name, self._options), layout=layout)
         if layout is LayoutName.LENSES:
             # The offset in its names is the last one.
-            return replace(
-                name,
-                layout=layout,
-                extension=extension,
-                start_offset=None,
-                last_offset=name.start_offset,
-            )
-        return replace(name, layout=layout, extension=extension)
+            return replace(name, start_offset=None, last_offset=name.start_offset)
+        return name
 
 
 def name_in(found: Detection) -> ArchiveName | None:

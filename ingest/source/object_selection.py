@@ -13,7 +13,14 @@ import structlog
 from headrace.model.objects import ArchivePlace, Route, moved_below
 from headrace.model.text_formatting import counted, printable
 from headrace.names import KeyTemplate
-from headrace.names.archive_names import ArchiveName, Inexact, LayoutName, NameElement, ObjectKind
+from headrace.names.archive_names import (
+    ArchiveName,
+    Directories,
+    Inexact,
+    LayoutName,
+    NameElement,
+    ObjectKind,
+)
 from headrace.options import Settings
 from headrace.options.settings import JoiningSettings
 from headrace.options.transforms.chain import TransformChain
@@ -91,6 +98,7 @@ class ArchiveRoutes:
         self._topic_map = topic_map
         self._routed = _routing(transforms)
         self._seen: set[tuple[str, str]] = set()
+        self._directories = Directories()
         self.shown: dict[str, set[str]] = {}
 
     def is_internal(self, key: str) -> bool:
@@ -123,7 +131,7 @@ class ArchiveRoutes:
             return None
         if self._names.needs_content:
             self._note("archive_layout_detected", key, found, name)
-        for doubt in name.inexact:
+        for doubt in (*name.inexact, *self._directories.doubts(name)):
             self._warn(key, name, doubt)
         return Route(
             topic=topic,

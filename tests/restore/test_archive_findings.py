@@ -30,7 +30,7 @@ def _findings(bucket: ArchiveBucket, settings: Settings) -> dict[str, Finding]:
     keys = list(bucket.objects)
     survey = Survey()
     survey.add(bucket.listed(), object_filter_of(settings))
-    samples = list(read_archive_samples(bucket, settings, survey.to_sample, keys))
+    samples = list(read_archive_samples(bucket, settings, survey.to_sample, keys, survey.keys))
     return {finding.name: finding for finding in archive_findings(restore, keys, samples)}
 
 

@@ -158,3 +158,69 @@ def test_examples_are_few_and_all_are_counted() -> None:
     found = offsets_of(_extents(*((number * 3, number * 3 + 1) for number in range(1001))))
 
     assert (found.gaps.count, len(found.gaps.examples), found.first, found.last) == (1000, 5, 0, 3001)
+
+
+_FIELD = "org.apache.kafka.connect.transforms."
+
+
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [
+        ({}, {}),
+        ({"restore.timestamp": "produce"}, {"timestamp": "restore.timestamp=produce"}),
+        ({"restore.timestamp": "object"}, {"timestamp": "restore.timestamp=object"}),
+        ({"restore.partition": "modulo"}, {"partition": "restore.partition=modulo"}),
+        (
+            {"restore.partition": "partitioner"},
+            {"partition": "restore.partition=partitioner", "order": "restore.partition=partitioner"},
+        ),
+        ({"ordering": "object"}, {"order": "ordering=object"}),
+        ({"exactly.once.support": "disabled"}, {"records": "exactly.once.support=disabled"}),
+        (
+            {"transforms": "m", "transforms.m.type": f"{_FIELD}MaskField$Value", "transforms.m.fields": "a"},
+            {"value": "transforms.m"},
+        ),
+        (
+            {"transforms": "k", "transforms.k.type": f"{_FIELD}ValueToKey", "transforms.k.fields": "a"},
+            {"key": "transforms.k"},
+        ),
+        (
+            {
+                "transforms": "h",
+                "transforms.h.type": f"{_FIELD}HeaderFrom$Value",
+                "transforms.h.fields": "a",
+                "transforms.h.headers": "a",
+                "transforms.h.operation": "move",
+            },
+            {"value": "transforms.h", "headers": "transforms.h"},
+        ),
+        (
+            {
+                "transforms": "r,f",
+                "transforms.r.type": f"{_FIELD}RegexRouter",
+                "transforms.r.regex": "t",
+                "transforms.r.replacement": "u",
+                "transforms.f.type": f"{_FIELD}Filter",
+                "transforms.f.predicate": "p",
+                "predicates": "p",
+                "predicates.p.type": f"{_FIELD}predicates.RecordIsTombstone",
+            },
+            {"topic": "transforms.r", "records": "transforms.f"},
+        ),
+    ],
+)
+def test_what_the_options_change_is_not_called_exact(options: dict[str, str], lost: dict[str, str]) -> None:
+    """An archive of ours that has everything, restored otherwise than it was."""
+    row = b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"key":"k","value":1,"headers":[]}\n'
+    bucket = ArchiveBucket({"t/0/00000000000000000001.headrace.jsonl": row})
+    changes = {name.replace(".", "__"): text for name, text in options.items()}
+    source = archive("aiven-jsonl_all")
+    settings = settings_of(source, input__layout="headrace", file__name__template=None, **changes)
+
+    found = ArchiveSampler(bucket, settings).sample(next(bucket.listed())).exactness
+
+    assert found is not None
+    inexact = {each.aspect.value: each for each in found if each.grade is not Grade.EXACT}
+    assert inexact.keys() == lost.keys()
+    for aspect, option in lost.items():
+        assert [each.startswith(option) for each in inexact[aspect].why] == [True]

@@ -112,8 +112,16 @@ class TemplateNames:
             start_offset=fields.start_offset,
             first_timestamp_ms=fields.timestamp_ms,
             stem=key,
+            extension=self._extension(template, rest),
+            is_by_itself="start_offset" in self._source.rpartition("/")[0],
             inexact=tuple(inexact),
         )
+
+    def _extension(self, template: KeyTemplate, rest: str) -> str:
+        """What names the format: never a word of the topic's name, nor of a record key."""
+        literal = self._source.rpartition("}}")[2]
+        ending = literal if self._keys and literal else template.ending(rest)
+        return "".join(ending.rpartition("/")[2].partition(".")[1:])
 
 
 _VARIABLE: Final = re.compile(r"\{\{\s*(\w+)\s*(?::\s*(\w+)\s*=\s*(\w+)\s*)?\}\}")

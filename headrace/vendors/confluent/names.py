@@ -58,38 +58,33 @@ def _names(key: str, rest: str, options: NameOptions) -> Iterator[ArchiveName]:
         is_told = found is not None
         if found is None:
             found = _ANY_DELIMITER.fullmatch(file)
+        partition = None if found is None else read_partition(found["partition"])
+        offset = None if found is None else read_offset(found["offset"])
+        if found is None or partition is None or offset is None:
+            continue
         # The encoded partition stands between the topic's directory and the file, and is never empty.
-        place = None if found is None else _place(path, found["topic"], delimiter)
-        if found is None or place is None:
-            continue
-        start, encoded = place
-        is_tombstone = encoded == options.tombstone_directory
-        if not is_told and encoded != f"partition={int(found['partition'][:10])}":
-            continue
-        partition, offset = read_partition(found["partition"]), read_offset(found["offset"])
-        if partition is None or offset is None:
-            continue
-        directories = directories_of(encoded.split(delimiter))
-        # With the default partitioner one directory has all records of the partition.
-        is_whole = is_tombstone or [each for each in directories if each[0] != "schema_name"] == [
-            ("partition", str(partition))
-        ]
-        rule = "default" if is_told else "own delimiter"
-        yield ArchiveName(
-            key=key,
-            layout=LayoutName.CONFLUENT,
-            rule="tombstones" if is_tombstone and is_told else rule,
-            topic=found["topic"],
-            partition=partition,
-            start_offset=offset,
-            kind=ObjectKind(found["side"] or "values"),
-            tombstones=is_tombstone and is_told,
-            directories=directories,
-            stem=key[: len(key) - len(file) + found.end("offset")],
-            folder=f"{options.prefix}{rest[:start]}",
-            extension=found["extension"],
-            inexact=() if is_whole else (_SPREAD,),
-        )
+        for start, encoded in _places(path, found["topic"], delimiter):
+            if not is_told and encoded != f"partition={partition}":
+                continue
+            is_tombstone = encoded == options.tombstone_directory
+            directories = directories_of(encoded.split(delimiter))
+            is_whole = is_tombstone or _is_of_partition(encoded, partition, directories)
+            rule = "default" if is_told else "own delimiter"
+            yield ArchiveName(
+                key=key,
+                layout=LayoutName.CONFLUENT,
+                rule="tombstones" if is_tombstone and is_told else rule,
+                topic=found["topic"],
+                partition=partition,
+                start_offset=offset,
+                kind=ObjectKind(found["side"] or "values"),
+                tombstones=is_tombstone and is_told,
+                directories=directories,
+                stem=key[: len(key) - len(file) + found.end("offset")],
+                folder=f"{options.prefix}{rest[:start]}",
+                extension=found["extension"],
+                inexact=() if is_whole else (_SPREAD,),
+            )
 
 
 @cache
@@ -111,17 +106,29 @@ def _files(rest: str, delimiter: str) -> Iterator[tuple[str, str]]:
         at = rest.find(delimiter, at + 1)
 
 
-def _place(path: str, topic: str, delimiter: str) -> tuple[int, str] | None:
-    """Where the topic's own directory ends, and the encoded partition in it; None where there is none."""
-    inside = f"{topic}{delimiter}"
-    if path.startswith(inside):
-        start = len(inside)
-    else:
-        at = path.find(f"{delimiter}{inside}")
-        if at < 0:
-            return None
-        start = at + len(delimiter) + len(inside)
-    return (start, path[start:]) if start <= len(path) else None
+def _places(path: str, topic: str, delimiter: str) -> Iterator[tuple[int, str]]:
+    """Where the topic's own directory may end, and the encoded partition in it: the likeliest first.
+
+    Directories of `topics.dir` may have the topic's name as well, and so may a field's value, which comes
+    after the field's name. The last one is offered too: it is the one before a partition or tombstones.
+    """
+    inside, whole = f"{delimiter}{topic}{delimiter}", f"{delimiter}{path}"
+    first = whole.find(inside)
+    if first < 0:
+        return
+    named = whole.find("=", first + len(inside))
+    likely = whole.rfind(inside, first, named if named >= 0 else len(whole))
+    for at in dict.fromkeys((likely, whole.rfind(inside))):
+        start = at + len(inside) - len(delimiter)
+        yield start, path[start:]
+
+
+def _is_of_partition(encoded: str, partition: int, directories: tuple[tuple[str, str], ...]) -> bool:
+    """Whether one directory has all records of the partition, as with the default partitioner."""
+    others = [each for each in directories if each[0] != "schema_name"]
+    if len(others) < len(directories):
+        return others == [("partition", str(partition))]
+    return encoded == f"partition={partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

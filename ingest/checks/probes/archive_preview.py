@@ -10,7 +10,14 @@ from itertools import pairwise
 from typing import Any, Final
 
 from headrace.model.objects import Route, S3Object
-from headrace.names.archive_names import ArchiveName, LayoutName, NameElement, ObjectKind
+from headrace.names.archive_names import (
+    ArchiveName,
+    Directories,
+    Inexact,
+    LayoutName,
+    NameElement,
+    ObjectKind,
+)
 from headrace.vendors.exactness import Exactness, worst
 from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
@@ -149,7 +156,7 @@ _TAGS: Final = 1000
 # As many objects without tags in front say that there are none.
 _UNTAGGED: Final = 10
 
-ReadSample = Callable[[S3Object, frozenset[ObjectKind]], ArchiveSample]
+ReadSample = Callable[[S3Object, frozenset[ObjectKind], tuple[Inexact, ...]], ArchiveSample]
 ReadTags = Callable[[str], tuple[int, int, int] | None]
 
 
@@ -167,6 +174,9 @@ class TopicArchive:
     extents: dict[int | None, list[Extent]] = field(default_factory=dict)
     to_sample: dict[tuple[object, ...], S3Object] = field(default_factory=dict)
     samples: list[ArchiveSample] = field(default_factory=list)
+    directories: Directories = field(default_factory=Directories)
+    doubts: tuple[Inexact, ...] = ()
+    """Those that several names show together."""
 
     def add(self, s3_object: S3Object, name: ArchiveName) -> None:
         """One more object."""
@@ -175,6 +185,7 @@ class TopicArchive:
         self.kinds[kind] += 1
         if name.kind is not ObjectKind.VALUES or name.tombstones:
             return
+        self.doubts = self.directories.doubts(name) or self.doubts
         self.extents.setdefault(name.partition, []).append(Extent.of(name))
         if len(self.to_sample) < _SAMPLES and s3_object.size and not s3_object.is_archived:
             sort = (name.rule, name.extension, name.inexact, name.partition is None)
@@ -239,7 +250,9 @@ class ArchivePreview:
     def look_into(self, read_sample: ReadSample, read_tags: ReadTags) -> None:
         """Read a few objects of each topic, and tags where the sink may have written some. Blocks on them."""
         for topic in self._topics.values():
-            topic.samples = [read_sample(s3_object, topic.sides) for s3_object in topic.to_sample.values()]
+            topic.samples = [
+                read_sample(s3_object, topic.sides, topic.doubts) for s3_object in topic.to_sample.values()
+            ]
             if topic.layout in _TAGGED:
                 _read_tags(topic, read_tags)
 

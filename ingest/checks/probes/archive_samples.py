@@ -1,17 +1,18 @@
 """Objects of an archive that are looked into with a few small GETs, and the tags of some."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import S3Object
-from headrace.names.archive_names import LayoutName, ObjectKind
+from headrace.names.archive_names import Directories, Inexact, LayoutName, ObjectKind
 from headrace.options import Settings
 from headrace.options.choices import RestoreSidecars
 from headrace.options.settings import S3Settings
-from headrace.vendors.exactness import ContentFacts, exactness
+from headrace.vendors.exactness import ContentFacts, exactness, exactness_of_options, worst
 from headrace.vendors.key_names import ArchiveNames, layout_of_content, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
 from listeners.discovery_events import translated_errors
@@ -69,10 +70,19 @@ class ArchiveSampler:
         self._decoder = ArchiveDecoder(settings.format.restore)
         self._options = DecodeOptions(format=settings.format)
         self._ordering = settings.routing.ordering
+        self._changes = exactness_of_options(settings)
         self._has_sides = settings.joining.sidecars is not RestoreSidecars.IGNORE
 
-    def sample(self, wanted: S3Object, sides: frozenset[ObjectKind] = frozenset()) -> ArchiveSample:
-        """What the object says of its rows, with these side objects. Blocks on a GET or two."""
+    def sample(
+        self,
+        wanted: S3Object,
+        sides: frozenset[ObjectKind] = frozenset(),
+        doubts: tuple[Inexact, ...] = (),
+    ) -> ArchiveSample:
+        """What the object says of its rows, with these side objects, and with what other names made doubtful.
+
+        Blocks on a GET or two.
+        """
         source = RangedObject(self._client, self._s3, wanted)
         shown = None
         try:
@@ -87,7 +97,8 @@ class ArchiveSampler:
             shown = name.layout
         found = sides if self._has_sides else frozenset[ObjectKind]()
         facts = ContentFacts(row_format=facts.row_format, members=facts.members, sides=found)
-        parts = exactness(name, facts, ordering=self._ordering.value)
+        name = replace(name, inexact=(*name.inexact, *doubts))
+        parts = worst((exactness(name, facts, ordering=self._ordering.value), self._changes))
         return ArchiveSample(url=source.name, layout=name.layout, exactness=parts, shown=shown)
 
     def tags(self, key: str) -> tuple[int, int, int] | None:
@@ -106,18 +117,26 @@ class ArchiveSampler:
 
 
 def read_archive_samples(
-    client: Any, settings: Settings, objects: Iterable[S3Object], keys: Iterable[str]
+    client: Any, settings: Settings, objects: Iterable[S3Object], keys: Iterable[str], taken: Iterable[str]
 ) -> Iterator[ArchiveSample]:
     """One sample for each of the objects that holds values; `keys` tell which side objects there are.
 
+    `taken` are those that a run would take: they tell in which directories the objects of a partition are.
     Blocks on a GET or two each.
     """
     restore = settings.format.restore
     assert restore is not None, "no archive is restored"
     names = ArchiveNames(restore.layout, restore.names, restore.template)
     kinds = {name.kind for key in keys if (name := name_in(names.read(key))) and not name.tombstones}
+    directories = Directories()
+    doubts = {
+        (name.layout, name.topic): found
+        for key in taken
+        if (name := name_in(names.read(key))) and (found := directories.doubts(name))
+    }
     sampler = ArchiveSampler(client, settings)
     for wanted in objects:
         name = name_in(names.read(wanted.id.key))
         if name is None or (name.kind is ObjectKind.VALUES and not name.tombstones):
-            yield sampler.sample(wanted, frozenset(kinds - {ObjectKind.VALUES}))
+            told = () if name is None else doubts.get((name.layout, name.topic), ())
+            yield sampler.sample(wanted, frozenset(kinds - {ObjectKind.VALUES}), told)

@@ -132,7 +132,11 @@ def probe_bucket(settings: Settings, clients: AwsClients, object_filter: ObjectF
             # All decoders are loaded with it.
             from ingest.checks.probes.archive_samples import read_archive_samples
 
-            archive = list(read_archive_samples(clients.s3, settings, survey.to_sample, survey.all_keys))
+            archive = list(
+                read_archive_samples(
+                    clients.s3, settings, survey.to_sample, keys=survey.all_keys, taken=survey.keys
+                )
+            )
     return BucketFacts(
         region=region,
         survey=survey,

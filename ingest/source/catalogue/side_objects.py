@@ -360,6 +360,7 @@ class SideObjects:
             if due_ms is not None and due_ms <= now.steady_ms:
                 del self._alone[pending.object.id]
                 self._ends.append(SideEnd(pending, State.SKIPPED, ALONE))
+                self._warn(ALONE, pending, "the object that it belongs to did not come: it waits for that")
         ends, self._ends = self._ends, []
         return ends
 

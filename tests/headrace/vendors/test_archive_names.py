@@ -153,6 +153,52 @@ def test_a_template_of_keys_gives_the_rest() -> None:
     assert (found.topic, found.partition, found.start_offset) == ("changelog", 0, None)
 
 
+_OWN: Final = "{{topic}}-{{partition}}-{{start_offset}}"
+
+
+@pytest.mark.parametrize(
+    ("template", "key", "extension"),
+    [
+        (f"{_OWN}.gz", "chat.text.v1-3-10.gz", ".gz"),
+        (_OWN, "chat.text.v1-3-10", ""),
+        (f"{_OWN}.headrace.jsonl", "logs.txt.raw-3-10.headrace.jsonl", ".headrace.jsonl"),
+        (f"{_OWN}{{{{any}}}}", "raw.bytes.v1-3-10", ""),
+        (f"{_OWN}{{{{any}}}}", "raw.bytes.v1-3-10.csv.gz", ".csv.gz"),
+        (f"{{{{any}}}}-{{{{any}}}}-{_OWN}-{{{{any}}}}", "a.csv-b-x.avro.y-3-10-z.jsonl", ".jsonl"),
+        ("{{partition}}.{{start_offset}}.{{topic}}", "3.10.import.csv", ""),
+        ("{{topic}}/{{partition}}/{{start_offset}}/part.jsonl", "a.csv.b/3/10/part.jsonl", ".jsonl"),
+        ("{{topic}}/{{partition}}/{{start_offset}}-{{key}}.gz", "a/3/10-report.csv.gz", ".gz"),
+    ],
+)
+@pytest.mark.parametrize("layout", LayoutName)
+def test_the_extension_of_a_template_is_what_follows_its_variables(
+    layout: LayoutName, template: str, key: str, extension: str
+) -> None:
+    """A word in the topic's name, or in a record key, says nothing of the format."""
+    found = ArchiveNames(layout, NameOptions(), template).read(key).name
+
+    assert found is not None
+    assert found.extension == extension
+
+
+@pytest.mark.parametrize(
+    ("template", "key", "is_read"),
+    [
+        ("{{topic}}.{{partition}}.{{start_offset}}.jsonl", "chat.keys.3.10.jsonl", True),
+        ("{{start_offset}}.{{partition}}.{{topic}}", "10.3.chat.headers.v1", True),
+        (f"{_OWN}{{{{any}}}}", "chat.keys.v1-3-10.keys.jsonl", False),
+        (f"{_OWN}.jsonl", "chat-3-10.keys.jsonl", False),
+        (f"{_OWN}-{{{{key}}}}.jsonl", "chat-3-10-k.keys.jsonl", False),
+    ],
+)
+def test_a_topic_may_be_named_as_side_objects_are(template: str, key: str, is_read: bool) -> None:
+    """Only what follows the variables says that an object is of keys or headers."""
+    found = ArchiveNames(LayoutName.HEADRACE, NameOptions(), template).read(key)
+
+    assert (found.name is not None) is is_read
+    assert ("records come without them" in found.reason) is not is_read
+
+
 @pytest.mark.parametrize(
     ("key", "kind", "tombstones", "stem"),
     [
@@ -183,7 +229,7 @@ _FILE: Final = "+0+0000000042.json"
     [
         (f"topics_t_partition=0_t{_FILE}", "_", "t", "topics_t_", "default"),
         (f"topics_a_t_partition=0_a_t{_FILE}", "_", "a_t", "topics_a_t_", "default"),
-        (f"t_t_partition=0_t{_FILE}", "_", "t", "t_", "default"),
+        (f"t_t_partition=0_t{_FILE}", "_", "t", "t_t_", "default"),
         (f"a_b_t_partition=0_t{_FILE}", "_", "t", "a_b_t_", "default"),
         (f"t.partition=0.t{_FILE}", ".", "t", "t.", "default"),
         (f"topics::t::year=2026/month=01::t{_FILE}", "::", "t", "topics::t::", "default"),
@@ -201,6 +247,43 @@ def test_names_of_confluent_with_another_directory_delimiter(
     assert (found.topic, found.partition, found.offset, found.rule) == (topic, 0, 42, rule)
     assert found.folder == folder
     assert found.stem == key[: key.index("0000000042") + 10]
+
+
+@pytest.mark.parametrize("root", ["t/", "backup/t/", "t/backup/", "t/env=prod/", "t/t/", "env=prod/"])
+@pytest.mark.parametrize(
+    ("encoded", "is_exact", "are_tombstones"),
+    [
+        ("partition=0", True, False),
+        ("schema_name=u.V/partition=0", True, False),
+        ("tombstone", True, True),
+        ("eu/partition=0", False, False),
+    ],
+)
+def test_a_directory_of_topics_dir_may_have_the_topics_name(
+    root: str, encoded: str, is_exact: bool, are_tombstones: bool
+) -> None:
+    """The topic's own directory is the one before that of the partition, or of the tombstones."""
+    found = confluent(f"{root}t/{encoded}/t+0+0000000003.keys.json", NameOptions())
+
+    assert found is not None
+    assert (found.is_exact(NameElement.ORDER), found.tombstones) == (is_exact, are_tombstones)
+    assert found.folder == f"{root}t/" or not is_exact
+
+
+@pytest.mark.parametrize(
+    ("key", "folder"),
+    [
+        (f"t/t/2026/01/t{_FILE}", "t/t/"),
+        (f"t/t/region=eu/t{_FILE}", "t/t/"),
+        (f"topics/t/region=a/t/b/t{_FILE}", "topics/t/"),
+    ],
+)
+def test_values_that_are_spread_are_in_the_folder_of_their_tombstones(key: str, folder: str) -> None:
+    """A value of a field may have the topic's name, too: what has a name is below the topic."""
+    found = confluent(key, NameOptions())
+
+    assert found is not None
+    assert (found.folder, found.is_exact(NameElement.ORDER)) == (folder, False)
 
 
 @pytest.mark.parametrize(
@@ -222,6 +305,32 @@ def test_a_prefix_may_name_a_part_of_an_archive(layout: str, key: str, prefix: s
         assert found is not None
         assert (found.topic, found.partition, found.offset) == ("t", 0, 42)
     assert ArchiveNames(LayoutName(layout), NameOptions(prefix="other/")).read(key).name is None
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "prefix", "topic"),
+    [
+        ("headrace", "backup/orders-eu/3/00000000000000000042.headrace.jsonl", "backup/orders", "orders-eu"),
+        ("headrace", "backup/orders.eu/3/00000000000000000042.headrace.jsonl", "backup/orders", "orders.eu"),
+        ("headrace", "backup/orders/3/00000000000000000042.headrace.jsonl", "backup/orders", "orders"),
+        ("lenses", "backup/orders-eu/3/000000000042_0_0.json", "backup/orders", "orders-eu"),
+        ("aiven", "backup/orders-eu-3-42", "backup/orders", "orders-eu"),
+        # The sink's own, whose slash was forgotten, or which has none.
+        ("headrace", "backuporders/3/00000000000000000042.headrace.jsonl", "backup", "orders"),
+        ("headrace", "backup__offsets/3/00000000000000000042.headrace.jsonl", "backup", "__offsets"),
+        ("headrace", "legacy-orders/3/00000000000000000042.headrace.jsonl", "legacy-", "orders"),
+        ("headrace", "legacy--eu/3/00000000000000000042.headrace.jsonl", "legacy-", "-eu"),
+        ("headrace", "backup/-eu/3/00000000000000000042.headrace.jsonl", "backup/", "-eu"),
+        ("aiven", "legacy-orders-3-42", "legacy-", "orders"),
+    ],
+)
+def test_a_prefix_may_end_within_a_name(layout: str, key: str, prefix: str, topic: str) -> None:
+    """A topic that would begin with `-` or `.` is the rest of one, unless the prefix ends with a sign."""
+    options = NameOptions(prefix=prefix)
+    for told in (LayoutName(layout), None):
+        found = ArchiveNames(told, options).read(key).name
+        assert found is not None
+        assert found.topic == topic
 
 
 @pytest.mark.parametrize(

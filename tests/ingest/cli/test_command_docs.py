@@ -13,7 +13,7 @@ from headrace.kafka.cache_files import CachedEntry
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import BytePosition
-from headrace.names.archive_names import LayoutName, ObjectKind
+from headrace.names.archive_names import LayoutName
 from headrace.options.declarations.sink_options import ROTATE_RECORDS
 from headrace.options.record_sources import NameOptions
 from headrace.vendors.exactness import Aspect, Exactness, Grade
@@ -93,7 +93,7 @@ def _plan() -> Any:
     return plan_shape_of(settings, forecast, archive, [inventory], has_ledger=True)
 
 
-def _sample(seen: S3Object, _sides: frozenset[ObjectKind]) -> ArchiveSample:
+def _sample(seen: S3Object, *_more: object) -> ArchiveSample:
     parts = (Exactness(Aspect.TIMESTAMP, Grade.ABSENT, ("it is not stored",)),)
     return ArchiveSample(url=seen.id.url, layout=LayoutName.CONFLUENT, exactness=parts, problem="x")
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import SideObject
@@ -335,8 +336,12 @@ def test_a_side_object_alone_is_remembered() -> None:
     ledger = FakeLedger()
     desk = _desk(ledger)
     _announce(desk, _key(3, ".headers"), _key(3, ".keys"))
-    desk.tick(_WAIT_MS)
+    with capture_logs() as logs:
+        desk.tick(_WAIT_MS)
     assert _reasons(desk, *_sides(3)) == ["side_object_alone"] * 2
+    assert [(each["event"], each["key"]) for each in logs] == [
+        ("side_object_alone", key) for key in _sides(3)
+    ]
     assert desk.catalogue.is_idle
 
     desk = _desk(ledger)
