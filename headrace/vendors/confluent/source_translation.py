@@ -162,7 +162,7 @@ def _translate(given: Translation) -> None:
     poll = given.integer("s3.poll.interval.ms", 60_000, low=1, high=86_400_000)
     given.own("poll.interval.ms", max(poll, 100), by="s3.poll.interval.ms")
     restores = given.choice("mode", _MODES, default=True)
-    translate_source_converters(given, restores=restores)
+    translate_source_converters(given, restores=restores, typed=_typed(given) if restores else ())
     _translate_errors(given)
     _translate_start(given)
     if restores:
@@ -181,6 +181,12 @@ def _format(given: Translation) -> str:
     if not given.is_given(_FORMAT):
         given.refuse(_FORMAT, f"is missing; add one of {', '.join(_FORMATS)}")
     return class_of(given, _FORMAT, _FORMATS, "jsonl")
+
+
+def _typed(given: Translation) -> list[str]:
+    """The converters of what an archive has in Avro or Parquet."""
+    forms = {"value.converter": _format(given), "key.converter": class_of(given, _KEYS, FORMATS, "avro")}
+    return [converter for converter, form in forms.items() if form in {"avro", "parquet"}]
 
 
 def _translate_restore(given: Translation) -> None:
