@@ -24,6 +24,7 @@ _PARTITIONER: Final = "partitioner.class"
 _PATH: Final = "path.format"
 _DURATION: Final = "partition.duration.ms"
 _HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 86_400_000
 _PACKAGE: Final = "io.confluent.connect.storage.partitioner."
 _EXAMPLE: Final = "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
 _EXTRACTOR: Final = f"{_PACKAGE}TimeBasedPartitioner$"
@@ -191,16 +192,31 @@ def _translate_rotation(given: Translation, partitioner: _Partitioner) -> None:
         given.refuse(flush, "is missing; add flush.size=N, the records of an object")
     given.own("rotate.records", given.integer(flush, 1, low=1, high=2**31 - 1), by=flush)
     _translate_interval(given, partitioner)
-    schedule = _interval(given, "rotate.schedule.interval.ms")
-    given.own("rotate.schedule.ms", schedule, by="rotate.schedule.interval.ms")
-    if schedule and not given.is_given("timezone"):
-        given.refuse("timezone", "is missing; rotate.schedule.interval.ms needs it, add timezone=UTC")
-    if not schedule:
+    if not _translate_schedule(given):
         given.warn(
             "objects close by flush.size and rotate.interval.ms alone, as in the other sink: a partition's "
             "last records wait for more of them (open.object.max.age.ms is off; set it, or "
             "rotate.schedule.interval.ms, to bound that)"
         )
+
+
+def _translate_schedule(given: Translation) -> bool:
+    """Write at which times of the day objects close; False where they do at none.
+
+    There they count from each midnight, at which they begin again: what is longer than a day is a day.
+    """
+    option = "rotate.schedule.interval.ms"
+    schedule = min(_interval(given, option), _DAY_MS)
+    given.own("rotate.schedule.ms", schedule, by=option)
+    if schedule and not given.is_given("timezone"):
+        given.refuse("timezone", f"is missing; {option} needs it, add timezone=UTC")
+    if schedule and _DAY_MS % schedule:
+        given.warn(
+            f"{option}={schedule}: a day is no multiple of it, and objects close at multiples since "
+            "1970-01-01 00:00, where the other sink counts from each midnight: at other times of the day; "
+            f"one that divides {_DAY_MS} closes them as there"
+        )
+    return bool(schedule)
 
 
 def _translate_interval(given: Translation, partitioner: _Partitioner) -> None:
