@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
+from headrace.names.date_fields import DateKind, DateStyle
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern
 from headrace.options.vendor import Vendor
@@ -148,9 +149,11 @@ def _translate_times(given: Translation) -> None:
     if partitioner is _Partitioner.TIME:
         _require(given, _DURATION, str(_HOUR_MS))
         _translate_duration(given)
-    _require(given, "locale", "en-US")
+    _require(given, "locale", "en")
     _require(given, "timezone", "UTC")
     given.rename("locale", "file.name.locale")
+    if partitioner is _Partitioner.TIME:
+        _warn_of_words(given)
     extractors = {
         "Wallclock": "wallclock",
         "Record": "event",
@@ -163,6 +166,21 @@ def _translate_times(given: Translation) -> None:
         given.refuse(option, f"is an extractor that is not known here; the known ones are {known}")
         return
     given.own("file.name.timestamp.source", extractors[name], by=option)
+
+
+def _warn_of_words(given: Translation) -> None:
+    """Say where names differ as Java has no words for what Confluent's sink takes for a language."""
+    try:
+        fields = read_date_pattern(given.text(_PATH), DateDialect.JODA).fields
+    except DatePatternError:
+        return  # said already
+    words = [each.kind for each in fields if each.kind is DateKind.ERA or each.style is DateStyle.LONG]
+    if words and "-" in given.text("locale"):
+        given.warn(
+            f"locale={given.text('locale')}: the other sink (Java 9 and later) has no words of this language "
+            f"and writes Apr, Fri or CE where path.format has {words[0]}; here it is April, Friday or AD: "
+            "MMM and EEE are the same in both, and locale=en says that these are meant"
+        )
 
 
 def _require(given: Translation, option: str, example: str) -> None:

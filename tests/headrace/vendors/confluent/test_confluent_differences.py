@@ -23,6 +23,11 @@ _SINK: Final[Mapping[str, str]] = {
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "timezone": "UTC",
 }
+_TIMED: Final[Mapping[str, str]] = {
+    **_SINK,
+    "partitioner.class": "io.confluent.connect.storage.partitioner.TimeBasedPartitioner",
+    "partition.duration.ms": "3600000",
+}
 _HOUR_MS: Final = 3_600_000
 _OPENED_MS: Final = 1714521600000 + 12 * _HOUR_MS
 
@@ -45,3 +50,21 @@ def test_a_schedule_begins_at_each_midnight(hours: int, closes_after: int | None
     if closes_after is not None:
         closes = next_on_schedule(_OPENED_MS, schedule, UTC)
         assert closes - _OPENED_MS == closes_after * _HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("locale", "pattern", "is_said"),
+    [
+        ("en-US", "YYYY/MMMM", True),
+        ("en-US", "'day'=EEEE", True),
+        ("en-US", "G/YYYY", True),
+        ("en-US", "YYYY/MMM/EEE/a", False),
+        ("en-US", "'year'=YYYY/'month'=MM", False),
+        ("en", "YYYY/MMMM", False),
+    ],
+)
+def test_words_of_a_locale_with_a_country(locale: str, pattern: str, *, is_said: bool) -> None:
+    """Java takes `en-US` for a language without words there: April is Apr."""
+    settings = sink_settings({**_TIMED, "locale": locale, "path.format": pattern})
+
+    assert _said(settings, "locale") is is_said
