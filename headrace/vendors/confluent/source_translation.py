@@ -79,6 +79,11 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
         "`input.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`, with `GENERIC` lines of `text`, "
         "with `text.exact`",
     ),
+    changed(
+        "format.json.schema.enable",
+        "`false`, its default, is what is read; `true` is refused of JSON, whose rows of schema and payload "
+        "are values as they are",
+    ),
     kept("s3.poll.interval.ms", "`poll.interval.ms`, 60000 by default"),
     changed("behavior.on.error", "`errors.tolerance`: `fail` is `none`, `ignore` and `log` are `all`"),
     changed(
@@ -172,6 +177,7 @@ def _translate(given: Translation) -> None:
     translate_source_converters(given, restores=restores, typed=_typed(given) if restores else ())
     _translate_errors(given)
     _translate_start(given)
+    _refuse_schemas(given, restores=restores)
     if restores:
         _translate_restore(given)
     else:
@@ -188,6 +194,23 @@ def _format(given: Translation) -> str:
     if not given.is_given(_FORMAT):
         given.refuse(_FORMAT, f"is missing; add one of {', '.join(_FORMATS)}")
     return class_of(given, _FORMAT, _FORMATS, "jsonl")
+
+
+def _refuse_schemas(given: Translation, *, restores: bool) -> None:
+    """Refuse JSON with its schema in each row: the whole row would be the value."""
+    option = "format.json.schema.enable"
+    if not given.flag(option, default=False):
+        return
+    if _format(given) != "jsonl":
+        given.note(option, Fate.NEEDLESS, "decides nothing without JsonFormat")
+    elif restores:
+        given.refuse(
+            option,
+            "has the payload of rows of schema and payload restored, which is not done here: remove it, and "
+            "each row is a value as it is stored",
+        )
+    else:
+        given.refuse(option, "reads the payload of rows: remove it, and set value.source=field:payload")
 
 
 def _typed(given: Translation) -> list[str]:

@@ -1,4 +1,4 @@
-"""What Confluent's source is told of names of objects: followed, or refused with what to write instead."""
+"""What Confluent's source is told of names and rows: followed, or refused with what to write instead."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,6 +17,7 @@ _SOURCE: Final[Mapping[str, str]] = {
 }
 _BYTES: Final = f"{_S3}format.bytearray.ByteArrayFormat"
 _REGEX: Final = "filename.regex"
+_SCHEMAS: Final = "format.json.schema.enable"
 _ENDING: Final = "format.bytearray.extension"
 
 
@@ -69,3 +70,21 @@ def test_an_ending_of_bytes(more: Mapping[str, str], *, is_refused: bool) -> Non
 
     assert bool(found) is is_refused
     assert all(each.startswith(_ENDING) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("more", "fix"),
+    [
+        ({}, "each row is a value as it is stored"),
+        ({"mode": "GENERIC", "topic.regex.list": "t:.*"}, "set value.source=field:payload"),
+        ({"format.class": f"{_S3}format.avro.AvroFormat"}, None),
+        ({_SCHEMAS: "false"}, None),
+    ],
+)
+def test_rows_with_their_schema_are_refused(more: Mapping[str, str], fix: str | None) -> None:
+    """Values would be of schema and payload, where Confluent's source has the payload."""
+    found = _refused({_SCHEMAS: "true", **more})
+
+    assert [each.startswith(_SCHEMAS) and str(fix) in each for each in found] == (
+        [] if fix is None else [True]
+    )
