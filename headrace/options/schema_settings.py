@@ -161,11 +161,16 @@ class DecimalFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonStyle:
-    """How JSON is written. `fill_defaults` is `replace.null.with.default`."""
+    """How JSON is written. `fill_defaults` is `replace.null.with.default`.
+
+    `of_java`: outside of structs as Jackson writes the objects that Connect has in Java: a date is its
+    milliseconds, a decimal a number, and a map an object whatever its keys are.
+    """
 
     decimals: DecimalFormat = DecimalFormat.BASE64
     astral: Astral = Astral.ESCAPED
     fill_defaults: bool = True
+    of_java: bool = False
 
 
 STYLE: Final = JsonStyle()

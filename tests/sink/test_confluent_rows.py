@@ -11,7 +11,7 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from tests.headrace.vendors.archive import Archive, archive
+from tests.headrace.vendors.archive import Archive, Record, archive
 from tests.support.sink_archives import written
 
 _SINK: Final[dict[str, str]] = {
@@ -143,3 +143,40 @@ def test_a_null_where_no_value_is_a_record_stops_parquet_too() -> None:
     assert not found.objects
     messages = {stop.message.partition(": ")[2] for stop in found.stops.values()}
     assert messages == {"a row is a record, and the value is a single bytes"}
+
+
+_DATE: Final = {"type": "int32", "name": "org.apache.kafka.connect.data.Date", "version": 1}
+_EXTRACT: Final[dict[str, str]] = {
+    "transforms": "x",
+    "transforms.x.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
+    "transforms.x.field": "d",
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "more", "line"),
+    [
+        (_DATE, 19844, {}, b"1714521600000\n"),
+        ({"type": "struct", "fields": [{"field": "d", **_DATE}]}, {"d": 19844}, {}, b'{"d":19844}\n'),
+        ({"type": "struct", "fields": [{"field": "d", **_DATE}]}, {"d": 19844}, _EXTRACT, b"1714521600000\n"),
+        ({"type": "array", "items": _DATE}, [1], {}, b"[86400000]\n"),
+        ({"type": "map", "keys": _DATE | {"name": None}, "values": _DATE}, [[1, 1]], {}, b'{"1":86400000}\n'),
+    ],
+)
+def test_what_is_no_struct_is_in_json_as_jackson_writes_it(
+    schema: Any, payload: Any, more: Mapping[str, str], line: bytes
+) -> None:
+    """Confluent's sink gives JsonConverter structs alone, of values, keys, and what transforms make."""
+    text = json.dumps({"schema": schema, "payload": payload}).encode()
+    converter = "org.apache.kafka.connect.json.JsonConverter"
+    options = {"value.converter": converter, "key.converter": converter, "output.format": "jsonl"}
+    sides = {"sidecars": "keys", "sidecars.keys.format": "jsonl", "file.compression.type": "none"}
+
+    found = written(
+        {**_SINK, **options, **sides, **more}, [Record("t", 0, 0, 1000, text, text, ())], stops=True
+    )
+
+    (key,) = (each.body for name, each in found.objects.items() if ".keys." in name)
+    (value,) = (each.body for name, each in found.objects.items() if ".keys." not in name)
+    assert value == line
+    assert more or key == line

@@ -1,4 +1,4 @@
-"""Keys of JsonConverter with a schema next to them, in objects of Avro and Parquet.
+"""Keys of JsonConverter with a schema next to them, in objects of Avro, Parquet and JSON.
 
 Confluent's objects of keys have them by it, Aiven's rows their JSON. A name shows their JSON, which is what
 earlier versions grouped records by.
@@ -232,7 +232,7 @@ def test_names_show_the_json_of_a_key(
     assert not any(isinstance(key, str) for key in _keys(found))
 
 
-@pytest.mark.parametrize("wanted", _FORMATS)
+@pytest.mark.parametrize("wanted", [*_FORMATS, "jsonl"])
 @pytest.mark.parametrize("batch", [1, 2, 1000])
 @pytest.mark.parametrize(
     ("layout", "template", "schema", "payload", "shown"),
@@ -285,10 +285,59 @@ def test_names_are_the_same_whatever_is_fetched_together(
     assert {name.split("/")[0] for name in found.objects} == {shown}
 
 
-def test_a_payload_that_is_not_of_its_schema_is_bad() -> None:
+@pytest.mark.parametrize("wanted", ["avro", "json"])
+def test_a_payload_that_is_not_of_its_schema_is_bad(wanted: str) -> None:
     """As Kafka Connect's converter fails there, before the sink."""
-    (stop,) = _archived(_confluent("avro"), [_envelope(_STRUCT, {"id": "x"})]).stops.values()
+    (stop,) = _archived(_confluent(wanted), [_envelope(_STRUCT, {"id": "x"})]).stops.values()
     assert stop.reason == "schema_unfit"
+
+
+_PRICE: Final = {
+    "type": "struct",
+    "fields": [
+        {
+            "field": "price",
+            "type": "bytes",
+            "name": f"{_CONNECT}data.Decimal",
+            "version": 1,
+            "parameters": {"scale": "2"},
+        },
+        {"field": "kind", "type": "string", "optional": True, "default": "std"},
+        {"field": "big", "type": "int64"},
+    ],
+}
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+@pytest.mark.parametrize(
+    ("options", "price"),
+    [
+        ({}, '"BNI="'),
+        ({"json.decimal.format": "NUMERIC"}, "12.34"),
+    ],
+)
+def test_keys_in_json_are_as_values_are(options: dict[str, str], price: str, batch: int) -> None:
+    """By their schema, whichever of them there are in one object; without a schema as Jackson has them."""
+    keys = [
+        _envelope(_PRICE, {"price": "BNI=", "kind": None, "big": 7, "more": 1}),
+        _envelope(None, {"a": 1.10}),
+        _envelope({"type": "int64"}, 5),
+        _envelope({"type": "string"}, "x"),
+        b'{"b": 1}' if batch == 1 else _envelope(None, {"b": 1}),
+    ]
+    enabled = {} if batch == 1 else {"key.converter.schemas.enable": "true"}
+
+    found = _archived(_confluent("json", **options, **enabled), keys, batch=batch)
+
+    assert not found.stops
+    (body,) = (each.body for key, each in found.objects.items() if ".keys." in key)
+    assert body.decode().splitlines() == [
+        f'{{"price":{price},"kind":"std","big":7}}',
+        '{"a":1.1}',
+        "5",
+        '"x"',
+        '{"b":1}',
+    ]
 
 
 def test_what_version_1_0_0_opened_is_opened() -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -12,7 +13,15 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import Pieces, escaped, gathered, joined, map_lists, string_octets
 from headrace.formats.connect.jackson import jackson_string, jackson_text, java_double, java_float, quoted
 from headrace.formats.connect.payloads import as_connect
-from headrace.formats.connect.schema import DECIMAL, ConnectSchema, Type, decimal_scale
+from headrace.formats.connect.schema import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    ConnectSchema,
+    Type,
+    decimal_scale,
+)
 from headrace.options.schema_settings import STYLE, Astral, DecimalFormat, JsonStyle
 
 # Numbers of this size are written without an exponent by Java, and by Arrow.
@@ -22,6 +31,10 @@ _PLAIN_TO: Final = 1e7
 _ASTRAL: Final = 0xF0
 _HEXADECIMAL: Final = "04X"
 _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
+_DAY_MS: Final = 86_400_000
+_OF_DATES: Final = frozenset({DATE, TIME, TIMESTAMP})
+# What Java has no key of an object for.
+_NESTED: Final = frozenset({Type.STRUCT, Type.ARRAY, Type.MAP})
 
 
 def connect_json(array: Any, schema: ConnectSchema, style: JsonStyle = STYLE) -> Any:
@@ -49,7 +62,9 @@ def default_text(schema: ConnectSchema, style: JsonStyle = STYLE) -> str:
     """The JSON of a schema's default."""
     if schema.default is None:
         return "null"
-    if schema.name == DECIMAL and style.decimals is DecimalFormat.NUMERIC:
+    if schema.name == DATE and style.of_java:
+        return str(int(schema.default.text) * _DAY_MS)
+    if schema.name == DECIMAL and _has_numbers(style):
         octets = base64.b64decode(json.loads(schema.default.text))
         return _decimal_text(int.from_bytes(octets, "big", signed=True), decimal_scale(schema))
     return jackson_text(json.loads(schema.default.text), style.astral)
@@ -59,7 +74,7 @@ def _filled(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
     """The same where nulls do not matter: what stands for them is replaced by the caller."""
     match schema.type:
         case Type.STRUCT:
-            return _struct(array, schema, style)
+            return _struct(array, schema, replace(style, of_java=False))
         case Type.ARRAY:
             items = array.flatten()
             texts = joined(_pieces(items, schema.item, style), len(items))
@@ -71,16 +86,23 @@ def _filled(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
         case Type.BYTES:
             return _octets(array, schema, style)
         case _:
-            return [_numbers(array, schema)]
+            return [_numbers(array, schema, style)]
 
 
-def _numbers(array: Any, schema: ConnectSchema) -> Any:
+def _numbers(array: Any, schema: ConnectSchema, style: JsonStyle) -> Any:
     """Numbers and booleans; dates and times are the numbers of their days and milliseconds."""
     if schema.type in _FLOATS:
         return _floats(array)
     if pa.types.is_temporal(array.type):
         array = array.cast(pa.int32() if schema.type is Type.INT32 else pa.int64())
+    if schema.name == DATE and style.of_java:
+        array = pc.multiply(array.cast(pa.int64()), _DAY_MS)
     return array.cast(pa.string())
+
+
+def _has_numbers(style: JsonStyle) -> bool:
+    """Whether decimals are numbers."""
+    return style.of_java or style.decimals is DecimalFormat.NUMERIC
 
 
 def _octets(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
@@ -99,16 +121,26 @@ def _struct(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
 
 
 def _map(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
-    """An object where keys are strings, else a list of pairs."""
+    """An object where keys are strings, else a list of pairs; of Java an object of most other keys, too."""
     key, value = schema.map_parts
     lists = map_lists(array)
     entries, lengths = lists.flatten(), pc.list_value_length(lists)
     keys, values = (
         _pieces(pc.struct_field(entries, [index]), inner, style) for index, inner in enumerate((key, value))
     )
-    if schema.has_text_keys:
-        return ["{", gathered(joined([*keys, ":", *values], len(entries)), lengths), "}"]
-    return ["[", gathered(joined(["[", *keys, ",", *values, "]"], len(entries)), lengths), "]"]
+    if not schema.has_text_keys:
+        if not style.of_java or key.type in _NESTED:
+            return ["[", gathered(joined(["[", *keys, ",", *values, "]"], len(entries)), lengths), "]"]
+        keys = ['"', _names(joined(keys, len(entries)), key), '"']
+    return ["{", gathered(joined([*keys, ":", *values], len(entries)), lengths), "}"]
+
+
+def _names(texts: Any, schema: ConnectSchema) -> Any:
+    """What Jackson makes of keys that are no strings, from their JSON: a date is ISO 8601."""
+    if schema.name in _OF_DATES:
+        moments = pc.cast(texts, pa.int64()).cast(pa.timestamp("ms"))
+        return pc.strftime(moments, "%Y-%m-%dT%H:%M:%S+00:00")
+    return pc.utf8_trim(texts, '"')
 
 
 def _strings(array: Any, astral: Astral) -> Any:
@@ -139,7 +171,7 @@ def _floats(array: Any) -> Any:
 def _decimals(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
     scale = decimal_scale(schema)
     numbers = [None if value is None else unscaled(value, scale) for value in array.to_pylist()]
-    if style.decimals is DecimalFormat.NUMERIC:
+    if _has_numbers(style):
         return [
             pa.array([None if each is None else _decimal_text(each, scale) for each in numbers], pa.string())
         ]

@@ -303,7 +303,8 @@ def _writes_keys_by_schema(field: OutputField, output: OutputSettings) -> bool:
     name, and structs without a name all have one.
     """
     is_key = field is OutputField.KEY and field in output.fields
-    return is_key and output.format in _TYPED and output.layout is LayoutName.CONFLUENT
+    is_bytes = output.format is OutputFormat.BYTES
+    return is_key and not is_bytes and output.layout is LayoutName.CONFLUENT
 
 
 def _of_bytes(field: OutputField, output: OutputSettings) -> ColumnConverter:

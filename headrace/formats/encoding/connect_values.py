@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -86,10 +87,11 @@ class ConnectJsonLines:
 def connect_json_pieces(
     column: ConvertedColumn, style: JsonStyle, column_form: ColumnForm | None = None
 ) -> Pieces:
-    """The JSON of each key or value: by its schema, else as Jackson writes it; bytes are base64.
+    """The JSON of each key or value: a struct's by JsonConverter, else as Jackson writes it, bytes as base64.
 
     With `column_form` typed ones are written by the schema there.
     """
+    style = replace(style, of_java=True)
     if column.form is Form.JSON:
         return [copied(jackson_column(column.texts(), style.astral))]
     if column.form is not Form.TYPED:

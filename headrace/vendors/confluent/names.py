@@ -30,7 +30,7 @@ _SPREAD: Final = Inexact(
     "records are spread over directories by a field or a time, so their order between objects may be lost",
 )
 _TOPIC: Final = r"(?P<topic>[A-Za-z0-9._-]+)"
-_TAIL: Final = r"(?P<offset>[0-9]+)(?:\.(?P<side>keys|headers))?(?P<extension>(?:\.[A-Za-z0-9]+)*)"
+_TAIL: Final = r"(?P<offset>[0-9]+)(?:\.(?P<side>keys|headers))?(?P<extension>(?:\.[A-Za-z0-9_-]+)*)"
 # Another delimiter is believed only where the directory says the same topic and partition again.
 _ANY_DELIMITER: Final = re.compile(
     rf"{_TOPIC}(?P<delimiter>[^A-Za-z0-9/])(?P<partition>[0-9]+)(?P=delimiter){_TAIL}"

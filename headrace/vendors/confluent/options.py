@@ -18,7 +18,10 @@ _CONNECTOR: Final = (
     changed("format.class", "`output.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`"),
     changed("flush.size", "`rotate.records`, of a topic-partition's open objects together"),
     changed("rotate.interval.ms", "`rotate.span.ms`, with a partitioner by time; -1 is 0, off"),
-    changed("rotate.schedule.interval.ms", "`rotate.schedule.ms`; -1 is 0, off"),
+    changed(
+        "rotate.schedule.interval.ms",
+        "`rotate.schedule.ms`; -1 is 0, off; more than a day is a day, as there",
+    ),
     changed(
         "rotate.file.on.partition.change",
         "`rotate.on.group.change`; as there, only with `rotate.interval.ms` and a partitioner by time",

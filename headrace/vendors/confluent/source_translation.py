@@ -79,6 +79,11 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
         "`input.format`: JsonFormat is `jsonl`, ByteArrayFormat `bytes`, with `GENERIC` lines of `text`, "
         "with `text.exact`",
     ),
+    changed(
+        "format.json.schema.enable",
+        "`false`, its default, is what is read; `true` is refused of JSON, whose rows of schema and payload "
+        "are values as they are",
+    ),
     kept("s3.poll.interval.ms", "`poll.interval.ms`, 60000 by default"),
     changed("behavior.on.error", "`errors.tolerance`: `fail` is `none`, `ignore` and `log` are `all`"),
     changed(
@@ -98,11 +103,15 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     ),
     changed(
         "format.bytearray.extension",
-        "names are read whatever their ending; with one of another format `keys.format.class` says what keys "
-        "are",
+        "names are read whatever their ending is of dots, letters, digits, `-` and `_`, others are refused; "
+        "with one of another format `keys.format.class` says what keys are",
     ),
     changed("keys.format.class", "`restore.keys.format`, where names do not show that keys are bytes"),
-    needless("filename.regex", _NAMES),
+    changed(
+        "filename.regex",
+        "decides nothing where it finds topic and partition between `file.delim`, as its default does; any "
+        "other is refused",
+    ),
     needless("folders", "folders are found by listing the prefix"),
     needless("partitioner.class", _NAMES),
     needless("partition.field.name", _NAMES),
@@ -144,6 +153,9 @@ _SEPARATOR: Final = "format.bytearray.separator"
 _FORMAT: Final = "format.class"
 _EXTENSION: Final = "format.bytearray.extension"
 _KEYS: Final = "keys.format.class"
+_FILE_NAME: Final = "filename.regex"
+# What names of objects may end with: dots, and words after them.
+_READ_ENDING: Final = re.compile(r"(?:\.[A-Za-z0-9_-]+)*")
 # By which names say that an object is Avro, Parquet or JSON.
 _OTHER_ENDINGS: Final = frozenset({"avro", "parquet", "json", "jsonl"})
 _OF_NAMES: Final = ("directory.delim", "file.delim", "tombstone.encoded.partition")
@@ -162,9 +174,10 @@ def _translate(given: Translation) -> None:
     poll = given.integer("s3.poll.interval.ms", 60_000, low=1, high=86_400_000)
     given.own("poll.interval.ms", max(poll, 100), by="s3.poll.interval.ms")
     restores = given.choice("mode", _MODES, default=True)
-    translate_source_converters(given, restores=restores)
+    translate_source_converters(given, restores=restores, typed=_typed(given) if restores else ())
     _translate_errors(given)
     _translate_start(given)
+    _refuse_schemas(given, restores=restores)
     if restores:
         _translate_restore(given)
     else:
@@ -183,6 +196,29 @@ def _format(given: Translation) -> str:
     return class_of(given, _FORMAT, _FORMATS, "jsonl")
 
 
+def _refuse_schemas(given: Translation, *, restores: bool) -> None:
+    """Refuse JSON with its schema in each row: the whole row would be the value."""
+    option = "format.json.schema.enable"
+    if not given.flag(option, default=False):
+        return
+    if _format(given) != "jsonl":
+        given.note(option, Fate.NEEDLESS, "decides nothing without JsonFormat")
+    elif restores:
+        given.refuse(
+            option,
+            "has the payload of rows of schema and payload restored, which is not done here: remove it, and "
+            "each row is a value as it is stored",
+        )
+    else:
+        given.refuse(option, "reads the payload of rows: remove it, and set value.source=field:payload")
+
+
+def _typed(given: Translation) -> list[str]:
+    """The converters of what an archive has in Avro or Parquet."""
+    forms = {"value.converter": _format(given), "key.converter": class_of(given, _KEYS, FORMATS, "avro")}
+    return [converter for converter, form in forms.items() if form in {"avro", "parquet"}]
+
+
 def _translate_restore(given: Translation) -> None:
     """An archive of Confluent's sink: names say topic, partition and order."""
     given.own("input.layout", "confluent", by="mode")
@@ -193,6 +229,7 @@ def _translate_restore(given: Translation) -> None:
         given.own("input.format", "bytes", by=_FORMAT)
     for option in _OF_NAMES:
         _translate_of_names(given, option)
+    _translate_file_names(given)
     _translate_separator(given)
     _translate_keys(given)
     if given.is_given(_LIST):
@@ -213,6 +250,25 @@ def _translate_of_names(given: Translation, option: str) -> None:
         )
 
 
+def _translate_file_names(given: Translation) -> None:
+    """Refuse an expression that finds topic and partition elsewhere than between delimiters."""
+    if not given.is_given(_FILE_NAME):
+        return
+    between = given.text("file.delim", "+")
+    try:
+        found = re.search(given.text(_FILE_NAME), f"topic{between}12{between}0000000345.json")
+    except re.error:
+        found = None
+    if found is not None and found.groups()[:2] == ("topic", "12"):
+        given.note(_FILE_NAME, Fate.NEEDLESS, "topic and partition are found by file.delim")
+        return
+    given.refuse(
+        _FILE_NAME,
+        f"finds topic and partition otherwise than between {between}: set file.delim to what the sink had "
+        "between topic, partition and offset, and remove it",
+    )
+
+
 def _translate_separator(given: Translation) -> None:
     """Pass on what is after each value of bytes; white space counts in it, as in Confluent's sink."""
     if not given.exact_text(_SEPARATOR, "\n"):
@@ -229,6 +285,12 @@ def _translate_keys(given: Translation) -> None:
     """Say that keys are bytes where the endings of their names are those of another format."""
     extension = given.text(_EXTENSION)
     keys = class_of(given, _KEYS, FORMATS, "")
+    if "bytes" in {_format(given), keys} and _READ_ENDING.fullmatch(extension) is None:
+        given.refuse(
+            _EXTENSION,
+            "is no ending by which names are read here: a dot, and letters, digits, - and _ after it; copy "
+            "the objects to names with such a one",
+        )
     if _OTHER_ENDINGS.isdisjoint(extension.split(".")):
         return
     if not given.is_given(_KEYS):
@@ -246,7 +308,7 @@ def _translate_files(given: Translation) -> None:
     prefix = _prefix(given)
     given.own("aws.s3.prefix", prefix, by="topics.dir")
     given.own("key.source", "none")
-    for option in (_EXTENSION, _KEYS):
+    for option in (_EXTENSION, _KEYS, _FILE_NAME):
         given.note(option, Fate.NEEDLESS, "decides nothing with mode=GENERIC, which reads no keys")
     form = _format(given)
     if form == "bytes":

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
+from headrace.names.date_fields import DateKind, DateStyle
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern
 from headrace.options.vendor import Vendor
@@ -24,6 +25,7 @@ _PARTITIONER: Final = "partitioner.class"
 _PATH: Final = "path.format"
 _DURATION: Final = "partition.duration.ms"
 _HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 86_400_000
 _PACKAGE: Final = "io.confluent.connect.storage.partitioner."
 _EXAMPLE: Final = "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
 _EXTRACTOR: Final = f"{_PACKAGE}TimeBasedPartitioner$"
@@ -147,9 +149,11 @@ def _translate_times(given: Translation) -> None:
     if partitioner is _Partitioner.TIME:
         _require(given, _DURATION, str(_HOUR_MS))
         _translate_duration(given)
-    _require(given, "locale", "en-US")
+    _require(given, "locale", "en")
     _require(given, "timezone", "UTC")
     given.rename("locale", "file.name.locale")
+    if partitioner is _Partitioner.TIME:
+        _warn_of_words(given)
     extractors = {
         "Wallclock": "wallclock",
         "Record": "event",
@@ -162,6 +166,21 @@ def _translate_times(given: Translation) -> None:
         given.refuse(option, f"is an extractor that is not known here; the known ones are {known}")
         return
     given.own("file.name.timestamp.source", extractors[name], by=option)
+
+
+def _warn_of_words(given: Translation) -> None:
+    """Say where names differ as Java has no words for what Confluent's sink takes for a language."""
+    try:
+        fields = read_date_pattern(given.text(_PATH), DateDialect.JODA).fields
+    except DatePatternError:
+        return  # said already
+    words = [each.kind for each in fields if each.kind is DateKind.ERA or each.style is DateStyle.LONG]
+    if words and "-" in given.text("locale"):
+        given.warn(
+            f"locale={given.text('locale')}: the other sink (Java 9 and later) has no words of this language "
+            f"and writes Apr, Fri or CE where path.format has {words[0]}; here it is April, Friday or AD: "
+            "MMM and EEE are the same in both, and locale=en says that these are meant"
+        )
 
 
 def _require(given: Translation, option: str, example: str) -> None:
@@ -191,16 +210,31 @@ def _translate_rotation(given: Translation, partitioner: _Partitioner) -> None:
         given.refuse(flush, "is missing; add flush.size=N, the records of an object")
     given.own("rotate.records", given.integer(flush, 1, low=1, high=2**31 - 1), by=flush)
     _translate_interval(given, partitioner)
-    schedule = _interval(given, "rotate.schedule.interval.ms")
-    given.own("rotate.schedule.ms", schedule, by="rotate.schedule.interval.ms")
-    if schedule and not given.is_given("timezone"):
-        given.refuse("timezone", "is missing; rotate.schedule.interval.ms needs it, add timezone=UTC")
-    if not schedule:
+    if not _translate_schedule(given):
         given.warn(
             "objects close by flush.size and rotate.interval.ms alone, as in the other sink: a partition's "
             "last records wait for more of them (open.object.max.age.ms is off; set it, or "
             "rotate.schedule.interval.ms, to bound that)"
         )
+
+
+def _translate_schedule(given: Translation) -> bool:
+    """Write at which times of the day objects close; False where they do at none.
+
+    There they count from each midnight, at which they begin again: what is longer than a day is a day.
+    """
+    option = "rotate.schedule.interval.ms"
+    schedule = min(_interval(given, option), _DAY_MS)
+    given.own("rotate.schedule.ms", schedule, by=option)
+    if schedule and not given.is_given("timezone"):
+        given.refuse("timezone", f"is missing; {option} needs it, add timezone=UTC")
+    if schedule and _DAY_MS % schedule:
+        given.warn(
+            f"{option}={schedule}: a day is no multiple of it, and objects close at multiples since "
+            "1970-01-01 00:00, where the other sink counts from each midnight: at other times of the day; "
+            f"one that divides {_DAY_MS} closes them as there"
+        )
+    return bool(schedule)
 
 
 def _translate_interval(given: Translation, partitioner: _Partitioner) -> None:

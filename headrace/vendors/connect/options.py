@@ -5,6 +5,7 @@ What Headrace has under the same name and with the same meaning (`topics`, `task
 or restored.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from headrace.options.merge import is_known
@@ -236,7 +237,8 @@ ONE_BUCKET: Final = (
     "names several buckets, and this connector reads one; `headrace translate` gives its configuration in "
     "Headrace's own options, in which aws.s3.bucket.name may be a list"
 )
-_CONVERTERS: Final = ("key.converter", "value.converter")
+SOURCE_CONVERTERS: Final = ("key.converter", "value.converter")
+"""Those that a source has."""
 # What a restored value or key becomes with each of them.
 _RESTORED: Final = {
     _JSON_CLASS: "json",
@@ -248,8 +250,9 @@ _OWN_OF: Final = {"key.converter": "restore.key", "value.converter": "restore.va
 SOURCE_CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
     changed(
         "value.converter",
-        "`value.converter`; in a restore `restore.value`: JsonConverter is `json`, StringConverter "
-        "`string`, ByteArrayConverter `auto`, and converters of a registry are refused",
+        "`value.converter`; in a restore `restore.value`: JsonConverter is `json` with "
+        "`json.format=connect`, StringConverter `string`, ByteArrayConverter `auto`, and converters of a "
+        "registry are refused",
     ),
     changed(
         "key.converter",
@@ -265,11 +268,11 @@ SOURCE_CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
 """For the table of every source of Kafka Connect."""
 
 
-def translate_source_converters(given: Translation, *, restores: bool) -> None:
-    """Write how values (and in a restore keys) are written."""
-    for converter in _CONVERTERS:
+def translate_source_converters(given: Translation, *, restores: bool, typed: Collection[str] = ()) -> None:
+    """Write how values (and in a restore keys) are written; `typed`: of which converters they have types."""
+    for converter in SOURCE_CONVERTERS:
         if restores:
-            _restored(given, converter)
+            _restored(given, converter, is_typed=converter in typed)
         elif converter == "value.converter":
             _passed_on(given, converter)
         else:
@@ -302,22 +305,34 @@ def _passed_on(given: Translation, converter: str) -> None:
             given.note(name, Fate.NEEDLESS, why)
 
 
-def _restored(given: Translation, converter: str) -> None:
+def _restored(given: Translation, converter: str, *, is_typed: bool) -> None:
     more = given.family(f"{converter}.")
     named = given.text(converter) or given.worker(converter).strip()
-    own = _OWN_OF[converter]
     if not named:
         return
     if named not in _RESTORED:
         _refuse_form(given, converter, named)
         return
-    schemas = f"{converter}.schemas.enable"
-    text = given.text(schemas) if given.is_given(converter) else given.worker(schemas)
-    if named == _JSON_CLASS and converter == "value.converter" and text.strip().lower() != "false":
-        given.refuse(schemas, "must be false with JsonConverter: schemas inside records are not written here")
-    given.own(own, _RESTORED[named], by=converter)
+    if named == _JSON_CLASS:
+        _restored_json(given, converter, is_typed=is_typed)
+    given.own(_OWN_OF[converter], _RESTORED[named], by=converter)
     for name in more:
         given.note(name, Fate.NEEDLESS, "a restore writes values as they are stored")
+
+
+def _restored_json(given: Translation, converter: str, *, is_typed: bool) -> None:
+    """Have what is not stored as JSON written as JsonConverter does; a form of its own is a problem."""
+    read = given.text if given.is_given(converter) else given.worker
+    schemas, decimals = f"{converter}.schemas.enable", f"{converter}.decimal.format"
+    if converter == "value.converter" and read(schemas).strip().lower() != "false":
+        given.refuse(schemas, "must be false with JsonConverter: schemas inside records are not written here")
+    if is_typed and read(decimals).strip().lower() == "numeric":
+        given.refuse(
+            decimals,
+            "must be BASE64: decimals as numbers next to dates as numbers are not written here; "
+            "BASE64 with json.format=iso has decimals as numbers and dates as text",
+        )
+    given.own("json.format", "connect", by=converter)
 
 
 def _refuse_form(given: Translation, converter: str, named: str) -> None:

@@ -22,6 +22,7 @@ from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import (
     ONE_BUCKET,
     SOURCE_CONNECT_OPTIONS,
+    SOURCE_CONVERTERS,
     translate_source_converters,
 )
 from headrace.vendors.lenses.kcql import KcqlError, Statement, read_source_kcql
@@ -247,13 +248,14 @@ def _translate_statement(given: Translation, statement: Statement) -> None:
     given.own("aws.s3.prefix", f"{prefix}/" if prefix else "", by=_KCQL)
     has_envelope, has_partitions = properties.flag("store.envelope"), _has_partitions(given)
     restores = has_envelope or has_partitions
-    translate_source_converters(given, restores=restores)
+    form = (statement.store_as or "JSON").upper()
+    typed = SOURCE_CONVERTERS if form in {"AVRO", "PARQUET"} else ()
+    translate_source_converters(given, restores=restores, typed=typed)
     by_envelope = properties.flag("source.topic.from.envelope")
     if by_envelope and not has_envelope:
         properties.refuse("source.topic.from.envelope", "needs store.envelope=true")
     if not (by_envelope and has_envelope):
         given.own("topic", statement.topic, by=_KCQL)
-    form = (statement.store_as or "JSON").upper()
     if restores:
         _translate_archive(given, form, properties, has_envelope=has_envelope)
     else:

@@ -48,7 +48,7 @@ _EXPECTED: Final[dict[str, tuple[str, ...]]] = {
     "aiven-ydb-misnamed-secret": ("did you mean aws.secret.access.key?", "give both or none"),
     "confluent-aiven-bytes": (),
     "confluent-assumed-role": ("did you mean aws.secret.access.key?", "give both or none"),
-    "confluent-debezium-hours": ("add locale=en-US",),
+    "confluent-debezium-hours": ("add locale=en",),
     "confluent-field-notes-cdk": (),
     "confluent-four-lines-avro": ("add storage.class=", "add flush.size=N"),
     "aiven-regex-with-late-flags": (),

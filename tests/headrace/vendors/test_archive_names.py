@@ -211,6 +211,11 @@ def test_a_topic_may_be_named_as_side_objects_are(template: str, key: str, is_re
         ),
         ("t/f=v/t+0+0000000000.headers.snappy.parquet", "headers", False, "t/f=v/t+0+0000000000"),
         ("topics/t/tombstone/t+0+0000000001.keys.json", "keys", True, "topics/t/tombstone/t+0+0000000001"),
+        # As `format.bytearray.extension` may have it.
+        ("t/f=v/t+0+0000000000.log_v1", "values", False, "t/f=v/t+0+0000000000"),
+        ("t/f=v/t+0+0000000000.keys.my-log", "keys", False, "t/f=v/t+0+0000000000"),
+        ("t/partition=0/t-0-0000000000.my-log.gz", "values", False, "t/partition=0/t-0-0000000000"),
+        ("t/f=v/t+0+0000000000.keys-x", "values", False, "t/f=v/t+0+0000000000"),
     ],
 )
 def test_names_of_confluent(key: str, kind: str, tombstones: bool, stem: str) -> None:

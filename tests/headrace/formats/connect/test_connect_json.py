@@ -295,6 +295,48 @@ def test_maps_are_objects_only_where_keys_are_text() -> None:
     assert _written(counted, [[1, "a"], [2, "b"]]) == '[[1,"a"],[2,"b"]]'
 
 
+_DAY: Final = _logical(DATE, Type.INT32)
+_CENTS: Final = _logical(DECIMAL, Type.BYTES, (SCALE, "2"))
+
+
+def _keyed(key: ConnectSchema, value: ConnectSchema = _DAY) -> ConnectSchema:
+    return ConnectSchema(type=Type.MAP, key=key, value=value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "text"),
+    [
+        (_DAY, 19844, "1714521600000"),
+        (replace(_DAY, optional=True, default=Default("5")), None, "432000000"),
+        (_logical(TIME, Type.INT32), 36000000, "36000000"),
+        (_CENTS, "BNI=", "12.34"),
+        (plain(Type.BYTES), "AQ==", '"AQ=="'),
+        (plain(Type.STRING), "a", '"a"'),
+        (ConnectSchema(type=Type.ARRAY, items=_CENTS), ["BNI="], "[12.34]"),
+        (_keyed(plain(Type.STRING)), {'a"': 1}, '{"a\\"":86400000}'),
+        (_keyed(plain(Type.INT32), plain(Type.STRING)), [[1, "a"]], '{"1":"a"}'),
+        (_keyed(plain(Type.INT32)), [], "{}"),
+        (_keyed(plain(Type.BOOLEAN)), [[True, 1]], '{"true":86400000}'),
+        (
+            _keyed(plain(Type.FLOAT64), _CENTS),
+            [[1.5, "BNI="], [1e10, "BNI="]],
+            '{"1.5":12.34,"1.0E10":12.34}',
+        ),
+        (_keyed(_DAY, plain(Type.STRING)), [[1, "a"]], '{"1970-01-02T00:00:00.000+00:00":"a"}'),
+        (_keyed(_CENTS, plain(Type.BYTES)), [["BNI=", "AQ=="]], '{"12.34":"AQ=="}'),
+        (_keyed(plain(Type.BYTES)), [["AQ==", 1]], '{"AQ==":86400000}'),
+        (
+            struct(("d", _DAY), ("m", _keyed(plain(Type.INT32))), ("c", _CENTS)),
+            {"d": 1, "m": [[1, 1]], "c": "BNI="},
+            '{"d":1,"m":[[1,1]],"c":"BNI="}',
+        ),
+    ],
+)
+def test_objects_of_java(schema: ConnectSchema, payload: Any, text: str) -> None:
+    """As Jackson writes what JsonConverter has read (Kafka 3.9); structs are JsonConverter's."""
+    assert _written(schema, payload, JsonStyle(of_java=True)) == text
+
+
 def test_a_default_stands_for_null_unless_it_is_told_not_to() -> None:
     """`replace.null.with.default`."""
     member = ConnectSchema(type=Type.STRING, optional=True, default=Default('"none"'))

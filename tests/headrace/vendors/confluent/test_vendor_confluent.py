@@ -120,7 +120,7 @@ def test_the_published_basic_example_is_refused_with_the_lines_to_add() -> None:
     assert problems == [
         f"path.format: is missing; the partitioner needs it, add path.format={COMPLETE['path.format']}",
         "partition.duration.ms: is missing; the partitioner needs it, add partition.duration.ms=3600000",
-        "locale: is missing; the partitioner needs it, add locale=en-US",
+        "locale: is missing; the partitioner needs it, add locale=en",
         "timezone: is missing; the partitioner needs it, add timezone=UTC",
     ]
 

@@ -1,0 +1,90 @@
+"""What Confluent's source is told of names and rows: followed, or refused with what to write instead."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from headrace.options import SettingsError
+from tests.support.sink_archives import sink_settings
+
+_S3: Final = "io.confluent.connect.s3."
+_SOURCE: Final[Mapping[str, str]] = {
+    "name": "reader",
+    "connector.class": f"{_S3}source.S3SourceConnector",
+    "s3.bucket.name": "bucket",
+    "format.class": f"{_S3}format.json.JsonFormat",
+}
+_BYTES: Final = f"{_S3}format.bytearray.ByteArrayFormat"
+_REGEX: Final = "filename.regex"
+_SCHEMAS: Final = "format.json.schema.enable"
+_ENDING: Final = "format.bytearray.extension"
+
+
+def _refused(more: Mapping[str, str]) -> list[str]:
+    """The options that are refused, and what is said of them."""
+    try:
+        sink_settings({**_SOURCE, **more})
+    except SettingsError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("more", "is_refused"),
+    [
+        ({_REGEX: r"(.+)\+(\d+)\+.+$"}, False),
+        ({_REGEX: r"([a-z]+)\+([0-9]+)\+(.*)"}, False),
+        ({_REGEX: r"(.+)-(\d+)-.+$", "file.delim": "-"}, False),
+        ({_REGEX: r"(.+)\+(\d+)\+.+$", "mode": "GENERIC", "topic.regex.list": "t:.*"}, False),
+        ({_REGEX: r"(.+)-(\d+)-.+$", "mode": "GENERIC", "topic.regex.list": "t:.*"}, False),
+        ({_REGEX: r"(.+)-(\d+)-.+$"}, True),
+        ({_REGEX: r"(.+)\+(\d+)\+.+$", "file.delim": "-"}, True),
+        ({_REGEX: r"(orders)\+(\d+)\+.+$"}, True),
+        ({_REGEX: r".+\+\d+\+.+$"}, True),
+        ({_REGEX: "(["}, True),
+    ],
+)
+def test_an_expression_for_names(more: Mapping[str, str], *, is_refused: bool) -> None:
+    """It decides nothing where it finds what is found here, and else its archive would be quarantined."""
+    found = _refused(more)
+
+    assert bool(found) is is_refused
+    assert all(each.startswith(_REGEX) and "set file.delim" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("more", "is_refused"),
+    [
+        ({"format.class": _BYTES, _ENDING: ".log_v1"}, False),
+        ({"format.class": _BYTES, _ENDING: ".tar.my-log"}, False),
+        ({"format.class": _BYTES, _ENDING: ""}, False),
+        ({_ENDING: "log"}, False),
+        ({"format.class": _BYTES, _ENDING: "log"}, True),
+        ({"keys.format.class": _BYTES, _ENDING: ".a b"}, True),
+    ],
+)
+def test_an_ending_of_bytes(more: Mapping[str, str], *, is_refused: bool) -> None:
+    """Names with it can be read, or it is refused before an archive is quarantined."""
+    found = _refused(more)
+
+    assert bool(found) is is_refused
+    assert all(each.startswith(_ENDING) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("more", "fix"),
+    [
+        ({}, "each row is a value as it is stored"),
+        ({"mode": "GENERIC", "topic.regex.list": "t:.*"}, "set value.source=field:payload"),
+        ({"format.class": f"{_S3}format.avro.AvroFormat"}, None),
+        ({_SCHEMAS: "false"}, None),
+    ],
+)
+def test_rows_with_their_schema_are_refused(more: Mapping[str, str], fix: str | None) -> None:
+    """Values would be of schema and payload, where Confluent's source has the payload."""
+    found = _refused({_SCHEMAS: "true", **more})
+
+    assert [each.startswith(_SCHEMAS) and str(fix) in each for each in found] == (
+        [] if fix is None else [True]
+    )

@@ -1,0 +1,142 @@
+"""What a restore by another vendor's class makes of dates and decimals: the JSON of its converter."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from headrace.conversion.archives import ArchiveDecoder
+from headrace.formats import DecodeOptions
+from headrace.options import SettingsError
+from tests.headrace.formats.memory_source import MemorySource
+from tests.headrace.vendors.archive import Record
+from tests.support.sink_archives import sink_settings, written
+
+_CONFLUENT: Final = "io.confluent.connect.s3."
+_CONNECT: Final = "org.apache.kafka.connect."
+_JSON: Final = f"{_CONNECT}json.JsonConverter"
+_DATA: Final = f"{_CONNECT}data."
+_SINK: Final[Mapping[str, str]] = {
+    "connector.class": f"{_CONFLUENT}S3SinkConnector",
+    "topics": "orders",
+    "s3.bucket.name": "bucket",
+    "flush.size": "1",
+    "storage.class": f"{_CONFLUENT}storage.S3Storage",
+    "value.converter": _JSON,
+    "value.converter.schemas.enable": "true",
+    "key.converter": f"{_CONNECT}storage.StringConverter",
+}
+_SCHEMALESS: Final = {"value.converter": _JSON, "value.converter.schemas.enable": "false"}
+_SOURCE: Final[Mapping[str, str]] = {
+    "name": "reader",
+    "connector.class": f"{_CONFLUENT}source.S3SourceConnector",
+    "s3.bucket.name": "bucket",
+    **_SCHEMALESS,
+}
+_FIELDS: Final[list[tuple[dict[str, Any], Any]]] = [
+    (
+        {
+            "field": "amount",
+            "type": "bytes",
+            "name": f"{_DATA}Decimal",
+            "version": 1,
+            "parameters": {"scale": "2"},
+        },
+        "BNI=",
+    ),
+    ({"field": "day", "type": "int32", "name": f"{_DATA}Date", "version": 1}, 19844),
+    ({"field": "at", "type": "int64", "name": f"{_DATA}Timestamp", "version": 1}, 1714521600000),
+    ({"field": "clock", "type": "int32", "name": f"{_DATA}Time", "version": 1}, 36000000),
+]
+_PAYLOAD: Final = {field["field"]: payload for field, payload in _FIELDS}
+_VALUE: Final = {
+    "schema": {"type": "struct", "name": "Order", "fields": [field for field, _ in _FIELDS]},
+    "payload": _PAYLOAD,
+}
+_LENSES: Final[Mapping[str, str]] = {
+    "name": "reader",
+    "connector.class": "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector",
+}
+
+
+def _format_class(name: str) -> dict[str, str]:
+    return {"format.class": f"{_CONFLUENT}format.{name}.{name.title()}Format"}
+
+
+_KCQL: Final = "insert into t select * from bkt:p STOREAS `FORM` PROPERTIES('store.envelope'=true)"
+
+
+def _lenses(store_as: str, **more: str) -> dict[str, str]:
+    return {**_LENSES, "connect.s3.kcql": _KCQL.replace("FORM", store_as), **_SCHEMALESS, **more}
+
+
+def _own(given: Mapping[str, str]) -> Mapping[str, str]:
+    translated = sink_settings(given).translated
+    assert translated is not None
+    return translated.options
+
+
+@pytest.mark.parametrize("name", ["avro", "parquet"])
+def test_what_was_archived_comes_back_as_it_was(name: str) -> None:
+    """Numbers of days, times and base64 of decimals, as JsonConverter writes them again."""
+    value = json.dumps(_VALUE).encode()
+    found = written({**_SINK, **_format_class(name)}, [Record("orders", 0, 0, 1000, b"k", value, ())])
+    ((key, each),) = found.objects.items()
+    settings = sink_settings({**_SOURCE, **_format_class(name)}).format
+    assert settings.restore is not None
+
+    batches = ArchiveDecoder(settings.restore).decode(
+        MemorySource(each.body, name=key),
+        None,
+        key=key,
+        options=DecodeOptions(format=settings, topic="orders"),
+        begin=None,
+        end=None,
+    )
+
+    texts = [batch.values.get(0) for batch in batches]
+    assert [json.loads(text or b"null") for text in texts] == [_PAYLOAD]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({**_SOURCE, **_format_class("avro")}, "connect"),
+        ({**_SOURCE, **_format_class("avro"), "json.format": "iso"}, "iso"),
+        ({**_SOURCE, **_format_class("avro"), "value.converter.decimal.format": "base64"}, "connect"),
+        ({**_SOURCE, **_format_class("avro"), "value.converter": "", "key.converter": _JSON}, "connect"),
+        ({**_SOURCE, **_format_class("avro"), "value.converter": ""}, None),
+        ({**_SOURCE, **_format_class("json"), "value.converter.decimal.format": "NUMERIC"}, "connect"),
+        (_lenses("AVRO"), "connect"),
+        (_lenses("JSON", **{"value.converter.decimal.format": "NUMERIC"}), "connect"),
+    ],
+)
+def test_json_converter_has_the_json_of_connect(given: Mapping[str, str], expected: str | None) -> None:
+    """Unless an option of ours says otherwise."""
+    assert _own(given).get("json.format") == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({**_SOURCE, **_format_class("parquet"), "value.converter.decimal.format": "numeric"}, "value"),
+        (
+            {
+                **_SOURCE,
+                **_format_class("json"),
+                "key.converter": _JSON,
+                "key.converter.decimal.format": "NUMERIC",
+            },
+            "key",
+        ),
+        (_lenses("PARQUET", **{"value.converter.decimal.format": "NUMERIC"}), "value"),
+    ],
+)
+def test_decimals_as_numbers_are_refused(given: Mapping[str, str], option: str) -> None:
+    """Where what is stored has decimals, and not only their JSON; with what to write instead."""
+    with pytest.raises(SettingsError) as caught:
+        sink_settings(given)
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(f"{option}.converter.decimal.format")
+    assert "json.format=iso" in str(problem)
