@@ -191,24 +191,30 @@ def check_names(values: Values) -> NameTemplate | None:
         values.refuse(option, problem)
     if not {".", ".."}.isdisjoint(values[reading_options.PREFIX].split("/")):
         values.refuse(reading_options.PREFIX, "has a directory '.' or '..', which tools that read paths lose")
-    _check_tombstone_names(values, source)
+    _check_tombstone_names(values, template)
     if values.are_good(sink.NAME_LOCALE, sink.TIMEZONE_NAME):
         _check_dates(values, template)
     return template
 
 
-def _check_tombstone_names(values: Values, source: str) -> None:
+def _check_tombstone_names(values: Values, of_values: NameTemplate) -> None:
     option = _tombstone_option(values)
     if option is None or not values.are_good(option):
         return
-    template = _tombstone_template(values, source)
-    assert template is not None, "the option that is given is good"
+    source = _tombstone_template(values, of_values.source)
+    assert source is not None, "the option that is given is good"
     try:
-        problems = [f"which {each}" for each in _name_problems(values, read_name_template(template))]
+        template = read_name_template(source)
+        problems = [f"which {each}" for each in _name_problems(values, template)]
+        if template.is_of_keys and not of_values.is_of_keys:
+            problems.append(
+                "which names the last tombstone of each key, and others would be lost; add {{partition}} and "
+                "{{start_offset}}"
+            )
     except TemplateError as error:
         problems = [f"which is none: {error}"]
     for problem in problems:
-        values.refuse(option, f"makes the template {template}, {problem}")
+        values.refuse(option, f"makes the template {source}, {problem}")
 
 
 def _check_time_source(values: Values) -> None:

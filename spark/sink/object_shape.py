@@ -80,6 +80,12 @@ class ObjectShapes:
             self._tombstones = ObjectShape(sink, apart, has_values=False)
             self._without_values = Grouping(apart, checks_names=checks_names)
 
+    @property
+    def are_of_batches(self) -> bool:
+        """Whether the names of any objects show the first offset of all that are open together."""
+        apart = self._tombstones
+        return self.values.names.is_of_batches or (apart is not None and apart.names.is_of_batches)
+
     def of(self, group: str) -> ObjectShape:
         """The shape of the objects of a group."""
         if self._tombstones is not None and group.startswith(_TOMBSTONES):
