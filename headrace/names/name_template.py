@@ -189,12 +189,14 @@ class NameTemplate:
 
     @property
     def lost_text(self) -> str | None:
-        """What S3 or tools that read names would alter of the text in dates; None where that is nothing."""
+        """What S3 or tools that read names would alter or pass over; None where that is nothing."""
         texts = [token if isinstance(token, str) else _text_of_date(token) for token in self.tokens]
         if not "".join(texts).isprintable():
             return "a control character in a date"
         if not _DOTS.isdisjoint("".join(texts).split("/")):
             return "a directory '.' or '..', which tools that read paths lose"
+        if texts[-1].endswith("/"):
+            return "a slash at its end, so that its objects pass for directories, which no restore reads"
         return None
 
 

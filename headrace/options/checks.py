@@ -55,11 +55,13 @@ _CONVERTERS: Final[dict[KeyOrValue, Option[Any]]] = {
 
 def check_transforms(values: Values, chain: TransformChain, *, routes: Mapping[str, Values]) -> None:
     """Note what transforms cannot do next to the other options; `routes` has those of topics of a route."""
+    is_sink = direction(values) is Direction.SINK
+    if is_sink and (chain.routes or routes):
+        check_names_apart(values, chain, routes)
     if not chain or not values.are_good(*_CONVERTERS.values(), sink.FORMAT, record_options.INPUT_FORMAT):
         return
-    if direction(values) is Direction.SINK:
+    if is_sink:
         _check_sink_fields(values, chain)
-        check_names_apart(values, chain, routes)
     else:
         _check_source_fields(values, chain)
 

@@ -12,7 +12,7 @@ from headrace.options.declarations import layout_options as sides
 from headrace.options.declarations import reading_options, record_options
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import Option
-from headrace.options.layout_checks import layout_form
+from headrace.options.layout_checks import layout_form, output_format
 from headrace.options.parsed_options import Values
 from headrace.options.record_forms import KINDS
 from headrace.options.sink_settings import (
@@ -36,6 +36,7 @@ _PARTS: Final[dict[SideRole, tuple[OutputField, Option[Any], Option[Any]]]] = {
 }
 _LAYOUTS: Final = frozenset({LayoutName.HEADRACE, LayoutName.CONFLUENT})
 _COLUMNAR: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
+_OF_JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
 
 def side_fields(values: Values) -> frozenset[OutputField]:
@@ -103,7 +104,43 @@ def check_sidecars(
             )
         if values.are_good(form, packed):
             _check_codec(values, form, packed, codecs)
+        _check_sides_of_keys(values, role, form, template)
     _check_tombstones(values, template)
+
+
+def _check_sides_of_keys(
+    values: Values, role: SideRole, form: Option[Any], template: NameTemplate | None
+) -> None:
+    """Refuse side objects with names of keys alone, where one could have the name of another key's object."""
+    if template is None or not template.is_of_keys or not values.are_good(form, sink.FORMAT, sink.LAYOUT):
+        return
+    if _sides_can_meet(role, template, ends_alike=_end_alike(values, form)):
+        values.refuse(
+            sides.SIDECAR_OBJECTS,
+            f"cannot be with such names of keys alone: {role} of the key user would have the name of the "
+            f"object of user.{role}; put {{{{key}}}} into a directory of its own, or end "
+            f"{record_options.FILE_NAME_TEMPLATE.name} with {{{{extension}}}} and give {form.name} another "
+            "format than output.format",
+        )
+
+
+def _sides_can_meet(role: SideRole, template: NameTemplate, *, ends_alike: bool) -> bool:
+    """Whether a side object of one key may have the name of another key's object, by how names end."""
+    last = template.tokens[-1]
+    has_ending = isinstance(last, NameVariable) and last.field is NameField.EXTENSION
+    if has_ending and not ends_alike:
+        return False
+    *_, tail = template.tokens[:-1] if has_ending else template.tokens
+    if isinstance(tail, NameVariable):
+        # No word of a role ends with digits.
+        return tail.field is not NameField.PARTITION
+    return f"{tail}.{role}".endswith(tail) if has_ending else "/" not in tail
+
+
+def _end_alike(values: Values, option: Option[Any]) -> bool:
+    """Whether side objects of this format may end as those of values do."""
+    own, form = output_format(values), values[option]
+    return form is own or {form, own} <= _OF_JSON
 
 
 def _tombstone_option(values: Values) -> Option[Any] | None:
@@ -191,24 +228,30 @@ def check_names(values: Values) -> NameTemplate | None:
         values.refuse(option, problem)
     if not {".", ".."}.isdisjoint(values[reading_options.PREFIX].split("/")):
         values.refuse(reading_options.PREFIX, "has a directory '.' or '..', which tools that read paths lose")
-    _check_tombstone_names(values, source)
+    _check_tombstone_names(values, template)
     if values.are_good(sink.NAME_LOCALE, sink.TIMEZONE_NAME):
         _check_dates(values, template)
     return template
 
 
-def _check_tombstone_names(values: Values, source: str) -> None:
+def _check_tombstone_names(values: Values, of_values: NameTemplate) -> None:
     option = _tombstone_option(values)
     if option is None or not values.are_good(option):
         return
-    template = _tombstone_template(values, source)
-    assert template is not None, "the option that is given is good"
+    source = _tombstone_template(values, of_values.source)
+    assert source is not None, "the option that is given is good"
     try:
-        problems = [f"which {each}" for each in _name_problems(values, read_name_template(template))]
+        template = read_name_template(source)
+        problems = [f"which {each}" for each in _name_problems(values, template)]
+        if template.is_of_keys and not of_values.is_of_keys:
+            problems.append(
+                "which names the last tombstone of each key, and others would be lost; add {{partition}} and "
+                "{{start_offset}}"
+            )
     except TemplateError as error:
         problems = [f"which is none: {error}"]
     for problem in problems:
-        values.refuse(option, f"makes the template {template}, {problem}")
+        values.refuse(option, f"makes the template {source}, {problem}")
 
 
 def _check_time_source(values: Values) -> None:

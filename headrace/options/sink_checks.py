@@ -1,9 +1,10 @@
 """A sink's options, held against one another: topics, names, formats, fields, compression, uploads."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Final
 
-from headrace.names.name_template import NameField, NameTemplate
+from headrace.names import TemplateError
+from headrace.names.name_template import NameField, NameTemplate, NameToken, NameVariable, read_name_template
 from headrace.options.choices import Compression
 from headrace.options.declarations import (
     connection_options,
@@ -254,7 +255,7 @@ def _check_quote(values: Values) -> None:
         values.refuse(format_options.CSV_QUOTE, "is csv.delimiter as well; choose another")
 
 
-# -- Topics that a router makes one, held against the names of their objects ---------------------------------
+# -- Topics whose objects a router or a route gives one name -------------------------------------------------
 
 _OF_NAMES: Final = (
     reading_options.BUCKET,
@@ -263,35 +264,71 @@ _OF_NAMES: Final = (
     record_options.COMPRESSION,
     sink.LAYOUT,
     sink.FORMAT,
+    sink.NAME_UNIQUE,
 )
 
 
 def check_names_apart(values: Values, chain: TransformChain, routes: Mapping[str, Values]) -> None:
-    """Refuse two topics of the sink that become one: with equal offsets their objects would have one name.
+    """Refuse two topics of the sink whose objects have the same names where their offsets are equal.
 
     `routes` has the options in force for topics of a route, whose objects may be elsewhere.
     """
-    if not chain.routes or not values.are_good(sink.TOPIC_NAMES):
+    if not values.are_good(sink.TOPIC_NAMES):
         return
-    owners: dict[tuple[Hashable, str], str] = {}
+    owners: dict[Hashable, tuple[str, str]] = {}
     for topic in dict.fromkeys([*(values[sink.TOPIC_NAMES] or ()), *routes]):
         own = routes.get(topic, values)
         if not own.are_good(*_OF_NAMES):
             continue
-        for target in reachable_topics(chain, topic):
-            owner = owners.setdefault((_names_of(own), target), topic)
-            if owner != topic:
-                values.refuse(
-                    TRANSFORM_ALIASES,
-                    f"send {owner} and {topic} to one name, {target}, under which their objects could not be "
-                    "told apart: keep them apart, or give one a route (route.NAME.topics) with an "
-                    "aws.s3.prefix of its own",
-                )
-                return
+        for target in sorted(reachable_topics(chain, topic)):
+            for names in _names_of(own, target):
+                owner, target_of_owner = owners.setdefault(names, (topic, target))
+                if owner != topic:
+                    is_routed = (owner, topic) != (target_of_owner, target)
+                    _refuse_meeting(values, owner, topic, target if is_routed else None)
+                    return
 
 
-def _names_of(values: Values) -> Hashable:
-    """What names are made of in addition to the record; those of other endings are other ones."""
-    names = values[reading_options.PREFIX] + template_of(values)
-    ending = (values[sink.LAYOUT], output_format(values), compression(values))
-    return values[reading_options.BUCKET], names, ending if "extension" in names else None
+def _refuse_meeting(values: Values, owner: str, topic: str, target: str | None) -> None:
+    """Note that objects of two topics meet; `target` is what transforms call both, None where they do not."""
+    if target is not None:
+        values.refuse(
+            TRANSFORM_ALIASES,
+            f"send {owner} and {topic} to one name, {target}, under which their objects could not be "
+            "told apart: keep them apart, or give one a route (route.NAME.topics) with an "
+            "aws.s3.prefix of its own",
+        )
+        return
+    values.refuse(
+        sink.TOPIC_NAMES if values.is_given(sink.TOPIC_NAMES) else sink.TOPICS_REGEX,
+        f"has {owner} and {topic}, whose objects would have the same names: give one a route "
+        "(route.NAME.topics) with an aws.s3.prefix that keeps them apart",
+    )
+
+
+def _names_of(values: Values, topic: str) -> Iterator[Hashable]:
+    """What names are made of in addition to the record: topics with any of these in common meet.
+
+    Those of other endings are other ones. Where names are assumed to be unique, only one topic meets itself.
+    """
+    try:
+        template = read_name_template(template_of(values))
+    except TemplateError:
+        # Said already.
+        return
+    tokens: list[NameToken] = [values[reading_options.PREFIX]]
+    for token in template.tokens:
+        shown = token
+        if isinstance(token, NameVariable) and token.field is NameField.TOPIC:
+            shown = topic.replace("-", token.hyphens)
+        if isinstance(last := tokens[-1], str) and isinstance(shown, str):
+            tokens[-1] = last + shown
+        else:
+            tokens.append(shown)
+    ending = None
+    if NameField.EXTENSION in template.fields:
+        ending = (values[sink.LAYOUT], output_format(values), compression(values))
+    names = values[reading_options.BUCKET], tuple(tokens), ending
+    yield names, topic
+    if values[sink.NAME_UNIQUE] == "required":
+        yield names

@@ -126,8 +126,10 @@ class Grouping:
     wall clock in names is that of an object's opening, and groups nothing.
     """
 
-    def __init__(self, names: ObjectNames) -> None:
+    def __init__(self, names: ObjectNames, *, checks_names: bool = True) -> None:
+        """Without `checks_names` groups are made of any values: some may be of objects that have no name."""
         self._names = names
+        self._problem = names.problem if checks_names else _no_problem
         # A thousand groups come again in each batch: what their names are is found out once.
         self._group = lru_cache(maxsize=_REMEMBERED)(self._group_or_problem)
 
@@ -139,7 +141,7 @@ class Grouping:
         if self._names.needs_keys:
             checks.append(_keys(records))
         if not columns and not checks:
-            problem = self._names.problem(topic, partition, "")
+            problem = self._problem(topic, partition, "")
             if problem is None:
                 return Groups(parts=(GroupRows("", None),))
             return Groups(parts=(), faults=tuple(_unnamed(records, range(len(records)), problem)))
@@ -164,14 +166,14 @@ class Grouping:
     def _group_or_problem(self, topic: str, partition: int, texts: tuple[Text, ...]) -> str | NameProblem:
         """The group of these values, or why its objects would have no name."""
         if not texts:
-            return self._names.problem(topic, partition, "") or ""
+            return self._problem(topic, partition, "") or ""
         try:
             group = self._names.group(texts)
         except ValueError:
             return NameProblem(
                 "name_not_valid", "a value in its object's name is no text, or has a control character"
             )
-        return self._names.problem(topic, partition, group) or group
+        return self._problem(topic, partition, group) or group
 
     def _codes(self, variable: NameVariable, records: ConvertedRecords) -> _Codes:
         if variable.date is not None:
@@ -255,6 +257,11 @@ class Grouping:
     def _is_unread(self, column: ConvertedColumn) -> bool:
         """Whether its values were copied, and nothing of them was seen."""
         return column.is_only_data and not self._names.has_copied_data
+
+
+def _no_problem(topic: str, partition: int, group: str) -> NameProblem | None:  # noqa: ARG001  # of all groups
+    """None: the name of a group's objects is taken as it is."""
+    return None
 
 
 def _coded(values: Sequence[object], what: str, as_text: Callable[[object], Text]) -> _Codes:

@@ -198,6 +198,9 @@ class ObjectNames:
             return NameProblem(
                 "name_not_valid", "its object's name would have a directory '.' or '..', which paths lose"
             )
+        # S3 takes no empty key, and what ends with a slash passes for a directory: no restore reads it.
+        if key.endswith("/"):
+            return NameProblem("name_not_valid", "its object's name would be empty, or end with a slash")
         return None
 
     def group(self, texts: tuple[str | bytes | None, ...]) -> str:

@@ -47,10 +47,9 @@ class ObjectNaming:
         """The shape of a group's objects."""
         return self._tools.shapes.of(read_group(group, self._grant.topic).group)
 
-    @property
-    def is_at_the_end(self) -> bool:
-        """Names, tags, or an earlier object of the name: the upload begins when the object closes."""
-        names = self._tools.shapes.values.names
+    def is_at_the_end(self, group: str) -> bool:
+        """Names, tags, or an earlier object of the name: the upload begins when a group's object closes."""
+        names = self.shape(group).names
         return names.overwrites or not names.is_known_at_start or self._tools.settings.sink.upload.offset_tags
 
     def first_name(

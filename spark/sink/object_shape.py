@@ -69,15 +69,22 @@ def _main_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
 class ObjectShapes:
     """The shapes of all objects of a sink, and the groups that its records are in."""
 
-    def __init__(self, sink: SinkSettings) -> None:
+    def __init__(self, sink: SinkSettings, *, checks_names: bool = True) -> None:
+        """`checks_names` as of `Grouping`."""
         self.values = ObjectShape(sink, _names(sink, sink.names), has_values=True)
-        self._values = Grouping(self.values.names)
+        self._values = Grouping(self.values.names, checks_names=checks_names)
         self._tombstones: ObjectShape | None = None
         template = sink.output.sidecars.tombstone_template
         if template is not None:
             apart = _names(sink, replace(sink.names, template=template))
             self._tombstones = ObjectShape(sink, apart, has_values=False)
-            self._without_values = Grouping(apart)
+            self._without_values = Grouping(apart, checks_names=checks_names)
+
+    @property
+    def are_of_batches(self) -> bool:
+        """Whether the names of any objects show the first offset of all that are open together."""
+        apart = self._tombstones
+        return self.values.names.is_of_batches or (apart is not None and apart.names.is_of_batches)
 
     def of(self, group: str) -> ObjectShape:
         """The shape of the objects of a group."""

@@ -207,7 +207,8 @@ class SealedUploads:
 class OpenGroup:
     """An object that takes records of one group. Times are ms since 1970; offsets are of its records.
 
-    `age_from_ms` and `span_from_ms` are those of `OpenFacts`. `begins` as in `SlotUploads.open`.
+    `age_from_ms`, `span_from_ms` and `name_ends_ms` are those of `OpenFacts`. `begins` as in
+    `SlotUploads.open`.
     """
 
     group: str
@@ -219,6 +220,7 @@ class OpenGroup:
     batch_offset: int
     age_from_ms: int | None = None
     span_from_ms: int = NO_TIMESTAMP
+    name_ends_ms: int | None = None
     begins: Beginning | None = None
     last_offset: int = -1
     records: int = 0
@@ -234,6 +236,7 @@ class OpenGroup:
             opened_ms=self.opened_ms,
             first_timestamp_ms=self.span_from_ms,
             age_from_ms=self.age_from_ms,
+            name_ends_ms=self.name_ends_ms,
         )
 
     def add(self, records: ConvertedRecords, kind: Any = None) -> None:

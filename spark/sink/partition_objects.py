@@ -229,7 +229,7 @@ class PartitionObjects:
         shape, name = self._naming.shape(group), None
         object_id, begins = secrets.token_hex(16), self._naming.beginning(group, first)
         batch_offset = first if self._batch.first_offset is None else self._batch.first_offset
-        if not self._naming.is_at_the_end:
+        if not self._naming.is_at_the_end(group):
             name = self._naming.first_name(
                 group,
                 first_offset=first,
@@ -261,6 +261,7 @@ class PartitionObjects:
             batch_offset=batch_offset,
             age_from_ms=None if tools.settings.sink.rotation.age_from is AgeFrom.OPENED else self._closed_ms,
             span_from_ms=int(self._times(converted.slice(0, 1), now_ms)[0]),
+            name_ends_ms=shape.names.name_ends_ms(now_ms),
             begins=begins,
         )
         self._newest_ms = now_ms
@@ -356,7 +357,7 @@ class PartitionObjects:
         hint = self._tools.small_files.add(reason, one.object.size, wall_ms())
         if hint is not None:
             _log.warning("objects_small", detail=hint)
-        self.closed.add(one, self._naming.last_name(one) if self._naming.is_at_the_end else None)
+        self.closed.add(one, self._naming.last_name(one) if self._naming.is_at_the_end(group) else None)
 
     def abandon(self) -> None:
         """Give up all objects; none of them is in a transaction."""

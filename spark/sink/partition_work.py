@@ -62,7 +62,7 @@ class PartitionWork:
         self._offsets = PartitionOffsets(
             grant,
             options=tools.settings.options,
-            closes_together=tools.shapes.values.names.is_of_batches
+            closes_together=tools.shapes.are_of_batches
             or not tools.settings.sink.transforms.is_deterministic,
         )
         # By offset: why the record is left out, and its dead letter, if it has one.

@@ -49,7 +49,8 @@ class OpenFacts:
     """What decides when an open object closes. `bytes` are compressed ones.
 
     `first_timestamp_ms` is the time of its first record that a span goes by, below 0 when that has none.
-    `age_from_ms` is when its age begins, None for when it was opened.
+    `age_from_ms` is when its age begins, None for when it was opened. `name_ends_ms` is when the wall clock
+    in its own name is over, None where it has none: that of tombstones may be another than that of values.
     """
 
     records: int
@@ -57,6 +58,7 @@ class OpenFacts:
     opened_ms: int
     first_timestamp_ms: int
     age_from_ms: int | None = None
+    name_ends_ms: int | None = None
 
 
 class Limit(NamedTuple):
@@ -128,9 +130,9 @@ class Rotation:
             yield opened + settings.max_age_ms, RotateReason.MAX_AGE
         if settings.schedule_ms:
             yield next_on_schedule(opened, settings.schedule_ms, self._zone), RotateReason.SCHEDULE
-        name_ends = self._names.name_ends_ms(opened)
-        if name_ends is not None:
-            yield name_ends, RotateReason.NAME
+        for name_ends in (self._names.name_ends_ms(opened), facts.name_ends_ms):
+            if name_ends is not None:
+                yield name_ends, RotateReason.NAME
 
 
 def is_put_back(opened_ms: int, now_ms: int) -> bool:

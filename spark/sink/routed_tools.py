@@ -184,7 +184,8 @@ def _earlier_groups(options: GroupingOptions, sink: SinkSettings, clock: Callabl
     converters = _earlier_converters(options, was)
     is_read = converters == sink.converters
     converter = None if is_read else sink_records(replace(sink, converters=converters), clock)
-    return EarlierGroups(shapes=ObjectShapes(was), converter=converter)
+    # What has no name now may have had one.
+    return EarlierGroups(shapes=ObjectShapes(was, checks_names=False), converter=converter)
 
 
 def _earlier_converters(options: GroupingOptions, was: SinkSettings) -> Converters:

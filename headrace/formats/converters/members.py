@@ -106,6 +106,7 @@ Reading = Callable[[object], object]
 """Makes a member of what JSON has of it."""
 
 # Kinds of Avro that JSON has in base64, unless their logical type is another.
+_TIMES_OF_DAY: Final = frozenset({"time-millis", "time-micros"})
 _OCTETS: Final = frozenset({"bytes", "fixed"})
 # More digits than these bytes hold are in no name.
 _LONGEST: Final = 400
@@ -149,9 +150,7 @@ def reading_of_arrow(kind: Any) -> Reading | None:
 @lru_cache(maxsize=256)
 def reading_of_avro(schema: str, path: tuple[str, ...]) -> Reading | None:
     """How members at the path are read that a schema made JSON of; None where branches of unions differ."""
-    nodes = _branches(parse_schema(schema))
-    for name in path:
-        nodes = dict.fromkeys(inner for each in nodes for inner in _below(each, name))
+    nodes = _nodes_at(schema, path)
     looks = {
         (
             each.kind in _OCTETS and each.logical is None,
@@ -163,6 +162,20 @@ def reading_of_avro(schema: str, path: tuple[str, ...]) -> Reading | None:
         return None
     ((is_octets, scale),) = looks
     return _reading(is_octets=is_octets, scale=scale)
+
+
+@lru_cache(maxsize=256)
+def are_times_of_day(schema: str, path: tuple[str, ...]) -> bool:
+    """Whether what a schema has at the path are times of no day, those of microseconds among them."""
+    nodes = _nodes_at(schema, path)
+    return bool(nodes) and all(each.logical in _TIMES_OF_DAY for each in nodes)
+
+
+def _nodes_at(schema: str, path: tuple[str, ...]) -> dict[Node, None]:
+    nodes = _branches(parse_schema(schema))
+    for name in path:
+        nodes = dict.fromkeys(inner for each in nodes for inner in _below(each, name))
+    return nodes
 
 
 def _branches(node: Node) -> dict[Node, None]:

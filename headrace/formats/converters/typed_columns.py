@@ -26,7 +26,12 @@ from headrace.formats.converted_records import (
     Form,
     Rows,
 )
-from headrace.formats.converters.members import json_fields, reading_of_arrow, reading_of_avro
+from headrace.formats.converters.members import (
+    are_times_of_day,
+    json_fields,
+    reading_of_arrow,
+    reading_of_avro,
+)
 from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, owned
 from headrace.options.choices import JsonFormat
 
@@ -198,7 +203,8 @@ class TypedColumn(ConvertedColumn):
         else:
             found = self.field(path)
         name = _logical_name(self.schema.connect, path)
-        if pa.types.is_time(kind) or name == TIME:
+        # Connect has no name for times of microseconds.
+        if pa.types.is_time(kind) or name == TIME or are_times_of_day(self.schema.avro, tuple(path)):
             return [MISSING] * len(found)
         if pa.types.is_date(kind) or name == DATE:
             return [each * _DAY_MS if type(each) is int else each for each in found]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.names.date_fields import DateField, DateKind, DateStyle
+from headrace.names.date_fields import DateField, DateKind, DateStyle, read_zone
 from headrace.names.date_pattern import DatePattern
 from headrace.names.name_template import NameField, NameToken, NameVariable, read_name_template
 from headrace.options.sink_settings import NameSettings
@@ -52,6 +52,8 @@ _PARTITIONS: Final = 1024
 _LABEL: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=$")
 _STRING: Final = "string"
 _NO_NAME: Final = re.compile(r"[^a-z0-9_]+")
+# In January and in July: some zones have an offset in summer alone.
+_HALVES_MS: Final = (1_704_067_200_000, 1_719_792_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class PartitionColumn:
 class Partitions:
     """Where a topic's objects are: `location` ends with a slash, `template` has `${column}` for each column.
 
-    `is_hive`: every directory of a column is `name=value`, so that MSCK REPAIR finds them. `injected` are the
+    `is_hive`: every directory from the first column to the last is `name=value`, in lower case and without a
+    colon, so that MSCK REPAIR finds them. `is_plain`: values are as the data has them. `injected` are the
     columns of which a query has to say the value. `later` is where objects of the topic are once it was
     deleted and made again; empty where they are in the table, or it is that of such a life.
     """
@@ -76,6 +79,7 @@ class Partitions:
     template: str
     columns: tuple[PartitionColumn, ...] = ()
     is_hive: bool = False
+    is_plain: bool = False
     later: str = ""
 
     @property
@@ -114,16 +118,18 @@ def partitions_of(
         )
     maker = _Columns(names, partition_count, taken)
     fixed, shown = f"s3://{bucket}/{names.prefix}", f"s3://{bucket}/{names.prefix}"
-    is_open, is_hive = True, True
+    is_hive, has_gap = True, False
     for segment in segments:
         if any(isinstance(token, NameVariable) and token.field in _OF_OBJECTS for token in segment):
             # What is below is found by Athena itself.
             break
         text, columns = maker.read(segment, topic)
-        is_open = is_open and not columns
-        is_hive = is_hive and (not columns or _is_hive(text, columns))
+        if columns:
+            is_hive = is_hive and not has_gap and _is_hive(text, columns, segment, names)
+        elif maker.made:
+            has_gap = True
         shown += f"{text}/"
-        fixed += f"{text}/" if is_open else ""
+        fixed += "" if maker.made else f"{text}/"
     if not fixed.endswith("/"):
         # A prefix that ends within a name has no directory of its own.
         fixed = shown = f"{fixed.rpartition('/')[0]}/"
@@ -134,6 +140,7 @@ def partitions_of(
         template=shown,
         columns=tuple(maker.made),
         is_hive=is_hive and bool(maker.made),
+        is_plain=names.values.is_plain,
         later="" if has_all else later,
     )
 
@@ -262,8 +269,14 @@ def _labelled(variable: NameVariable, elements: tuple[DateField | str, ...]) -> 
     yield from (element for element in elements[last:] if isinstance(element, str) and element)
 
 
-def _is_hive(text: str, columns: Sequence[PartitionColumn]) -> bool:
-    return len(columns) == 1 and text.lower() == f"{columns[0].name}=${{{columns[0].name}}}"
+def _is_hive(
+    text: str, columns: Sequence[PartitionColumn], segment: Sequence[NameToken], names: NameSettings
+) -> bool:
+    if len(columns) != 1 or text != f"{columns[0].name}=${{{columns[0].name}}}":
+        return False
+    dates = [each.date for each in segment if isinstance(each, NameVariable) and each.date is not None]
+    zone = read_zone(names.timezone)
+    return not any(":" in date.text(moment, zone) for date in dates for moment in _HALVES_MS)
 
 
 def _java_pattern(date: DatePattern) -> str | None:

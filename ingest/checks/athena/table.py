@@ -262,8 +262,9 @@ class Table:
                     "format has each name once: leave --repair out, for partition projection."
                 )
             raise NotQueryable(
-                f"Directories of {self.name!r} are not all name=value, which is what MSCK REPAIR TABLE "
-                "finds: leave --repair out, for partition projection, or write such names."
+                f"Directories of {self.name!r} are not all name=value, the name in lower case and no colon "
+                "in the value, which is what MSCK REPAIR TABLE finds: leave --repair out, for partition "
+                "projection, or write such names."
             )
 
     @property
@@ -287,7 +288,13 @@ class Table:
                 f"Once the topic was deleted and made again, its objects are below {later}, and not in this "
                 f"table: aws.s3.prefix={prefix}, with another --table, prints one of them."
             )
-        if injected := self.partitions.injected if not self.is_repaired else ():
+        injected = self.partitions.injected
+        if injected and self.is_repaired and self.partitions.is_plain:
+            yield (
+                f"Values of {', '.join(injected)} are as the data has them (file.name.values): MSCK REPAIR "
+                "TABLE does not find the directories of those with : or /."
+            )
+        elif injected and not self.is_repaired:
             wanted = " AND ".join(f"{name} = '..'" for name in injected)
             yield f"A query has to say WHERE {wanted}, with the value as it is in names."
 

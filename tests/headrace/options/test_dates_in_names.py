@@ -1,4 +1,4 @@
-"""Text in the dates of a sink's names: refused at the start where S3 or what reads names would alter it."""
+"""Text in a sink's names and dates: refused at the start where S3 or what reads names would alter it."""
 
 import pytest
 
@@ -22,6 +22,13 @@ def test_text_of_a_date_that_would_be_lost_is_refused(source: str, beginning: st
     """Each record would be bad, or have a key that tools cannot show."""
     with pytest.raises(SettingsError, match=problem):
         names_of(beginning + _TAIL, file_name_timestamp_source=source)
+
+
+@pytest.mark.parametrize("end", ["/", "/{{date:yyyy'/'}}", "/{{key}}//"])
+def test_a_name_that_would_end_with_a_slash_is_refused(end: str) -> None:
+    """It passes for a directory."""
+    with pytest.raises(SettingsError, match="a slash at its end"):
+        names_of(_TAIL + end)
 
 
 @pytest.mark.parametrize(

@@ -234,9 +234,11 @@ def test_a_date_of_a_schema_is_that_day_whatever_its_json_is(
         ({"type": "int", "logicalType": "date"}, 19_737, _FIFTEENTH),
         ({"type": "long", "logicalType": "timestamp-millis"}, _FIFTEENTH + 1, _FIFTEENTH + 1),
         ({"type": "int", "logicalType": "time-millis"}, 3_600_000, -1),
+        ({"type": "long", "logicalType": "time-micros"}, 3_600_000_000, -1),
+        (["null", {"type": "long", "logicalType": "time-micros"}], 3_600_000_000, -1),
         ("long", _FIFTEENTH + 1, _FIFTEENTH + 1),
     ],
-    ids=["date", "timestamp", "time", "number"],
+    ids=["date", "timestamp", "time", "micros", "maybe micros", "number"],
 )
 @pytest.mark.parametrize("is_in_a_map", [False, True])
 def test_a_date_of_avro_is_that_day_in_any_output(
@@ -409,7 +411,7 @@ def test_dates_that_an_earlier_version_took_for_numbers_are_known_by_those(
     before = GroupingOptions(hash="before", options=grouping_options(settings.sink) | noted)
     tools = tools_after(before, settings)
     array = pa.array([{"at": 19_737}], pa.struct([("at", pa.int32())])).cast(pa.struct([("at", pa.date32())]))
-    column = TypedColumn(ColumnSchema(arrow=array.type, avro="{}"), array=array, style=JsonFormat.CONNECT)
+    column = TypedColumn(ColumnSchema(arrow=array.type, avro='"null"'), array=array, style=JsonFormat.CONNECT)
     records = replace(records_of([b"1"]), value=column)
     assert list(split_names(tools.earlier["before"].shapes.values.names, records)) == [
         f"{day}/t/3/0.jsonl.gz"

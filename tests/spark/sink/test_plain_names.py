@@ -80,6 +80,41 @@ def test_what_is_no_name_is_a_bad_record(key: bytes, reason: str) -> None:
     assert [part.rows.tolist() for part in groups.parts if part.rows is not None] == [[1]]
 
 
+@pytest.mark.parametrize("prefix", ["", "p", "p/"])
+@pytest.mark.parametrize(
+    ("template", "keys", "bad"),
+    [
+        ("{{key}}", [b"", b"a", b"a/", b"/", b"/a", b"b"], [0, 2, 3]),
+        ("{{topic}}/{{key}}", [b"", b"users/", b"users/7"], [0, 1]),
+        ("{{topic}}/{{partition}}-{{start_offset}}/{{key}}", [b"", b"x", b"y/"], [0, 2]),
+        ("{{topic}}/{{key}}.x", [b"", b"users/"], []),
+    ],
+)
+def test_a_name_that_is_empty_or_ends_with_a_slash_is_a_bad_record(
+    prefix: str, template: str, keys: list[bytes], bad: list[int]
+) -> None:
+    """S3 takes no empty key, whatever the prefix is; what ends with a slash no restore reads."""
+    names = names_of(template, aws_s3_prefix=prefix, file_name_unique="assumed", **_PLAIN)
+
+    found = Grouping(names).split(records_of([b"1"] * len(keys), keys=keys))
+
+    assert [(fault.offset, fault.reason) for fault in found.faults] == [
+        (row, "name_not_valid") for row in bad
+    ]
+    taken = {int(row) for part in found.parts for row in (() if part.rows is None else part.rows)}
+    assert taken == set(range(len(keys))) - set(bad)
+
+
+def test_what_has_no_name_now_may_have_had_one() -> None:
+    """Of earlier options: a record that 1.0.0 archived under such a name is not archived again."""
+    names = names_of("{{topic}}/{{key}}", **_PLAIN)
+
+    found = Grouping(names, checks_names=False).split(records_of([b"1"] * 2, keys=[b"users/", b""]))
+
+    assert [part.rows.tolist() for part in found.parts if part.rows is not None] == [[0], [1]]
+    assert not found.faults
+
+
 def test_names_of_keys_keep_the_last_record() -> None:
     """Of the name, whatever values made it."""
     names = names_of("{{topic}}/{{key}}", **_PLAIN)
