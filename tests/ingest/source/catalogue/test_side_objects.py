@@ -156,6 +156,38 @@ def test_a_listing_of_an_old_archive_waits_for_nothing(extension: str, size: int
     assert desk.catalogue.is_idle
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_listing_that_pauses_at_an_object_has_not_shown_its_keys(mode: str, first: int) -> None:
+    """However long it pauses: what the next page shows is waited for, and what it does not show is not."""
+    desk = _desk(mode=mode)
+    keys = sorted(_three(0))
+    shown = [listed(key, last_modified_ms=NOW - 10 * _WAIT_MS) for key in keys]
+    desk.observe(page(*shown[:first], through_key=keys[first - 1]))
+    for _ in range(3):
+        desk.tick(_WAIT_MS)
+        assert _planned(desk) == {}
+
+    desk.observe(page(*shown[first:], after_key=keys[first - 1]))
+    assert _planned(desk) == {_key(0): _sides(0)}
+    assert _reasons(desk, *_three(0)) == ["done", "joined", "joined"]
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_an_object_whose_keys_no_listing_shows_waits_no_longer_than_it_has_to(breaks: bool) -> None:
+    """The next page has none of them, or a listing without order tells nothing of them."""
+    desk = _desk()
+    old = NOW - 10 * _WAIT_MS
+    desk.observe(page(listed(_key(0), last_modified_ms=old), through_key=_key(0)))
+    desk.tick(_WAIT_MS)
+    assert _planned(desk) == {}
+
+    more = [listed(key, last_modified_ms=old) for key in ("z", "y")]
+    desk.observe(page(*(more if breaks else []), after_key=_key(0)))
+    desk.tick(1000)
+    assert _planned(desk) == {_key(0): []}
+
+
 def test_an_archive_of_values_alone_waits_once() -> None:
     """One object of a topic waits in vain; the others need not, until one shows side objects."""
     desk = _desk()
