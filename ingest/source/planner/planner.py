@@ -79,6 +79,7 @@ class Planner:
         else:
             self._queue = UnorderedQueue(limits, self._table, self._holds)
         self._plans: dict[int, _Plan] = {}
+        self._said_at = 0
         self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
         self._waiting = Waiting(self._states, self._holds, self._queue.goes_before)
         self._failing = RetryPolicy(self._states, limits, backoff)
@@ -250,6 +251,9 @@ class Planner:
         if not self.is_paused:
             self._suspects.arm(now, gathering)
         self._states.end_joined(now, gathering)
+        self._states.is_stuck = False
+        self._states.is_stuck = not self._catalogue.wants_listing and self._is_stuck(now)
+        self._say_if_over(gathering)
         gathering.warnings += self._queue.warnings
         self._queue.warnings = []
         effects = gathering.effects()
@@ -273,6 +277,25 @@ class Planner:
         return found
 
     # Inside
+
+    def _is_stuck(self, now: Instant) -> bool:
+        """Whether all that is known waits for what only a listing, or the ledger, can show next."""
+        if self._plans or self._states.unwritten or self.is_paused:
+            return False
+        if not (self._states.side_objects.waits_for_listing() or self._states.tombstones.waits_for_listing()):
+            return False
+        return self.next_due_ms() is None and self.ready(now) == 0
+
+    def _say_if_over(self, effects: EffectsBuilder) -> None:
+        """A warning where `max.pending.objects` does not hold, and with each doubling from there."""
+        pending = len(self._table)
+        if self._states.is_stuck and pending >= self._said_at:
+            self._said_at = pending * 2
+            effects.warnings.append(
+                f"{pending} objects are pending, of max.pending.objects = "
+                f"{self._states.max_pending_objects}, and none can begin before more are listed: keys and "
+                "headers, or the values before tombstones. Listing continues above it until one can."
+            )
 
     def _room_for_big(self) -> int:
         return max(0, self._limits.big_slots - sum(live.is_big for live in self._plans.values()))
