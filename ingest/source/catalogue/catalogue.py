@@ -151,6 +151,7 @@ class Catalogue:
                 states.side_objects.saw(s3_object.id.key, entry)
             self._pending_after_listing(s3_object, entry, now, effects)
         states.side_objects.listed(page, now)
+        states.listed[page.bucket].listed(page)
         if unread.end_page(page) and self._knows_keys(page.bucket):
             unread.read()  # what was read is gone, as `post.action` deletes
         expired, warning = expiry.end_page(page)

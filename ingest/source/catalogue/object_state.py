@@ -23,7 +23,7 @@ from ingest.source.catalogue.effects import (
     MessageTracker,
 )
 from ingest.source.catalogue.ledger_view import LedgerView, Overlay
-from ingest.source.catalogue.listing_merge import ExclusionReason, ObjectFilter
+from ingest.source.catalogue.listing_merge import ExclusionReason, ListedKeys, ObjectFilter
 from ingest.source.catalogue.object_commands import ObjectCommand
 from ingest.source.catalogue.pending import (
     PendingObject,
@@ -59,6 +59,7 @@ class ObjectStates:
         self.ledger = Overlay(view)
         self.messages = MessageTracker()
         self.filters = filters
+        self.listed = {bucket: ListedKeys() for bucket in filters}
         self.side_objects = SideObjects(
             self.table,
             self.ledger,

@@ -103,14 +103,16 @@ class Tombstones:
         """
         return self._mode is RestoreTombstones.PROVEN and bool(entry.sides) and entry.position is not None
 
+    @property
+    def is_searching(self) -> bool:
+        """Whether an answer is to come that may let much begin."""
+        return any(folder.wants or folder.asked_for is not None for folder in self._folders.values())
+
     def waits_for_listing(self) -> bool:
         """Whether a tombstone object waits for a value object that is not known here yet."""
-        folders = self._folders.values()
-        if any(folder.wants or folder.asked_for is not None for folder in folders):
-            return False  # the answer may let much begin
         return any(
             not self._table.of_place((object_id.bucket, key))
-            for folder in folders
+            for folder in self._folders.values()
             for object_id in islice(folder.pending, 1)
             for key in folder.waits
         )
