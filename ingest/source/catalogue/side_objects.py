@@ -137,6 +137,11 @@ class SideObjects:
                 if waiting.pending.phase is Phase.JOINING:
                     self._due(waiting.pending, waiting.deadline_ms, now)
 
+    @property
+    def has_deadlines(self) -> bool:
+        """Whether something that waits is looked at again at its time."""
+        return bool(self._deadlines)
+
     def waits_for_listing(self) -> bool:
         """Whether an object waits for what the next page of a listing has first, or has not."""
         return any(self._is_half_listed(each.pending.route.archive) for each in self._open.values())
@@ -397,8 +402,7 @@ class SideObjects:
         for other in self._stems[place.stem]:
             self._alone.pop(other.object.id, None)
         if pending.object.id not in self._open:
-            deadline_ms = now.steady_ms + self._wait_ms
-            self._open[pending.object.id] = _Open(pending=pending, deadline_ms=deadline_ms)
+            self._open[pending.object.id] = _Open(pending=pending, deadline_ms=now.steady_ms + self._wait_ms)
 
     def _due(self, pending: PendingObject, due_ms: int, now: Instant) -> None:
         """Look at it again then; only for what waits, as all that is here stays in memory until then."""

@@ -298,7 +298,9 @@ class Planner:
                 "may come after them; a partition with fewer objects than that option says is in order."
             )
             return False
-        return states.side_objects.waits_for_listing() or states.tombstones.waits_for_listing()
+        if states.side_objects.waits_for_listing() or states.tombstones.waits_for_listing():
+            return True
+        return states.has_unfinished and not states.side_objects.has_deadlines
 
     def _say_if_over(self, effects: EffectsBuilder) -> None:
         """A warning where `max.pending.objects` does not hold, and with each doubling from there."""
@@ -307,7 +309,7 @@ class Planner:
             self._said_at = pending * 2
             effects.warnings.append(
                 f"{pending} objects are pending, of max.pending.objects = "
-                f"{self._states.max_pending_objects}, and none can begin before more are listed: keys and "
+                f"{self._states.max_pending_objects}, and none can begin before more are known: keys and "
                 "headers, or the values before tombstones. Listing continues above it until one can."
             )
 

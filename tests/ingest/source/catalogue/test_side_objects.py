@@ -15,7 +15,7 @@ from ingest.source.catalogue.object_commands import Replay, Selection
 from ingest.source.object_selection import object_filter_of
 from ingest.source.planner import BatchLimits
 from tests.headrace.options.loading import load_with
-from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, page
+from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, object_id, page
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 from tests.support.examples import examples
 
@@ -171,6 +171,19 @@ def test_a_listing_that_pauses_at_an_object_has_not_shown_its_keys(mode: str, fi
     desk.observe(page(*shown[first:], after_key=keys[first - 1]))
     assert _planned(desk) == {_key(0): _sides(0)}
     assert _reasons(desk, *_three(0)) == ["done", "joined", "joined"]
+
+
+def test_side_objects_that_fill_the_room_wait_for_an_object_that_the_ledger_has() -> None:
+    """All three were replayed, and the driver resumes the side object first, for which there is room."""
+    ledger = FakeLedger()
+    for key in _three(0):
+        ledger.commit(object_id(key), LedgerEntry(state=State.NEW, size=10))
+    desk = _desk(ledger, max_pending_objects=1)
+    for _ in range(5):
+        desk.tick(_WAIT_MS)
+        _planned(desk)
+    assert _reasons(desk, *_three(0)) == ["done", "joined", "joined"]
+    assert desk.catalogue.is_idle
 
 
 @pytest.mark.parametrize("breaks", [False, True])
