@@ -198,7 +198,8 @@ def forecasts_of(
     restore, archive = settings.format.restore, None
     if restore is not None:
         names = ArchiveNames(restore.layout, restore.names, restore.template)
-        archive = ArchivePreview(names, filters[settings.s3.bucket])
+        room = settings.discovery.max_pending_objects
+        archive = ArchivePreview(names, filters[settings.s3.bucket], room=room)
 
     def pages(place: Settings) -> Iterator[tuple[str, KeysPage]]:
         return zip(repeat(place.s3.bucket), list_pages(clients.s3, place.s3, prefix=place.s3.prefix))

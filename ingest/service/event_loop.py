@@ -355,9 +355,9 @@ class EventLoop:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
         components = self._components
         components.lifecycle.advance(self._supervisor.slots)
-        self._hold_listing()
         now = clock.now()
         self._applier.apply(components.planner.tick(now))
+        self._hold_listing()
         step = components.commands.step(now)
         if step is not None:
             self._applier.apply(replace(step.effects, writes=()))

@@ -44,6 +44,7 @@ def deciders(
         max_bytes=settings.jobs.max_bytes,
         ordering=settings.routing.ordering,
         can_cut=settings.format.input_format in SPLITTERS,
+        is_archive=settings.format.restore is not None,
         max_attempts=settings.errors.max_attempts,
     )
     backoff = Backoff(first_ms=settings.errors.retry_delay_ms, longest_ms=settings.errors.retry_delay_max_ms)

@@ -22,7 +22,7 @@ def _preview(name: str, **changes: str | None) -> tuple[ArchivePreview, ArchiveB
     restore = settings.format.restore
     assert restore is not None
     names = ArchiveNames(restore.layout, restore.names, restore.template)
-    found = ArchivePreview(names, object_filter_of(settings))
+    found = ArchivePreview(names, object_filter_of(settings), room=settings.discovery.max_pending_objects)
     found.add(bucket.listed())
     sampler = ArchiveSampler(bucket, settings)
     found.look_into(sampler.sample, sampler.tags)
@@ -55,6 +55,35 @@ def test_a_few_objects_are_looked_into_and_never_an_index(name: str) -> None:
     assert not any(".indexes/" in key or key.endswith(".lock") for key in bucket.asked)
     data = [key for key in bucket.objects if not key.endswith(".lock") and ".indexes/" not in key]
     assert sum(topic.amount.objects for topic in topics) == len(data)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "room", "grade"),
+    [
+        ((8, 9, 10, 11), 3, Grade.PARTLY),
+        ((8, 9, 10, 11), 4, Grade.EXACT),
+        ((10, 11, 12, 13), 3, Grade.EXACT),
+    ],
+)
+def test_order_is_not_exact_where_memory_lacks_the_room_for_it(
+    offsets: tuple[int, ...], room: int, grade: Grade
+) -> None:
+    """`orders-0-9` is listed after `orders-0-11`, which by then may be in Kafka."""
+    written = archive("aiven-jsonl_all")
+    settings = settings_of(written)
+    restore = settings.format.restore
+    assert restore is not None
+    names = ArchiveNames(restore.layout, restore.names, restore.template)
+    found = ArchivePreview(names, object_filter_of(settings), room=room)
+    content = written.objects["orders-json-0-4"]
+    bucket = ArchiveBucket({f"orders-json-0-{offset}": content for offset in offsets})
+    found.add(bucket.listed())
+    sampler = ArchiveSampler(bucket, settings)
+    found.look_into(sampler.sample, sampler.tags)
+    (topic,) = found.topics()
+    (order,) = [each for each in topic.exactness if each.aspect is Aspect.ORDER]
+    assert order.grade is grade
+    assert ("max.pending.objects" in "".join(order.why)) is (grade is Grade.PARTLY)
 
 
 def test_tags_tell_of_records_and_of_what_is_missing() -> None:

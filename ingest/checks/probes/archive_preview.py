@@ -18,7 +18,7 @@ from headrace.names.archive_names import (
     NameElement,
     ObjectKind,
 )
-from headrace.vendors.exactness import Exactness, worst
+from headrace.vendors.exactness import Aspect, Exactness, Grade, worst
 from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
 from ingest.checks.probes.preview import Amount
@@ -164,14 +164,18 @@ ReadTags = Callable[[str], tuple[int, int, int] | None]
 class TopicArchive:
     """What the archive holds of one topic in one layout. `topic` None: the names say none.
 
-    `samples` are of each kind of its names; without any nothing is said of what comes back.
+    `samples` are of each kind of its names; without any nothing is said of what comes back. `room` is
+    `max.pending.objects`, `unsorted` are partitions whose keys, as they are listed, do not rise by offset.
     """
 
     topic: str | None
     layout: LayoutName
+    room: int
     amount: Amount = field(default_factory=Amount)
     kinds: Counter[str] = field(default_factory=Counter)
     extents: dict[int | None, list[Extent]] = field(default_factory=dict)
+    highest: dict[int | None, int] = field(default_factory=dict)
+    unsorted: set[int | None] = field(default_factory=set)
     to_sample: dict[tuple[object, ...], S3Object] = field(default_factory=dict)
     samples: list[ArchiveSample] = field(default_factory=list)
     directories: Directories = field(default_factory=Directories)
@@ -187,6 +191,10 @@ class TopicArchive:
             return
         self.doubts = self.directories.doubts(name) or self.doubts
         self.extents.setdefault(name.partition, []).append(Extent.of(name))
+        if (offset := name.offset or 0) < self.highest.get(name.partition, 0):
+            self.unsorted.add(name.partition)
+        else:
+            self.highest[name.partition] = offset
         if len(self.to_sample) < _SAMPLES and s3_object.size and not s3_object.is_archived:
             sort = (name.rule, name.extension, name.inexact, name.partition is None)
             self.to_sample.setdefault(sort, s3_object)
@@ -199,7 +207,15 @@ class TopicArchive:
     @property
     def exactness(self) -> tuple[Exactness, ...]:
         """How much of each part comes back, as far as was looked into."""
-        return worst(sample.exactness for sample in self.samples if sample.exactness is not None)
+        found = worst(sample.exactness for sample in self.samples if sample.exactness is not None)
+        objects = [len(self.extents[one]) * (1 + len(self.sides)) for one in self.unsorted]
+        if max(objects, default=0) <= self.room:
+            return found
+        why = f"names do not sort by offset, and a partition fills max.pending.objects = {self.room}"
+        unordered = Exactness(Aspect.ORDER, Grade.PARTLY, (why,))
+        # Of an order that is no order for another reason, too, that one says enough.
+        is_exact = Exactness(Aspect.ORDER, Grade.EXACT) in found
+        return worst((found, (unordered,))) if is_exact else found
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -230,8 +246,9 @@ class TopicArchive:
 class ArchivePreview:
     """What is there of each topic; `add` the listing, then `look_into` some of it."""
 
-    def __init__(self, names: ArchiveNames, object_filter: ObjectFilter) -> None:
+    def __init__(self, names: ArchiveNames, object_filter: ObjectFilter, *, room: int) -> None:
         self._names = names
+        self._room = room
         self._object_filter = object_filter
         self._topics: dict[tuple[str | None, LayoutName], TopicArchive] = {}
 
@@ -245,7 +262,7 @@ class ArchivePreview:
             name = name_in(self._names.read(s3_object.id.key))
             if name is not None:
                 place = (name.topic, name.layout)
-                self._topics.setdefault(place, TopicArchive(*place)).add(s3_object, name)
+                self._topics.setdefault(place, TopicArchive(*place, room=self._room)).add(s3_object, name)
 
     def look_into(self, read_sample: ReadSample, read_tags: ReadTags) -> None:
         """Read a few objects of each topic, and tags where the sink may have written some. Blocks on them."""

@@ -151,6 +151,7 @@ class Catalogue:
                 states.side_objects.saw(s3_object.id.key, entry)
             self._pending_after_listing(s3_object, entry, now, effects)
         states.side_objects.listed(page, now)
+        states.listed[page.bucket].listed(page)
         if unread.end_page(page) and self._knows_keys(page.bucket):
             unread.read()  # what was read is gone, as `post.action` deletes
         expired, warning = expiry.end_page(page)
@@ -179,7 +180,7 @@ class Catalogue:
             is_enough = (
                 most is not None and number >= most and last is not None and object_id.place != last.place
             )
-            if is_enough or len(states.table) >= self._max_pending_objects:
+            if is_enough or states.is_full:
                 states.unfinished_after = last or states.unfinished_after
                 return effects.effects()
             last = object_id
@@ -229,12 +230,10 @@ class Catalogue:
 
     @property
     def wants_listing(self) -> bool:
-        """False from `max.pending.objects` on, True again below nine tenths of it."""
-        if self._wants_listing:
-            self._wants_listing = len(self.states.table) < self._max_pending_objects
-        else:
-            self._wants_listing = len(self.states.table) < self._max_pending_objects * _LISTS_AGAIN_BELOW
-        return self._wants_listing
+        """False from `max.pending.objects` on, True below nine tenths of it, or where nothing else helps."""
+        share = 1 if self._wants_listing else _LISTS_AGAIN_BELOW
+        self._wants_listing = len(self.states.table) < self._max_pending_objects * share
+        return self._wants_listing or self.states.is_stuck
 
     @property
     def is_idle(self) -> bool:

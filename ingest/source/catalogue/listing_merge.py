@@ -267,6 +267,24 @@ class UnreadKeys:
         return self.found is not None
 
 
+class ListedKeys:
+    """How far the first full listing of a bucket has come. `is_complete`: it has shown all keys."""
+
+    def __init__(self) -> None:
+        self.is_complete = False
+        self._through: str | None = None
+
+    def listed(self, page: ListingPage) -> None:
+        """One more page."""
+        if page.is_full and not self.is_complete:
+            self.is_complete = page.is_last
+            self._through = page.through_key if page.is_in_order else None
+
+    def has_passed(self, key: str) -> bool:
+        """Whether all keys up to this one were shown."""
+        return self.is_complete or (self._through is not None and self._through >= key)
+
+
 @dataclass(slots=True)
 class BucketListings:
     """What the listings of one bucket show: entries that may leave the ledger, and keys that are not read."""

@@ -23,7 +23,7 @@ from ingest.source.catalogue.effects import (
     MessageTracker,
 )
 from ingest.source.catalogue.ledger_view import LedgerView, Overlay
-from ingest.source.catalogue.listing_merge import ExclusionReason, ObjectFilter
+from ingest.source.catalogue.listing_merge import ExclusionReason, ListedKeys, ObjectFilter
 from ingest.source.catalogue.object_commands import ObjectCommand
 from ingest.source.catalogue.pending import (
     PendingObject,
@@ -59,6 +59,7 @@ class ObjectStates:
         self.ledger = Overlay(view)
         self.messages = MessageTracker()
         self.filters = filters
+        self.listed = {bucket: ListedKeys() for bucket in filters}
         self.side_objects = SideObjects(
             self.table,
             self.ledger,
@@ -83,8 +84,15 @@ class ObjectStates:
         self.has_unfinished = True
         """The ledger may hold unfinished objects that are not pending here, for want of room."""
         self.unfinished_after: ObjectId | None = None
+        self.is_stuck = False
+        """Nothing that is pending can begin before more is known, however many there are."""
         self.deferred: dict[ObjectId, tuple[ObjectCommand, S3Object]] = {}
         """Commands for objects that a live plan holds."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more objects are to become pending than events tell of."""
+        return len(self.table) >= self.max_pending_objects and not self.is_stuck
 
     def _route_of(self, key: str) -> Route | None:
         """Where a key of an archive goes: an archive is in one bucket."""
@@ -151,7 +159,7 @@ class ObjectStates:
         self, object_id: ObjectId, entry: LedgerEntry, now: Instant, effects: EffectsBuilder
     ) -> None:
         """Make pending what only the ledger knows; when there is no room, remember that it is there."""
-        if len(self.table) >= self.max_pending_objects:
+        if self.is_full:
             self.has_unfinished, self.unfinished_after = True, None
             return
         route = self.filters[object_id.bucket].route_or_reason(object_id.key)

@@ -5,7 +5,7 @@ A large one is worked on in splits: its cuts are kept, and what it came to when 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import pairwise
 
@@ -156,6 +156,18 @@ def sequencer_rank(sequencer: str) -> str:
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
     """
     return sequencer.upper().rstrip("0")
+
+
+@dataclass(frozen=True, slots=True)
+class SideEnd:
+    """How an object that is not read by itself, or not without others, ends."""
+
+    pending: PendingObject
+    state: State
+    reason: str
+    error: str | None = None
+    is_owed: bool = False
+    """All of its rows are committed with others: `post.action` is owed to it."""
 
 
 class PendingTable:

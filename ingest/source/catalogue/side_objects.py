@@ -16,7 +16,7 @@ from headrace.model.text_formatting import printable
 from headrace.options.choices import RestoreSidecars
 from ingest.source.catalogue.effects import EffectsBuilder
 from ingest.source.catalogue.ledger_view import KnownEntry, Overlay
-from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase
+from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, SideEnd
 
 _log = structlog.get_logger(__name__)
 
@@ -28,18 +28,8 @@ MISSING: Final = "side_object_missing"
 _MAX_WARNINGS: Final = 20
 # So many entries of a topic show which kinds it has, in a tenth of a second.
 _RECALLED: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class SideEnd:
-    """How an object that is not read by itself, or not without others, ends."""
-
-    pending: PendingObject
-    state: State
-    reason: str
-    error: str | None = None
-    is_owed: bool = False
-    """All of its rows are committed with others: `post.action` is owed to it."""
+# Listing pauses for as long as it likes: at `max.pending.objects`, or where the service is paused.
+_LOOKS_AGAIN_MS: Final = 1000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,6 +122,7 @@ class SideObjects:
     def listed(self, page: ListingPage, now: Instant) -> None:
         """A page of a listing: what it passed and did not show, of old objects, will not come."""
         if not page.is_in_order:
+            self._passed = (-1, None, None)
             return
         listing, after, through = self._passed
         goes_on = page.listing_id == listing and page.after_key == through
@@ -142,10 +133,23 @@ class SideObjects:
                 waiting.is_passed = True
                 age_ms = max(0, now.wall_ms - waiting.pending.object.last_modified_ms)
                 due_ms = now.steady_ms + max(0, self._wait_ms - age_ms)
-                if due_ms < waiting.deadline_ms:
-                    waiting.deadline_ms = due_ms
-                    if waiting.pending.phase is Phase.JOINING:
-                        self._due(waiting.pending, due_ms)
+                waiting.deadline_ms = min(waiting.deadline_ms, due_ms)
+                if waiting.pending.phase is Phase.JOINING:
+                    self._due(waiting.pending, waiting.deadline_ms, now)
+
+    @property
+    def has_deadlines(self) -> bool:
+        """Whether something that waits is looked at again at its time."""
+        return bool(self._deadlines)
+
+    def waits_for_listing(self) -> bool:
+        """Whether an object waits for what the next page of a listing has first, or has not."""
+        return any(self._is_half_listed(each.pending.route.archive) for each in self._open.values())
+
+    def _is_half_listed(self, place: ArchivePlace | None) -> bool:
+        """Whether a listing that is under way, or pauses, has ended its last page among keys of the stem."""
+        through = self._passed[2]
+        return place is not None and through is not None and through.startswith(f"{place.stem}.")
 
     def saw(self, key: str, entry: LedgerEntry) -> None:
         """A listing shows an object of which the ledger has the end: an earlier run may have joined it."""
@@ -189,10 +193,10 @@ class SideObjects:
             return
         found = self._known_sides(pending, place)
         deadline_ms = self._open[pending.object.id].deadline_ms
-        is_over = now.steady_ms >= deadline_ms
+        is_over = now.steady_ms >= deadline_ms and not self._is_half_listed(place)
         if self._wanted(place) - found.keys() and not is_over:
             self._table.move(pending, Phase.JOINING)
-            self._due(pending, deadline_ms)
+            self._due(pending, deadline_ms, now)
             if place.folder not in self._established:
                 self._waiting.setdefault(place.folder, []).append(pending)
             return
@@ -213,7 +217,7 @@ class SideObjects:
         """Let go what waits for kinds that the topic does not have; `required` takes it to have them."""
         for waiting in self._waiting.pop(folder, ()):
             if self._mode is RestoreSidecars.AUTO and waiting.object.id in self._open:
-                self._due(waiting, now.steady_ms)
+                self._due(waiting, now.steady_ms, now)
 
     def _recall(self, bucket: str, place: ArchivePlace) -> None:
         """Learn from the ledger which kinds the topic had: a post-action may have taken them since."""
@@ -351,13 +355,15 @@ class SideObjects:
         unchecked, self._unchecked = self._unchecked, []
         for side in unchecked:
             if side.object.id in self._alone and not self._has_ended(side):
-                self._due(side, self._alone[side.object.id])
+                self._due(side, self._alone[side.object.id], now)
         while self._deadlines and self._deadlines[0][0] <= now.steady_ms:
             pending = heapq.heappop(self._deadlines)[2]
             if pending.phase is Phase.JOINING and pending.sides is None:
                 self._table.move(pending, Phase.WAITING)
             due_ms = self._alone.get(pending.object.id)
-            if due_ms is not None and due_ms <= now.steady_ms:
+            if due_ms is not None and self._is_half_listed(pending.route.archive):
+                self._due(pending, due_ms, now)
+            elif due_ms is not None and due_ms <= now.steady_ms:
                 del self._alone[pending.object.id]
                 self._ends.append(SideEnd(pending, State.SKIPPED, ALONE))
                 self._warn(ALONE, pending, "the object that it belongs to did not come: it waits for that")
@@ -397,11 +403,12 @@ class SideObjects:
         for other in self._stems[place.stem]:
             self._alone.pop(other.object.id, None)
         if pending.object.id not in self._open:
-            deadline_ms = now.steady_ms + self._wait_ms
-            self._open[pending.object.id] = _Open(pending=pending, deadline_ms=deadline_ms)
+            self._open[pending.object.id] = _Open(pending=pending, deadline_ms=now.steady_ms + self._wait_ms)
 
-    def _due(self, pending: PendingObject, due_ms: int) -> None:
+    def _due(self, pending: PendingObject, due_ms: int, now: Instant) -> None:
         """Look at it again then; only for what waits, as all that is here stays in memory until then."""
+        if self._is_half_listed(pending.route.archive):
+            due_ms = max(due_ms, now.steady_ms + _LOOKS_AGAIN_MS)
         heapq.heappush(self._deadlines, (due_ms, next(self._order), pending))
 
     def _close(self, pending: PendingObject, sides: tuple[SideObject, ...]) -> None:

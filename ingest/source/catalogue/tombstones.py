@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 from headrace.model.ledger_entry import LedgerEntry, State, is_owed
 from headrace.model.objects import ObjectId, PlacedTombstones, Route, RowPlace, S3Object, SideObject
 from headrace.options.choices import RestoreTombstones
 from ingest.source.catalogue.ledger_view import Overlay
-from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase
-from ingest.source.catalogue.side_objects import JOINED, SideEnd
+from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, SideEnd
+from ingest.source.catalogue.side_objects import JOINED
 
 ORDER_UNKNOWN: Final = "tombstone_order_unknown"
 
@@ -101,6 +102,20 @@ class Tombstones:
         written again.
         """
         return self._mode is RestoreTombstones.PROVEN and bool(entry.sides) and entry.position is not None
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether an answer is to come that may let much begin."""
+        return any(folder.wants or folder.asked_for is not None for folder in self._folders.values())
+
+    def waits_for_listing(self) -> bool:
+        """Whether a tombstone object waits for a value object that is not known here yet."""
+        return any(
+            not self._table.of_place((object_id.bucket, key))
+            for folder in self._folders.values()
+            for object_id in islice(folder.pending, 1)
+            for key in folder.waits
+        )
 
     # What may be worked on
 

@@ -32,7 +32,8 @@ class SplitKind(Enum):
 class BatchLimits:
     """The planner's options: `tasks.max`, `job.max.*`, `ordering`, `errors.max.attempts`.
 
-    `can_cut` says that the format lets a large object be split (used with `ordering=none` only).
+    `can_cut` says that the format lets a large object be split (used with `ordering=none` only);
+    `is_archive` that keys are those of an archive, which is promised to come back in its layout's order.
     """
 
     slots: int
@@ -40,6 +41,7 @@ class BatchLimits:
     max_bytes: int = 268_435_456
     ordering: Ordering = Ordering.OBJECT
     can_cut: bool = False
+    is_archive: bool = False
     max_attempts: int = 5
     max_lonely_deaths: int = MAX_LONELY_DEATHS
 

@@ -15,6 +15,7 @@ from ingest.source.catalogue.effects import Effects, EffectsBuilder, Unreported
 from ingest.source.catalogue.object_state import ObjectStates, entry_for
 from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion, options_of
 from ingest.source.planner.batch_limits import BatchLimits, SplitKind
+from ingest.source.planner.listing_order import ListingOrder
 from ingest.source.planner.queues import PartitionQueue, UnorderedQueue
 from ingest.source.planner.retry_policy import Backoff, Holds, PoisonSuspects, RetryPolicy, Waiting
 
@@ -33,6 +34,7 @@ class _WaitingQueue(Protocol):
     def over(self, taken: list[PendingObject]) -> None: ...
     def ready(self, now_ms: int, *, big: int) -> int: ...
     def is_next(self, pending: PendingObject) -> bool: ...
+    def let_go(self) -> list[str]: ...
     def goes_before(self, pending: PendingObject) -> PendingObject | None: ...
     def next_due_ms(self) -> int | None: ...
 
@@ -75,10 +77,12 @@ class Planner:
         self._queue: _WaitingQueue
         self._holds = Holds(catalogue.states.filters.keys(), backoff)
         if limits.ordering is Ordering.PARTITION:
-            self._queue = PartitionQueue(limits, self._table, self._holds)
+            listing = ListingOrder(catalogue.states.listed if limits.is_archive else None)
+            self._queue = PartitionQueue(limits, self._table, self._holds, listing)
         else:
             self._queue = UnorderedQueue(limits, self._table, self._holds)
         self._plans: dict[int, _Plan] = {}
+        self._said_at = 0
         self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
         self._waiting = Waiting(self._states, self._holds, self._queue.goes_before)
         self._failing = RetryPolicy(self._states, limits, backoff)
@@ -250,6 +254,9 @@ class Planner:
         if not self.is_paused:
             self._suspects.arm(now, gathering)
         self._states.end_joined(now, gathering)
+        self._states.is_stuck = False
+        self._states.is_stuck = not self._catalogue.wants_listing and self._is_stuck(now, gathering)
+        self._say_if_over(gathering)
         gathering.warnings += self._queue.warnings
         self._queue.warnings = []
         effects = gathering.effects()
@@ -273,6 +280,38 @@ class Planner:
         return found
 
     # Inside
+
+    def _is_stuck(self, now: Instant, effects: EffectsBuilder) -> bool:
+        """Whether all that is known waits for what only a listing, or the ledger, can show next.
+
+        Where that is lower offsets of its topic-partition it begins: memory would have to hold all of them.
+        """
+        states = self._states
+        if self._plans or states.unwritten or self.is_paused or states.tombstones.is_searching:
+            return False
+        if self.next_due_ms() is not None or self.ready(now):
+            return False
+        if names := self._queue.let_go():
+            effects.warnings.append(
+                f"{_some(names)}: names do not sort by offset, and objects fill max.pending.objects = "
+                f"{states.max_pending_objects} before all are listed. Those known begin, and lower offsets "
+                "may come after them; a partition with fewer objects than that option says is in order."
+            )
+            return False
+        if states.side_objects.waits_for_listing() or states.tombstones.waits_for_listing():
+            return True
+        return states.has_unfinished and not states.side_objects.has_deadlines
+
+    def _say_if_over(self, effects: EffectsBuilder) -> None:
+        """A warning where `max.pending.objects` does not hold, and with each doubling from there."""
+        pending = len(self._table)
+        if self._states.is_stuck and pending >= self._said_at:
+            self._said_at = pending * 2
+            effects.warnings.append(
+                f"{pending} objects are pending, of max.pending.objects = "
+                f"{self._states.max_pending_objects}, and none can begin before more are known: keys and "
+                "headers, or the values before tombstones. Listing continues above it until one can."
+            )
 
     def _room_for_big(self) -> int:
         return max(0, self._limits.big_slots - sum(live.is_big for live in self._plans.values()))
@@ -356,6 +395,10 @@ class Planner:
         else:
             pending.is_whole = True
             self._table.move(pending, Phase.WAITING)
+
+
+def _some(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} topic-partitions more"
 
 
 def _key_of(work: Split) -> LedgerKey:

@@ -7,6 +7,7 @@ from itertools import count
 
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Place, Suspicion
 from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
+from ingest.source.planner.listing_order import ListingOrder
 from ingest.source.planner.retry_policy import Holds
 
 
@@ -109,6 +110,10 @@ class UnorderedQueue:
     def is_next(self, pending: PendingObject) -> bool:
         """True when the object may be taken out of turn."""
         return self._table.is_clear(pending)
+
+    def let_go(self) -> list[str]:
+        """None: here nothing waits for a listing."""
+        return []
 
     def goes_before(self, pending: PendingObject) -> None:
         """Nothing: here objects of different keys do not wait for each other."""
@@ -232,10 +237,11 @@ class PartitionQueue:
     waits, the whole topic-partition goes before those that only listings filled.
     """
 
-    def __init__(self, limits: BatchLimits, table: PendingTable, holds: Holds) -> None:
+    def __init__(self, limits: BatchLimits, table: PendingTable, holds: Holds, listing: ListingOrder) -> None:
         self._limits = limits
         self._table = table
         self._holds = holds
+        self._listing = listing
         self._held: dict[str, list[_Partition]] = {}
         self._partitions: dict[tuple[str, int | None], _Partition] = {}
         self._fresh: deque[_Partition] = deque()
@@ -252,6 +258,7 @@ class PartitionQueue:
         if partition is None:
             partition = self._partitions[place] = _Partition(topic=place[0], partition=place[1])
         partition.put(pending)
+        self._listing.see(pending)
         self._queue(partition, is_fresh=pending.is_fresh)
 
     def take(self, now_ms: int, *, idle_slots: int, may_take_big: bool) -> list[PendingObject]:
@@ -322,6 +329,16 @@ class PartitionQueue:
         partition = self._partitions.get((pending.route.topic, pending.route.partition))
         return partition is not None and self._head_of(partition) is pending
 
+    def let_go(self) -> list[str]:
+        """Have begin what waits for a listing only; the names of these topic-partitions."""
+        found = []
+        for partition in (*self._fresh, *self._backlog):
+            pending = self._head_of(partition)
+            if pending is not None and pending.phase is Phase.WAITING and self._listing.waits(pending):
+                self._listing.let_go(pending)
+                found.append(f"{partition.topic}-{partition.partition}")
+        return found
+
     def goes_before(self, pending: PendingObject) -> PendingObject | None:
         """What is first in the object's topic-partition, itself included; None while that is read."""
         partition = self._partitions.get((pending.route.topic, pending.route.partition))
@@ -340,12 +357,13 @@ class PartitionQueue:
                 self._queue(partition, is_fresh=True)
 
     def _first_of(self, partition: _Partition) -> PendingObject | None:
-        """The object whose turn it is, unless a ledger record or the suspect's turn comes first."""
+        """The object whose turn it is, unless a ledger record, a listing or a suspect's turn comes first."""
         pending = self._head_of(partition)
         is_ready = (
             pending is not None
             and pending.phase is Phase.WAITING
             and pending.suspicion is not Suspicion.SUSPECT
+            and not self._listing.waits(pending)
         )
         return pending if is_ready else None
 

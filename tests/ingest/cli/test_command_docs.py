@@ -86,7 +86,8 @@ def _plan() -> Any:
     forecast.add([(SEEN, None)])
     restore = configured({"input.layout": "confluent", "file.name.template": None, "topic": None})
     assert restore.format.restore is not None
-    archive = ArchivePreview(ArchiveNames(LayoutName.CONFLUENT, NameOptions()), object_filter_of(restore))
+    names = ArchiveNames(LayoutName.CONFLUENT, NameOptions())
+    archive = ArchivePreview(names, object_filter_of(restore), room=100_000)
     archive.add(S3Object(id=ObjectId("uploads", key, "e"), size=25, last_modified_ms=1) for key in KEYS)
     archive.look_into(_sample, lambda key: (0, 4, 4) if "00000.json" in key else (7, 9, 3))
     inventory = InventoryFacts(url="s3://inventories/manifest.json", manifest=None, problem=None)

@@ -16,7 +16,7 @@ from ingest.source.catalogue.object_commands import Replay, Selection
 from ingest.source.object_selection import object_filter_of
 from ingest.source.planner import BatchLimits
 from tests.headrace.options.loading import load_with
-from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, page
+from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, object_id, page
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 from tests.support.examples import examples
 
@@ -155,6 +155,51 @@ def test_a_listing_of_an_old_archive_waits_for_nothing(extension: str, size: int
         _key(start, extension=extension): 1 if start == 9 else 2 for start in range(0, 13, 3)
     }
     assert desk.catalogue.is_idle
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_listing_that_pauses_at_an_object_has_not_shown_its_keys(mode: str, first: int) -> None:
+    """However long it pauses: what the next page shows is waited for, and what it does not show is not."""
+    desk = _desk(mode=mode)
+    keys = sorted(_three(0))
+    shown = [listed(key, last_modified_ms=NOW - 10 * _WAIT_MS) for key in keys]
+    desk.observe(page(*shown[:first], through_key=keys[first - 1]))
+    for _ in range(3):
+        desk.tick(_WAIT_MS)
+        assert _planned(desk) == {}
+
+    desk.observe(page(*shown[first:], after_key=keys[first - 1]))
+    assert _planned(desk) == {_key(0): _sides(0)}
+    assert _reasons(desk, *_three(0)) == ["done", "joined", "joined"]
+
+
+def test_side_objects_that_fill_the_room_wait_for_an_object_that_the_ledger_has() -> None:
+    """All three were replayed, and the driver resumes the side object first, for which there is room."""
+    ledger = FakeLedger()
+    for key in _three(0):
+        ledger.commit(object_id(key), LedgerEntry(state=State.NEW, size=10))
+    desk = _desk(ledger, max_pending_objects=1)
+    for _ in range(5):
+        desk.tick(_WAIT_MS)
+        _planned(desk)
+    assert _reasons(desk, *_three(0)) == ["done", "joined", "joined"]
+    assert desk.catalogue.is_idle
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_an_object_whose_keys_no_listing_shows_waits_no_longer_than_it_has_to(breaks: bool) -> None:
+    """The next page has none of them, or a listing without order tells nothing of them."""
+    desk = _desk()
+    old = NOW - 10 * _WAIT_MS
+    desk.observe(page(listed(_key(0), last_modified_ms=old), through_key=_key(0)))
+    desk.tick(_WAIT_MS)
+    assert _planned(desk) == {}
+
+    more = [listed(key, last_modified_ms=old) for key in ("z", "y")]
+    desk.observe(page(*(more if breaks else []), after_key=_key(0)))
+    desk.tick(1000)
+    assert _planned(desk) == {_key(0): []}
 
 
 def test_an_archive_of_values_alone_waits_once() -> None:

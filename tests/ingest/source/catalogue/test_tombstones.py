@@ -1,6 +1,6 @@
 """Tombstones in objects of their own: who waits for what, what is merged, and what is held back."""
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -28,7 +28,7 @@ def _gone(start: int) -> str:
     return f"{_FOLDER}tombstone/t+0+{start:010}.keys.json"
 
 
-def _desk(ledger: FakeLedger | None = None, mode: str = "proven") -> "_Desk":
+def _desk(ledger: FakeLedger | None = None, mode: str = "proven", **options: Any) -> "_Desk":
     loaded = load_with(
         {
             "topic": None,
@@ -39,7 +39,9 @@ def _desk(ledger: FakeLedger | None = None, mode: str = "proven") -> "_Desk":
         }
     )
     limits = BatchLimits(slots=2, ordering=Ordering.PARTITION)
-    return _Desk(ledger=ledger, intake=object_filter_of(loaded), joining=loaded.joining, limits=limits)
+    return _Desk(
+        ledger=ledger, intake=object_filter_of(loaded), joining=loaded.joining, limits=limits, **options
+    )
 
 
 class _Desk(Desk):
@@ -113,6 +115,64 @@ def test_a_tombstone_between_two_values_does_not_delete_the_live_key() -> None:
     assert desk.read() == [(_value(0), 0, ((_gone(1), (RowPlace(1, 0, 1),)),))]
     assert desk.reason(_gone(1)) == "joined"
     assert desk.catalogue.is_idle
+
+
+@pytest.mark.parametrize("mode", ["proven", "after"])
+@pytest.mark.parametrize("room", [1, 4, 5, 100])
+def test_tombstones_that_are_listed_before_their_values_do_not_keep_these_from_being_listed(
+    mode: str, room: int
+) -> None:
+    """With a time partitioner `tombstone/` comes before `year=2024/`, and the tombstones fill the room."""
+    desk = _desk(mode=mode, max_pending_objects=room)
+    values = [f"{_FOLDER}year=2024/t+0+{start:010}.json" for start in range(0, 60, 10)]
+    keys = [key.replace(".json", ".keys.json") for key in values]
+    gone = [_gone(start) for start in range(5, 50, 10)]
+    shown = [listed(key, last_modified_ms=_OLD) for key in sorted([*values, *keys, *gone])]
+    known = tuple(each for each in shown if each.id.key in values)
+    read: list[str] = []
+    at, most = 0, 0
+    for _ in range(50):
+        if at < len(shown) and desk.catalogue.wants_listing:
+            through = None if at + 2 >= len(shown) else shown[at + 1].id.key
+            desk.observe(
+                page(*shown[at : at + 2], after_key=shown[at - 1].id.key if at else None, through_key=through)
+            )
+            at += 2
+        most = max(most, desk.catalogue.pending_objects)
+        desk.turn()
+        if desk.searches:
+            own_from = 0 if mode == "after" else 1
+            desk.answer(
+                *(
+                    TombstonePlaces(
+                        object=listed(key, last_modified_ms=_OLD),
+                        headers=None,
+                        rows=1,
+                        own_from=own_from,
+                        inserts={} if own_from == 0 else {values[number]: (RowPlace(3, 0, 1),)},
+                        values=known,
+                    )
+                    for number, key in enumerate(gone)
+                )
+            )
+        read += [key for key, _, _ in desk.read()]
+    assert read == [*values, *(gone if mode == "after" else [])]
+    assert desk.catalogue.is_idle
+    assert {desk.reason(key) for key in gone} == {"done" if mode == "after" else "joined"}
+    said = [one for one in desk.warnings if "max.pending.objects" in one]
+    assert bool(said) is (room < 100)
+    assert len(said) <= 3
+    # What the slots can work on is not listed beyond the bound.
+    assert most <= max(room, len(gone)) + 8
+
+
+def test_listing_stays_paused_while_a_search_may_let_values_begin() -> None:
+    """A search counts rows, for minutes perhaps; what is listed meanwhile would all be in memory."""
+    desk = _desk(max_pending_objects=1)
+    desk.show(*_two(0), _gone(1))
+    desk.turn()
+    assert desk.searches == (_FOLDER,)
+    assert not desk.catalogue.wants_listing
 
 
 def test_what_is_behind_all_values_waits_for_them() -> None:

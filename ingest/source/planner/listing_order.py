@@ -1,0 +1,87 @@
+"""Which objects of an archive wait until a listing has shown all that go before them."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from headrace.model.text_formatting import printable
+from ingest.source.catalogue.listing_merge import ListedKeys
+from ingest.source.catalogue.pending import PendingObject, is_begun
+
+_log = structlog.get_logger(__name__)
+
+_DIGITS: Final = re.compile(r"[0-9]+")
+# Sorts after all digits.
+_AFTER_DIGITS: Final = ":"
+
+
+class ListingOrder:
+    """Of `PartitionQueue`. `listed` is how far listings have come, by bucket; None: nothing waits for them.
+
+    S3 lists by key: `orders-0-99` comes after `orders-0-1000`, unless offsets are padded with zeros, and wide
+    enough. So an object of which digits could be fewer waits until its topic-partition's keys are listed.
+    """
+
+    def __init__(self, listed: Mapping[str, ListedKeys] | None) -> None:
+        self._listed = listed
+        self._padded: dict[tuple[str, int | None], int] = {}
+        self._let_go: set[tuple[str, int | None]] = set()
+        self._has_said = False
+
+    def see(self, pending: PendingObject) -> None:
+        """The object is known: zeros before its offset show how wide those of its topic-partition are."""
+        if self._listed is None or self._listed[pending.object.id.bucket].is_complete:
+            return
+        begin, end = _digits_of(pending)
+        if end - begin > 1 and pending.object.id.key[begin] == "0":
+            place = _place(pending)
+            self._padded[place] = max(end - begin, self._padded.get(place, 0))
+
+    def waits(self, pending: PendingObject) -> bool:
+        """Whether what goes before it in its topic-partition may be listed yet; not once it is begun."""
+        if self._listed is None or self._listed[pending.object.id.bucket].is_complete:
+            return False
+        whole, place = pending.parent or pending, _place(pending)
+        if place in self._let_go or (whole.entry is not None and is_begun(whole.entry)):
+            return False
+        begin, end = _digits_of(pending)
+        if end - begin <= self._padded.get(place, 1):
+            return False
+        key = pending.object.id.key
+        if self._listed[pending.object.id.bucket].has_passed(key[:begin] + _AFTER_DIGITS):
+            return False
+        if not self._has_said:
+            self._has_said = True
+            _log.info(
+                "order_waits_for_listing",
+                key=printable(key),
+                detail="names do not sort by offset: a partition begins when the listing has passed it",
+            )
+        return True
+
+    def let_go(self, pending: PendingObject) -> None:
+        """What is known of its topic-partition begins."""
+        self._let_go.add(_place(pending))
+
+
+def _place(pending: PendingObject) -> tuple[str, int | None]:
+    return pending.route.topic, pending.route.partition
+
+
+def _digits_of(pending: PendingObject) -> tuple[int, int]:
+    """Where the key has its offset; nothing of it where it has none.
+
+    Of several such numbers it is the one of the fewest digits, the last of these: a guess that is wrong
+    waits, or is of one object.
+    """
+    offset = pending.route.start_offset
+    if offset is None:
+        return 0, 0
+    spans = [
+        found.span()
+        for found in _DIGITS.finditer(pending.object.id.key)
+        if found[0].lstrip("0") == (str(offset) if offset else "")
+    ]
+    return min(reversed(spans), key=lambda span: span[1] - span[0], default=(0, 0))

@@ -1,0 +1,199 @@
+"""Archives whose names do not sort by offset: what waits for the listing, until when, and what does not."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import S3Object
+from headrace.model.positions import BytePosition
+from headrace.options.choices import Ordering
+from ingest.source.object_selection import object_filter_of
+from ingest.source.planner import BatchLimits
+from tests.headrace.options.loading import load_with
+from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, object_id, page
+from tests.ingest.source.catalogue.fake_ledger import FakeLedger
+
+_AIVEN: Final = "orders-{}-{}.gz"
+_PADDED: Final = "a/orders-{}-{:020}.gz"
+_CONFLUENT: Final = "topics/orders/partition={0}/orders+{0}+{1:010}.json"
+
+
+def _desk(ledger: FakeLedger | None = None, *, name: str = _AIVEN, **options: Any) -> Desk:
+    """A driver of a restore, of the layout that gives such names."""
+    loaded = load_with(
+        {
+            "topic": None,
+            "file.name.template": None,
+            "input.layout": "confluent" if name is _CONFLUENT else "aiven",
+            "restore.sidecars": "ignore" if name is _CONFLUENT else None,
+            "aws.s3.prefix": "a/" if name is _PADDED else None,
+        }
+    )
+    assert loaded.routing.ordering is Ordering.PARTITION
+    limits = {"slots": 1, "ordering": Ordering.PARTITION, "is_archive": True} | options.pop("limits", {})
+    return Desk(ledger=ledger, intake=object_filter_of(loaded), limits=BatchLimits(**limits), **options)
+
+
+def _pages(keys: Sequence[str], size: int) -> list[tuple[list[S3Object], str | None, str | None]]:
+    """A listing: objects by key, the key before them, and how far they are."""
+    shown = [listed(key) for key in sorted(keys)]
+    cuts = range(0, len(shown), size)
+    return [
+        (
+            shown[at : at + size],
+            shown[at - 1].id.key if at else None,
+            shown[at + size - 1].id.key if at + size < len(shown) else None,
+        )
+        for at in cuts
+    ]
+
+
+def _show(desk: Desk, part: tuple[list[S3Object], str | None, str | None]) -> None:
+    objects, after, through = part
+    desk.observe(page(*objects, after_key=after, through_key=through))
+
+
+def _work(desk: Desk) -> list[str]:
+    """What slots get now, one batch after the other, until there is none."""
+    found: list[str] = []
+    while keys := desk.keys(plan := desk.plan()):
+        found += keys
+        desk.complete(plan)
+        desk.tick()
+    return found
+
+
+def _restored(desk: Desk, keys: Sequence[str], size: int) -> list[str]:
+    """In what order objects go out, where slots are quicker than the listing, which pauses at its bound."""
+    found: list[str] = []
+    for part in _pages(keys, size):
+        while not desk.catalogue.wants_listing:
+            desk.tick()
+            found += _work(desk)
+        _show(desk, part)
+        desk.tick()
+        found += _work(desk)
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 50, 1000])
+@pytest.mark.parametrize(
+    ("name", "offsets"),
+    [
+        (_AIVEN, range(0, 12_000, 100)),
+        (_AIVEN, range(95, 1_100)),
+        (_AIVEN, [0, 1, 10, 11, 100, 2, 3, 30, 1000]),
+        (_CONFLUENT, range(9_999_900_000, 10_000_100_000, 10_000)),
+        (_CONFLUENT, range(999_900_000, 10_000_100_000, 500_000_000)),
+        (_PADDED, range(0, 12_000, 100)),
+    ],
+)
+def test_a_partition_comes_back_in_the_order_of_its_offsets(
+    name: str, offsets: Sequence[int], size: int
+) -> None:
+    """Whatever their widths, and wherever pages end."""
+    desk = _desk(name=name)
+    expected = [name.format(0, offset) for offset in sorted(offsets)]
+    assert _restored(desk, expected, size) == expected
+    assert not desk.warnings
+    assert desk.catalogue.is_idle
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [(_PADDED, [0, 1, 2]), (_CONFLUENT, [0, 1, 2]), (_AIVEN, [0]), (_AIVEN, [5, 6, 7])]
+)
+def test_what_no_lower_offset_can_come_after_begins_with_its_page(name: str, first: list[int]) -> None:
+    """Padded names sort by offset; of one digit none is lower that is not listed before."""
+    desk = _desk(name=name)
+    offsets = [*first, 1000, 2000] if name is _AIVEN else [*first, 3, 4]
+    keys = [name.format(0, offset) for offset in offsets]
+    pages = _pages([*keys, name.format(1, 0)], len(keys) if name is _AIVEN else len(first))
+    _show(desk, pages[0])
+    begun = _work(desk)
+    assert begun == [name.format(0, offset) for offset in first][: len(begun)]
+    assert begun
+
+
+def test_a_partition_begins_when_the_listing_has_passed_it() -> None:
+    """Not when it has passed all."""
+    desk = _desk()
+    mine = [_AIVEN.format(0, offset) for offset in (98, 99, 100, 101)]
+    rest = [_AIVEN.format(1, offset) for offset in (98, 99, 100, 101)]
+    pages = _pages([*mine, *rest], 5)
+    _show(desk, pages[0])
+    assert _work(desk) == mine
+    assert not desk.planner.ready(desk.now)
+    _show(desk, pages[1])
+    assert _work(desk) == rest
+
+
+@pytest.mark.parametrize("room", [1, 10, 30, 41, 1000])
+def test_a_partition_larger_than_the_bound_is_let_go_with_one_sentence(room: int) -> None:
+    """Memory is bounded: what is known goes out, and everything does. Smaller ones keep their order."""
+    desk = _desk(max_pending_objects=room)
+    large = [_AIVEN.format(0, offset) for offset in range(80, 120)]
+    small = [_AIVEN.format(1, offset) for offset in range(98, 103)]
+    found = _restored(desk, [*large, *small], 5)
+    assert sorted(found) == sorted([*large, *small])
+    assert [key for key in found if key in small] == small
+    said = [one for one in desk.warnings if "max.pending.objects" in one]
+    assert [one.split(":")[0] for one in said] == (["orders-0"] if room < len(large) else [])
+    assert ([key for key in found if key in large] == large) is (room >= len(large))
+    assert desk.catalogue.is_idle
+
+
+def test_what_is_begun_waits_for_no_listing() -> None:
+    """After a restart its place in the order is taken."""
+    ledger = FakeLedger()
+    key = _AIVEN.format(0, 100)
+    entry = LedgerEntry(state=State.PARTIAL, position=BytePosition(5), records=1, topic="orders", partition=0)
+    ledger.commit(object_id(key), entry)
+    ledger.commit(object_id(_AIVEN.format(1, 100)), LedgerEntry(state=State.FAILED, attempts=1))
+    desk = _desk(ledger)
+    assert desk.keys(desk.plan()) == [key]
+
+
+def test_an_event_while_the_first_listing_is_under_way_waits_for_it_and_a_later_one_does_not() -> None:
+    """A lower offset that comes after the listing is produced when it comes, with a warning."""
+    desk = _desk()
+    desk.announce("m", event(_AIVEN.format(0, 100)))
+    assert _work(desk) == []
+    _show(desk, _pages([_AIVEN.format(0, 99)], 1)[0])
+    assert _work(desk) == [_AIVEN.format(0, 99), _AIVEN.format(0, 100)]
+    desk.announce("n", event(_AIVEN.format(0, 98), event_time_ms=NOW))
+    assert _work(desk) == [_AIVEN.format(0, 98)]
+    desk.tick()
+    assert [one for one in desk.warnings if "out of order" in one]
+
+
+def test_a_listing_without_order_has_passed_nothing_before_its_end() -> None:
+    """As a directory bucket lists."""
+    desk = _desk()
+    shown = [listed(_AIVEN.format(*place)) for place in ((1, 5), (0, 200), (0, 10))]
+    desk.observe(page(*shown, through_key="z"))
+    assert _work(desk) == [_AIVEN.format(1, 5)]
+    desk.observe(page(listed(_AIVEN.format(0, 11)), after_key="z"))
+    offsets = [key.rpartition("-")[2] for key in _work(desk)]
+    assert offsets == ["10.gz", "11.gz", "200.gz"]
+
+
+@pytest.mark.parametrize("limits", [{"is_archive": False}, {"ordering": Ordering.OBJECT}])
+def test_only_a_restore_in_order_waits(limits: dict[str, Any]) -> None:
+    """Others promise order among what is known."""
+    desk = _desk(limits=limits)
+    _show(desk, _pages([_AIVEN.format(0, offset) for offset in (100, 99)], 1)[0])
+    assert _work(desk) == [_AIVEN.format(0, 100)]
+
+
+def test_numbers_of_a_name_that_are_the_offset_too() -> None:
+    """A topic, a partition or a time may be the same number: nothing is out of order, or waits for ever."""
+    desk = _desk()
+    keys = ["100-7-7.gz", "100-7-10.gz", "100-7-100.gz", "100-100-9.gz", "100-100-100.gz"]
+    found = _restored(desk, keys, 1)
+    assert sorted(found) == sorted(keys)
+    for partition in ("100-7", "100-100"):
+        offsets = [int(key.split("-")[2][:-3]) for key in found if key.startswith(f"{partition}-")]
+        assert all(before < after for before, after in pairwise(offsets))
