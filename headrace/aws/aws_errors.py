@@ -1,12 +1,13 @@
 """What a refusal of S3, SQS or STS means, by its code, status and operation; never by its text.
 
 One table for listings, tasks and commands. `classify` gives one of a few kinds, `refusal` the error of
-`headrace.model.errors` with the sentence for it. Pure: the caller of AWS hands over what the answer said.
+`headrace.model.errors` with the sentence for it. Pure: the caller of AWS hands over what the answer said,
+which is `answer_of` an error of botocore's.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from headrace.model.errors import (
     AccessDenied,
@@ -255,6 +256,19 @@ _HEAD_REMEDY: Final = (
     "aws.sts.role.arn or aws.credentials.provider); and where an object is encrypted with a key of its "
     "writer's (SSE-C)."
 )
+
+
+class _ClientError(Protocol):
+    """botocore's of that name, which nothing pure imports."""
+
+    response: Any
+
+
+def answer_of(error: _ClientError) -> tuple[str, int]:
+    """The code (empty for none) and the status of a refusal."""
+    response = error.response
+    code = str(response.get("Error", {}).get("Code", ""))
+    return code, int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def classify(code: str, status: int, operation: str) -> AwsRefusal:

@@ -33,7 +33,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.aws_errors import may_be_about_credentials, refusal, refuse_strangers
+from headrace.aws.aws_errors import answer_of, refusal, refuse_strangers
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
 from headrace.model.text_formatting import printable
 from headrace.options.aws_forms import proxy_config
@@ -160,13 +160,6 @@ _NETWORK: Final = (
 
 BOTOCORES: Final = (ClientError, BotoCoreError, ResponseParserError, HTTPError)
 """What calls of botocore raise: urllib3's too, where the document of a refusal breaks off."""
-
-
-def answer_of(error: ClientError) -> tuple[str, int]:
-    """The code (empty for none) and the status of a refusal."""
-    response: Any = error.response
-    code = str(response.get("Error", {}).get("Code", ""))
-    return code, int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def translate_s3(error: Exception, *, what: str) -> HeadraceError:
@@ -307,11 +300,6 @@ def _unsupported(error: ClientError, code: str, *, what: str) -> ConditionsUnkno
 
 def _words_of(error: ClientError) -> str:
     return printable(str(error.response.get("Error", {}).get("Message", "")).rstrip("."), limit=_WORDS)
-
-
-def is_about_credentials(error: ClientError) -> bool:
-    """Whether the request may have been refused for who signed it."""
-    return may_be_about_credentials(*answer_of(error), error.operation_name)
 
 
 def verifying(ca_file: str) -> ssl.SSLContext:

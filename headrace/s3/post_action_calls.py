@@ -10,10 +10,11 @@ from botocore.exceptions import ClientError
 from s3transfer.exceptions import S3CopyFailedError
 from s3transfer.manager import TransferConfig, TransferManager
 
+from headrace.aws.aws_errors import answer_of
 from headrace.model.errors import AccessDenied, InvalidConfiguration, ObjectMissing, SourceUnavailable
 from headrace.model.objects import S3Object
 from headrace.options.settings import S3Settings
-from headrace.s3.client import answer_of, new_s3_client
+from headrace.s3.client import new_s3_client
 from headrace.s3.s3_calls import S3Calls
 
 _log = structlog.get_logger(__name__)

@@ -15,7 +15,8 @@ import structlog
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from headrace.aws.aws_errors import following
+from headrace.aws.aws_credentials import signed_again
+from headrace.aws.aws_errors import answer_of, following
 from headrace.aws.object_answers import headed_object, listed_object, showing_restores
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import S3Object
@@ -24,7 +25,6 @@ from headrace.s3.client import (
     BOTOCORES,
     GetAnswer,
     GetRequest,
-    answer_of,
     attempted,
     new_s3_client,
     translate_s3,
@@ -164,7 +164,10 @@ class S3Calls:
         return {tag["Key"]: tag["Value"] for tag in found["TagSet"]}
 
     def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> GetAnswer:
-        """The answer to one GET of [begin, end) of exactly this content; one attempt, the body unread."""
+        """The answer to one GET of [begin, end) of exactly this content, its body unread.
+
+        One attempt, and another one only where the credentials of the first have expired.
+        """
         asked = self._asked(wanted, begin=begin, end=end, by_version=by_version)
         answer = None if self._fast_get is None else self._fast_get.get(asked)
         return self._get_by_botocore(asked) if answer is None else answer
@@ -190,7 +193,7 @@ class S3Calls:
 
     def _get_by_botocore(self, asked: GetRequest) -> GetAnswer:
         try:
-            response: dict[str, Any] = self._client.get_object(**asked.parameters())
+            response: dict[str, Any] = signed_again(lambda: self._client.get_object(**asked.parameters()))
         except BOTOCORES as error:
             raise translate_s3(error, what=asked.what) from error
         return GetAnswer(
@@ -201,11 +204,14 @@ class S3Calls:
         )
 
     def retried(self, call: Callable[[], T], *, what: str) -> T:
-        """What `call` of botocore gives, after at most `max_retries` repeats; errors in our words."""
+        """What `call` of botocore gives, after at most `max_retries` repeats; errors in our words.
+
+        Credentials that have expired are resolved again, and the call is repeated at once.
+        """
 
         def translated() -> T:
             try:
-                return call()
+                return signed_again(call)
             except BOTOCORES as error:
                 raise translate_s3(error, what=what) from error
 

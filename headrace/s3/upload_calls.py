@@ -11,7 +11,8 @@ import structlog
 from botocore.exceptions import ClientError
 from isal import isal_zlib
 
-from headrace.aws.aws_errors import following
+from headrace.aws.aws_credentials import signed_again
+from headrace.aws.aws_errors import answer_of, following
 from headrace.model.errors import AccessDenied, ObjectError, ObjectForbidden, ObjectMissing, SourceUnavailable
 from headrace.model.objects import ByteSource
 from headrace.model.sink_entries import Upload
@@ -24,11 +25,9 @@ from headrace.s3.client import (
     NameTaken,
     UploadEnded,
     WriteConflict,
-    answer_of,
     attempted,
     customer_key,
     given_at_start,
-    is_about_credentials,
     new_s3_client,
     translate_upload,
 )
@@ -318,7 +317,7 @@ class UploadCalls:
         """None when it is completed, else NO_UPLOAD, InvalidPart or PreconditionFailed; one attempt."""
         what = f"s3://{bucket}/{upload.key}"
         try:
-            self._signed_again(
+            signed_again(
                 lambda: self._client.complete_multipart_upload(
                     Bucket=bucket,
                     Key=upload.key,
@@ -406,22 +405,11 @@ class UploadCalls:
             if self._has_ended.is_set():
                 raise UploadEnded(f"{what} was not sent before its slot ended.")
             try:
-                return self._signed_again(call)
+                return signed_again(call)
             except BOTOCORES as error:
                 raise translate_upload(error, what=what) from error
 
         return attempted(translated, self._backoff)
-
-    @staticmethod
-    def _signed_again(call: Callable[[], Any]) -> Any:
-        """What `call` gives, made twice when the credentials of the first have expired."""
-        try:
-            return call()
-        except ClientError as error:
-            if not is_about_credentials(error):
-                raise
-        # The client's credentials have noted the refusal, and are resolved again.
-        return call()
 
 
 def new_upload_calls(
