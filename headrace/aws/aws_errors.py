@@ -298,6 +298,18 @@ def classify(code: str, status: int, operation: str) -> AwsRefusal:
     return _R.UNREADABLE if of_object else _R.UNAVAILABLE
 
 
+_UNKNOWN_TO_STORE: Final = frozenset({400, 405, 501})
+
+
+def is_unknown_to_store(code: str, status: int) -> bool:
+    """Whether a store refuses so what it does not know: as bad, not allowed or not implemented.
+
+    Not where the code says something else: of keys that have expired, or of what passes by itself.
+    """
+    is_explained = "throttl" in code.lower() or _BY_CODE.get(code, _R.DENIED) is not _R.DENIED
+    return status in _UNKNOWN_TO_STORE and not is_explained
+
+
 def may_be_about_credentials(code: str, status: int, operation: str) -> bool:
     """Whether other credentials may help; a HEAD that is a bad request says nothing against it."""
     if operation in _HEADS and status == 400:  # noqa: PLR2004  # Bad Request
