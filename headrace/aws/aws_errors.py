@@ -164,6 +164,9 @@ _BY_STATUS: Final[dict[int, AwsRefusal]] = {
     403: _R.DENIED,
     404: _R.NO_RESOURCE,
 }
+_ARCHIVED: Final = "InvalidObjectState"
+# These read an object, too, next to what they write.
+_COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 # Read before the tables above when one object was asked for.
 _OBJECT_BY_CODE: Final[dict[str, AwsRefusal]] = {
     "NoSuchKey": _R.MISSING,
@@ -171,7 +174,7 @@ _OBJECT_BY_CODE: Final[dict[str, AwsRefusal]] = {
     "MethodNotAllowed": _R.MISSING,  # the version is a delete marker
     "PreconditionFailed": _R.SUPERSEDED,
     "InvalidRange": _R.SUPERSEDED,  # shorter than announced, so another content
-    "InvalidObjectState": _R.ARCHIVED,
+    _ARCHIVED: _R.ARCHIVED,
     "AccessDenied": _R.FORBIDDEN,
     "AccessDeniedException": _R.FORBIDDEN,
 }
@@ -282,6 +285,8 @@ def classify(code: str, status: int, operation: str) -> AwsRefusal:
         return _R.CREDENTIALS
     if code.isdecimal():
         code, status = "", status or int(code)
+    if code == _ARCHIVED and operation in _COPIES:
+        return _R.ARCHIVED
     is_about_key = code.startswith(_KMS)
     plain = code.removeprefix(_KMS[0]).removeprefix(_KMS[1]) if is_about_key else code
     if _passes(plain, status):
