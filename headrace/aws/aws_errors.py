@@ -303,6 +303,14 @@ def classify(code: str, status: int, operation: str) -> AwsRefusal:
     return _R.UNREADABLE if of_object else _R.UNAVAILABLE
 
 
+_PRECONDITION_FAILED: Final = 412
+
+
+def is_condition_refused(code: str, status: int) -> bool:
+    """Whether a condition of the request is not met; within an answer of 200, botocore says 500 for it."""
+    return status == _PRECONDITION_FAILED or code == "PreconditionFailed"
+
+
 _UNKNOWN_TO_STORE: Final = frozenset({400, 405, 501})
 
 

@@ -33,7 +33,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.aws_errors import answer_of, refusal, refuse_strangers
+from headrace.aws.aws_errors import answer_of, is_condition_refused, refusal, refuse_strangers
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
 from headrace.model.text_formatting import printable
 from headrace.options.aws_forms import proxy_config
@@ -230,7 +230,6 @@ _BY_OPTION: Final = {
 }
 _WORDS: Final = 200
 _NOT_FOUND: Final = 404
-_PRECONDITION_FAILED: Final = 412
 _NOT_IMPLEMENTED: Final = 501
 _WRITES: Final = frozenset({"PutObject", "CompleteMultipartUpload"})
 
@@ -272,7 +271,7 @@ def _refused_upload(error: ClientError, code: str, status: int, *, what: str) ->
     if status == _NOT_IMPLEMENTED:
         return _unsupported(error, code, what=what)
     # To a write only a condition says that there is no such key.
-    if status == _PRECONDITION_FAILED or (code == "NoSuchKey" and error.operation_name in _WRITES):
+    if is_condition_refused(code, status) or (code == "NoSuchKey" and error.operation_name in _WRITES):
         return NameTaken(f"{what} was written by another program meanwhile.")
     is_broken_off = status == _NOT_FOUND and not code.isalpha() and error.operation_name != "HeadObject"
     if is_broken_off or code == "ConditionalRequestConflict":

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from s3transfer.exceptions import S3CopyFailedError
 from s3transfer.manager import TransferConfig, TransferManager
 
-from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, refusal
+from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, is_condition_refused, refusal
 from headrace.model.errors import AccessDenied, InvalidConfiguration, ObjectMissing, SourceUnavailable
 from headrace.model.objects import S3Object, is_directory_bucket
 from headrace.options.settings import S3Settings
@@ -21,7 +21,6 @@ _log = structlog.get_logger(__name__)
 
 # S3 copies no larger object by one request.
 _COPY_MAX_BYTES: Final = 5 * 1024**3
-_PRECONDITION_FAILED: Final = 412
 # How stores say that they do not know what is asked of them.
 _UNKNOWN: Final = frozenset({"NotImplemented", "MethodNotAllowed"})
 _PART_BYTES: Final = 256 * 1024**2
@@ -186,7 +185,7 @@ class PostActionCalls:
                 return False
             except ClientError as error:
                 code, status = answer_of(error)
-                if status == _PRECONDITION_FAILED or code == "NoSuchKey":
+                if is_condition_refused(code, status) or code == "NoSuchKey":
                     return False
                 if classify(code, status, error.operation_name) is AwsRefusal.ARCHIVED:
                     # Of a copy it is what is read, whatever else its errors are about.
