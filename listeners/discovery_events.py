@@ -17,7 +17,7 @@ from typing import Final
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from headrace.aws.aws_errors import AwsRefusal, classify, refusal
+from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, refusal
 from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
 from headrace.model.objects import ListingPage, S3Object
 
@@ -154,9 +154,7 @@ def translated_errors(subject: str) -> Iterator[None]:
         yield
     except boto.ClientError as error:
         message = str(error.response.get("Error", {}).get("Message", ""))
-        raise refusal(
-            error_code(error), _status(error), error.operation_name, what=subject, message=message
-        ) from error
+        raise refusal(*answer_of(error), error.operation_name, what=subject, message=message) from error
     except _unreached() as error:
         raise SourceUnavailable(f"{subject} cannot be reached: {_short(error)}") from error
 
@@ -174,22 +172,18 @@ def is_lasting(error: HeadraceError) -> bool:
 
 def error_code(error: boto.ClientError) -> str:
     """The service's error code, such as `NoSuchBucket`, or the HTTP status where the answer had no body."""
-    return str(error.response.get("Error", {}).get("Code", ""))
+    return answer_of(error)[0]
 
 
 def refusal_of(error: boto.ClientError) -> AwsRefusal:
     """What the service's answer means."""
-    return classify(error_code(error), _status(error), error.operation_name)
+    return classify(*answer_of(error), error.operation_name)
 
 
-def status_of(error: HeadraceError) -> int:
-    """The status of the refusal that it was made of; 0 where there was none."""
+def answer_of_refusal(error: HeadraceError) -> tuple[str, int]:
+    """Code and status of the refusal that it was made of; "" and 0 where there was none."""
     cause = error.__cause__
-    return _status(cause) if isinstance(cause, boto.ClientError) else 0
-
-
-def _status(error: boto.ClientError) -> int:
-    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    return answer_of(cause) if isinstance(cause, boto.ClientError) else ("", 0)
 
 
 def _short(error: BaseException) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from headrace.aws.aws_errors import following, stuck
-from headrace.aws.object_answers import REFUSALS_OF_UNKNOWN, SHOW_RESTORES, listed_object, restores_shown
+from headrace.aws.aws_errors import following, is_unknown_to_store, may_be_about_credentials, stuck
+from headrace.aws.object_answers import SHOW_RESTORES, listed_object, restores_shown
 from headrace.model.errors import HeadraceError
 from headrace.model.objects import ListingPage, S3Object, is_directory_bucket
 from listeners.discovery_events import (
@@ -18,7 +18,7 @@ from listeners.discovery_events import (
     ListingFailed,
     ListingKind,
     Post,
-    status_of,
+    answer_of_refusal,
     translated_errors,
 )
 
@@ -190,12 +190,15 @@ class Lister:
                 if not is_directory_bucket(self._bucket.name):  # which has no order, and refuses StartAfter
                     token = None
                 self._counters.list_requests(1)
-                if self._shows_restores and status_of(error) in REFUSALS_OF_UNKNOWN:
+                code, status = answer_of_refusal(error)
+                if self._shows_restores and is_unknown_to_store(code, status):
                     # Such as by a store that knows no such header: without it the rest is the same.
                     self._shows_restores = False
                     continue
                 failures += 1
-                if failures > self._quiet_failures:
+                # Keys that were rotated are known by their first refusal.
+                is_news = failures > 1 or not may_be_about_credentials(code, status, "ListObjectsV2")
+                if failures > self._quiet_failures and is_news:
                     self.is_failing = True
                     self._post(
                         ListingFailed(bucket=self._bucket.name, listing_id=self._listing_id, error=error)

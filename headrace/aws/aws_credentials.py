@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import botocore.session
 from botocore.config import Config
@@ -24,11 +24,13 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.loaders import Loader, create_loader
 
-from headrace.aws.aws_errors import is_unexplained, may_be_about_credentials
+from headrace.aws.aws_errors import answer_of, is_unexplained, may_be_about_credentials
 from headrace.model.errors import AccessDenied, HeadraceError
 from headrace.model.text_formatting import printable
 from headrace.options.choices import CredentialsProvider
 from headrace.options.settings import Credentials, ProviderCredentials, RoleCredentials, StaticCredentials
+
+T = TypeVar("T")
 
 SERVICES: Final = ("s3", "sqs", "sts")
 
@@ -238,6 +240,20 @@ class SigningCredentials:
             advisory_timeout=min(_RENEW_SECONDS, role.duration_seconds // 4),
             mandatory_timeout=min(_MUST_RENEW_SECONDS, role.duration_seconds // 6),
         )
+
+
+def signed_again(call: Callable[[], T]) -> T:
+    """What `call` of a client gives, made twice where the first is refused for who signed it.
+
+    Such as when the keys of a shared file were rotated: nothing was done then, and `on_answer` has seen to it
+    that the client's credentials are resolved again.
+    """
+    try:
+        return call()
+    except ClientError as error:
+        if not may_be_about_credentials(*answer_of(error), error.operation_name):
+            raise
+    return call()
 
 
 @contextmanager

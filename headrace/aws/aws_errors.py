@@ -1,12 +1,13 @@
 """What a refusal of S3, SQS or STS means, by its code, status and operation; never by its text.
 
 One table for listings, tasks and commands. `classify` gives one of a few kinds, `refusal` the error of
-`headrace.model.errors` with the sentence for it. Pure: the caller of AWS hands over what the answer said.
+`headrace.model.errors` with the sentence for it. Pure: the caller of AWS hands over what the answer said,
+which is `answer_of` an error of botocore's.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from headrace.model.errors import (
     AccessDenied,
@@ -163,6 +164,9 @@ _BY_STATUS: Final[dict[int, AwsRefusal]] = {
     403: _R.DENIED,
     404: _R.NO_RESOURCE,
 }
+_ARCHIVED: Final = "InvalidObjectState"
+# These read an object, too, next to what they write.
+_COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 # Read before the tables above when one object was asked for.
 _OBJECT_BY_CODE: Final[dict[str, AwsRefusal]] = {
     "NoSuchKey": _R.MISSING,
@@ -170,7 +174,7 @@ _OBJECT_BY_CODE: Final[dict[str, AwsRefusal]] = {
     "MethodNotAllowed": _R.MISSING,  # the version is a delete marker
     "PreconditionFailed": _R.SUPERSEDED,
     "InvalidRange": _R.SUPERSEDED,  # shorter than announced, so another content
-    "InvalidObjectState": _R.ARCHIVED,
+    _ARCHIVED: _R.ARCHIVED,
     "AccessDenied": _R.FORBIDDEN,
     "AccessDeniedException": _R.FORBIDDEN,
 }
@@ -257,6 +261,19 @@ _HEAD_REMEDY: Final = (
 )
 
 
+class _ClientError(Protocol):
+    """botocore's of that name, which nothing pure imports."""
+
+    response: Any
+
+
+def answer_of(error: _ClientError) -> tuple[str, int]:
+    """The code (empty for none) and the status of a refusal."""
+    response = error.response
+    code = str(response.get("Error", {}).get("Code", ""))
+    return code, int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
 def classify(code: str, status: int, operation: str) -> AwsRefusal:
     """What the answer means. `code` is empty, or the status again, where the answer had no document.
 
@@ -268,6 +285,8 @@ def classify(code: str, status: int, operation: str) -> AwsRefusal:
         return _R.CREDENTIALS
     if code.isdecimal():
         code, status = "", status or int(code)
+    if code == _ARCHIVED and operation in _COPIES:
+        return _R.ARCHIVED
     is_about_key = code.startswith(_KMS)
     plain = code.removeprefix(_KMS[0]).removeprefix(_KMS[1]) if is_about_key else code
     if _passes(plain, status):
@@ -282,6 +301,26 @@ def classify(code: str, status: int, operation: str) -> AwsRefusal:
         return known
     # An unknown refusal of an object is likely to be its own; listings and queues are asked again anyway.
     return _R.UNREADABLE if of_object else _R.UNAVAILABLE
+
+
+_PRECONDITION_FAILED: Final = 412
+
+
+def is_condition_refused(code: str, status: int) -> bool:
+    """Whether a condition of the request is not met; within an answer of 200, botocore says 500 for it."""
+    return status == _PRECONDITION_FAILED or code == "PreconditionFailed"
+
+
+_UNKNOWN_TO_STORE: Final = frozenset({400, 405, 501})
+
+
+def is_unknown_to_store(code: str, status: int) -> bool:
+    """Whether a store refuses so what it does not know: as bad, not allowed or not implemented.
+
+    Not where the code says something else: of keys that have expired, or of what passes by itself.
+    """
+    is_explained = "throttl" in code.lower() or _BY_CODE.get(code, _R.DENIED) is not _R.DENIED
+    return status in _UNKNOWN_TO_STORE and not is_explained
 
 
 def may_be_about_credentials(code: str, status: int, operation: str) -> bool:

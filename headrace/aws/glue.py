@@ -9,7 +9,13 @@ from uuid import UUID
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 
-from headrace.aws.aws_credentials import PATIENCE, SigningCredentials, session_with, usable_configuration
+from headrace.aws.aws_credentials import (
+    PATIENCE,
+    SigningCredentials,
+    session_with,
+    signed_again,
+    usable_configuration,
+)
 from headrace.aws.aws_errors import refusal
 from headrace.model.errors import InvalidObject, SourceUnavailable
 from headrace.options.schema_settings import GlueSettings, GlueWriting
@@ -61,7 +67,7 @@ def _client(settings: GlueSettings) -> Any:
 def _called(client: Any, operation: str, unknown: frozenset[str], **given: Any) -> _Answer | None:
     """The answer; None for these codes. Raises as `glue_versions` says."""
     try:
-        found: _Answer = getattr(client, xform_name(operation))(**given)
+        found: _Answer = signed_again(lambda: getattr(client, xform_name(operation))(**given))
     except ClientError as error:
         answer = error.response.get("Error", {})
         code = str(answer.get("Code", ""))

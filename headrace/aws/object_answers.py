@@ -9,13 +9,11 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from headrace.aws.aws_errors import answer_of, is_unknown_to_store
 from headrace.model.objects import ObjectId, S3Object, is_directory_bucket
 
 SHOW_RESTORES: Final = {"OptionalObjectAttributes": ["RestoreStatus"]}
 """What a listing is asked for with each object; a directory bucket refuses it, and holds no archived ones."""
-
-REFUSALS_OF_UNKNOWN: Final = frozenset({400, 405, 501})
-"""How stores refuse a request for what they do not know: bad, not allowed, not implemented."""
 
 _RESTORED: Final = 'ongoing-request="false"'
 
@@ -35,7 +33,7 @@ def showing_restores(call: Callable[..., Mapping[str, Any]], bucket: str) -> Cal
             try:
                 return call(**arguments, **SHOW_RESTORES)
             except ClientError as error:
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] not in REFUSALS_OF_UNKNOWN:
+                if not is_unknown_to_store(*answer_of(error)):
                     raise
                 is_asked = False
         return call(**arguments)

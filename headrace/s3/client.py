@@ -33,7 +33,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.aws_errors import may_be_about_credentials, refusal, refuse_strangers
+from headrace.aws.aws_errors import answer_of, is_condition_refused, refusal, refuse_strangers
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
 from headrace.model.text_formatting import printable
 from headrace.options.aws_forms import proxy_config
@@ -162,13 +162,6 @@ BOTOCORES: Final = (ClientError, BotoCoreError, ResponseParserError, HTTPError)
 """What calls of botocore raise: urllib3's too, where the document of a refusal breaks off."""
 
 
-def answer_of(error: ClientError) -> tuple[str, int]:
-    """The code (empty for none) and the status of a refusal."""
-    response: Any = error.response
-    code = str(response.get("Error", {}).get("Code", ""))
-    return code, int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
 def translate_s3(error: Exception, *, what: str) -> HeadraceError:
     """Our error for one of `BOTOCORES`. `what` names the object as `s3://bucket/key`, or the bucket.
 
@@ -237,7 +230,6 @@ _BY_OPTION: Final = {
 }
 _WORDS: Final = 200
 _NOT_FOUND: Final = 404
-_PRECONDITION_FAILED: Final = 412
 _NOT_IMPLEMENTED: Final = 501
 _WRITES: Final = frozenset({"PutObject", "CompleteMultipartUpload"})
 
@@ -279,7 +271,7 @@ def _refused_upload(error: ClientError, code: str, status: int, *, what: str) ->
     if status == _NOT_IMPLEMENTED:
         return _unsupported(error, code, what=what)
     # To a write only a condition says that there is no such key.
-    if status == _PRECONDITION_FAILED or (code == "NoSuchKey" and error.operation_name in _WRITES):
+    if is_condition_refused(code, status) or (code == "NoSuchKey" and error.operation_name in _WRITES):
         return NameTaken(f"{what} was written by another program meanwhile.")
     is_broken_off = status == _NOT_FOUND and not code.isalpha() and error.operation_name != "HeadObject"
     if is_broken_off or code == "ConditionalRequestConflict":
@@ -307,11 +299,6 @@ def _unsupported(error: ClientError, code: str, *, what: str) -> ConditionsUnkno
 
 def _words_of(error: ClientError) -> str:
     return printable(str(error.response.get("Error", {}).get("Message", "")).rstrip("."), limit=_WORDS)
-
-
-def is_about_credentials(error: ClientError) -> bool:
-    """Whether the request may have been refused for who signed it."""
-    return may_be_about_credentials(*answer_of(error), error.operation_name)
 
 
 def verifying(ca_file: str) -> ssl.SSLContext:

@@ -226,7 +226,8 @@ class FastGet:
     def get(self, asked: GetRequest) -> GetAnswer | None:
         """S3's answer, its body unread; None when botocore has to ask: nothing was sent, or a redirect came.
 
-        One request; blocks. Raises classes of `headrace.model.errors`.
+        One request, and another one only where the credentials of the first have expired; blocks. Raises
+        classes of `headrace.model.errors`.
         """
         if not is_supported(asked):
             return None
@@ -256,7 +257,7 @@ class FastGet:
             raise unreachable(error, what=asked.what) from error
         return self._judged(reply, asked)
 
-    def _judged(self, reply: Reply, asked: GetRequest) -> GetAnswer | None:
+    def _judged(self, reply: Reply, asked: GetRequest, *, is_repeated: bool = False) -> GetAnswer | None:
         if reply.status < _NOT_OK:
             return _answer(reply, asked)
         code = _code(reply, asked)
@@ -265,6 +266,9 @@ class FastGet:
             return None
         if classify(code, reply.status, _GET) is AwsRefusal.CREDENTIALS:
             self._credentials.forget()
+            known = self._buckets.get(asked.bucket)
+            if known is not None and not is_repeated:
+                return self._judged(self._send(asked, known, known.connections.get), asked, is_repeated=True)
         raise refusal(code, reply.status, _GET, what=asked.what)
 
     def _send(self, asked: GetRequest, known: _Known, send: Callable[[str, Mapping[str, str]], T]) -> T:

@@ -10,17 +10,17 @@ from botocore.exceptions import ClientError
 from s3transfer.exceptions import S3CopyFailedError
 from s3transfer.manager import TransferConfig, TransferManager
 
+from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, is_condition_refused, refusal
 from headrace.model.errors import AccessDenied, InvalidConfiguration, ObjectMissing, SourceUnavailable
-from headrace.model.objects import S3Object
+from headrace.model.objects import S3Object, is_directory_bucket
 from headrace.options.settings import S3Settings
-from headrace.s3.client import answer_of, new_s3_client
+from headrace.s3.client import new_s3_client
 from headrace.s3.s3_calls import S3Calls
 
 _log = structlog.get_logger(__name__)
 
 # S3 copies no larger object by one request.
 _COPY_MAX_BYTES: Final = 5 * 1024**3
-_PRECONDITION_FAILED: Final = 412
 # How stores say that they do not know what is asked of them.
 _UNKNOWN: Final = frozenset({"NotImplemented", "MethodNotAllowed"})
 _PART_BYTES: Final = 256 * 1024**2
@@ -72,7 +72,9 @@ class PostActionCalls:
             return False
         condition = {} if self._is_unconditional else {"IfMatch": f'"{etag}"'}
         with self._unconditional_needed(key, "deleted", "deletes"):
-            return self._unless_replaced(self._client.delete_object, key, **condition)
+            return self._unless_refused(
+                lambda: self._client.delete_object(Bucket=self._bucket, Key=key, **condition), key=key
+            )
         raise AssertionError("a refusal is raised")
 
     @contextmanager
@@ -170,14 +172,11 @@ class PostActionCalls:
         except ObjectMissing:
             return None
 
-    def _unless_replaced(self, method: Any, key: str, bucket: str | None = None, **given: Any) -> bool:
-        place = bucket or self._bucket
-        return self._unless_refused(
-            lambda: method(Bucket=place, Key=key, **given), what=f"s3://{place}/{key}"
-        )
+    def _unless_refused(self, call: Callable[[], object], *, key: str, what: str = "") -> bool:
+        """False where a condition of the call about the object is not met, or the object is not there.
 
-    def _unless_refused(self, call: Callable[[], object], *, what: str) -> bool:
-        """False where a condition of the call is not met, or what it is about is not there."""
+        `what` is what errors name, where it is not the object.
+        """
 
         def called() -> bool:
             try:
@@ -186,12 +185,15 @@ class PostActionCalls:
                 return False
             except ClientError as error:
                 code, status = answer_of(error)
-                if status == _PRECONDITION_FAILED or code == "NoSuchKey":
+                if is_condition_refused(code, status) or code == "NoSuchKey":
                     return False
+                if classify(code, status, error.operation_name) is AwsRefusal.ARCHIVED:
+                    # Of a copy it is what is read, whatever else its errors are about.
+                    raise refusal(code, status, error.operation_name, what=self._url(key)) from error
                 raise
             return True
 
-        return self._calls.retried(called, what=what)
+        return self._calls.retried(called, what=what or self._url(key))
 
     def _tags(self, given: dict[str, str]) -> dict[str, str]:
         answer = self._calls.retried(
@@ -218,13 +220,16 @@ class PostActionCalls:
             given = {name: kept[name] for name in ("StorageClass",) if name in kept}
         if not self._is_unconditional:
             given["IfNoneMatch"] = "*"
-        return self._unless_replaced(
-            self._client.copy_object,
-            target,
-            self._target,
-            CopySource={"Bucket": self._bucket, "Key": key},
-            CopySourceIfMatch=f'"{etag}"',
-            **given,
+        return self._unless_refused(
+            lambda: self._client.copy_object(
+                Bucket=self._target,
+                Key=target,
+                CopySource={"Bucket": self._bucket, "Key": key},
+                CopySourceIfMatch=f'"{etag}"',
+                **given,
+            ),
+            key=key,
+            what=self._target_url(target),
         )
 
     def _kept(self, key: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -232,7 +237,11 @@ class PostActionCalls:
         known = self._calls.retried(
             lambda: self._client.head_object(Bucket=self._bucket, Key=key), what=self._url(key)
         )
-        return {name: known[name] for name in _KEPT if known.get(name)}, dict(known.get("Metadata", {}))
+        kept = {name: known[name] for name in _KEPT if known.get(name)}
+        if is_directory_bucket(self._bucket) != is_directory_bucket(self._target):
+            # Their class is their own, and they have no other.
+            kept.pop("StorageClass", None)
+        return kept, dict(known.get("Metadata", {}))
 
     def _copied_in_parts(self, key: str, etag: str, target: str) -> bool:
         kept, metadata = ({name: _encoded(value) for name, value in some.items()} for some in self._kept(key))
@@ -256,7 +265,7 @@ class PostActionCalls:
                 source = {"Bucket": self._bucket, "Key": key}
                 transfers.copy(source, self._target, target, extra_args=given).result()
 
-        return self._unless_refused(copy, what=self._url(key))
+        return self._unless_refused(copy, key=key)
 
     def _copy_tags(self, key: str, target: str) -> None:
         if tags := self._tags({"Bucket": self._bucket, "Key": key}):

@@ -4,18 +4,18 @@ The bucket's rule for unfinished uploads is one of the calls:
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-lifecycle-config.html
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
-from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from headrace.aws.aws_errors import following
+from headrace.aws.aws_credentials import signed_again
+from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, following, is_unknown_to_store
 from headrace.aws.object_answers import headed_object, listed_object, showing_restores
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import S3Object
@@ -24,7 +24,6 @@ from headrace.s3.client import (
     BOTOCORES,
     GetAnswer,
     GetRequest,
-    answer_of,
     attempted,
     new_s3_client,
     translate_s3,
@@ -164,7 +163,10 @@ class S3Calls:
         return {tag["Key"]: tag["Value"] for tag in found["TagSet"]}
 
     def get(self, wanted: S3Object, *, begin: int, end: int | None, by_version: bool) -> GetAnswer:
-        """The answer to one GET of [begin, end) of exactly this content; one attempt, the body unread."""
+        """The answer to one GET of [begin, end) of exactly this content, its body unread.
+
+        One attempt, and another one only where the credentials of the first have expired.
+        """
         asked = self._asked(wanted, begin=begin, end=end, by_version=by_version)
         answer = None if self._fast_get is None else self._fast_get.get(asked)
         return self._get_by_botocore(asked) if answer is None else answer
@@ -190,7 +192,7 @@ class S3Calls:
 
     def _get_by_botocore(self, asked: GetRequest) -> GetAnswer:
         try:
-            response: dict[str, Any] = self._client.get_object(**asked.parameters())
+            response: dict[str, Any] = signed_again(lambda: self._client.get_object(**asked.parameters()))
         except BOTOCORES as error:
             raise translate_s3(error, what=asked.what) from error
         return GetAnswer(
@@ -201,11 +203,14 @@ class S3Calls:
         )
 
     def retried(self, call: Callable[[], T], *, what: str) -> T:
-        """What `call` of botocore gives, after at most `max_retries` repeats; errors in our words."""
+        """What `call` of botocore gives, after at most `max_retries` repeats; errors in our words.
+
+        Credentials that have expired are resolved again, and the call is repeated at once.
+        """
 
         def translated() -> T:
             try:
-                return call()
+                return signed_again(call)
             except BOTOCORES as error:
                 raise translate_s3(error, what=what) from error
 
@@ -253,6 +258,8 @@ _DAY_MS: Final = 86_400_000
 _SHORTEST_EXPIRY_MS: Final = _DAY_MS
 
 
+_Rules = Sequence[tuple[str, int]]
+
 UploadExpiry = Callable[[str, str], int | None]
 """The age from which a bucket ends an unfinished upload of a key, in ms; None where no rule of it does."""
 
@@ -260,44 +267,73 @@ UploadExpiry = Callable[[str, str], int | None]
 def upload_expiry(s3: S3Settings) -> UploadExpiry:
     """What gives the rule of any bucket that these settings reach; where none may be read, a day.
 
-    That is the shortest that S3 has. A bucket is asked when it is first needed, and its rules are kept.
-    It blocks, raises nothing, and is thread-safe.
+    That is the shortest that S3 has. A bucket is asked when it is first needed, and its rules are kept, as is
+    that they may not be read; what passes is asked again. It blocks, raises nothing, and is thread-safe.
     """
-    rules = cache(lambda bucket: _upload_rules(replace(s3, bucket=bucket)))
+    kept: dict[str, _Rules] = {}
 
     def expiry_ms(bucket: str, key: str) -> int | None:
-        return min((age for prefix, age in rules(bucket) if key.startswith(prefix)), default=None)
+        rules = kept.get(bucket)
+        if rules is None:
+            rules, is_lasting = _upload_rules(replace(s3, bucket=bucket))
+            if is_lasting:
+                kept[bucket] = rules
+        return min((age for prefix, age in rules if key.startswith(prefix)), default=None)
 
     return expiry_ms
 
 
-def _upload_rules(s3: S3Settings) -> list[tuple[str, int]]:
-    """The bucket's rules for unfinished uploads: the prefix of the keys, and the age. Blocks."""
+def _upload_rules(s3: S3Settings) -> tuple[_Rules, bool]:
+    """The bucket's rules for unfinished uploads (the prefix of the keys, and the age), and whether they last.
+
+    Blocks.
+    """
     try:
         answer = _lifecycle(s3)
     except HeadraceError as error:
+        is_lasting = _may_not_be_read(error)
+        allow = f"allow s3:GetLifecycleConfiguration on {s3.arn}"
         _log.warning(
             "lifecycle_not_read",
             error=str(error),
             detail="an upload older than a day that is gone counts as ended by the bucket",
-            remedy=f"allow s3:GetLifecycleConfiguration on {s3.arn}",
+            remedy=allow if is_lasting else "none: it is asked again with the next upload that is gone",
         )
-        return [("", _SHORTEST_EXPIRY_MS)]
-    return [
+        return [("", _SHORTEST_EXPIRY_MS)], is_lasting
+    rules = [
         (_prefix_of(rule), rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] * _DAY_MS)
         for rule in answer.get("Rules", ())
         if rule.get("Status") == "Enabled" and "AbortIncompleteMultipartUpload" in rule
     ]
+    return rules, True
+
+
+def _may_not_be_read(error: HeadraceError) -> bool:
+    """Whether the bucket's rules are forbidden, or the store knows none: what does not pass by itself."""
+    cause = error.__cause__
+    if not isinstance(cause, ClientError):
+        return False
+    code, status = answer_of(cause)
+    is_denied = classify(code, status, cause.operation_name) is AwsRefusal.DENIED
+    return is_denied or is_unknown_to_store(code, status)
 
 
 def _lifecycle(s3: S3Settings) -> Any:
-    """S3's answer, without rules where there are none; classes of `headrace.model.errors`. Blocks."""
-    try:
-        return new_s3_client(s3).client.get_bucket_lifecycle_configuration(Bucket=s3.bucket)
-    except BOTOCORES as error:
-        if isinstance(error, ClientError) and answer_of(error)[0] == "NoSuchLifecycleConfiguration":
-            return {}
-        raise translate_s3(error, what=f"the lifecycle of s3://{s3.bucket}") from error
+    """S3's answer, without rules where there are none; classes of `headrace.model.errors`. Blocks.
+
+    Repeated as `aws.s3.backoff.*` says.
+    """
+    client = new_s3_client(s3).client
+
+    def once() -> Any:
+        try:
+            return signed_again(lambda: client.get_bucket_lifecycle_configuration(Bucket=s3.bucket))
+        except BOTOCORES as error:
+            if isinstance(error, ClientError) and answer_of(error)[0] == "NoSuchLifecycleConfiguration":
+                return {}
+            raise translate_s3(error, what=f"the lifecycle of s3://{s3.bucket}") from error
+
+    return attempted(once, s3.backoff)
 
 
 def _prefix_of(rule: Any) -> str:

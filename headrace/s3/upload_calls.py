@@ -11,7 +11,8 @@ import structlog
 from botocore.exceptions import ClientError
 from isal import isal_zlib
 
-from headrace.aws.aws_errors import following
+from headrace.aws.aws_credentials import signed_again
+from headrace.aws.aws_errors import answer_of, following, is_condition_refused
 from headrace.model.errors import AccessDenied, ObjectError, ObjectForbidden, ObjectMissing, SourceUnavailable
 from headrace.model.objects import ByteSource
 from headrace.model.sink_entries import Upload
@@ -24,11 +25,9 @@ from headrace.s3.client import (
     NameTaken,
     UploadEnded,
     WriteConflict,
-    answer_of,
     attempted,
     customer_key,
     given_at_start,
-    is_about_credentials,
     new_s3_client,
     translate_upload,
 )
@@ -49,7 +48,6 @@ from headrace.s3.rivals import WHERE_FREE, Claim, Rivals
 
 _log = structlog.get_logger(__name__)
 
-_PRECONDITION_FAILED: Final = 412
 _NEXT_PARTS: Final = {"PartNumberMarker": "NextPartNumberMarker"}
 _CHUNK_BYTES: Final = 1024 * 1024
 _TAKEN_BY_A_STRANGER: Final = Completion(CompletionState.NAME_TAKEN)
@@ -196,9 +194,13 @@ class UploadCalls:
         if refused == "InvalidPart":
             listed = self.list_parts(bucket, upload.key, upload.upload_id)
             parts = None if listed is None else accepted_parts(upload.parts, listed)
-            if parts is None and listed is not None:
+            if parts is not None:
+                refused = self._try_completion(bucket, upload, parts, condition)
+            elif listed is None:
+                refused = NO_UPLOAD
+            if refused == "InvalidPart":
+                # The upload is there with others, or the store takes not even those that it lists.
                 return Completion(CompletionState.PARTS_DIFFER)
-            refused = NO_UPLOAD if parts is None else self._try_completion(bucket, upload, parts, condition)
         if refused is None:
             return Completion(CompletionState.COMPLETED)
         return self._judged(bucket, upload, object_id, is_taken=refused != NO_UPLOAD)
@@ -318,7 +320,7 @@ class UploadCalls:
         """None when it is completed, else NO_UPLOAD, InvalidPart or PreconditionFailed; one attempt."""
         what = f"s3://{bucket}/{upload.key}"
         try:
-            self._signed_again(
+            signed_again(
                 lambda: self._client.complete_multipart_upload(
                     Bucket=bucket,
                     Key=upload.key,
@@ -333,7 +335,7 @@ class UploadCalls:
                 code, status = answer_of(error)
                 if code in {NO_UPLOAD, "InvalidPart"}:
                     return code
-                if status == _PRECONDITION_FAILED:
+                if is_condition_refused(code, status):
                     return "PreconditionFailed"
             raise translate_upload(error, what=what) from error
         return None
@@ -406,22 +408,11 @@ class UploadCalls:
             if self._has_ended.is_set():
                 raise UploadEnded(f"{what} was not sent before its slot ended.")
             try:
-                return self._signed_again(call)
+                return signed_again(call)
             except BOTOCORES as error:
                 raise translate_upload(error, what=what) from error
 
         return attempted(translated, self._backoff)
-
-    @staticmethod
-    def _signed_again(call: Callable[[], Any]) -> Any:
-        """What `call` gives, made twice when the credentials of the first have expired."""
-        try:
-            return call()
-        except ClientError as error:
-            if not is_about_credentials(error):
-                raise
-        # The client's credentials have noted the refusal, and are resolved again.
-        return call()
 
 
 def new_upload_calls(

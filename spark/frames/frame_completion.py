@@ -41,7 +41,10 @@ _FIXES: Final[Mapping[CompletionState, str]] = {
     ),
     CompletionState.SUPERSEDED: _ENDED,
     CompletionState.UPLOAD_MISSING: _ENDED,
-    CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sent",
+    CompletionState.PARTS_DIFFER: (
+        "the parts of its upload are not those that were sent, or the store wants parts of one size "
+        "(docs/support.md)"
+    ),
     CompletionState.UNPROVEN: "S3 forbids to ask what is there: allow s3:GetObject and s3:ListBucket",
 }
 

@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol
 import msgspec
 from botocore.exceptions import ClientError
 
-from headrace.aws.aws_errors import following
+from headrace.aws.aws_credentials import signed_again
+from headrace.aws.aws_errors import answer_of, following
 from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
 from headrace.options.settings import S3Settings
-from headrace.s3.client import BOTOCORES, WriteConflict, answer_of, attempted, new_s3_client, translate_s3
+from headrace.s3.client import BOTOCORES, WriteConflict, attempted, new_s3_client, translate_s3
 from spark.frames.frame_options import s3_address
 
 _TAKEN: Final = 412
@@ -305,7 +306,7 @@ class S3Store:
     def _called(self, call: Callable[[], Any]) -> Any:
         def translated() -> Any:
             try:
-                return call()
+                return signed_again(call)
             except BOTOCORES as error:
                 raise translate_s3(error, what=self.where) from error
 

@@ -264,7 +264,10 @@ class Discovery:
             self.left_out[str(self._filter.route_or_reason(event.key))] += 1
             return None
         if event.etag is not None and not self._heads.is_needed(event, wall_ms()):
-            return self._found(as_announced(event, ObjectId(self._bucket, event.key, event.etag), wall_ms()))
+            announced = as_announced(event, ObjectId(self._bucket, event.key, event.etag), wall_ms())
+            if not self._is_new(announced):
+                return self._found(announced)
+            # No event says whether it is archived, and what a batch of the log has is to be read.
         question = self._heads.open(event, keys)
         self._ask(question.token, question.key, event.version_id)
         return question.token
@@ -313,6 +316,12 @@ class Discovery:
         if not (self._is_closing and self._full_listings):
             self._waiting.add(key, found, is_fresh=is_fresh)
         return found.id
+
+    def _is_new(self, found: S3Object) -> bool:
+        """Whether it would wait from now on, as far as an event tells."""
+        key = identity(found.id)
+        is_there = found.id in self._uncommitted or key in self._waiting or key in self._known
+        return not is_there and self._reason(found) is None
 
     def _reason(self, found: S3Object) -> str | None:
         if self._given.is_state(found.id.key):

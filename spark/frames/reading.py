@@ -22,6 +22,7 @@ from headrace.model.errors import (
     FrameRefused,
     HeadraceError,
     InvalidObject,
+    ObjectArchived,
     ObjectCorrupt,
     ObjectMissing,
     ObjectSuperseded,
@@ -166,6 +167,10 @@ class _Reading:
                     f"state.path/{BAD}{self._ways_past()}."
                 ) from error
             self._note(split, None, reason=type(error).__name__, message=str(error), raw=None)
+        except ObjectArchived as error:
+            batch = self._partition.batch
+            holds = "" if batch is None else f"Batch {batch} holds it. "
+            raise FrameRefused(f"{error} {holds}Restore it, or leave it out by object.exclude.") from error
         except NewColumns as error:
             raise self._refused(error, split) from error
         except HeadraceError as error:

@@ -256,7 +256,8 @@ def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterato
     """
     shared = settings.shared
     chosen = object_filter_of(shared, Baseline(start_key=shared.discovery.native_start_key))
-    oldest_ms = wall_ms() - shared.discovery.min_age_ms
+    min_age_ms = shared.discovery.min_age_ms
+    oldest_ms = wall_ms() - min_age_ms
     unmatched, first = 0, ""
     archived, first_archived = 0, ""
     try:
@@ -269,7 +270,7 @@ def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterato
             is_wanted = settings.is_in_time(found) and not settings.is_state(found.id.key)
             if is_wanted and found.is_archived:
                 archived, first_archived = archived + 1, first_archived or found.id.key
-            elif is_wanted and found.last_modified_ms <= oldest_ms:
+            elif is_wanted and (not min_age_ms or found.last_modified_ms <= oldest_ms):
                 yield found, route
     except HeadraceError as error:
         raise FrameRefused(str(error)) from error

@@ -131,6 +131,41 @@ def test_restores_are_not_asked_for_where_the_store_refuses_it() -> None:
     assert len(service.keys) == 20
 
 
+@pytest.mark.parametrize(
+    ("code", "asks"),
+    [
+        ("ExpiredToken", [True, True, True]),
+        ("RequestTimeout", [True, True, True]),
+        ("Throttling", [True, True, True]),
+        ("InvalidArgument", [True, False, False]),
+        ("400", [True, False, False]),
+    ],
+)
+def test_a_bad_request_for_something_else_does_not_hide_restored_copies(code: str, asks: list[bool]) -> None:
+    """Without the question they would count as archived, and be left out."""
+    client = FakeBucket(
+        [f"{number:03}" for number in range(20)],
+        page=10,
+        fails=lambda number: None if number else service_error(code, 400),
+    )
+    service, _ = _list(client, quiet_failures=1)
+
+    assert ["OptionalObjectAttributes" in call for call in client.calls] == asks
+    assert len(service.keys) == 20
+
+
+@pytest.mark.parametrize(("times", "reported"), [(1, 0), (2, 1)])
+def test_keys_that_were_rotated_are_no_failure(times: int, reported: int) -> None:
+    """The first refusal has the client's keys resolved again; another one is reported."""
+    client = FakeBucket(
+        ["k"], fails=lambda number: service_error("ExpiredToken", 400) if number < times else None
+    )
+    service, _ = _list(client)
+
+    assert len(service.of(ListingFailed)) == reported
+    assert service.keys == ["k"]
+
+
 def test_a_directory_bucket_is_not_asked_for_restores() -> None:
     """It refuses that."""
     client = FakeBucket(["k"])

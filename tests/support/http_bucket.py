@@ -9,19 +9,29 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+_MODIFIED = {"Last-Modified": "Sat, 31 Jan 2026 12:00:00 GMT"}
+
 
 class HttpBucket:
-    """`objects` are the contents by key; keys are plain text, and a listing is one page."""
+    """`objects` are the contents by key; keys are plain text, and a listing is one page.
+
+    `classes` are those of objects that are archived, which are not given; `heads` the keys of HEADs, and
+    `listings` how often it was listed.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.objects: dict[str, bytes] = {}
+        self.classes: dict[str, str] = {}
+        self.heads: list[str] = []
+        self.listings = 0
 
     def listing(self, prefix: str, after: str) -> bytes:
         """The page of the keys below the prefix."""
         entries = "".join(
             f"<Contents><Key>{key}</Key><ETag>&quot;{_etag(content)}&quot;</ETag><Size>{len(content)}</Size>"
-            "<LastModified>2026-01-31T12:00:00.000Z</LastModified><StorageClass>STANDARD</StorageClass></Contents>"
+            "<LastModified>2026-01-31T12:00:00.000Z</LastModified>"
+            f"<StorageClass>{self.classes.get(key, 'STANDARD')}</StorageClass></Contents>"
             for key, content in sorted(self.objects.items())
             if key.startswith(prefix) and key > after
         )
@@ -53,16 +63,21 @@ class _Handler(BaseHTTPRequestHandler):
         key = unquote(asked.path).lstrip("/").partition("/")[2]
         if not key:
             prefix, after = query.get("prefix", [""])[0], query.get("start-after", [""])[0]
-            self._answer(200, self.bucket.listing(prefix, after), {"Content-Type": "application/xml"})
+            page = self.bucket.listing(prefix, after)
+            self.bucket.listings += 1
+            self._answer(200, page, {"Content-Type": "application/xml"})
             return
         content = self.bucket.objects.get(key)
+        if key in self.bucket.classes:
+            self._answer(403, b"<Error><Code>InvalidObjectState</Code></Error>", {})
+            return
         if content is None:
             self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>", {})
             return
         if self.headers.get("If-Match", _etag(content)).strip('"') != _etag(content):
             self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>", {})
             return
-        headers = {"ETag": f'"{_etag(content)}"', "Last-Modified": "Sat, 31 Jan 2026 12:00:00 GMT"}
+        headers = {"ETag": f'"{_etag(content)}"', **_MODIFIED}
         asked_for = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if asked_for is None or not content:
             self._answer(200, content, headers)
@@ -70,6 +85,20 @@ class _Handler(BaseHTTPRequestHandler):
         begin, last = int(asked_for[1]), min(int(asked_for[2] or len(content)), len(content) - 1)
         span = {"Content-Range": f"bytes {begin}-{last}/{len(content)}"}
         self._answer(206, content[begin : last + 1], headers | span)
+
+    def do_HEAD(self) -> None:  # http.server's name
+        """What is said of an object, its class where it is archived."""
+        key = unquote(urlsplit(self.path).path).lstrip("/").partition("/")[2]
+        self.bucket.heads.append(key)
+        content = self.bucket.objects.get(key)
+        self.send_response(404 if content is None else 200)
+        if content is not None:
+            classes = self.bucket.classes
+            given = {"x-amz-storage-class": classes[key]} if key in classes else {}
+            about = {"ETag": f'"{_etag(content)}"', "Content-Length": str(len(content)), **_MODIFIED, **given}
+            for name, value in about.items():
+                self.send_header(name, value)
+        self.end_headers()
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)

@@ -82,8 +82,9 @@ _COMPONENT: Final = "completion"
 _WAITS: Final = {
     CompletionState.UNPROVEN: "S3 has no such upload, or another object has the name, and this role may not "
     "ask which; allow s3:GetObject and s3:ListBucket, which tell a missing object from a forbidden one",
-    CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sealed: find out who has "
-    "sent parts to it; once the upload is ended, rewind the partition to the first of these offsets",
+    CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sealed, or the store "
+    "wants all of one size (docs/support.md): find out who has sent parts to it; once the upload is ended, "
+    "rewind the partition to the first of these offsets",
 }
 
 

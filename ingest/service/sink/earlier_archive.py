@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import structlog
 from botocore.exceptions import ClientError
 
+from headrace.aws.aws_errors import answer_of
 from headrace.kafka.data_topics import SurveyedPartition
 from headrace.model.errors import (
     AccessDenied,
@@ -28,7 +29,7 @@ from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import TopicPartition, partition_key
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
-from headrace.s3.client import answer_of, new_s3_client
+from headrace.s3.client import new_s3_client
 from headrace.s3.post_action_calls import PostActionCalls
 from headrace.s3.s3_calls import S3Calls
 from headrace.vendors.lenses.names import (

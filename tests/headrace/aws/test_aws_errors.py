@@ -97,6 +97,15 @@ def test_credentials_are_never_an_objects_fault(code: str, status: int) -> None:
         assert type(refusal(code, status, operation, what="it")) is AccessDenied
 
 
+@pytest.mark.parametrize("operation", ["CopyObject", "UploadPartCopy"])
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_copy_of_an_archived_object(operation: str, status: int) -> None:
+    """It is the object's, whatever is written; within an answer of 200, botocore says 500 for it."""
+    found = refusal("InvalidObjectState", status, operation, what="s3://b/k")
+    assert type(found) is ObjectArchived
+    assert "has to be restored" in str(found)
+
+
 @pytest.mark.parametrize("kind", AwsRefusal)
 def test_every_kind_has_its_class_and_words(kind: AwsRefusal) -> None:
     """A kind that is added is added everywhere."""

@@ -35,17 +35,18 @@ def test_headers_tell_of_a_restored_copy(restore: dict[str, object], *, is_archi
 
 
 class Store:
-    """A store that answers those who ask for restores with this status."""
+    """A store that answers those who ask for restores with this status and code."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, code: str = "X") -> None:
         self.status = status
+        self.code = code
         self.asked: list[bool] = []
 
     def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
         """A page, or the refusal."""
         self.asked.append("OptionalObjectAttributes" in arguments)
         if self.asked[-1] and self.status != 200:
-            answer: Any = {"Error": {"Code": "X"}, "ResponseMetadata": {"HTTPStatusCode": self.status}}
+            answer: Any = {"Error": {"Code": self.code}, "ResponseMetadata": {"HTTPStatusCode": self.status}}
             raise ClientError(answer, "ListObjectsV2")
         return {"IsTruncated": False}
 
@@ -69,9 +70,20 @@ def test_a_store_that_shows_no_restores_is_not_asked_again(
     assert store.asked == asked
 
 
-def test_another_refusal_is_the_answer() -> None:
-    """A 403 is nobody's lack of knowledge."""
-    store = Store(403)
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (403, "X"),
+        (400, "ExpiredToken"),
+        (400, "RequestTimeTooSkewed"),
+        (400, "RequestTimeout"),
+        (400, "ThrottlingException"),
+        (400, "InvalidBucketName"),
+    ],
+)
+def test_another_refusal_is_the_answer(status: int, code: str) -> None:
+    """It is nobody's lack of knowledge: without the question restored copies would count as archived."""
+    store = Store(status, code)
     with pytest.raises(ClientError):
         showing_restores(store.list_objects_v2, "plain")(Bucket="plain")
     assert store.asked == [True]

@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 import pytest
+from botocore.exceptions import ClientError
 
-from headrace.model.errors import SourceUnavailable
+from headrace.model.errors import ObjectArchived, SourceUnavailable
 from headrace.s3.client import new_s3_client
 from headrace.s3.post_action_calls import PostActionCalls
 from headrace.s3.s3_calls import S3Calls
@@ -29,6 +31,7 @@ class Store:
     def __init__(self) -> None:
         self.headers: dict[str, bytes] = {}
         self.etag = ETAG
+        self.is_archived = False
         self.refuses = ""
         """The request that a condition refuses (412); of a part, since other content has the key."""
         self.asked: dict[str, dict[str, str]] = {}
@@ -68,6 +71,8 @@ class _Handler(BaseHTTPRequestHandler):
         if name == store.refuses:
             store.etag = "other" if name == "part" else store.etag
             self._say(412, b"<Error><Code>PreconditionFailed</Code><Message>so</Message></Error>")
+        elif name in {"copy", "part"} and store.is_archived:
+            self._say(403, b"<Error><Code>InvalidObjectState</Code><Message>so</Message></Error>")
         elif name == "head":
             is_there = "/in/a" in self.path
             self._say(200 if is_there else 404, b"xx", *self._described())
@@ -182,6 +187,65 @@ def test_a_key_that_is_taken_while_an_object_moves_to_it_is_not_overwritten(
 
     assert store.asked[last]["if-none-match"] == "*"
     assert "delete" not in store.asked
+
+
+@pytest.mark.parametrize("in_parts", [False, True], ids=["whole", "in parts"])
+def test_an_object_that_was_archived_since_it_was_read(store: Store, *, in_parts: bool) -> None:
+    """The sentence names the object, and that it has to be restored."""
+    store.is_archived = True
+
+    with pytest.raises(ObjectArchived, match="s3://bucket/in/a is in an archive storage class"):
+        store.actions(in_parts=in_parts).move("in/a", ETAG, "done/a")
+
+    assert "delete" not in store.asked
+
+
+class Client:
+    """botocore's, as far as a move calls it: `copied` is what a copy was given."""
+
+    def __init__(self, storage_class: str) -> None:
+        self.head = {
+            "ETag": f'"{ETAG}"',
+            "ContentLength": 2,
+            "LastModified": datetime(2026, 1, 1, tzinfo=UTC),
+            "StorageClass": storage_class,
+        }
+        self.copied: dict[str, Any] = {}
+
+    def head_object(self, **given: Any) -> dict[str, Any]:
+        """What is said of the object; it alone is there."""
+        if given["Key"] != "in/a":
+            answer: Any = {"Error": {"Code": "404"}, "ResponseMetadata": {"HTTPStatusCode": 404}}
+            raise ClientError(answer, "HeadObject")
+        return self.head
+
+    def copy_object(self, **given: Any) -> None:
+        """Take it down."""
+        self.copied = given
+
+    def delete_object(self, **_: Any) -> None:
+        """It is gone."""
+
+
+@pytest.mark.parametrize(
+    ("bucket", "target", "storage_class", "sent"),
+    [
+        ("general", "other", "STANDARD_IA", "STANDARD_IA"),
+        ("a--use1-az4--x-s3", "b--use1-az4--x-s3", "EXPRESS_ONEZONE", "EXPRESS_ONEZONE"),
+        ("a--use1-az4--x-s3", "general", "EXPRESS_ONEZONE", None),
+        ("general", "a--use1-az4--x-s3", "STANDARD_IA", None),
+    ],
+)
+def test_a_copy_keeps_the_class_among_buckets_of_one_kind(
+    bucket: str, target: str, storage_class: str, sent: str | None
+) -> None:
+    """A directory bucket has a class of its own, which other buckets refuse, and refuses theirs."""
+    client = Client(storage_class)
+    backoff = settings(None).backoff
+    calls = S3Calls(client, backoff=backoff, requester_pays=False)
+
+    assert PostActionCalls(client, calls, bucket=bucket, target_bucket=target).move("in/a", ETAG, "done/a")
+    assert client.copied.get("StorageClass") == sent
 
 
 @pytest.mark.parametrize("in_parts", [False, True], ids=["whole", "in parts"])

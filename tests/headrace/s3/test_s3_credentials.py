@@ -1,8 +1,9 @@
 """Getting credentials is a step of its own: what fails there is nobody's object, and is tried again."""
 
 import traceback
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -229,58 +230,114 @@ def test_short_sessions_are_not_renewed_with_each_request(
     assert service.asked["AssumeRole"] == 1
 
 
-def test_keys_of_a_file_that_are_refused_are_read_again(
-    route: str, server: ScriptedS3, tmp_path: Path
-) -> None:
-    """Somebody renews temporary keys in the profile: S3's refusal of the old ones asks for the new."""
-    file = tmp_path / "credentials"
-    file.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = x\n")
-    asked = calls(route, server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
-    assert read(asked) == b"content"
-    file.write_text("[default]\naws_access_key_id = RENEWED\naws_secret_access_key = x\n")
-    server.says(Say(error("ExpiredToken", 400)))
-    refusal(asked)
-    server.asked.clear()
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The file with the keys of a profile."""
 
-    assert read(asked) == b"content"
-    assert "RENEWED" in server.asked[-1].headers["authorization"]
+    file: Path
+
+    def has(self, access_key: str) -> None:
+        """These are its keys from now on."""
+        self.file.write_text(f"[default]\naws_access_key_id = {access_key}\naws_secret_access_key = x\n")
+
+    def calls(self, route: str, server: ScriptedS3) -> S3Calls:
+        """Calls that have read an object with the keys, which were renewed since."""
+        self.has("OLD")
+        asked = calls(route, server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
+        assert read(asked) == b"content"
+        self.has("RENEWED")
+        server.asked.clear()
+        return asked
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Profile:
+    """A file without keys yet."""
+    return Profile(tmp_path / "credentials")
+
+
+def signers(server: ScriptedS3) -> list[str]:
+    """Whose keys have signed each request."""
+    return ["RENEWED" if "RENEWED" in one.headers["authorization"] else "OLD" for one in server.asked]
+
+
+EXPIRED = Say(error("ExpiredToken", 400))
+NO_OBJECTS = Say(said(b"<ListBucketResult><Name>b</Name><IsTruncated>false</IsTruncated></ListBucketResult>"))
+
+
+def begun(calls: S3Calls) -> bytes:
+    """The object's content, by a GET that was sent before."""
+    sent = calls.begin(an_object(), by_version=False)
+    assert sent is not None
+    assert sent.content(7) is None, "it is a refusal"
+    answer = sent.answer()
+    assert answer is not None
+    with closing(answer.body) as body:
+        return body.read(100)
+
+
+@pytest.mark.parametrize(
+    ("route", "call", "answers"),
+    [
+        ("fast", read, [EXPIRED]),
+        ("botocore", read, [EXPIRED]),
+        ("fast", begun, [EXPIRED]),
+        ("fast", lambda calls: b"".join(calls.listed("b", "")), [EXPIRED, NO_OBJECTS]),
+    ],
+    ids=["get", "botocore's get", "begun get", "listing"],
+)
+def test_keys_of_a_file_that_are_refused_are_read_again(
+    server: ScriptedS3, profile: Profile, route: str, call: Callable[[S3Calls], bytes], answers: list[Say]
+) -> None:
+    """Somebody renews temporary keys in the profile: what S3 refuses for the old is asked again at once."""
+    asked = profile.calls(route, server)
+    server.says(*answers)
+
+    assert call(asked) in {b"content", b""}
+    assert signers(server) == ["OLD", "RENEWED"]
+
+
+def test_keys_that_stay_refused(route: str, server: ScriptedS3, profile: Profile) -> None:
+    """What was signed again is not asked a third time."""
+    asked = profile.calls(route, server)
+    server.says(EXPIRED, EXPIRED)
+
+    assert "Renew them" in refusal(asked)
+    assert signers(server) == ["OLD", "RENEWED"]
 
 
 @pytest.mark.parametrize(("status", "refused"), [(400, 2), (403, 1)])
 def test_keys_of_a_file_that_a_head_is_refused_for_are_read_again(
-    server: ScriptedS3, tmp_path: Path, status: int, refused: int
+    server: ScriptedS3, profile: Profile, status: int, refused: int
 ) -> None:
     """S3 says no more than that to a HEAD: 400 of an ended session, 403 of keys that were deleted.
 
-    After a 400 botocore asks for the bucket's region, by another HEAD.
+    After a 400 botocore asks for the bucket's region, by another HEAD. A 403 is likely to be of a right: it
+    is not asked again.
     """
-    file = tmp_path / "credentials"
-    file.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = x\n")
-    asked = calls("botocore", server, ProviderCredentials(provider=CredentialsProvider.PROFILE))
-    assert read(asked) == b"content"
-    file.write_text("[default]\naws_access_key_id = RENEWED\naws_secret_access_key = x\n")
+    asked = profile.calls("botocore", server)
     server.says(
         *[Say(said(b"", status=status))] * refused,
         Say(said(b"", "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT")),
     )
 
-    with pytest.raises(ObjectError, match=r"aws\.credentials\.provider" if status == 400 else "grant s3"):
-        asked.head("bucket", "key")
+    if status == 403:
+        with pytest.raises(ObjectError, match="grant s3"):
+            asked.head("bucket", "key")
 
     assert asked.head("bucket", "key").id == an_object().id
-    assert "RENEWED" in server.asked[-1].headers["authorization"]
+    assert signers(server) == [*["OLD"] * refused, "RENEWED"]
 
 
-def test_an_upload_is_looked_for_with_renewed_keys(server: ScriptedS3, tmp_path: Path) -> None:
+def test_an_upload_is_looked_for_with_renewed_keys(server: ScriptedS3, profile: Profile) -> None:
     """The HEAD that a session's end refuses is signed again, with what the file has."""
-    file = tmp_path / "credentials"
-    file.write_text("[default]\naws_access_key_id = OLD\naws_secret_access_key = x\n")
+    profile.has("OLD")
     given = settings(server.url, credentials=ProviderCredentials(provider=CredentialsProvider.PROFILE))
     uploads = new_upload_calls(given, PLAIN)
     server.says(Say(said(b"")))
     assert uploads.head_metadata("bucket", "key") == {}
-    file.write_text("[default]\naws_access_key_id = RENEWED\naws_secret_access_key = x\n")
+    profile.has("RENEWED")
     server.says(*[Say(said(b"", status=400))] * 2, Say(said(b"")))
 
     assert uploads.head_metadata("bucket", "key") == {}
-    assert "RENEWED" in server.asked[-1].headers["authorization"]
+    assert signers(server)[-1] == "RENEWED"

@@ -37,6 +37,31 @@ _ANSWERS = {
 }
 
 
+_SEVEN = _ANSWERS["seven"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "days", "asked"),
+    [
+        ([error("SlowDown", 503), _SEVEN], [7, 7], 2),
+        ([error("ExpiredToken", 400), _SEVEN], [7, 7], 2),
+        ([error("SlowDown", 503)] * 2 + [_SEVEN], [1, 7], 3),
+        ([error("ExpiredToken", 400)] * 2 + [_SEVEN], [1, 7], 3),
+        ([error("NoSuchBucket", 404), _SEVEN], [1, 7], 2),
+        ([error("InvalidRequest", 400)] * 2, [1, 1], 2),
+        ([error("AccessDenied", 403)], [1, 1], 1),
+    ],
+    ids=["retried", "signed again", "away", "keys ended", "no bucket yet", "unknown to the store", "denied"],
+)
+def test_what_passes_is_not_kept(answers: list[bytes], days: list[int], asked: int) -> None:
+    """It counts as a day only where S3 does not answer at all, and only for the upload it was asked for."""
+    with ScriptedS3(_usual) as server:
+        server.says(*map(Say, answers))
+        expiry_ms = upload_expiry(settings(server.url, retries=1))
+        assert [expiry_ms("bucket", "k") for _ in days] == [each * _DAY_MS for each in days]
+        assert len(server.asked) == asked
+
+
 def _usual(path: str) -> Say:
     return Say(_ANSWERS[path.removeprefix("/").partition("?")[0]])
 

@@ -17,6 +17,7 @@ from spark.frames.batch_splits import FramePartition
 from spark.frames.inference import RECORDS, arrow_schema_of
 from spark.frames.record_rows import record_batch
 from spark.frames.source import HeadraceSource
+from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, said
 from tests.support.http_bucket import HttpBucket, http_bucket
 
 _NUMBERS: Final = StructType([StructField("n", LongType())])
@@ -59,6 +60,28 @@ def test_a_time_that_no_timestamp_of_spark_holds(bucket: HttpBucket, tmp_path: P
         times(only_times)
     assert times(only_times, **{"errors.tolerance": "all"}) == [0, _LAST_MS * 1000]
     assert len(times(StructType([RECORDS["value"]]))) == len(given)
+
+
+@pytest.mark.parametrize(("min_age_ms", "keys"), [("0", ["in/old", "in/young"]), ("1000", ["in/old"])])
+def test_an_object_from_after_now_by_the_clock_of_this_machine(min_age_ms: str, keys: list[str]) -> None:
+    """The clock may lag the store's: an object that needs no age is read, however young it is."""
+    entries = "".join(
+        f"<Contents><Key>{key}</Key><ETag>&quot;e&quot;</ETag><Size>1</Size>"
+        f"<LastModified>{year}-01-01T00:00:00.000Z</LastModified></Contents>"
+        for key, year in (("in/old", 2026), ("in/young", 2999))
+    )
+    page = f"<ListBucketResult><Name>b</Name><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>"
+    with ScriptedS3(lambda _: Say(said(page.encode()))) as server:
+        options = {
+            "path": "s3://bucket/in/",
+            "object.min.age.ms": min_age_ms,
+            "aws.s3.endpoint": server.url,
+            "aws.access.key.id": "x",
+            "aws.secret.access.key": "y",
+        }
+        parts = HeadraceSource(options).reader(RECORDS).partitions()
+
+    assert [split.object.id.key for part in parts for split in part.splits] == keys
 
 
 def test_bad_rows_before_the_last_row_that_a_query_takes(bucket: HttpBucket, tmp_path: Path) -> None:

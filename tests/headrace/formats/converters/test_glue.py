@@ -196,23 +196,24 @@ def test_a_fetch_that_inflates_is_never_held_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refuse", "error", "sentence"),
+    ("refuse", "error", "sentence", "calls"),
     [
-        ((400, "AccessDeniedException"), AccessDenied, "schema registry is refused"),
-        ((400, "UnrecognizedClientException"), AccessDenied, "credentials are not valid"),
-        ((500, "InternalServiceException"), SourceUnavailable, "could not be read for now"),
+        ((400, "AccessDeniedException"), AccessDenied, "schema registry is refused", 1),
+        ((400, "UnrecognizedClientException"), AccessDenied, "credentials are not valid", 2),
+        ((500, "InternalServiceException"), SourceUnavailable, "could not be read for now", 2),
     ],
 )
 def test_a_registry_that_refuses_holds_the_records(
-    refuse: tuple[int, str], error: type[Exception], sentence: str
+    refuse: tuple[int, str], error: type[Exception], sentence: str, calls: int
 ) -> None:
-    """It is no fault of theirs; when it answers they are read."""
+    """It is no fault of theirs; when it answers they are read. For its keys a call is signed once more."""
     with served() as (glue, url):
         value = _framed(glue.add("JSON", _JSON), b'{"a":1}')
         converter = _converter(_settings("jsonschema.JsonSchemaConverter", url))
         glue.refuse = refuse
         with pytest.raises(error, match=sentence):
             converter.convert(fetched([value]))
+        assert len(glue.calls) == calls
         glue.refuse = None
         assert converter.convert(fetched([value])).faults == ()
 

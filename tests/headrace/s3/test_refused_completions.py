@@ -1,0 +1,75 @@
+"""What becomes of a completion that the store refuses: for its parts again, or by an error within a 200."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+import pytest
+
+from headrace.model.sink_entries import Upload
+from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.upload_calls import new_upload_calls
+from tests.headrace.s3.scripted_s3 import BUCKET, error, said, settings
+from tests.spark.sink.upload_settings import PLAIN
+
+UPLOAD: Final = Upload(key="k", upload_id="u", parts=('"a"', '"b"'))
+PARTS: Final = said(
+    b"<ListPartsResult><UploadId>u</UploadId><IsTruncated>false</IsTruncated>"
+    b"<Part><PartNumber>1</PartNumber><ETag>&quot;a&quot;</ETag><Size>5242880</Size></Part>"
+    b"<Part><PartNumber>2</PartNumber><ETag>&quot;b&quot;</ETag><Size>5</Size></Part></ListPartsResult>"
+)
+COMPLETED: Final = said(b'<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>')
+INVALID: Final = error("InvalidPart", 400)
+FREE: Final = said(b"", status=404)
+MODIFIED: Final = "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT"
+ANOTHERS: Final = said(b"", MODIFIED, "x-amz-meta-headrace-object: another")
+TAKEN: Final = Completion(CompletionState.NAME_TAKEN, "another")
+
+
+@contextmanager
+def store(completions: list[bytes], head: bytes) -> Iterator[str]:
+    """The address of a store with the upload, that answers its completions so, and HEADs."""
+    left = iter(completions)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            """What is told for the method."""
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            said = {"POST": lambda: next(left), "GET": lambda: PARTS, "HEAD": lambda: head}
+            self.wfile.write(said[self.command]())
+
+        do_GET = do_POST = do_HEAD = answer  # noqa: N815 - http.server's names
+
+        def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as above
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.02], daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("completions", "head", "found"),
+    [
+        ([INVALID, COMPLETED], FREE, Completion(CompletionState.COMPLETED)),
+        ([INVALID, INVALID], FREE, Completion(CompletionState.PARTS_DIFFER)),
+        ([INVALID, INVALID], ANOTHERS, Completion(CompletionState.PARTS_DIFFER)),
+        ([error("PreconditionFailed", 412)], ANOTHERS, TAKEN),
+        ([error("PreconditionFailed", 200)], ANOTHERS, TAKEN),
+        ([INVALID, error("PreconditionFailed", 200)], ANOTHERS, TAKEN),
+    ],
+    ids=["once", "twice", "twice, under a name that is taken", "412", "412 in a 200", "parts, then 412"],
+)
+def test_a_refused_completion(completions: list[bytes], head: bytes, found: Completion) -> None:
+    """A store that takes the parts in no way says nothing of the name, and a condition has its code."""
+    with store(completions, head) as url:
+        assert new_upload_calls(settings(url), PLAIN).complete(BUCKET, UPLOAD, object_id="ours") == found
