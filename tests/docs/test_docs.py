@@ -13,8 +13,7 @@ from headrace.options.client_names import DECIDED_HERE
 from headrace.options.client_translation import BOUNDED
 from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import WITHOUT_MEANING
-from headrace.vendors.lenses.options import PROPERTIES
-from headrace.vendors.lenses.source_translation import SOURCE_PROPERTIES
+from headrace.vendors.lenses.options import PROPERTIES, SOURCE_PROPERTIES
 from headrace.vendors.load import VENDORS
 from ingest.cli.app import app
 from ingest.connect.worker_settings import WORKER_OPTIONS

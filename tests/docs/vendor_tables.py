@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from headrace.options.vendor import Vendor, VendorOption
-from headrace.vendors.lenses.options import OPTIONS, PROPERTIES
-from headrace.vendors.lenses.source_translation import SOURCE_OPTIONS, SOURCE_PROPERTIES
+from headrace.vendors.lenses.options import OPTIONS, PROPERTIES, SOURCE_OPTIONS, SOURCE_PROPERTIES
 from headrace.vendors.load import VENDORS
 
 

@@ -125,7 +125,7 @@ def test_groups_without_a_name_are_told_by_plan_check_and_log(excluded: str | No
     taken = [key for key in objects if excluded is None or key.startswith("eu/")]
 
     with capture_logs() as logs:
-        preview = ArchivePreview(ArchiveNames(restore.layout, restore.names, None), routes)
+        preview = ArchivePreview(ArchiveNames(restore.layout, restore.names, None), routes, room=100)
         preview.add(bucket.listed())
     sampler = ArchiveSampler(bucket, settings)
     preview.look_into(sampler.sample, sampler.tags)

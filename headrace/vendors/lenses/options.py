@@ -1,9 +1,9 @@
-"""What becomes of each option of Lenses' S3 sink, and of each property of its statements."""
+"""What becomes of each option of Lenses' S3 sink and source, and of each property of their statements."""
 
 from typing import Final
 
 from headrace.options.vendor import VendorOption, changed, kept, needless, refused
-from headrace.vendors.connect.options import CONNECT_OPTIONS
+from headrace.vendors.connect.options import CONNECT_OPTIONS, SOURCE_CONNECT_OPTIONS
 
 _ENDLESS: Final = "what may pass by itself is tried again without end, visibly"
 _NO_INDEXES: Final = "no index objects are written: what is archived is recorded in the ledger topic"
@@ -127,3 +127,117 @@ PROPERTIES: Final[tuple[VendorOption, ...]] = (
 def property_row(name: str) -> VendorOption | None:
     """The row of a property, None where their sink has none of this name."""
     return next((each for each in PROPERTIES if each.matches(name)), None)
+
+
+# -- The options of Lenses' S3 source, and what becomes of each ----------------------------------------------
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LISTING: Final = "everything below the prefix is listed, in full, at each poll"
+_STATEMENT: Final = "the statement names the topic; Lenses' source does not read it either"
+_SHARED: Final = _names(
+    """
+    connect.s3.aws.region connect.s3.aws.access.key connect.s3.aws.secret.key connect.s3.aws.auth.mode
+    connect.s3.custom.endpoint connect.s3.path.style.access connect.s3.vhost.bucket
+    connect.s3.http.max.retries connect.s3.http.retry.interval connect.s3.http.socket.timeout
+    connect.s3.http.connection.timeout
+    connect.s3.error.policy connect.s3.max.retries connect.s3.retry.interval connect.s3.aws.client
+    connect.s3.config.profiles connect.progress.enabled connect.s3.log.metrics
+    aws.region aws.custom.endpoint aws.vhost.bucket aws.auth.mode aws.access.key aws.secret.key
+    """
+)
+
+
+SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
+    kept(
+        "connect.s3.kcql",
+        "one statement: `topic`, `aws.s3.bucket.name`, `aws.s3.prefix` (with a slash at its end), "
+        "`input.format`; several are refused",
+    ),
+    changed("connect.s3.source.partition.search.interval", "`poll.interval.ms`, 300000 by default"),
+    changed(
+        "connect.s3.source.partition.search.continuous",
+        "`true`; with `false` a warning names `--until-idle`, which ends the command when all is read",
+    ),
+    changed(
+        "connect.s3.source.partition.search.excludes",
+        "`object.exclude`: keys that have the text in a directory's name, as there, but at any depth, not "
+        "only where Lenses searches; `.indexes` by default",
+    ),
+    needless("connect.s3.source.partition.search.recurse.levels", _LISTING),
+    needless("connect.s3.source.partition.search.depth", _LISTING),
+    kept("connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION` in any case, as there"),
+    kept("connect.s3.source.extension.excludes", "`object.exclude`, as `*.EXTENSION` in any case, as there"),
+    changed(
+        "connect.s3.source.partition.extractor.type",
+        "`hierarchical` is `input.layout=lenses` without an envelope; `regex` is refused: "
+        "`file.name.template` with `{{partition}}`",
+    ),
+    changed("connect.s3.source.partition.extractor.regex", "as `regex` above; `none` is no expression"),
+    changed(
+        "connect.s3.ordering.type",
+        "a restore is in the order of offsets; other objects are read side by side, each in its own order",
+    ),
+    changed("connect.s3.source.ordering.type", "as `connect.s3.ordering.type`"),
+    refused(
+        "connect.s3.source.write.watermark.header",
+        "writes a header of its own form; remove it and set record.headers=source for bucket, key, ETag and "
+        "position of each record",
+    ),
+    needless("connect.s3.source.late.arrival.interval", "late objects are found by each listing"),
+    needless("connect.s3.source.empty.results.backoff.*", "a listing is at each `poll.interval.ms`"),
+    needless(
+        "connect.s3.compression.codec",
+        "first bytes say how an object is compressed (`file.compression.type=auto`; `none` with `BYTES`)",
+    ),
+    needless("connect.s3.compression.level", "nothing is compressed"),
+    needless("connect.s3.pool.max.connections", "each slot has its own connections"),
+    needless("topics", _STATEMENT),
+    needless("topics.regex", _STATEMENT),
+    *(row for row in OPTIONS if row.name in _SHARED),
+    *SOURCE_CONNECT_OPTIONS,
+)
+SOURCE_PROPERTIES: Final[tuple[VendorOption, ...]] = (
+    kept(
+        "store.envelope",
+        "`true` is `input.layout=lenses` and `store.envelope`, with `JSON`, `AVRO` and `PARQUET`",
+    ),
+    changed("source.topic.from.envelope", "`true`: `topic` is left out, and names of objects say it"),
+    changed(
+        "read.text.mode",
+        "with `TEXT`: `Regex` and `StartEndLine` are `text.start.pattern` and `text.end.pattern`; "
+        "`StartEndTag` is refused, as records begin and end with lines here",
+    ),
+    changed(
+        "read.text.regex", "`text.start.pattern`; each line that it matches as a whole, in UTF-8, is a record"
+    ),
+    changed("read.text.start.line", "`text.start.pattern`, of the whole line in any case"),
+    changed(
+        "read.text.end.line",
+        "`text.end.pattern`, of the whole line in any case; the line of `read.text.start.line` is refused",
+    ),
+    changed("read.text.trim", "`false`; `true` is refused, as ends of records are kept"),
+    changed(
+        "read.text.last.end.line.missing",
+        "`false`: a record without its end is a bad record; `true` is refused: leave `read.text.end.line` "
+        "out for records that end before the next start",
+    ),
+    refused("read.text.start.tag", "records begin with lines here: use text.start.pattern"),
+    refused("read.text.end.tag", "records end with lines here: use text.end.pattern"),
+    needless("read.text.buffer.size", "lines may have any length up to `record.max.bytes`"),
+    changed("post.process.action", "`post.action`: `Delete` is `delete`, `Move` is `move:PREFIX`"),
+    changed("post.process.action.prefix", "PREFIX of `post.action=move:PREFIX`, with a slash"),
+    changed(
+        "post.process.action.bucket",
+        "another one is `s3://BUCKET/` before PREFIX, or alone where the statement has no prefix: keys stay",
+    ),
+    needless("post.process.action.retain.dirs", "no objects are written to keep directories"),
+    needless(
+        "post.process.action.watermark.process.late.arrival",
+        "every object ends with its action, whenever it comes",
+    ),
+)
+"""The keys of `PROPERTIES(..)` in a source."""

@@ -402,8 +402,8 @@ class SideObjects:
         assert place is not None
         for other in self._stems[place.stem]:
             self._alone.pop(other.object.id, None)
-        if pending.object.id not in self._open:
-            self._open[pending.object.id] = _Open(pending=pending, deadline_ms=now.steady_ms + self._wait_ms)
+        opened = _Open(pending=pending, deadline_ms=now.steady_ms + self._wait_ms)
+        self._open.setdefault(pending.object.id, opened)
 
     def _due(self, pending: PendingObject, due_ms: int, now: Instant) -> None:
         """Look at it again then; only for what waits, as all that is here stays in memory until then."""
