@@ -235,6 +235,13 @@ MUTATIONS: Final = {
         'condition = {} if self._is_unconditional else {"IfMatch": f\'"{etag}"\'}',
         "condition = {}",
     ),
+    "listing above the bound": Mutation(
+        "restore",
+        "what waits for what only a listing can show has it listed, above `max.pending.objects` too",
+        "ingest/source/catalogue/catalogue.py",
+        "return self._wants_listing or self.states.is_stuck",
+        "return self._wants_listing",
+    ),
     "inexact objects stay": Mutation(
         "restore",
         "what was restored inexactly keeps its object",

@@ -72,7 +72,13 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "pause connector": {},
 }
 """What an operator does to a restore, and with what."""
+# The second sorts after tombstones, and its values after those are listed.
+_NAMES: Final = {
+    "unpadded": (":padding=true", ""),
+    "years": ("partition={{partition}}", "year={{date:yyyy}}"),
+}
 _OPERATED: Final = 0.15
+_BOUNDED: Final = 0.25
 
 
 @cache
@@ -89,6 +95,8 @@ def sink_options(options: Mapping[str, str]) -> dict[str, str]:
             more["sidecars.tombstones.directory"] = "tombstone"
     if options.get("archive.tags"):
         more["aws.s3.object.tags"] = "offsets"
+    if (names := options.get("archive.names")) is not None:
+        more["file.name.template"] = SINK["file.name.template"].replace(*_NAMES[names])
     return SINK | more
 
 
@@ -97,13 +105,26 @@ def source_options(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in options.items() if not name.startswith("archive.")}
 
 
+def _bounds(seed: int) -> dict[str, str]:
+    """For one restore in four a small bound of what is pending, and pages of a listing that are smaller yet.
+
+    Drawn apart, so that what else a seed draws stays as it is.
+    """
+    rng = random.Random(f"restore-bounds-{seed}")
+    if rng.random() >= _BOUNDED:
+        return {}
+    names = rng.choice((None, "unpadded", "years"))
+    bounds = {"archive.page": rng.choice("123"), "max.pending.objects": rng.choice("138")}
+    return bounds if names is None else bounds | {"archive.names": names}
+
+
 def restore_scenario(seed: int) -> Scenario:
     """The scenario of a seed: pairs of options in their order first, between circumstances."""
     rng = random.Random(f"restore-{seed}")
     chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, RESTORE)
     archive = {name: value for name, value in chosen.items() if name.startswith("archive.") and value}
     own = {name: value for name, value in chosen.items() if not name.startswith("archive.")}
-    options = valid_options(own, FIXED, {}) | archive
+    options = valid_options(own, FIXED, {}) | archive | _bounds(seed)
     partitions = rng.choice((1, 1, 2))
     has_tombstones = "archive.keys" in archive and "archive.tombstones" in archive
     share = rng.choice((0.0, 0.1, 0.4)) if has_tombstones else 0.0

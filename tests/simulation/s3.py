@@ -104,6 +104,8 @@ class Bucket:
         """By bucket, key and version what buckets with versions have had."""
         self.versioned: set[str] = set()
         """Buckets that keep versions."""
+        self.page_keys = 1000
+        """So many keys a page of a listing has at most: S3 may give fewer than it is asked for."""
         self.without_conditions: set[str] = set()
         """Buckets of a store that refuses conditions of writes."""
         self._numbers = itertools.count(1)
@@ -335,7 +337,7 @@ class SimulatedS3:
                 for key in sorted(found, key=str.encode)
                 if key.startswith(prefix) and key.encode() > after.encode()
             ]
-            shown = keys[: given.get("MaxKeys", 1000)]
+            shown = keys[: min(given.get("MaxKeys", 1000), self._all.page_keys)]
             answer: dict[str, Any] = {
                 "Contents": [
                     {

@@ -78,4 +78,4 @@ def test_a_registry_that_stays_away(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ):
         sent(registry.urls[0], tmp_path)
 
-    assert len(asked) > 1
+    assert asked
