@@ -325,9 +325,8 @@ class PartitionQueue:
         return len(kinds) - big_ones + min(big, big_ones)
 
     def is_next(self, pending: PendingObject) -> bool:
-        """True when nothing of its topic-partition goes before this waiting object."""
-        partition = self._partitions.get((pending.route.topic, pending.route.partition))
-        return partition is not None and self._head_of(partition) is pending
+        """True when nothing of its topic-partition goes before this waiting object, or may be listed yet."""
+        return self.goes_before(pending) is pending and not self._listing.waits(pending)
 
     def let_go(self) -> list[str]:
         """Have begin what waits for a listing only; the names of these topic-partitions."""

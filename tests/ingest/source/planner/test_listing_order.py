@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from headrace.model.error_policy import WORKER_DIED
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import S3Object
 from headrace.model.positions import BytePosition
@@ -21,7 +22,9 @@ _PADDED: Final = "a/orders-{}-{:020}.gz"
 _CONFLUENT: Final = "topics/orders/partition={0}/orders+{0}+{1:010}.json"
 
 
-def _desk(ledger: FakeLedger | None = None, *, name: str = _AIVEN, **options: Any) -> Desk:
+def _desk(
+    ledger: FakeLedger | None = None, *, name: str = _AIVEN, min_age_ms: int = 0, **options: Any
+) -> Desk:
     """A driver of a restore, of the layout that gives such names."""
     loaded = load_with(
         {
@@ -30,6 +33,7 @@ def _desk(ledger: FakeLedger | None = None, *, name: str = _AIVEN, **options: An
             "input.layout": "confluent" if name is _CONFLUENT else "aiven",
             "restore.sidecars": "ignore" if name is _CONFLUENT else None,
             "aws.s3.prefix": "a/" if name is _PADDED else None,
+            "object.min.age.ms": str(min_age_ms),
         }
     )
     assert loaded.routing.ordering is Ordering.PARTITION
@@ -143,6 +147,26 @@ def test_a_partition_larger_than_the_bound_is_let_go_with_one_sentence(room: int
     assert [one.split(":")[0] for one in said] == (["orders-0"] if room < len(large) else [])
     assert ([key for key in found if key in large] == large) is (room >= len(large))
     assert desk.catalogue.is_idle
+
+
+def test_restarts_before_a_suspect_is_listed_count_no_attempt() -> None:
+    """Written attempts count whether they began or not: none is written while it waits."""
+    ledger = FakeLedger()
+    suspect = _AIVEN.format(1, 100)
+    died = LedgerEntry(
+        state=State.FAILED, reason=WORKER_DIED, attempts=1, size=10, topic="orders", partition=1
+    )
+    ledger.commit(object_id(suspect), died)
+    head, tail = _pages([_AIVEN.format(0, 1), suspect], 1)
+    for _ in range(3):
+        desk = _desk(ledger)
+        _show(desk, head)
+        desk.tick()
+        assert desk.entry(suspect) == died
+    _show(desk, tail)
+    desk.tick()
+    assert desk.entry(suspect).attempts == 2  # type: ignore[union-attr]
+    assert suspect in _work(desk)
 
 
 def test_what_is_begun_waits_for_no_listing() -> None:
