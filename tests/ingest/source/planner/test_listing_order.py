@@ -149,6 +149,43 @@ def test_a_partition_larger_than_the_bound_is_let_go_with_one_sentence(room: int
     assert desk.catalogue.is_idle
 
 
+@pytest.mark.parametrize("kind", ["SourceUnavailable", "ObjectCorrupt", "TopicMissing", "AccessDenied"])
+def test_a_failure_that_passes_lets_nothing_go(kind: str) -> None:
+    """What waits for its next attempt is no reason to begin what waits for the listing."""
+    desk = _desk(max_pending_objects=45)
+    first = [_AIVEN.format(0, offset) for offset in range(80, 120)]
+    second = [_AIVEN.format(1, offset) for offset in range(95, 105)]
+    head, tail = _pages([*first, *second], 45)
+    _show(desk, head)
+    desk.tick()
+    plan = desk.plan()
+    assert desk.keys(plan)[0] == first[0]
+    desk.fail(plan, kind)
+    desk.tick()  # before the next plan, as in the service's loop
+    found = []
+    for _ in range(3):
+        desk.tick(60_000)
+        found += _work(desk)
+    assert found == first
+    _show(desk, tail)
+    assert _work(desk) == second
+    assert not [one for one in desk.warnings if "order" in one or "max.pending.objects" in one]
+
+
+def test_objects_that_are_too_young_let_nothing_go() -> None:
+    """No slot was ready, and so none has met them yet."""
+    desk = _desk(min_age_ms=30_000, max_pending_objects=3)
+    head, tail = _pages([_AIVEN.format(0, 5), *(_AIVEN.format(1, at) for at in (98, 99, 100))], 3)
+    _show(desk, head)
+    desk.tick()
+    desk.tick(60_000)
+    assert _work(desk) == [_AIVEN.format(0, 5)]
+    _show(desk, tail)
+    desk.tick(60_000)
+    assert _work(desk) == [_AIVEN.format(1, offset) for offset in (98, 99, 100)]
+    assert not desk.warnings
+
+
 def test_restarts_before_a_suspect_is_listed_count_no_attempt() -> None:
     """Written attempts count whether they began or not: none is written while it waits."""
     ledger = FakeLedger()
