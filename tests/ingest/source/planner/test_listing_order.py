@@ -206,6 +206,20 @@ def test_restarts_before_a_suspect_is_listed_count_no_attempt() -> None:
     assert suspect in _work(desk)
 
 
+@pytest.mark.parametrize(("room", "parked"), [(1000, 10), (50, 5)])
+def test_messages_that_wait_for_the_first_listing_are_parked(room: int, parked: int) -> None:
+    """Others are received then; a tenth of what may be pending at most, or the listing had no room."""
+    desk = _desk(max_pending_objects=room)
+    desk.observe(page(through_key=_AIVEN.format(1, 1)))
+    messages = [f"m{number}" for number in range(10)]
+    for number, message in enumerate(messages):
+        desk.announce(message, event(_AIVEN.format(9, 100 + number)))
+    desk.announce("passed", event(_AIVEN.format(0, 99)))
+    assert list(desk.planner.park(desk.now)) == messages[:parked]
+    assert desk.planner.park(desk.now) == ()
+    assert _work(desk) == [_AIVEN.format(0, 99)]
+
+
 def test_what_is_begun_waits_for_no_listing() -> None:
     """After a restart its place in the order is taken."""
     ledger = FakeLedger()
