@@ -235,10 +235,15 @@ class ArchiveNames:
     def _told(self, layout: LayoutName, key: str) -> ArchiveName | None:
         if self._template is None:
             return read_as(layout, key, self._options)
-        name = self._template(key, self._options)
+        options = self._options
+        name = _after_prefix(self._template, key, options)
+        if name is None and options.prefix[-1:].isalnum():
+            # A template gives all that follows the directory in which such a prefix ends.
+            directory = options.prefix[: options.prefix.rfind("/") + 1]
+            name = self._template(key, replace(options, prefix=directory))
         if name is None:
             return None
-        name = replace(_of_life(name, self._options), layout=layout)
+        name = replace(_of_life(name, options), layout=layout)
         if layout is LayoutName.LENSES:
             # The offset in its names is the last one.
             return replace(name, start_offset=None, last_offset=name.start_offset)

@@ -241,8 +241,9 @@ SQS_MAX_HELD = option(
     "2000",
     Group.SQS,
     "Messages held at once, waiting ones included. What waits for something outside (a `failed` object, "
-    "what it holds back, `object.min.age.ms`) does not count when the bound is reached: up to 100,000 of "
-    "these are held next to it. SQS itself ends at 120,000.",
+    "what it holds back, `object.min.age.ms`, a restore's first listing) does not count when the bound is "
+    "reached: up to 100,000 of these are held next to it, a tenth of `max.pending.objects` where they wait "
+    "for the listing. SQS itself ends at 120,000.",
     importance="LOW",
 )
 FALLBACK_AFTER = option(

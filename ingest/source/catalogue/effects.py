@@ -207,6 +207,11 @@ class MessageTracker:
         """The messages that are not parked, oldest first, with what each still waits for."""
         return ((key, owed) for key, owed in self._owed.items() if key not in self._parked)
 
+    @property
+    def parked(self) -> int:
+        """How many are parked."""
+        return len(self._parked)
+
     def park(self, message_id: str) -> bool:
         """Keep it next to the bound of those that are held, until it settles; False when too many are."""
         if len(self._parked) >= MAX_PARKED:

@@ -35,6 +35,7 @@ class _WaitingQueue(Protocol):
     def ready(self, now_ms: int, *, big: int) -> int: ...
     def is_next(self, pending: PendingObject) -> bool: ...
     def let_go(self) -> list[str]: ...
+    def waits_for_time(self) -> bool: ...
     def goes_before(self, pending: PendingObject) -> PendingObject | None: ...
     def next_due_ms(self) -> int | None: ...
 
@@ -76,15 +77,16 @@ class Planner:
         self._limits = limits
         self._queue: _WaitingQueue
         self._holds = Holds(catalogue.states.filters.keys(), backoff)
-        if limits.ordering is Ordering.PARTITION:
-            listing = ListingOrder(catalogue.states.listed if limits.is_archive else None)
+        is_ordered = limits.ordering is Ordering.PARTITION
+        listing = ListingOrder(catalogue.states.listed if is_ordered and limits.is_archive else None)
+        if is_ordered:
             self._queue = PartitionQueue(limits, self._table, self._holds, listing)
         else:
             self._queue = UnorderedQueue(limits, self._table, self._holds)
         self._plans: dict[int, _Plan] = {}
         self._said_at = 0
         self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
-        self._waiting = Waiting(self._states, self._holds, self._queue.goes_before)
+        self._waiting = Waiting(self._states, self._holds, self._queue.goes_before, listing.waits)
         self._failing = RetryPolicy(self._states, limits, backoff)
 
     # Work out
@@ -140,9 +142,10 @@ class Planner:
         return due
 
     def park(self, now: Instant) -> tuple[str, ...]:
-        """Messages that wait for what no slot brings: a failed object, age, access to one bucket of several.
+        """Messages that wait for what no slot brings: a failed object, age, access to one of several buckets.
 
-        They need not count against `sqs.max.held`, and are settled as all others are. Each is given once.
+        Or the first listing of an archive. They need not count against `sqs.max.held`, and are settled as all
+        others are. Each is given once.
         """
         self._queue_arrivals(now)
         return self._waiting.park(now)
@@ -289,7 +292,7 @@ class Planner:
         states = self._states
         if self._plans or states.unwritten or self.is_paused or states.tombstones.is_searching:
             return False
-        if self.next_due_ms() is not None or self.ready(now):
+        if self.next_due_ms() is not None or self.ready(now) or self._queue.waits_for_time():
             return False
         if names := self._queue.let_go():
             effects.warnings.append(

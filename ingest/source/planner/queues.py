@@ -115,6 +115,10 @@ class UnorderedQueue:
         """None: here nothing waits for a listing."""
         return []
 
+    def waits_for_time(self) -> bool:
+        """False: what does is in `next_due_ms` from the beginning."""
+        return False
+
     def goes_before(self, pending: PendingObject) -> None:
         """Nothing: here objects of different keys do not wait for each other."""
 
@@ -325,9 +329,8 @@ class PartitionQueue:
         return len(kinds) - big_ones + min(big, big_ones)
 
     def is_next(self, pending: PendingObject) -> bool:
-        """True when nothing of its topic-partition goes before this waiting object."""
-        partition = self._partitions.get((pending.route.topic, pending.route.partition))
-        return partition is not None and self._head_of(partition) is pending
+        """True when nothing of its topic-partition goes before this waiting object, or may be listed yet."""
+        return self.goes_before(pending) is pending and not self._listing.waits(pending)
 
     def let_go(self) -> list[str]:
         """Have begin what waits for a listing only; the names of these topic-partitions."""
@@ -338,6 +341,10 @@ class PartitionQueue:
                 self._listing.let_go(pending)
                 found.append(f"{partition.topic}-{partition.partition}")
         return found
+
+    def waits_for_time(self) -> bool:
+        """Where none is ready, whether one waits for a time that is not yet in `next_due_ms`."""
+        return any(self._first_of(partition) is not None for partition in (*self._fresh, *self._backlog))
 
     def goes_before(self, pending: PendingObject) -> PendingObject | None:
         """What is first in the object's topic-partition, itself included; None while that is read."""

@@ -267,20 +267,27 @@ class Holds:
 
 # Some ten milliseconds of the service's thread; what is behind them is looked at when these have gone.
 _AT_ONCE: Final = 5000
+# Of max.pending.objects: the listing that is waited for, paused at that bound, continues below nine tenths.
+_PARKED_FOR_LISTING: Final = 0.1
 
 
 class Waiting:
-    """Finds them; of the planner, on its thread. `goes_before` gives what holds an object's place back."""
+    """Finds them; of the planner, on its thread.
+
+    `goes_before` gives what holds an object's place back, `is_unlisted` whether that waits for a listing.
+    """
 
     def __init__(
         self,
         states: ObjectStates,
         holds: Holds,
         goes_before: Callable[[PendingObject], PendingObject | None],
+        is_unlisted: Callable[[PendingObject], bool],
     ) -> None:
         self._states = states
         self._holds = holds
         self._goes_before = goes_before
+        self._is_unlisted = is_unlisted
 
     def park(self, now: Instant) -> tuple[str, ...]:
         """Messages that need not be counted among those that are worked on; each is given once.
@@ -290,9 +297,20 @@ class Waiting:
         states = self._states
         if len(states.table) >= states.max_pending_objects:
             return ()
-        oldest = islice(states.messages.counted(), _AT_ONCE)
-        found = [key for key, owed in oldest if any(self._waits(item, now) for item in owed)]
+        room = int(states.max_pending_objects * _PARKED_FOR_LISTING) - states.messages.parked
+        found = []
+        for key, owed in islice(states.messages.counted(), _AT_ONCE):
+            if any(self._waits(item, now) for item in owed):
+                found.append(key)
+            elif room > 0 and any(self._waits_for_listing(item) for item in owed):
+                room -= 1
+                found.append(key)
         return tuple(key for key in found if states.messages.park(key))
+
+    def _waits_for_listing(self, item: Owed) -> bool:
+        pending = self._states.table.find(item) if isinstance(item, ObjectId) else None
+        first = None if pending is None else self._goes_before(pending)
+        return first is not None and self._is_unlisted(first)
 
     def _waits(self, item: Owed, now: Instant) -> bool:
         pending = self._states.table.find(item) if isinstance(item, ObjectId) else None

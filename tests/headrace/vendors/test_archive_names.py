@@ -339,6 +339,31 @@ def test_a_prefix_may_end_within_a_name(layout: str, key: str, prefix: str, topi
 
 
 @pytest.mark.parametrize(
+    ("key", "prefix", "topic"),
+    [
+        ("backup/orders-eu-3-42.gz", "backup/orders", "orders-eu"),
+        ("backup/orders.eu-3-42.gz", "backup/orders", "orders.eu"),
+        ("orders-eu-3-42.gz", "orders", "orders-eu"),
+        ("backup/orders-3-42.gz", "backup/orders", "orders"),
+        ("backup/orders-3-42.gz", "backup/", "orders"),
+        ("backup/orders-3-42.gz", "back", None),
+        ("backuporders-3-42.gz", "backup", "orders"),
+        ("legacy--eu-3-42.gz", "legacy-", "-eu"),
+        ("backup/3-42.gz", "backup/", None),
+    ],
+)
+def test_a_template_takes_what_follows_the_directory_of_such_a_prefix(
+    key: str, prefix: str, topic: str | None
+) -> None:
+    """As its sink made it; what it does not give after its prefix has no name."""
+    names = ArchiveNames(
+        LayoutName.AIVEN, NameOptions(prefix=prefix), "{{topic}}-{{partition}}-{{start_offset}}.gz"
+    )
+    found = names.read(key).name
+    assert (found and found.topic) == topic
+
+
+@pytest.mark.parametrize(
     "key",
     [
         "topics/t/t+0+0000000000.avro",  # without an encoded partition

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from headrace.model.error_policy import WORKER_DIED
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import S3Object
 from headrace.model.positions import BytePosition
@@ -21,7 +22,9 @@ _PADDED: Final = "a/orders-{}-{:020}.gz"
 _CONFLUENT: Final = "topics/orders/partition={0}/orders+{0}+{1:010}.json"
 
 
-def _desk(ledger: FakeLedger | None = None, *, name: str = _AIVEN, **options: Any) -> Desk:
+def _desk(
+    ledger: FakeLedger | None = None, *, name: str = _AIVEN, min_age_ms: int = 0, **options: Any
+) -> Desk:
     """A driver of a restore, of the layout that gives such names."""
     loaded = load_with(
         {
@@ -30,6 +33,7 @@ def _desk(ledger: FakeLedger | None = None, *, name: str = _AIVEN, **options: An
             "input.layout": "confluent" if name is _CONFLUENT else "aiven",
             "restore.sidecars": "ignore" if name is _CONFLUENT else None,
             "aws.s3.prefix": "a/" if name is _PADDED else None,
+            "object.min.age.ms": str(min_age_ms),
         }
     )
     assert loaded.routing.ordering is Ordering.PARTITION
@@ -143,6 +147,77 @@ def test_a_partition_larger_than_the_bound_is_let_go_with_one_sentence(room: int
     assert [one.split(":")[0] for one in said] == (["orders-0"] if room < len(large) else [])
     assert ([key for key in found if key in large] == large) is (room >= len(large))
     assert desk.catalogue.is_idle
+
+
+@pytest.mark.parametrize("kind", ["SourceUnavailable", "ObjectCorrupt", "TopicMissing", "AccessDenied"])
+def test_a_failure_that_passes_lets_nothing_go(kind: str) -> None:
+    """What waits for its next attempt is no reason to begin what waits for the listing."""
+    desk = _desk(max_pending_objects=45)
+    first = [_AIVEN.format(0, offset) for offset in range(80, 120)]
+    second = [_AIVEN.format(1, offset) for offset in range(95, 105)]
+    head, tail = _pages([*first, *second], 45)
+    _show(desk, head)
+    desk.tick()
+    plan = desk.plan()
+    assert desk.keys(plan)[0] == first[0]
+    desk.fail(plan, kind)
+    desk.tick()  # before the next plan, as in the service's loop
+    found = []
+    for _ in range(3):
+        desk.tick(60_000)
+        found += _work(desk)
+    assert found == first
+    _show(desk, tail)
+    assert _work(desk) == second
+    assert not [one for one in desk.warnings if "order" in one or "max.pending.objects" in one]
+
+
+def test_objects_that_are_too_young_let_nothing_go() -> None:
+    """No slot was ready, and so none has met them yet."""
+    desk = _desk(min_age_ms=30_000, max_pending_objects=3)
+    head, tail = _pages([_AIVEN.format(0, 5), *(_AIVEN.format(1, at) for at in (98, 99, 100))], 3)
+    _show(desk, head)
+    desk.tick()
+    desk.tick(60_000)
+    assert _work(desk) == [_AIVEN.format(0, 5)]
+    _show(desk, tail)
+    desk.tick(60_000)
+    assert _work(desk) == [_AIVEN.format(1, offset) for offset in (98, 99, 100)]
+    assert not desk.warnings
+
+
+def test_restarts_before_a_suspect_is_listed_count_no_attempt() -> None:
+    """Written attempts count whether they began or not: none is written while it waits."""
+    ledger = FakeLedger()
+    suspect = _AIVEN.format(1, 100)
+    died = LedgerEntry(
+        state=State.FAILED, reason=WORKER_DIED, attempts=1, size=10, topic="orders", partition=1
+    )
+    ledger.commit(object_id(suspect), died)
+    head, tail = _pages([_AIVEN.format(0, 1), suspect], 1)
+    for _ in range(3):
+        desk = _desk(ledger)
+        _show(desk, head)
+        desk.tick()
+        assert desk.entry(suspect) == died
+    _show(desk, tail)
+    desk.tick()
+    assert desk.entry(suspect).attempts == 2  # type: ignore[union-attr]
+    assert suspect in _work(desk)
+
+
+@pytest.mark.parametrize(("room", "parked"), [(1000, 10), (50, 5)])
+def test_messages_that_wait_for_the_first_listing_are_parked(room: int, parked: int) -> None:
+    """Others are received then; a tenth of what may be pending at most, or the listing had no room."""
+    desk = _desk(max_pending_objects=room)
+    desk.observe(page(through_key=_AIVEN.format(1, 1)))
+    messages = [f"m{number}" for number in range(10)]
+    for number, message in enumerate(messages):
+        desk.announce(message, event(_AIVEN.format(9, 100 + number)))
+    desk.announce("passed", event(_AIVEN.format(0, 99)))
+    assert list(desk.planner.park(desk.now)) == messages[:parked]
+    assert desk.planner.park(desk.now) == ()
+    assert _work(desk) == [_AIVEN.format(0, 99)]
 
 
 def test_what_is_begun_waits_for_no_listing() -> None:
