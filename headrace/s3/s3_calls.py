@@ -268,44 +268,42 @@ def upload_expiry(s3: S3Settings) -> UploadExpiry:
     """What gives the rule of any bucket that these settings reach; where none may be read, a day.
 
     That is the shortest that S3 has. A bucket is asked when it is first needed, and its rules are kept, as is
-    that they may not be read; what passes is asked again. It blocks, raises nothing, and is thread-safe.
+    that they may not be read. What may pass decides nothing: it is raised, as a class of
+    `headrace.model.errors`, and the next call asks again. It blocks, and is thread-safe.
     """
     kept: dict[str, _Rules] = {}
 
     def expiry_ms(bucket: str, key: str) -> int | None:
         rules = kept.get(bucket)
         if rules is None:
-            rules, is_lasting = _upload_rules(replace(s3, bucket=bucket))
-            if is_lasting:
-                kept[bucket] = rules
+            rules = kept[bucket] = _upload_rules(replace(s3, bucket=bucket))
         return min((age for prefix, age in rules if key.startswith(prefix)), default=None)
 
     return expiry_ms
 
 
-def _upload_rules(s3: S3Settings) -> tuple[_Rules, bool]:
-    """The bucket's rules for unfinished uploads (the prefix of the keys, and the age), and whether they last.
+def _upload_rules(s3: S3Settings) -> _Rules:
+    """The bucket's rules for unfinished uploads: the prefix of the keys, and the age.
 
-    Blocks.
+    Blocks, and raises what may pass.
     """
     try:
         answer = _lifecycle(s3)
     except HeadraceError as error:
-        is_lasting = _may_not_be_read(error)
-        allow = f"allow s3:GetLifecycleConfiguration on {s3.arn}"
+        if not _may_not_be_read(error):
+            raise
         _log.warning(
             "lifecycle_not_read",
             error=str(error),
             detail="an upload older than a day that is gone counts as ended by the bucket",
-            remedy=allow if is_lasting else "none: it is asked again with the next upload that is gone",
+            remedy=f"allow s3:GetLifecycleConfiguration on {s3.arn}",
         )
-        return [("", _SHORTEST_EXPIRY_MS)], is_lasting
-    rules = [
+        return [("", _SHORTEST_EXPIRY_MS)]
+    return [
         (_prefix_of(rule), rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] * _DAY_MS)
         for rule in answer.get("Rules", ())
         if rule.get("Status") == "Enabled" and "AbortIncompleteMultipartUpload" in rule
     ]
-    return rules, True
 
 
 def _may_not_be_read(error: HeadraceError) -> bool:

@@ -40,8 +40,7 @@ from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fie
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, Rows
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of, has_own_columns
-from spark.frames.log_entries import ABOUT, identity
-from spark.frames.log_store import BAD, LogStore, log_store, note_bad_rows, refuse_other_directory
+from spark.frames.log_store import BAD, BadNotes, LogStore, log_store
 from spark.frames.record_rows import (
     constant,
     metadata_array,
@@ -54,7 +53,6 @@ from spark.source.decoding import Decoding
 
 _LOG = structlog.get_logger(__name__)
 
-_FEW_BAD: Final = 1000
 _OF_TEXTS: Final = frozenset({InputFormat.CSV, InputFormat.TEXT})
 """Their fields, or groups of a pattern, are texts whatever they hold."""
 
@@ -114,11 +112,11 @@ class ReadTask(Shipped):
                 yield from run.split(sources.next(), split)
         except GeneratorExit:
             # The query takes no more rows: of `limit` this is the end.
-            run.keep_bad_rows(is_whole=False)
+            run.bad.keep()
             raise
         finally:
             sources.close()
-        run.keep_bad_rows(is_whole=True)
+        run.bad.close()
 
 
 class _Reading:
@@ -134,8 +132,7 @@ class _Reading:
         self.is_ranged = (
             settings.rows is Rows.COLUMNS and settings.shared.format.input_format is InputFormat.AUTO
         )
-        self._bad: list[dict[str, Any]] = []
-        self._kept = 0
+        self.bad = BadNotes(self._state, batch=partition.batch)
         # Objects of which rows are in the frame, and those that are left out: none is both.
         self._with_rows: set[ObjectId] = set()
         self._left_out: set[ObjectId] = set()
@@ -152,11 +149,12 @@ class _Reading:
         if split.object.id in self._left_out:
             # It may be there again as it was, and is left out whole.
             return
+        self.bad.begin(split)
         try:
             for batch in self._batches(source, split):
                 if batch.num_rows:
                     self._with_rows.add(split.object.id)
-                self._keep_some_bad_rows()
+                self.bad.keep_some()
                 yield batch
         except (ObjectMissing, ObjectSuperseded) as error:
             self._leave_out(error, split)
@@ -175,28 +173,8 @@ class _Reading:
             raise self._refused(error, split) from error
         except HeadraceError as error:
             raise error if isinstance(error, FrameRefused) else FrameRefused(str(error)) from error
-
-    def _keep_some_bad_rows(self) -> None:
-        """Have those noted that come before rows which are given: a query may take no more, and end the task.
-
-        The file has all of them each time, so that of many not every batch writes it.
-        """
-        if len(self._bad) <= _FEW_BAD or len(self._bad) >= 2 * self._kept:
-            self.keep_bad_rows(is_whole=False)
-
-    def keep_bad_rows(self, *, is_whole: bool) -> None:
-        """Have the bad rows in a file that a repeated task writes again; see `note_bad_rows`."""
-        if not self._bad or (len(self._bad) == self._kept and not is_whole):
-            return
-        self._kept = len(self._bad)
-        first = self._partition.splits[0]
-        name = f"{self._partition.batch or 0:012d}/{identity(first.object.id).hex()}-{first.begin or 0}"
-        state = self._state()
-        if self._partition.batch is not None:
-            refuse_other_directory(state, ABOUT)
         # What is left out was not read, and what an earlier read has noted of it stays.
-        read = {split.object.id for split in self._partition.splits} - self._left_out if is_whole else set()
-        note_bad_rows(state, name, self._bad, read_whole={each.key for each in read})
+        self.bad.end(is_whole=split.object.id not in self._left_out)
 
     # -- rows
     # --------------------------------------------------------------------------------------------------
@@ -353,7 +331,7 @@ class _Reading:
         }
         if raw is not None:
             row["row"] = base64.b64encode(raw).decode()
-        self._bad.append(row)
+        self.bad.add(row)
 
     def _leave_out(self, error: HeadraceError, split: Split) -> None:
         """Pass over an object that is not there any more as it was found, or fail the batch.

@@ -146,6 +146,7 @@ class Completer:
     def _complete_one(self, sealed: SealedObject, upload: Upload) -> Verdict | None:
         """The verdict on one upload; None when this leader ends before there is one."""
         pause, times_gone, times = self._first_pause, 0, 0
+        expiry_ms: int | None = None
         component, failing = f"{_COMPONENT} of s3://{sealed.bucket}/{upload.key}", ""
         while not self._closing.is_set():
             times += 1
@@ -153,15 +154,15 @@ class Completer:
                 found = self._calls.complete(
                     sealed.bucket, upload, object_id=sealed.id, overwrites=sealed.overwrites
                 )
+                answer, holder = self._read(sealed, found)
+                times_gone += answer is CompletionAnswer.NO_SUCH_UPLOAD
+                # Before, the age decides nothing.
+                if times_gone >= TIMES_GONE:
+                    expiry_ms = self._expiry_ms(sealed.bucket, upload.key)
+                why = _WAITS.get(found.state, "") if times > TIMES_GONE else ""
             except HeadraceError as error:
                 answer, holder = CompletionAnswer.FAILED, NameHolder.UNKNOWN
                 why = str(error)
-            else:
-                answer, holder = self._read(sealed, found)
-                why = _WAITS.get(found.state, "") if times > TIMES_GONE else ""
-            times_gone += answer is CompletionAnswer.NO_SUCH_UPLOAD
-            # Before, the age decides nothing.
-            expiry_ms = self._expiry_ms(sealed.bucket, upload.key) if times_gone >= TIMES_GONE else None
             age = UploadAge(upload_ms=wall_ms() - upload.started_ms, expiry_ms=expiry_ms)
             verdict = verdict_of(sealed, answer, holder, age, times_gone=times_gone)
             if why and verdict is Verdict.RETRY and why != failing:

@@ -1,6 +1,7 @@
 """The sink's leadership: the archive's decisions over the ledger, and what carries them out."""
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import structlog
@@ -10,7 +11,7 @@ from headrace.kafka.data_topics import TopicSurvey
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.tokens import login_problem
 from headrace.model import clock
-from headrace.model.errors import Exit, LeadershipLost
+from headrace.model.errors import Exit, HeadraceError, LeadershipLost
 from headrace.model.sink_entries import GroupingOptions, SealedObject, decode_sink_entry, object_key
 from headrace.options.sink_settings import SinkSettings
 from headrace.s3.s3_calls import UploadExpiry, upload_expiry
@@ -173,7 +174,9 @@ class SinkLeader:
     def _upload_expiry(self) -> UploadExpiry:
         """What gives the age at which buckets end unfinished uploads; a WARN where one may not be asked."""
         for each in self._settings.by_place():
-            upload_expiry(each.s3)(each.s3.bucket, each.s3.prefix)
+            # What may pass is asked for again by an upload that is gone, which waits for it.
+            with suppress(HeadraceError):
+                upload_expiry(each.s3)(each.s3.bucket, each.s3.prefix)
         # The answers are not kept: what counts is the rule when an upload is gone.
         return upload_expiry(self._settings.s3)
 

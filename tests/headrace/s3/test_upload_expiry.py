@@ -3,6 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
+from headrace.model.errors import HeadraceError
 from headrace.s3.s3_calls import upload_expiry
 from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, error, said, settings
 
@@ -45,21 +46,27 @@ _SEVEN = _ANSWERS["seven"]
     [
         ([error("SlowDown", 503), _SEVEN], [7, 7], 2),
         ([error("ExpiredToken", 400), _SEVEN], [7, 7], 2),
-        ([error("SlowDown", 503)] * 2 + [_SEVEN], [1, 7], 3),
-        ([error("ExpiredToken", 400)] * 2 + [_SEVEN], [1, 7], 3),
-        ([error("NoSuchBucket", 404), _SEVEN], [1, 7], 2),
+        ([error("SlowDown", 503)] * 2 + [_SEVEN], ["SlowDown", 7], 3),
+        ([error("ExpiredToken", 400)] * 2 + [_SEVEN], ["ExpiredToken", 7], 3),
+        ([error("NoSuchBucket", 404), _SEVEN], ["NoSuchBucket", 7], 2),
         ([error("InvalidRequest", 400)] * 2, [1, 1], 2),
         ([error("AccessDenied", 403)], [1, 1], 1),
     ],
     ids=["retried", "signed again", "away", "keys ended", "no bucket yet", "unknown to the store", "denied"],
 )
-def test_what_passes_is_not_kept(answers: list[bytes], days: list[int], asked: int) -> None:
-    """It counts as a day only where S3 does not answer at all, and only for the upload it was asked for."""
-    with ScriptedS3(_usual) as server:
+def test_what_passes_is_no_rule(answers: list[bytes], days: list[int | str], asked: int) -> None:
+    """Where S3 does not answer for now, nothing is known, and the next upload asks again."""
+    with ScriptedS3(_usual) as server, capture_logs() as lines:
         server.says(*map(Say, answers))
         expiry_ms = upload_expiry(settings(server.url, retries=1))
-        assert [expiry_ms("bucket", "k") for _ in days] == [each * _DAY_MS for each in days]
+        for each in days:
+            if isinstance(each, int):
+                assert expiry_ms("bucket", "k") == each * _DAY_MS
+            else:
+                with pytest.raises(HeadraceError, match=rf"the lifecycle of s3://bucket .*{each}"):
+                    expiry_ms("bucket", "k")
         assert len(server.asked) == asked
+    assert len(lines) == (1 if days == [1, 1] else 0)
 
 
 def _usual(path: str) -> Say:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from headrace.model.errors import SourceUnavailable
 from headrace.model.sink_entries import TIMES_GONE, SealedObject, Upload, Verdict
 from headrace.s3.completion import Completion, CompletionState
 from ingest.http.metrics import Metrics
@@ -150,6 +151,31 @@ def test_the_rule_that_counts_is_that_of_the_bucket_of_the_object(bucket: str, v
 
     assert isinstance(ended, CompletionEnded)
     assert ended.verdict is verdict
+
+
+def test_an_object_waits_while_its_bucket_does_not_say_its_rules() -> None:
+    """It is not quarantined by a rule that nobody knows; the reason is a problem meanwhile."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    calls: Any = _Answers(CompletionState.UPLOAD_MISSING)
+    refusals = ["503", "503", "504"]
+
+    def expiry_ms(_bucket: str, _key: str) -> None:
+        if refusals:
+            raise SourceUnavailable(refusals.pop(0))
+
+    completer = Completer(calls, told.put, expiry_ms=expiry_ms, entry_of=lambda _id: None, first_pause=0.001)
+    try:
+        completer.submit(_sealed(7))
+        first, second, over, ended = (told.get(timeout=60) for _ in range(4))
+    finally:
+        completer.close()
+
+    for problem, why in ((first, "503"), (second, "504")):
+        assert isinstance(problem, ComponentProblem)
+        assert problem.sentence == f"s3://b/7 (offsets 7 to 7 of t-0) cannot be completed: {why}"
+    assert over == ComponentProblem("completion of s3://b/7", None)
+    assert isinstance(ended, CompletionEnded)
+    assert ended.verdict is Verdict.UNPROVEN
 
 
 def test_rules_are_asked_for_only_where_they_decide() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,10 +14,11 @@ from headrace.model.objects import ObjectId, Route, S3Object
 from spark.frames.batch_splits import FramePartition, splits_of
 from spark.frames.frame_options import reading_settings
 from spark.frames.inference import METADATA_FIELD
-from spark.frames.log_store import DirectoryStore, note_bad_rows
+from spark.frames.log_entries import identity
+from spark.frames.log_store import BadNotes, DirectoryStore, note_bad_rows
 from spark.frames.reading import ReadTask
 from spark.frames.source import HeadraceSource
-from tests.support.http_bucket import http_bucket
+from tests.support.http_bucket import HttpBucket, http_bucket
 
 _NAME = "000000000000/ab-0"
 _WHOLE = f"bad/{_NAME}.jsonl"
@@ -34,27 +36,23 @@ def _noted(root: Path) -> dict[str, list[int]]:
 @pytest.mark.parametrize(
     ("reads", "noted"),
     [
-        ([(3, "ab"), (1, "")], {_WHOLE: [0, 1, 2]}),
-        ([(3, "ab"), (2, ""), (3, "ab")], {_WHOLE: [0, 1, 2]}),
-        ([(2, ""), (1, "")], {_PART: [0, 1]}),
-        ([(1, ""), (2, "")], {_PART: [0, 1]}),
-        ([(1, ""), (3, "ab")], {_WHOLE: [0, 1, 2]}),
-        # A frame of more objects that begins with the same one.
-        ([(1, "a"), (2, "")], {_WHOLE: [0], _PART: [0, 1]}),
-        # A filter of the query leaves the second object out.
-        ([(3, "ab"), (2, "a")], {_WHOLE: [0, 1, 2]}),
-        ([(3, ""), (2, "a")], {_WHOLE: [0, 1], _PART: [2]}),
-        # The first one is read by another format, say.
-        ([(3, "ab"), (1, "a")], {_WHOLE: [0, 2]}),
+        ([(3, True), (1, False)], {_WHOLE: [0, 1, 2]}),
+        ([(3, True), (2, False), (3, True)], {_WHOLE: [0, 1, 2]}),
+        ([(2, False), (1, False)], {_PART: [0, 1]}),
+        ([(1, False), (2, False)], {_PART: [0, 1]}),
+        ([(1, False), (3, True)], {_WHOLE: [0, 1, 2]}),
+        # By another schema, say.
+        ([(1, True), (2, False)], {_WHOLE: [0], _PART: [1]}),
+        ([(3, True), (1, True)], {_WHOLE: [0]}),
     ],
 )
-def test_no_read_takes_away_what_is_noted(
-    tmp_path: Path, reads: list[tuple[int, str]], noted: dict[str, list[int]]
+def test_no_look_takes_away_what_is_noted(
+    tmp_path: Path, reads: list[tuple[int, bool]], noted: dict[str, list[int]]
 ) -> None:
-    """Each read meets so many of the bad rows 0 and 1 of a and 2 of b, and has read these objects whole."""
-    rows = [{"key": key, "n": n} for n, key in enumerate("aab")]
-    for count, whole in reads:
-        note_bad_rows(DirectoryStore(tmp_path), _NAME, rows[:count], read_whole=whole)
+    """Each read meets so many of the bad rows of a split, and reads it to its end or not."""
+    rows = [{"n": n} for n in range(3)]
+    for count, is_whole in reads:
+        note_bad_rows(DirectoryStore(tmp_path), _NAME, rows[:count], is_whole=is_whole)
 
     assert _noted(tmp_path) == noted
 
@@ -99,27 +97,125 @@ def _id(content: bytes) -> ObjectId:
     return ObjectId("bucket", "in/a.jsonl", hashlib.md5(content, usedforsecurity=False).hexdigest())
 
 
-def test_a_read_by_a_filter_of_a_frame_that_was_read_whole(tmp_path: Path) -> None:
-    """The objects that the filter leaves out have their notes still."""
-    with http_bucket() as bucket:
-        bucket.objects = {f"in/{name}.jsonl": b'{"n":1}\nno JSON' for name in "ab"}
-        options = {
-            "path": "s3://bucket/in/",
-            "rows": "columns",
-            "metadata.column": "true",
-            "errors.tolerance": "all",
-            "state.path": str(tmp_path),
-            "aws.s3.endpoint": bucket.url,
-            "aws.access.key.id": "x",
-            "aws.secret.access.key": "y",
-        }
-        schema = StructType([StructField("n", LongType()), METADATA_FIELD])
-        for filters in ([], [EqualTo(("_metadata", "key"), "in/a.jsonl")]):
-            reader = HeadraceSource(options).reader(schema)
-            reader.pushFilters(list(filters))
-            (part,) = reader.partitions()
-            assert sum(rows.num_rows for rows in reader.read(part)) == 2 - len(filters)
+_BAD = b'no JSON\n{"n":1}\n'
+_LARGE = b'{"n":1}\n' * 600_000
+"""More than what goes into one partition."""
 
-    (file,) = (tmp_path / "bad").rglob("*.jsonl")
-    keys = [json.loads(line)["key"] for line in file.read_text().splitlines()]
-    assert keys == ["in/a.jsonl", "in/b.jsonl"]
+
+@pytest.mark.parametrize(
+    ("first", "later", "filters", "noted"),
+    [
+        ({"b": _BAD}, {"c": _BAD}, [], "abc"),
+        ({"b": _BAD}, {"aa": _LARGE}, [], "ab"),
+        ({"aa": _LARGE, "b": _BAD}, {"aa": None}, [], "ab"),
+        ({"b": _BAD}, {}, [EqualTo(("_metadata", "key"), "in/a.jsonl")], "ab"),
+        ({"b": _BAD}, {}, [EqualTo(("_metadata", "key"), "in/b.jsonl")], "ab"),
+        # What was noted of it is true of its content, and stays.
+        ({"b": _BAD}, {"b": None, "c": _BAD}, [], "abc"),
+    ],
+    ids=["one more", "others between", "one partition again", "a alone", "b alone", "one is gone"],
+)
+def test_a_row_is_noted_once(
+    tmp_path: Path,
+    first: dict[str, bytes],
+    later: dict[str, bytes | None],
+    filters: list[EqualTo],
+    noted: str,
+) -> None:
+    """Whatever objects a read has, and whichever of them one task has."""
+    with http_bucket() as bucket:
+        for put, by in (({"a": _BAD, **first}, []), (later, filters)):
+            for name, content in put.items():
+                if content is None:
+                    del bucket.objects[f"in/{name}.jsonl"]
+                else:
+                    bucket.objects[f"in/{name}.jsonl"] = content
+            _read(bucket, tmp_path, *by)
+
+    assert sorted(_keys(tmp_path)) == [f"in/{name}.jsonl" for name in noted]
+
+
+def test_what_an_earlier_version_has_noted(tmp_path: Path) -> None:
+    """It had one file for a task, by the task's first object, whichever had the bad rows."""
+    with http_bucket() as bucket:
+        bucket.objects = {"in/a.jsonl": b'{"n":1}\n', "in/b.jsonl": _BAD}
+        file = tmp_path / f"bad/000000000000/{identity(_id(bucket.objects['in/a.jsonl'])).hex()}-0.jsonl"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b'{"key":"in/b.jsonl"}\n')
+        _read(bucket, tmp_path)
+
+    assert _keys(tmp_path) == ["in/b.jsonl"]
+
+
+class _Counted(DirectoryStore):
+    """Counts the calls that a store in a bucket is billed for."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.calls: list[str] = []
+
+    def replace(self, name: str, content: bytes) -> None:
+        """As of the protocol."""
+        self.calls.append("replace")
+        super().replace(name, content)
+
+    def read(self, name: str) -> bytes | None:
+        """As of the protocol."""
+        self.calls.append("read")
+        return super().read(name)
+
+    def names(self, folder: str) -> list[str]:
+        """As of the protocol."""
+        self.calls.append("names")
+        return super().names(folder)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """As of the protocol."""
+        self.calls.append("remove")
+        super().remove(names)
+
+
+@pytest.mark.parametrize(
+    ("bad", "calls"),
+    [(set(), []), ({3}, ["replace", "remove", "remove"]), ({3, 5}, ["replace", "remove"] * 2 + ["remove"])],
+)
+def test_objects_without_bad_rows_cost_no_call_each(tmp_path: Path, bad: set[int], calls: list[str]) -> None:
+    """A frame may have 100,000 of them."""
+    store = _Counted(tmp_path)
+    notes = BadNotes(lambda: store, batch=None)
+    for number in range(1000):
+        found = S3Object(id=ObjectId("b", f"{number}", "e"), size=1, last_modified_ms=0)
+        (split,) = splits_of(found, Route(topic="t"))
+        notes.begin(split)
+        if number in bad:
+            notes.add({"n": number})
+        notes.end(is_whole=True)
+    notes.close()
+
+    assert store.calls == calls
+    assert sorted(_noted(tmp_path).values()) == [[number] for number in sorted(bad)]
+
+
+def _keys(root: Path) -> list[str]:
+    files = sorted((root / "bad").rglob("*.jsonl"))
+    return [json.loads(line)["key"] for file in files for line in file.read_text().splitlines()]
+
+
+def _read(bucket: HttpBucket, state: Path, *filters: EqualTo) -> None:
+    """All rows of a frame that these filters do not leave out."""
+    options = {
+        "path": "s3://bucket/in/",
+        "rows": "columns",
+        "metadata.column": "true",
+        "errors.tolerance": "all",
+        "state.path": str(state),
+        "aws.s3.endpoint": bucket.url,
+        "aws.access.key.id": "x",
+        "aws.secret.access.key": "y",
+        "tasks.max": "2",
+    }
+    reader = HeadraceSource(options).reader(StructType([StructField("n", LongType()), METADATA_FIELD]))
+    reader.pushFilters(list(filters))
+    for part in reader.partitions():
+        for _ in reader.read(part):
+            pass

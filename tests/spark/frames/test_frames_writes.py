@@ -555,6 +555,26 @@ class TestCommits:
             HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4)), 0)
         assert asked == [("before", "in/t/k")]
 
+    def test_a_rule_that_cannot_be_read_for_now(
+        self, archive: Archive, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It ends the commit, which comes again; what a consumer has taken away is complete then."""
+        refusals = ["S3 does not answer."]
+
+        def expiry_ms(_bucket: str, _key: str) -> int:
+            if refusals:
+                raise SourceUnavailable(refusals.pop())
+            return 7 * _DAY_MS
+
+        monkeypatch.setattr(frame_completion, "upload_expiry", lambda _s3: expiry_ms)
+        archive.files["writes/q/000000000000.json"] = msgspec.json.encode(
+            batch(sealed("one", 0, 4, age_ms=4 * _DAY_MS))
+        )
+        with pytest.raises(FrameRefused, match=r"The batch cannot be committed: S3 does not answer\."):
+            HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4)), 0)
+        HeadraceStreamWriter(written()).commit(sent(sealed("again", 0, 4)), 0)
+        assert (archive.seen, archive.there) == ([], {})
+
     @pytest.mark.parametrize("overwrites", [True, False])
     def test_a_name_that_another_object_has_after_the_bucket_has_ended_the_upload(
         self, archive: Archive, *, overwrites: bool
