@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import column_of_arrow
-from headrace.formats.compression.plain import SUFFIXES
 from headrace.formats.converted_records import MISSING, ConvertedRecords, InferredValues
 from headrace.formats.converters.plain_converters import without_nulls
 from headrace.formats.converters.typed_columns import RowFaults, Segment
@@ -33,7 +32,7 @@ from headrace.formats.encoding.text_encoder import (
 )
 from headrace.model.columns import KafkaRecords
 from headrace.names.archive_names import LayoutName
-from headrace.options.choices import Compression
+from headrace.options.object_endings import object_ending
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, OutputSettings
 from headrace.vendors.aiven.rows import AivenCsvRows
 from headrace.vendors.aiven.written_rows import AivenAvroEncoder, AivenJsonRows, aiven_parquet, unfit_headers
@@ -45,31 +44,8 @@ from headrace.vendors.lenses.written_values import (
 )
 from headrace.vendors.quix.rows import COLUMNS, QuixJsonRows, quix_parquet
 
-_EXTENSIONS: Final[dict[OutputFormat, str]] = {
-    OutputFormat.JSONL: ".jsonl",
-    OutputFormat.JSON: ".json",
-    OutputFormat.CSV: ".csv",
-    OutputFormat.AVRO: ".avro",
-    OutputFormat.PARQUET: ".parquet",
-    OutputFormat.TEXT: ".txt",
-}
-# As parquet-mr names its codecs.
-_PARQUET_SUFFIXES: Final = {
-    Compression.NONE: "",
-    Compression.SNAPPY: ".snappy",
-    Compression.GZIP: ".gz",
-    Compression.ZSTD: ".zstd",
-    Compression.LZ4: ".lz4raw",
-}
-_LENSES: Final = {
-    **_EXTENSIONS,
-    OutputFormat.JSONL: ".json",
-    OutputFormat.BYTES: ".bytes",
-    OutputFormat.TEXT: ".text",
-}
 _TEXTS_BYTES: Final = 64 * 1024 * 1024
 _COMMA: Final = b"," + LINE_FEED
-_PACKED_INSIDE: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
 def new_encoder(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
@@ -187,28 +163,7 @@ def _of_lenses(output: OutputSettings, schema: RowSchema) -> ObjectEncoder:
 
 def extension(output: OutputSettings) -> str:
     """What the names of objects end with, such as `.jsonl.gz`."""
-    if output.layout is LayoutName.AIVEN:
-        # The compression is named even where it is inside.
-        return (".avro" if output.format is OutputFormat.AVRO else "") + SUFFIXES[output.compression]
-    if output.layout is LayoutName.LENSES:
-        is_packed = output.format is OutputFormat.JSONL and output.compression is Compression.GZIP
-        return ".gz" if is_packed else _LENSES[output.format]
-    packed = "" if output.format in _PACKED_INSIDE else SUFFIXES[output.compression]
-    if output.format is OutputFormat.BYTES:
-        return output.rows.bytes_extension + packed
-    if output.layout is LayoutName.CONFLUENT:
-        return _confluent_extension(output)
-    return _EXTENSIONS[output.format] + packed
-
-
-def _confluent_extension(output: OutputSettings) -> str:
-    match output.format:
-        case OutputFormat.JSONL:
-            return f".json{SUFFIXES[output.compression]}"
-        case OutputFormat.PARQUET:
-            return f"{_PARQUET_SUFFIXES[output.compression]}.parquet"
-        case _:
-            return _EXTENSIONS[output.format]
+    return object_ending(output.layout, output.format, output.compression, output.rows.bytes_extension)
 
 
 _NOT_BYTES: Final = (

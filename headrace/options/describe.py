@@ -201,6 +201,10 @@ def _is_default(name: str, text: str) -> bool:
     return option.default == text.strip()
 
 
+# How patterns of Lenses' lines begin (without flags of their own, which 1.0.0 refused), and how they did.
+_OF_LENSES: Final = (("(?u)^(?a:", "^(?:"), ("(?u)^(?i:", "^(?i:"))
+
+
 def options_hash(
     format_settings: FormatSettings, routing: RoutingSettings, transforms: TransformChain = NO_TRANSFORMS
 ) -> str:
@@ -231,7 +235,9 @@ def options_hash(
         csv = format_settings.csv
         meaning["csv"] = [csv.delimiter.decode(), csv.quote.decode(), csv.header]
     if format_settings.input_format in {InputFormat.TEXT, InputFormat.AUTO}:
-        meaning["text"] = [format_settings.text.start, format_settings.text.end]
+        meaning["text"] = [
+            _searched_before(each) for each in (format_settings.text.start, format_settings.text.end)
+        ]
     if format_settings.input_format is InputFormat.JSON and format_settings.json_path:
         meaning["json_path"] = format_settings.json_path
     if format_settings.packing is not None:
@@ -240,6 +246,14 @@ def options_hash(
     if transforms.routes:
         meaning["transforms"] = transforms.text
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:16]
+
+
+def _searched_before(pattern: str | None) -> str | None:
+    """The pattern; of Lenses' lines as 1.0.0 made it, for its positions are in bytes and mean the same."""
+    for now, before in _OF_LENSES:
+        if pattern is not None and pattern.startswith(now):
+            return before + pattern.removeprefix(now)
+    return pattern
 
 
 def _restore_meaning(restore: RestoreSettings) -> dict[str, Any]:

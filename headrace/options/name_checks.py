@@ -1,5 +1,8 @@
 """A sink's options for its objects' names, held against one another: what they need and cannot show."""
 
+import re
+from collections.abc import Callable, Collection
+from itertools import combinations
 from typing import Any, Final
 
 from headrace.names import TemplateError
@@ -13,6 +16,7 @@ from headrace.options.declarations import reading_options, record_options
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import Option
 from headrace.options.layout_checks import layout_form, output_format
+from headrace.options.object_endings import object_ending
 from headrace.options.parsed_options import Values
 from headrace.options.record_forms import KINDS
 from headrace.options.sink_settings import (
@@ -36,7 +40,6 @@ _PARTS: Final[dict[SideRole, tuple[OutputField, Option[Any], Option[Any]]]] = {
 }
 _LAYOUTS: Final = frozenset({LayoutName.HEADRACE, LayoutName.CONFLUENT})
 _COLUMNAR: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
-_OF_JSON: Final = frozenset({OutputFormat.JSON, OutputFormat.JSONL})
 
 
 def side_fields(values: Values) -> frozenset[OutputField]:
@@ -53,6 +56,17 @@ def sidecars(
     compression: Compression,
 ) -> Sidecars:
     """Return the side objects; `compression` is that of the values."""
+    found = _side_formats(values, codecs, compression)
+    return Sidecars(
+        keys=found.get(SideRole.KEYS),
+        headers=found.get(SideRole.HEADERS),
+        tombstone_template=_tombstone_template(values, template),
+    )
+
+
+def _side_formats(
+    values: Values, codecs: dict[OutputFormat, tuple[Compression, ...]], compression: Compression
+) -> dict[SideRole, SideFormat]:
     found: dict[SideRole, SideFormat] = {}
     for role in values[sides.SIDECAR_OBJECTS]:
         _, form, packed = _PARTS[role]
@@ -60,11 +74,7 @@ def sidecars(
         if chosen is Compression.AUTO:
             chosen = _default(values[form], codecs, compression)
         found[role] = SideFormat(format=values[form], compression=chosen)
-    return Sidecars(
-        keys=found.get(SideRole.KEYS),
-        headers=found.get(SideRole.HEADERS),
-        tombstone_template=_tombstone_template(values, template),
-    )
+    return found
 
 
 def _tombstone_template(values: Values, source: str) -> str | None:
@@ -81,9 +91,12 @@ def _with_directory(source: str, directory: str) -> str:
 
 
 def check_sidecars(
-    values: Values, codecs: dict[OutputFormat, tuple[Compression, ...]], template: NameTemplate | None
+    values: Values,
+    codecs: dict[OutputFormat, tuple[Compression, ...]],
+    template: NameTemplate | None,
+    compression: Callable[[Values], Compression],
 ) -> None:
-    """Note what side objects cannot be as they are configured."""
+    """Note what side objects cannot be as they are configured; `compression` gives that of the values."""
     if not values.are_good(sides.SIDECAR_OBJECTS, sink.FIELDS):
         return
     roles = values[sides.SIDECAR_OBJECTS]
@@ -91,12 +104,14 @@ def check_sidecars(
         values.refuse(
             sides.SIDECAR_OBJECTS, f"are not written with output.layout={values[sink.LAYOUT]}; remove it"
         )
+    needed = [sink.FORMAT, sink.LAYOUT, sides.BYTES_EXTENSION, record_options.COMPRESSION]
     for role, (field, form, packed) in _PARTS.items():
         if role not in roles:
             for option in (form, packed):
                 if values.is_given(option):
                     values.refuse(option, f"means nothing without {role} in sidecars")
             continue
+        needed += [form, packed]
         if values.is_given(sink.FIELDS) and field in values[sink.FIELDS]:
             values.refuse(
                 sink.FIELDS,
@@ -104,43 +119,63 @@ def check_sidecars(
             )
         if values.are_good(form, packed):
             _check_codec(values, form, packed, codecs)
-        _check_sides_of_keys(values, role, form, template)
+    if roles and template is not None and template.is_of_keys and values.are_good(*needed):
+        _check_sides_of_keys(values, template, codecs, compression(values))
     _check_tombstones(values, template)
 
 
 def _check_sides_of_keys(
-    values: Values, role: SideRole, form: Option[Any], template: NameTemplate | None
+    values: Values,
+    template: NameTemplate,
+    codecs: dict[OutputFormat, tuple[Compression, ...]],
+    compression: Compression,
 ) -> None:
     """Refuse side objects with names of keys alone, where one could have the name of another key's object."""
-    if template is None or not template.is_of_keys or not values.are_good(form, sink.FORMAT, sink.LAYOUT):
+    if values[sink.LAYOUT] not in _LAYOUTS:
         return
-    if _sides_can_meet(role, template, ends_alike=_end_alike(values, form)):
+
+    def ending(form: OutputFormat, compression: Compression) -> str:
+        return object_ending(values[sink.LAYOUT], form, compression, values[sides.BYTES_EXTENSION])
+
+    formats = _side_formats(values, codecs, compression)
+    own = ending(output_format(values), compression)
+    of_sides = [f".{role}{ending(each.format, each.compression)}" for role, each in formats.items()]
+    if _can_meet(_tail(template, own), own, of_sides):
+        role = next(iter(formats))
         values.refuse(
             sides.SIDECAR_OBJECTS,
-            f"cannot be with such names of keys alone: {role} of the key user would have the name of the "
-            f"object of user.{role}; put {{{{key}}}} into a directory of its own, or end "
-            f"{record_options.FILE_NAME_TEMPLATE.name} with {{{{extension}}}} and give {form.name} another "
-            "format than output.format",
+            f"cannot be with such names of keys alone: {role} of the key user could have the name of the "
+            f"object of user.{role}, or of its {role}; put {{{{key}}}} into a directory of its own, or end "
+            f"{record_options.FILE_NAME_TEMPLATE.name} with {{{{extension}}}} and give "
+            f"{sides.SIDECAR_OBJECTS.name}.{role}.format another format than output.format",
         )
 
 
-def _sides_can_meet(role: SideRole, template: NameTemplate, *, ends_alike: bool) -> bool:
-    """Whether a side object of one key may have the name of another key's object, by how names end."""
-    last = template.tokens[-1]
-    has_ending = isinstance(last, NameVariable) and last.field is NameField.EXTENSION
-    if has_ending and not ends_alike:
-        return False
-    *_, tail = template.tokens[:-1] if has_ending else template.tokens
-    if isinstance(tail, NameVariable):
-        # No word of a role ends with digits.
-        return tail.field is not NameField.PARTITION
-    return f"{tail}.{role}".endswith(tail) if has_ending else "/" not in tail
+def _tail(template: NameTemplate, own: str) -> str:
+    """What all names end with: the text after the last variable, `own` for the extension, 0 for a number."""
+    tail = ""
+    for token in reversed(template.tokens):
+        if isinstance(token, str):
+            tail = token + tail
+        elif token.field is NameField.EXTENSION:
+            tail = own + tail
+        else:
+            return ("0" if token.field is NameField.PARTITION else "") + tail
+    return tail
 
 
-def _end_alike(values: Values, option: Option[Any]) -> bool:
-    """Whether side objects of this format may end as those of values do."""
-    own, form = output_format(values), values[option]
-    return form is own or {form, own} <= _OF_JSON
+def _can_meet(tail: str, own: str, of_sides: Collection[str]) -> bool:
+    """Whether two objects of different keys can have one name, by how these end; what is before is any text.
+
+    A side object's name is that of the values, without `own` at its end, and its own ending.
+    """
+    if own.endswith(tail) and own != tail:
+        # Some names end with `own`, and some are these without it.
+        return True
+    stem = tail.removesuffix(own)
+    # Any number for any other.
+    endings = [re.sub(r"\d+", "0", each) for each in (tail, *(stem + each for each in of_sides))]
+    return any(one.endswith(other) or other.endswith(one) for one, other in combinations(endings, 2))
 
 
 def _tombstone_option(values: Values) -> Option[Any] | None:

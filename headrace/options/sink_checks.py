@@ -93,7 +93,7 @@ def check_sink(values: Values) -> None:
     _check_bucket(values)
     _check_topics(values)
     template = check_names(values)
-    check_sidecars(values, CODECS, template)
+    check_sidecars(values, CODECS, template, compression)
     _check_fields(values)
     check_layout(values)
     _check_compression(values)

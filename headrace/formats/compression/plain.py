@@ -159,15 +159,6 @@ _ZSTD_LEVEL: Final = 3
 _XERIAL_HEAD: Final = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2
 _XERIAL_BLOCK: Final = 32 * 1024
 
-SUFFIXES: Final[dict[Compression, str]] = {
-    Compression.NONE: "",
-    Compression.GZIP: ".gz",
-    Compression.ZSTD: ".zst",
-    Compression.SNAPPY: ".snappy",
-    Compression.LZ4: ".lz4",
-}
-"""What the names of objects end with, for each compression that there is of whole objects."""
-
 
 def compressed_block(compression: Compression, level: int | None, plain: bytes) -> bytes:
     """`plain` as one gzip member or frame; `level` None is the compression's own default."""

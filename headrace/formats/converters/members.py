@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from headrace.formats.avro_schema import Node, parse_schema
+from headrace.formats.avro_schema import Node, SchemaError, parse_schema
 from headrace.formats.connect.schema import unscaled_decimal
 from headrace.formats.converted_records import MISSING
 from headrace.formats.encodings import is_plain_name
@@ -172,7 +172,11 @@ def are_times_of_day(schema: str, path: tuple[str, ...]) -> bool:
 
 
 def _nodes_at(schema: str, path: tuple[str, ...]) -> dict[Node, None]:
-    nodes = _branches(parse_schema(schema))
+    """What a schema has at the path; nothing where JsonConverter's is deeper or wider than those of files."""
+    try:
+        nodes = _branches(parse_schema(schema))
+    except SchemaError:
+        return {}
     for name in path:
         nodes = dict.fromkeys(inner for each in nodes for inner in _below(each, name))
     return nodes

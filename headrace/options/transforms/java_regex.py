@@ -209,7 +209,8 @@ class _Reader:
             if sign == "\\":
                 written.append(self._escape(in_class=True))
                 continue
-            # Python means to give a doubled sign of these a meaning some day.
-            written.append(f"\\{sign}" if sign in "|~" else sign)
+            # Python means to give a doubled sign of these a meaning some day; hashes have single ones.
+            is_doubled = sign in "|~" and sign * 2 in self._pattern[self._at - 1 : self._at + 2]
+            written.append(f"\\{sign}" if is_doubled else sign)
             self._at += 1
         raise JavaRegexError("a [ is not closed")

@@ -1,9 +1,14 @@
 """Confluent's S3 source, for files and for archives of its sink: its configuration in our options."""
 
 import re
+import string
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
+from headrace.options.choices import Compression
+from headrace.options.object_endings import object_ending
+from headrace.options.sink_settings import OutputFormat
+from headrace.options.transforms.java_regex import JavaRegexError, java_regex
 from headrace.options.vendor import (
     CONFLUENT_SOURCE,
     SOURCE_CLASS,
@@ -109,8 +114,8 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     changed("keys.format.class", "`restore.keys.format`, where names do not show that keys are bytes"),
     changed(
         "filename.regex",
-        "decides nothing where it finds topic and partition between `file.delim`, as its default does; any "
-        "other is refused",
+        "decides nothing: topic and partition are between `file.delim`; one that finds them otherwise is "
+        "refused, and one that finds nothing in names of Confluent's sink has a warning",
     ),
     needless("folders", "folders are found by listing the prefix"),
     needless("partitioner.class", _NAMES),
@@ -158,6 +163,8 @@ _FILE_NAME: Final = "filename.regex"
 _READ_ENDING: Final = re.compile(r"(?:\.[A-Za-z0-9_-]+)*")
 # By which names say that an object is Avro, Parquet or JSON.
 _OTHER_ENDINGS: Final = frozenset({"avro", "parquet", "json", "jsonl"})
+# What a sink may have between topic, partition and offset.
+_DELIMITERS: Final = (*string.punctuation, " ", "--", "__")
 _OF_NAMES: Final = ("directory.delim", "file.delim", "tombstone.encoded.partition")
 
 
@@ -255,18 +262,42 @@ def _translate_file_names(given: Translation) -> None:
     if not given.is_given(_FILE_NAME):
         return
     between = given.text("file.delim", "+")
-    try:
-        found = re.search(given.text(_FILE_NAME), f"topic{between}12{between}0000000345.json")
-    except re.error:
-        found = None
-    if found is not None and found.groups()[:2] == ("topic", "12"):
-        given.note(_FILE_NAME, Fate.NEEDLESS, "topic and partition are found by file.delim")
+    is_found = _finds_by(given, between)
+    if is_found is None and any(_finds_by(given, other) for other in _DELIMITERS):
+        is_found = False
+    if is_found is False:
+        given.refuse(
+            _FILE_NAME,
+            f"finds topic and partition otherwise than between {between}: set file.delim to what the sink "
+            "had between topic, partition and offset, and remove it",
+        )
         return
-    given.refuse(
-        _FILE_NAME,
-        f"finds topic and partition otherwise than between {between}: set file.delim to what the sink had "
-        "between topic, partition and offset, and remove it",
-    )
+    given.note(_FILE_NAME, Fate.NEEDLESS, "topic and partition are found by file.delim")
+    if is_found is None:
+        given.warn(
+            f"{_FILE_NAME} decides nothing: topic and partition are found between file.delim ({between}); "
+            "set that to what the sink had between topic, partition and offset"
+        )
+
+
+def _finds_by(given: Translation, between: str) -> bool | None:
+    """Whether the expression finds topic and partition in names with this delimiter; None: it finds nothing.
+
+    Names of topics that it has itself are not tried, nor what Python's expressions have no counterpart for.
+    """
+    try:
+        expression = re.compile(java_regex(given.text(_FILE_NAME)), re.ASCII)
+    except JavaRegexError:
+        return None
+    extension = given.text(_EXTENSION, ".bin")
+    endings = {
+        object_ending(LayoutName.CONFLUENT, form, packed, extension)
+        for form in map(OutputFormat, FORMATS.values())
+        for packed in Compression
+    }
+    found = [expression.search(f"topic{between}12{between}0000000345{each}") for each in endings]
+    groups = {each.groups()[:2] for each in found if each is not None}
+    return ("topic", "12") in groups if groups else None
 
 
 def _translate_separator(given: Translation) -> None:

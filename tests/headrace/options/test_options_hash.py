@@ -166,6 +166,29 @@ def test_whose_rows_are_envelopes_is_meaning() -> None:
     assert hash_of("aiven", yes) == hash_of("aiven", {"format.output.envelope": "true"})
 
 
+_OF_LINES = "insert into t select * from bucket:in STOREAS `TEXT` PROPERTIES('read.text.mode'="
+
+
+@pytest.mark.parametrize(
+    ("properties", "pinned"),
+    [
+        ("'Regex','read.text.regex'='error.*'", "c79cb0c8186a0845"),
+        (r"'Regex','read.text.regex'='[a|b~]\d'", "88f8500e6f21f99a"),
+        ("'StartEndLine','read.text.start.line'='A'", "87054e68e8494931"),
+        ("'StartEndLine','read.text.start.line'='A','read.text.end.line'='B'", "e931699e507e547d"),
+    ],
+)
+def test_the_hash_of_lines_of_lenses_is_pinned(properties: str, pinned: str) -> None:
+    """As 1.0.0 gave it, which searched in bytes: an object that it has begun is resumed."""
+    options = {
+        "connector.class": "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector",
+        "connect.s3.kcql": f"{_OF_LINES}{properties})",
+    }
+    settings = load_with({"aws.s3.bucket.name": None, **_ARCHIVE, **options})
+
+    assert options_hash(settings.format, settings.routing) == pinned
+
+
 _LENSES_BYTES = "pre/topic/3/000000000012_1_1.bytes"
 _CONFLUENT_BYTES = "topics/orders/partition=0/orders+0+0000000000.bin"
 

@@ -17,18 +17,49 @@ _KEYS: Final = sorted({"u" + "".join(each) for each in product(_PIECES, repeat=3
 _ALIKE: Final = {"sidecars_keys_format": "jsonl", "sidecars_headers_format": "jsonl"}
 _BOTH: Final = {"sidecars": "keys,headers"}
 
+_NAMES: Final = "{{topic}}/{{key}}{{extension}}"
+_OF_BYTES: Final = {
+    "sidecars": "headers",
+    "sidecars_headers_format": "jsonl",
+    "output_format": "bytes",
+    "output_fields": "value",
+    "output_envelope": "false",
+    "file_compression_type": "none",
+}
+_KEYS_BYTES: Final = {"sidecars_keys_format": "bytes", "sidecars_keys_compression_type": "none"}
+_PACKED: Final = {
+    "sidecars_keys_compression_type": "gzip",
+    "sidecars_headers_compression_type": "gzip",
+}
+
 
 @pytest.mark.parametrize(
     ("template", "options", "can_meet"),
     [
-        ("{{topic}}/{{key}}{{extension}}", {**_BOTH, **_ALIKE}, True),
+        (_NAMES, {**_BOTH, **_ALIKE}, True),
         ("{{topic}}/{{key}}{{extension}}", {**_BOTH, "sidecars_headers_format": "jsonl"}, True),
-        ("{{topic}}/{{key}}{{extension}}", {**_BOTH, "output_format": "json", **_ALIKE}, True),
+        ("{{topic}}/{{key}}{{extension}}", {**_BOTH, "output_format": "json", **_ALIKE}, False),
         ("{{topic}}/{{key}}{{extension}}", {**_BOTH, "output_format": "avro"}, True),
         ("{{topic}}/{{key}}{{extension}}", _BOTH, False),
         ("{{topic}}/{{key}}{{extension}}", {**_BOTH, "output_layout": "confluent"}, False),
+        (_NAMES, {**_OF_BYTES, "output_bytes_extension": ".jsonl"}, True),
+        (_NAMES, {**_OF_BYTES, "output_bytes_extension": ".headers.jsonl"}, True),
+        (_NAMES, {**_OF_BYTES, "output_bytes_extension": ""}, True),
+        (_NAMES, {**_OF_BYTES, "output_bytes_extension": ".v"}, False),
+        (
+            _NAMES,
+            {"sidecars": "keys,headers", **_KEYS_BYTES, "output_bytes_extension": ".headers.avro"},
+            True,
+        ),
+        (_NAMES, {"sidecars": "keys", "file_compression_type": "none", **_ALIKE}, True),
+        (_NAMES, {**_BOTH, **_ALIKE, "file_compression_type": "none", **_PACKED}, False),
+        ("{{topic}}/{{key}}.v", {**_BOTH, **_ALIKE}, False),
+        ("{{topic}}/{{key}}.jsonl.gz", _BOTH, False),
+        ("{{topic}}/{{key}}.jsonl.gz", {**_BOTH, **_ALIKE}, True),
+        ("{{topic}}/{{key}}.gz", _BOTH, True),
+        ("{{topic}}/{{key}}.avro", _BOTH, True),
+        ("{{topic}}/{{key}}s.v", _BOTH, False),
         ("{{topic}}/{{key}}", _BOTH, True),
-        ("{{topic}}/{{key}}.v", _BOTH, True),
         ("{{topic}}/{{key}}.v{{extension}}", {**_BOTH, **_ALIKE}, False),
         ("{{topic}}/{{key}}s{{extension}}", {**_BOTH, **_ALIKE}, True),
         ("{{topic}}/{{key}}.headers{{extension}}", {"sidecars": "headers", **_ALIKE}, True),

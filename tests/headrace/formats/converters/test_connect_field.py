@@ -75,3 +75,17 @@ def test_members_are_those_of_the_schema(schema: Any, text: bytes, path: str, fo
     """JSON has bytes in base64, as texts may be that look like it, and decimals as any other number."""
     column = TypedColumn(ColumnSchema(arrow=None, avro=json.dumps(schema)), texts=column_of([text]))
     assert column.connect_field(path.split(".") if path else ()) == [found]
+
+
+def test_a_schema_beyond_the_bounds_of_files_has_members() -> None:
+    """JsonConverter's may be deeper or wider, and its records are written: JSON shows what is known."""
+    deep: dict[str, Any] = _record("R60", d="long")
+    for level in range(60):
+        deep = _record(f"R{level}", d=["null", deep])
+    wide = _record(**{f"f{number}": "long" for number in range(20_000)})
+    for schema in (_record(at="long", deep=deep), _record(at="long", wide=wide)):
+        column = TypedColumn(
+            ColumnSchema(arrow=None, avro=json.dumps(schema)), texts=column_of([b'{"at":7}'])
+        )
+
+        assert column.moments(["at"]) == column.connect_field(["at"]) == [7]

@@ -40,9 +40,15 @@ def _refused(more: Mapping[str, str]) -> list[str]:
         ({_REGEX: r"(.+)-(\d+)-.+$", "mode": "GENERIC", "topic.regex.list": "t:.*"}, False),
         ({_REGEX: r"(.+)-(\d+)-.+$"}, True),
         ({_REGEX: r"(.+)\+(\d+)\+.+$", "file.delim": "-"}, True),
-        ({_REGEX: r"(orders)\+(\d+)\+.+$"}, True),
+        ({_REGEX: r"(.+)_(\d+)_.+\.avro$"}, True),
+        ({_REGEX: r"(.+)\+\d+\+(.+)$"}, True),
         ({_REGEX: r".+\+\d+\+.+$"}, True),
-        ({_REGEX: "(["}, True),
+        ({_REGEX: r"(.+)\+(\d+)\+.+\.avro$"}, False),
+        ({_REGEX: r"(.+)\+(\d+)\+.+\.json\.gz$"}, False),
+        ({_REGEX: r"(.+)\+(\d+)\+.+\.snappy\.parquet$"}, False),
+        ({_REGEX: r"(.+)\+(\d+)\+.+\.log\.gz$", _ENDING: ".log"}, False),
+        ({_REGEX: r"(?<topic>.+)\+(?<partition>\d+)\+.+$"}, False),
+        ({_REGEX: r"(\p{Alnum}+)\+(\d+)\+.+$"}, False),
     ],
 )
 def test_an_expression_for_names(more: Mapping[str, str], *, is_refused: bool) -> None:
@@ -51,6 +57,23 @@ def test_an_expression_for_names(more: Mapping[str, str], *, is_refused: bool) -
 
     assert bool(found) is is_refused
     assert all(each.startswith(_REGEX) and "set file.delim" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_said"),
+    [
+        (r"(.+)\+(\d+)\+.+$", False),
+        (r"(.+)\+(\d+)\+.+\.avro$", False),
+        (r"(orders|users)\+(\d+)\+.+$", True),
+        (r"(.+)\+(\d+)\+.+\.orc$", True),
+        (r"([a-z&&[^b]]+)\+(\d+)\+.+$", True),
+    ],
+)
+def test_an_expression_that_cannot_be_tried_is_told(expression: str, *, is_said: bool) -> None:
+    """It may well find what is found here, so a warning says how that is."""
+    warnings = sink_settings({**_SOURCE, _REGEX: expression}).warnings
+
+    assert any(each.startswith(_REGEX) for each in warnings) is is_said
 
 
 @pytest.mark.parametrize(
