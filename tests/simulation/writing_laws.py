@@ -61,7 +61,9 @@ def _frame(scenario: Scenario, outcome: WritingOutcome, frame: WrittenFrame) -> 
         # One that ends while it commits may leave some of its objects.
         if frame.is_again and not frame.overwrites:
             # The same bytes, which are there, are left as they are.
-            own = [one for one in outcome.visible if one.key.startswith(frame.prefix)]
+            over = {own for each in outcome.frames if each.overwrites for own in each.ids}
+            there = (one for one in outcome.visible if one.id not in over)
+            own = [one for one in there if one.key.startswith(frame.prefix)]
         wanted = {(*row.place, row.offset) for row in frame.rows}
         yield from _rows(scenario, outcome, own, wanted, is_frame=True, is_again=frame.is_again)
     if frame.overwrites and frame.ending is not None and "another object has the name" in frame.ending:
@@ -89,8 +91,7 @@ def _said(scenario: Scenario, outcome: WritingOutcome) -> Iterator[Finding]:
         if "its upload is gone, and is old enough" in sentence and not {"rule", "days"} <= acts:
             yield Finding("shown = true", f"no rule had ended an upload, and it was said: {sentence}")
         # With a clock that was put back, what the rule has ended is too young for it.
-        is_expired = {"rule", "days", "clock"} <= acts
-        is_ended = "another program has ended its upload" in sentence and not is_expired
+        is_ended = "another program has ended its upload" in sentence and not _is_days_back(scenario)
         if is_ended and not acts & {*_SEVERAL, *_GOING}:
             yield Finding("shown = true", f"there was no other program, and it was said: {sentence}")
         if "another object has the name" in sentence and not acts & {"foreign name", "batch again"}:
