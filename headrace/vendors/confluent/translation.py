@@ -177,9 +177,9 @@ def _warn_of_words(given: Translation) -> None:
     words = [each.kind for each in fields if each.kind is DateKind.ERA or each.style is DateStyle.LONG]
     if words and "-" in given.text("locale"):
         given.warn(
-            f"locale={given.text('locale')}: the other sink (Java 9 and later) has no words of this language "
-            f"and writes Apr, Fri or CE where path.format has {words[0]}; here it is April, Friday or AD: "
-            "MMM and EEE are the same in both, and locale=en says that these are meant"
+            f"locale={given.text('locale')}: where path.format has {words[0]} in words, the other sink on "
+            "Java 9 and later writes Apr, Fri or CE, as it knows no language of this name; here it is April, "
+            "Friday or AD. MMM and EEE are the same in both, and locale=en says that these are meant"
         )
 
 

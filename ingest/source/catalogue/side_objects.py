@@ -125,8 +125,7 @@ class SideObjects:
             self._passed = (-1, None, None)
             return
         listing, after, through = self._passed
-        goes_on = page.listing_id == listing and page.after_key == through
-        after = after if goes_on else page.after_key
+        after = after if (page.listing_id, page.after_key) == (listing, through) else page.after_key
         self._passed = (page.listing_id, after, page.through_key)
         for waiting in list(self._open.values()):
             if not waiting.is_passed and _is_between(waiting.pending, after, page.through_key):
