@@ -153,6 +153,8 @@ _log = structlog.get_logger(__name__)
 # One transaction of the driver; a batch of them would hold its other writes up.
 _AT_ONCE: Final = 1000
 _RETRY_MS: Final = 100
+KEPT_NAMES: Final = 10_000
+"""Of so many commands that are over the names are kept: a megabyte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +187,7 @@ class CommandQueue:
         self._catalogue = catalogue
         self._waiting: dict[ControlKey, _Waiting] = {}
         self._known: set[ControlKey] = set()
+        self._over: dict[ControlKey, None] = {}
         self._is_writing = False
         self._retry_at_ms = 0
         self._steps: deque[tuple[MakeStep, Callable[[CommandStep], None]]] = deque()
@@ -202,8 +205,7 @@ class CommandQueue:
     def on_control_record(self, key: ControlKey, raw: bytes | None) -> None:
         """A control record was read. What is no command, or known already, is ignored."""
         if raw is None and key not in self._waiting:
-            # A tombstone is the last that is read of a command: its name is never given again.
-            self._known.discard(key)
+            self._forget(key)
         if raw is None or not is_command(key) or key in self._known:
             # Known: found at start and read again, or written by us and read back.
             return
@@ -219,6 +221,17 @@ class CommandQueue:
         # Found at start they come in no order; those of one call are numbered.
         by_age = sorted(self._waiting.values(), key=lambda one: (one.command.at_ms, one.key))
         self._waiting = {one.key: one for one in by_age}
+
+    def _forget(self, key: ControlKey) -> None:
+        """The tombstone of a command was read. Its name is never given again, but it may be read again.
+
+        A leader whose cache is damaged reads the whole ledger once more, and there the command comes before
+        its tombstone: so many that are over are still known.
+        """
+        self._over[key] = None
+        while len(self._over) > KEPT_NAMES:
+            self._known.discard(oldest := next(iter(self._over)))
+            del self._over[oldest]
 
     def step(self, now: Instant) -> CommandStep | None:
         """The next transaction that commands ask for; None while there is none or the last is not written."""

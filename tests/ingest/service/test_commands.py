@@ -8,7 +8,7 @@ from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import State
 from headrace.options.choices import Ordering
 from ingest.source.catalogue import Replay, Selection
-from ingest.source.command_queue import Action, new_commands
+from ingest.source.command_queue import KEPT_NAMES, Action, new_commands
 from ingest.source.planner import Backoff, BatchLimits, Planner
 from tests.ingest.cli.commands.ledgers import Leader, Ledger, an_entry, an_object
 from tests.support.instants import at
@@ -126,22 +126,45 @@ def test_an_object_of_a_live_plan_waits_on_the_list_until_it_rests() -> None:
     assert not ledger.controls
 
 
-def test_a_command_is_forgotten_when_it_is_done() -> None:
-    """Names of commands are kept while they can be told of again, or a busy ledger would fill the memory."""
+def test_a_command_that_is_read_again_is_over() -> None:
+    """A leader whose cache is damaged reads the ledger once more: the command, and then its tombstone.
+
+    It was applied once more, and its objects were read twice.
+    """
     ledger = Ledger()
     seen = an_object("a")
     ledger.view.entries[seen.id] = an_entry(State.QUARANTINED)
     [(key, order)] = new_commands("replay", [seen], states=[State.QUARANTINED], at_ms=1)
     ledger.order(key, order)
+    raw = ledger.controls[key]
     leader = ledger.leader()
-    leader.commands.on_control_record(key, ledger.controls[key])
+    leader.commands.on_control_record(key, raw)
     assert leader.apply_all() == 1
-
     ledger.view.entries[seen.id] = an_entry(State.QUARANTINED)
-    ledger.order(key, order)
-    leader.commands.on_control_record(key, ledger.controls[key])
 
+    for _ in range(2):
+        leader.commands.on_control_record(key, raw)
+        assert leader.commands.is_idle
+        assert leader.apply_all() == 0
+        leader.commands.on_control_record(key, None)
+
+
+def test_names_of_commands_that_are_over_are_forgotten_some_time() -> None:
+    """Or a busy ledger would fill the memory."""
+    ledger = Ledger()
+    [(key, order)] = new_commands("mark", [an_object("a")], at_ms=1)
+    ledger.order(key, order)
+    raw = ledger.controls[key]
+    leader = ledger.leader()
+    leader.commands.on_control_record(key, raw)
     assert leader.apply_all() == 1
+
+    leader.commands.on_control_record(key, None)
+    for number in range(KEPT_NAMES):
+        leader.commands.on_control_record(command_key(f"later-{number}"), None)
+    leader.commands.on_control_record(key, raw)
+
+    assert not leader.commands.is_idle
 
 
 def test_a_step_waits_until_the_last_one_is_written() -> None:
