@@ -60,7 +60,7 @@ class Led:
     taken: Any = None
 
     def __post_init__(self) -> None:
-        settings = SimpleNamespace(kafka=SimpleNamespace(logins=()))
+        settings = SimpleNamespace(kafka=SimpleNamespace(client=lambda _kind: {}))
         self.process = SimpleNamespace(
             settings=settings,
             snapshot_holder=self.holder,
