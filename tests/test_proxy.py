@@ -6,61 +6,43 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from tests.support import aws
+from tests.support.http_serving import QuietHandler, serving
 from tests.support.proxy import Answer, Cut, Proxy, Refuse, Silent, Slow, Truncate
 
 BODY = bytes(range(256)) * 400
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self.send_response(200)
-        if self.path == "/chunked":
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            for index in range(0, len(BODY), 10_000):
-                piece = BODY[index : index + 10_000]
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-            self.wfile.write(b"0\r\n\r\n")
+        if self.path != "/chunked":
+            self.answer(200, BODY)
             return
-        self.send_header("Content-Length", str(len(BODY)))
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        self.wfile.write(BODY)
+        for index in range(0, len(BODY), 10_000):
+            chunk = BODY[index : index + 10_000]
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        self.wfile.write(b"0\r\n\r\n")
 
     def do_HEAD(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(BODY)))
-        self.end_headers()
+        self.answer(200, BODY)
 
     def do_PUT(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.answer(200, self.body())
 
 
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
     """A proxy before a server of its own."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    with Proxy(f"127.0.0.1:{server.server_port}") as made:
+    with serving(_Handler) as url, Proxy(url.removeprefix("http://")) as made:
         yield made
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def _connection(proxy: Proxy, *, timeout: float = 60) -> http.client.HTTPConnection:

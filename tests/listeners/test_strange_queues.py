@@ -1,9 +1,7 @@
 """OKs that are not SQS's: the queue fails by them, and nothing ends."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -12,31 +10,22 @@ from headrace.model.errors import SourceUnavailable
 from listeners.async_clients import sqs_client
 from listeners.visibility import Queue, Receipt
 from tests.ingest.checks.findings.configured import configured
+from tests.support.http_serving import QuietHandler, serving
 
 
-class _Handler(BaseHTTPRequestHandler):
-    body: ClassVar[bytes] = b""
+class _Handler(QuietHandler):
+    said: ClassVar[bytes] = b""
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.body)))
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - http.server's name
-        """Say nothing."""
+        self.body()
+        self.answer(200, self.said)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    """Where `_Handler.body` is the answer to everything."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join(10)
+    """Where `_Handler.said` is the answer to everything."""
+    with serving(_Handler) as url:
+        yield url
 
 
 async def _receive(queue: Queue) -> Any:
@@ -81,12 +70,12 @@ PAGES: Final = [b"<html>Please log in</html>", b"", b"[]", b'{"Messages":[{"Body
 )
 def test_another_document_is_a_failure_of_the_queue(endpoint: str, call: Call, body: bytes) -> None:
     """It is neither an empty queue, nor the end of the service."""
-    _Handler.body = body
+    _Handler.said = body
     with pytest.raises(SourceUnavailable, match="not SQS's"):
         _asked(endpoint, call)
 
 
 def test_an_empty_queue_is_one(endpoint: str) -> None:
     """That is how SQS says it."""
-    _Handler.body = b"{}"
+    _Handler.said = b"{}"
     assert list(_asked(endpoint, _receive)) == []

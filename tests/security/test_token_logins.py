@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from tests.headrace.options.loading import load_with
 from tests.security.token_broker import KEYS, REGION, TokenBroker, token_broker
 from tests.support import aws, kafka
 from tests.support.credential_service import CredentialService
+from tests.support.http_serving import QuietHandler, serving
 from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
@@ -391,35 +391,22 @@ def test_client_credentials_at_a_token_endpoint(tokens: TokenBroker, topic: str)
     """OIDC as librdkafka has it, in Java's words; the endpoint sees id and secret."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
-
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             asked.append(str(self.headers["authorization"]))
             token = tokens.issuer.token(seconds=8)
             body = f'{{"access_token": "{token}", "token_type": "bearer", "expires_in": 8}}'
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.end_headers()
-            self.wfile.write(body.encode())
+            self.answer(200, body.encode(), {"content-type": "application/json"})
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=[0.02])
-    thread.start()
-    try:
+    with serving(Handler) as url:
         options = tokens.options(
             tokens.jwt,
             **{
                 "sasl.mechanism": "OAUTHBEARER",
                 "sasl.jaas.config": f"{_OIDC}.OAuthBearerLoginModule required clientId=me clientSecret=s;",
                 "sasl.login.callback.handler.class": f"{_OIDC}.OAuthBearerLoginCallbackHandler",
-                "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{server.server_address[1]}/token",
+                "sasl.oauthbearer.token.endpoint.url": f"{url}/token",
             },
         )
         _exchange(load_with(options), topic)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
     assert set(asked) == {"Basic bWU6cw=="}

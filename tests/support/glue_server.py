@@ -1,13 +1,13 @@
 """AWS Glue's schema registry, as far as converters call it: LocalStack has none."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import UUID, uuid4
+
+from tests.support.http_serving import QuietHandler, serving
 
 _Answer = tuple[int, dict[str, Any]]
 _ABSENT: _Answer = 400, {"__type": "EntityNotFoundException", "Message": "Schema is not found."}
@@ -117,27 +117,12 @@ def served() -> Iterator[tuple[Glue, str]]:
     """The registry, and its address."""
     glue = Glue()
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
-
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             operation = str(self.headers["X-Amz-Target"]).removeprefix("AWSGlue.")
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.body())
             status, shape = glue.answer(operation, request, str(self.headers["Authorization"]))
-            body = json.dumps(shape).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/x-amz-json-1.1")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, json.dumps(shape).encode(), {"Content-Type": "application/x-amz-json-1.1"})
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=[0.02])
-    thread.start()
-    try:
-        yield glue, f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Handler) as url:
+        yield glue, url

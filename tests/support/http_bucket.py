@@ -2,12 +2,12 @@
 
 import hashlib
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.support.http_serving import QuietHandler, serving
 
 _MODIFIED = {"Last-Modified": "Sat, 31 Jan 2026 12:00:00 GMT"}
 
@@ -42,18 +42,12 @@ class HttpBucket:
 def http_bucket() -> Iterator[HttpBucket]:
     """An empty bucket, for as long as the context is."""
     handler: Any = type("Handler", (_Handler,), {})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        handler.bucket = HttpBucket(f"http://127.0.0.1:{server.server_port}")
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield handler.bucket
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with serving(handler) as url:
+        handler.bucket = HttpBucket(url)
+        yield handler.bucket
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     bucket: HttpBucket
 
     def do_GET(self) -> None:  # http.server's name
@@ -65,50 +59,38 @@ class _Handler(BaseHTTPRequestHandler):
             prefix, after = query.get("prefix", [""])[0], query.get("start-after", [""])[0]
             page = self.bucket.listing(prefix, after)
             self.bucket.listings += 1
-            self._answer(200, page, {"Content-Type": "application/xml"})
+            self.answer(200, page, {"Content-Type": "application/xml"})
             return
         content = self.bucket.objects.get(key)
         if key in self.bucket.classes:
-            self._answer(403, b"<Error><Code>InvalidObjectState</Code></Error>", {})
+            self.answer(403, b"<Error><Code>InvalidObjectState</Code></Error>")
             return
         if content is None:
-            self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>", {})
+            self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
             return
         if self.headers.get("If-Match", _etag(content)).strip('"') != _etag(content):
-            self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>", {})
+            self.answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
             return
         headers = {"ETag": f'"{_etag(content)}"', **_MODIFIED}
         asked_for = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if asked_for is None or not content:
-            self._answer(200, content, headers)
+            self.answer(200, content, headers)
             return
         begin, last = int(asked_for[1]), min(int(asked_for[2] or len(content)), len(content) - 1)
         span = {"Content-Range": f"bytes {begin}-{last}/{len(content)}"}
-        self._answer(206, content[begin : last + 1], headers | span)
+        self.answer(206, content[begin : last + 1], headers | span)
 
     def do_HEAD(self) -> None:  # http.server's name
         """What is said of an object, its class where it is archived."""
         key = unquote(urlsplit(self.path).path).lstrip("/").partition("/")[2]
         self.bucket.heads.append(key)
         content = self.bucket.objects.get(key)
-        self.send_response(404 if content is None else 200)
-        if content is not None:
-            classes = self.bucket.classes
-            given = {"x-amz-storage-class": classes[key]} if key in classes else {}
-            about = {"ETag": f'"{_etag(content)}"', "Content-Length": str(len(content)), **_MODIFIED, **given}
-            for name, value in about.items():
-                self.send_header(name, value)
-        self.end_headers()
-
-    def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as http.server has it
-        """Say nothing."""
+        if content is None:
+            self.answer(404, b"")
+            return
+        classes = self.bucket.classes
+        given = {"x-amz-storage-class": classes[key]} if key in classes else {}
+        self.answer(200, content, {"ETag": f'"{_etag(content)}"', **_MODIFIED, **given})
 
 
 def _etag(content: bytes) -> str:

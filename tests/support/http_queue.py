@@ -5,8 +5,9 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.http_serving import QuietHandler, serving
 
 
 class HttpQueue:
@@ -48,30 +49,16 @@ class HttpQueue:
 def http_queue() -> Iterator[HttpQueue]:
     """An empty queue, for as long as the context is."""
     handler: Any = type("Handler", (_Handler,), {})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        handler.queue = HttpQueue(f"http://127.0.0.1:{server.server_port}")
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield handler.queue
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with serving(handler) as url:
+        handler.queue = HttpQueue(url)
+        yield handler.queue
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     queue: HttpQueue
 
     def do_POST(self) -> None:  # http.server's name
         """A call of SQS, in its JSON."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         operation = self.headers["X-Amz-Target"].partition(".")[2]
-        body = json.dumps(self.queue.answer(operation, asked)).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/x-amz-json-1.0")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as http.server has it
-        """Say nothing."""
+        answer = self.queue.answer(operation, json.loads(self.body()))
+        self.answer(200, json.dumps(answer).encode(), {"Content-Type": "application/x-amz-json-1.0"})

@@ -1,14 +1,14 @@
 """A collector of a test: takes OTLP over HTTP, and has the spans that came, by trace."""
 
-import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.support.http_serving import QuietHandler, serving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,26 +64,14 @@ def otlp_receiver() -> Iterator[OtlpReceiver]:
     """A collector on a free port of this machine."""
     made = OtlpReceiver()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            made.take(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(made.status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            made.take(self.body())
+            self.answer(made.status, b"")
 
-        def log_message(self, *_: object) -> None:
-            """Not on stderr."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as url:
+        made.url = f"{url}/v1/traces"
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _values(attributes: Any) -> dict[str, Any]:

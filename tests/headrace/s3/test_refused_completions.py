@@ -1,10 +1,8 @@
 """What becomes of a completion that the store refuses: for its parts again, or by an error within a 200."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -13,6 +11,7 @@ from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.upload_calls import new_upload_calls
 from tests.headrace.s3.scripted_s3 import BUCKET, error, said, settings
 from tests.spark.sink.upload_settings import PLAIN
+from tests.support.http_serving import QuietHandler, serving
 
 UPLOAD: Final = Upload(key="k", upload_id="u", parts=('"a"', '"b"'))
 PARTS: Final = said(
@@ -33,28 +32,19 @@ def store(completions: list[bytes], head: bytes) -> Iterator[str]:
     """The address of a store with the upload, that answers its completions so, and HEADs."""
     left = iter(completions)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
-        def answer(self) -> None:
+        def say(self) -> None:
             """What is told for the method."""
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.body()
             said = {"POST": lambda: next(left), "GET": lambda: PARTS, "HEAD": lambda: head}
             self.wfile.write(said[self.command]())
 
-        do_GET = do_POST = do_HEAD = answer  # noqa: N815 - http.server's names
+        do_GET = do_POST = do_HEAD = say
 
-        def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as above
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.02], daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with serving(Handler) as url:
+        yield url
 
 
 @pytest.mark.parametrize(

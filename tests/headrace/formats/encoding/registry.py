@@ -2,10 +2,8 @@
 
 import io
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +14,7 @@ from headrace.formats.records.registry import frame, registry_client
 from headrace.options.choices import SubjectNameStrategy
 from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import ConverterKind, ConverterSettings
+from tests.support.http_serving import QuietHandler, serving
 
 # Status and body that the registry answers for a path: JSON, or bytes that something else answers.
 Answers = Mapping[str, tuple[int, Any]]
@@ -67,12 +66,12 @@ def http_registry(answers: Answers) -> Iterator[tuple[RegistrySettings, list[str
     """A registry over HTTP, and the paths that it was asked for."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             self._answer()
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.body()
             self._answer()
 
         def _answer(self) -> None:
@@ -80,21 +79,7 @@ def http_registry(answers: Answers) -> Iterator[tuple[RegistrySettings, list[str
             asked.append(path)
             status, shape = answers.get(path, (404, {"error_code": 40403, "message": "Schema not found"}))
             body = shape if isinstance(shape, bytes) else json.dumps(shape).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, body, {"Content-Type": "application/vnd.schemaregistry.v1+json"})
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # http.server's own name
-            """Nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield registry(f"http://127.0.0.1:{server.server_port}"), asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Handler) as url:
+        yield registry(url), asked

@@ -2,11 +2,9 @@
 
 import io
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from uuid import uuid4
 
@@ -29,6 +27,7 @@ from tests.headrace.formats.avro_files import datum, file_of
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.encoding.registry import http_registry
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.support.http_serving import QuietHandler, serving
 
 ROW: dict[str, Any] = {
     "type": "record",
@@ -71,9 +70,9 @@ def _http_registry(*, status: int = 200) -> Iterator[tuple[str, list[tuple[str, 
     asked: list[tuple[str, Any]] = []
     schemas: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.body())
             asked.append((self.path.partition("?")[0], body["schema"]))
             if body["schema"] not in schemas:
                 schemas.append(body["schema"])
@@ -90,24 +89,10 @@ def _http_registry(*, status: int = 200) -> Iterator[tuple[str, list[tuple[str, 
 
         def _answer(self, shape: Any, code: int = status) -> None:
             body = json.dumps(shape if code == 200 else {"error_code": code, "message": "no"}).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(code, body, {"Content-Type": "application/vnd.schemaregistry.v1+json"})
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # http.server's own name
-            """Say nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Handler) as url:
+        yield url, asked
 
 
 @pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b"[]", {}, {"id": None}])

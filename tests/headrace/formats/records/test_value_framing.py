@@ -4,10 +4,8 @@ import datetime as dt
 import io
 import json
 import math
-import threading
 from dataclasses import replace
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from uuid import UUID
 
@@ -31,6 +29,7 @@ from tests.headrace.formats.encoding.outputs import converters, fetched, output
 from tests.headrace.formats.encoding.registry import registry
 from tests.headrace.formats.memory_source import MemorySource, decode_all
 from tests.headrace.options.loading import load_with, problems_with
+from tests.support.http_serving import QuietHandler, serving
 
 _KINDS: Final = {
     ValueFormat.JSON_SCHEMA: ConverterKind.JSON_SCHEMA,
@@ -459,44 +458,29 @@ def test_tokens_are_sent_to_the_registry() -> None:
     """The token as it is, or what an issuer gives for the client's id and secret."""
     headers: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Nothing."""
-
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            body = self.body().decode()
             is_issuer = self.path == "/token"
             headers.append(body if is_issuer else str(self.headers["Authorization"]))
             found = {"access_token": "issued", "token_type": "bearer", "expires_in": 3600}
             answer = json.dumps(found if is_issuer else {"id": 7}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            self.answer(200, answer, {"Content-Type": "application/json"})
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=[0.02])
-    thread.start()
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    given = {"input.format": "avro", "value.format": "avro", "schema.registry.url": url}
-    by_client = {
-        "issuer.endpoint.url": f"{url}/token",
-        "client.id": "me",
-        "client.secret": "shh",
-        "scope": "s",
-    }
-    try:
+    with serving(Handler) as url:
+        given = {"input.format": "avro", "value.format": "avro", "schema.registry.url": url}
+        by_client = {
+            "issuer.endpoint.url": f"{url}/token",
+            "client.id": "me",
+            "client.secret": "shh",
+            "scope": "s",
+        }
         for more in ({"credentials.source": "STATIC_TOKEN", "token": "given"}, by_client):
             options = {"credentials.source": "OAUTHBEARER"} | more
             settings = load_with(given | {f"{_BEARER}.{name}": text for name, text in options.items()})
             assert settings.format.registry is not None
             assert "shh" not in repr(settings)
             assert frame(settings.format.registry, "s", '"int"') == b"\x00\x00\x00\x00\x07"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
     assert headers[0] == "Bearer given"
     assert "grant_type=client_credentials" in headers[1]
