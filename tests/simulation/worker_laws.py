@@ -193,19 +193,20 @@ class _Order:
                     yield after
 
     def _damaged(self, damage: Asked, state: _State) -> Iterator[_State]:
-        yield from ((_LOST, target) for target in self._targets(state))
+        yield from ((_LOST, target) for target in self._targets(damage, state))
         if self._is_written_over(damage):
             yield state
 
-    def _targets(self, state: _State) -> set[str]:
-        """What the ledger may say of a connector in this state that it is to do."""
+    def _targets(self, damage: Asked, state: _State) -> set[str]:
+        """What the ledger may say, once it is read again, of what a connector in this state is to do."""
+        if state is not None:
+            # Before somebody leads it, the ledger does not know how it was created, and has what was last
+            # wanted of the one of its name that was deleted; after that, both are the same.
+            return {state[1], damage.body}
+        # Of one of its name that was deleted, or that was never led.
+        made = {one.body.get("initial_state", "RUNNING") for one in self._changes if one.method == "POST"}
         asked_for = {_STEERED.get(one.path.rpartition("/")[2], "") for one in self._changes} - {""}
-        if state is None:
-            # Of one of its name that was deleted, or that was never led.
-            made = {one.body.get("initial_state", "RUNNING") for one in self._changes if one.method == "POST"}
-            return {"RUNNING"} | made | asked_for
-        # Before somebody leads it, the ledger does not know how it was created.
-        return {state[1]} if asked_for else {state[1], "RUNNING"}
+        return {"RUNNING"} | made | asked_for
 
     def _is_written_over(self, damage: Asked) -> bool:
         """Whether a change may have read before it, and have been written after it."""

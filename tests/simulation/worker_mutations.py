@@ -101,6 +101,13 @@ MUTATIONS: Final = {
         "    if record.created_ms is None:\n        return None\n",
         "    if record.created_ms is not None:\n        return None\n",
     ),
+    "mended": Mutation(
+        "worker",
+        "a PUT over a record that another program wrote is no creation",
+        _CHANGES,
+        "created_ms=None if is_lost else wall_ms()",
+        "created_ms=wall_ms()",
+    ),
     "created once": Mutation(
         "worker",
         "what it was created to do is written once, and later wishes stay",

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from headrace.kafka.control_records import PAUSE, pause_of
 from headrace.kafka.leadership import group_id
 from headrace.model.connector_records import ConnectorRecord
+from headrace.model.ledger_entry import encode_key
 from ingest.connect.worker import Worker
 from tests.simulation import web
 from tests.simulation.apart import CUT_OFF
@@ -49,8 +51,12 @@ _DONE_SECONDS: Final = 240.0
 _LINGER_SECONDS: Final = 3.0
 _QUIET_SECONDS: Final = 2.0
 DAMAGE: Final = "DAMAGE"
-"""The method of what is no request: another program writes over the configuration of connector `one`."""
+"""The method of what is no request: another program writes over the configuration of connector `one`.
+
+Its body is what the ledger says then that the connector is to do.
+"""
 _DAMAGED_PATH: Final = "/connectors/one"
+_DAMAGED_LEDGER: Final = "one-offsets"
 _LATE_SECONDS: Final = 30.0
 
 
@@ -323,13 +329,22 @@ class _WorkerCourse(Course):
             if what in DAMAGING:
                 now = self.made.kernel.now
                 # A transaction that is open may hide it for a time.
-                lost = Asked(0, DAMAGE, _DAMAGED_PATH, None, now, float("inf"), status=200)
+                said = self._said_in_ledger()
+                lost = Asked(0, DAMAGE, _DAMAGED_PATH, said, now, float("inf"), status=200)
                 self._outcome.asked.append(lost)
                 self._damages.append(record)
             elif what in PASSED_OVER and value is not None:
                 self._passed_over[key.encode()] = None
             elif what not in PASSED_OVER + HEALED:
                 self._garbage.append(record)
+
+    def _said_in_ledger(self) -> str:
+        """What connector `one` is to do by what its ledger has now, whichever life of it wrote that."""
+        broker = self.made.broker
+        records = broker.durable(_DAMAGED_LEDGER, 0) if _DAMAGED_LEDGER in broker.topics else []
+        said = [one.value for one in records if one.key == encode_key(PAUSE) and one.value is not None]
+        found = pause_of({PAUSE: said[-1]} if said else {})
+        return "RUNNING" if found is None else found.state.name
 
     def _clean(self) -> None:
         """An operator has what does not belong there deleted.
