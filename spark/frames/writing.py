@@ -176,6 +176,7 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
         """Have the objects of the batch visible: those that its first commit has named."""
         query = _query_of(messages)
         if query is None:
+            # Spark has a message at least: what has no rows, or no partitions, is written by a task, too.
             return
         found, _ = last_of_each_name(objects_of(messages))
         rows = rows_of(messages)

@@ -117,7 +117,8 @@ class WrittenBatches:
         BatchRefused for rows that the earlier one did not have, or where the last that it had is missing,
         for a batch that later ones are written after, and for one that begins where a batch before began:
         none may be told apart from rows that are in objects already. What the last file has is to be
-        completed then: another query begins after it.
+        completed then: another query begins after it. A batch without rows is named as well: of a
+        checkpoint that was put back the first batch that is another one is noticed, whatever it has.
         """
         name, before = self._name(number), self._before(number)
         batch = msgspec.structs.replace(batch, ends=_ends(before, batch))
@@ -140,7 +141,7 @@ class WrittenBatches:
         """Batches up to `KEPT` before this one are not repeated any more."""
         if number >= KEPT:
             oldest = self._name(number - KEPT)
-            # Batches without rows have no file, and come to no commit.
+            # What a driver that died has left is older.
             gone = [oldest, _file(self._notes, number - KEPT)]
             self._store.remove([one for one in self._there if one < oldest] + gone)
 
@@ -198,7 +199,8 @@ class WrittenBatches:
     def _refuse_again(self, number: int, before: WrittenBatch | None, batch: WrittenBatch) -> None:
         """BatchRefused, and no file, for rows that a batch of another number begins with.
 
-        A batch whose rows a filter leaves out has no file, so that those after it may have other numbers.
+        As far as files are kept. A topic that was made again counts from 0 once more, and its rows would be
+        among those of the one before; a checkpoint that was put back is noticed by the numbers.
         """
         ends = {} if before is None else {(one.topic, one.partition): one.last for one in before.ends}
         again = {one.place: one.first for one in batch.rows or () if one.first <= ends.get(one.place, -1)}
@@ -212,9 +214,10 @@ class WrittenBatches:
                     self._store.remove([self._name(number)])
                     raise self._refusal(
                         f"Batch {number} begins with offset {rows.first} of {rows.topic}-{rows.partition}, "
-                        f"as batch {_number(name)} does: the checkpoint was put back, or the topic was made "
+                        f"as batch {_number(name)} does: the query gives rows twice, or the topic was made "
                         "again.",
                         earlier[-1],
+                        made_again="; for a topic that was made again at its first one, with another path",
                     )
 
     def _refuse_others(self, number: int, found: WrittenBatch, batch: WrittenBatch) -> None:
@@ -238,11 +241,11 @@ class WrittenBatches:
             name,
         )
 
-    def _refusal(self, why: str, last: str) -> BatchRefused:
+    def _refusal(self, why: str, last: str, *, made_again: str = "") -> BatchRefused:
         """The error that says why, and after which file another query is to begin."""
         way_on = (
             "Begin a query with a checkpointLocation of its own, at the offsets after the ends in the last "
-            f"file ({self._store.where}/{last})."
+            f"file ({self._store.where}/{last}){made_again}."
         )
         return BatchRefused(f"{why} {way_on}", _number(last), self.named(_number(last)))
 

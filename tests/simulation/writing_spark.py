@@ -3,7 +3,7 @@
 As measured with PySpark 4.3: a batch's offsets are in the checkpoint before its tasks run; what a task sends
 counts when Spark's coordinator lets one attempt of it commit; `commit` runs in a process of its own, and
 `abort` in another one where tasks or the commit failed; the batch's number is written after the commit. After
-a restart a batch without its number is planned again, from its offsets.
+a restart a batch without its number is planned again, from its offsets. A batch without rows has a task, too.
 """
 
 import itertools
@@ -280,6 +280,8 @@ class Job(Instance):
                 parts = cut
             case _:
                 pass
+        # Spark writes what has no partitions by one task without rows.
+        parts = parts or [[]]
         if not is_ordered:
             for part in parts:
                 rng.shuffle(part)

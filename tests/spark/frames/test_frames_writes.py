@@ -183,13 +183,14 @@ class TestWhatABatchHas:
         assert batches.named(3) is None
 
     def test_rows_of_a_batch_of_another_number(self, tmp_path: Path) -> None:
-        """A checkpoint was put back, and a filter leaves out all that its first batch has now."""
+        """The topic was made again: after the ends its new rows would be passed over."""
         batches = WrittenBatches(DirectoryStore(tmp_path), "q")
         batches.name(0, batch(sealed("one", 5, 9)))
         batches.name(1, batch(sealed("two", 10, 12)))
         with pytest.raises(BatchRefused, match=r"begins with offset 5 of t-0, as batch 0 does") as refused:
             batches.name(2, batch(sealed("again", 5, 7)))
         assert (refused.value.number, batches.named(2)) == (1, None)
+        assert "; for a topic that was made again at its first one, with another path." in str(refused.value)
         # Rows of files come in any order.
         assert batches.name(2, batch(sealed("three", 2, 4))).objects[0].id == "three"
 
@@ -206,8 +207,8 @@ class TestWhatABatchHas:
         assert found is not None
         assert found.ends == (EndOf("t", 0, 13), EndOf("t", 1, 14))
 
-    def test_files_are_forgotten_where_batches_without_rows_have_none(self, tmp_path: Path) -> None:
-        """Of what a batch without rows would have removed, nothing stays for good."""
+    def test_files_are_forgotten_where_a_batch_has_removed_none(self, tmp_path: Path) -> None:
+        """Of what a driver that died would have removed, nothing stays for good."""
         batches = WrittenBatches(DirectoryStore(tmp_path), "q")
         for number in (0, 1, KEPT + 2):
             batches.name(number, batch(sealed(f"{number}", number, number)))
@@ -426,6 +427,18 @@ class TestCommits:
 
         writer.commit(sent(sealed("again", 0, 4)), 0)
         assert (archive.seen, archive.there, archive.open) == (["one"], {}, set())
+
+    def test_a_batch_without_rows_is_named(self, archive: Archive) -> None:
+        """Spark has a task for it, too: by its number a checkpoint that was put back is noticed."""
+        writer, nothing = HeadraceStreamWriter(written()), [Sent("q", (), ())]
+        archive.open |= {"one", "two"}
+        writer.commit(sent(sealed("one", 0, 4)), 0)
+        writer.commit(nothing, 1)
+        with pytest.raises(FrameRefused, match=r"Batch 0 was .* \(t-0: none, and before 0 to 4\)"):
+            writer.commit(nothing, 0)
+        with pytest.raises(FrameRefused, match=r"Batch 1 was .* \(t-0: offsets 0 to 4, and before none\)"):
+            writer.commit(sent(sealed("two", 0, 4)), 1)
+        assert (archive.seen, archive.open) == (["one"], {"two"})
 
     @pytest.mark.parametrize("overwrites", [True, False])
     def test_an_upload_that_another_program_has_ended(self, archive: Archive, *, overwrites: bool) -> None:
