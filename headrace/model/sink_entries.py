@@ -109,10 +109,10 @@ class PartitionCheckpoint:
 
     `offset` is the next record to read; above it only what no `SealedObject` of its group covers, and no
     `dead_letters`, is written again. `highest` is the highest offset that anything covers, NONE_COVERED
-    before. `topic_id` tells lives of one topic name apart. `leader_epoch` is that of the newest record that
-    was read when this was written, or NO_EPOCH: by it a log is known that was cut off below `offset` or
-    `highest`, and has grown again (KIP-320). Between `epoch_end` and `offset` were no records, but markers of
-    transactions: these may be of a later epoch.
+    before. `topic_id` tells lives of one topic name apart. `leader_epoch` is that of the newest record, or
+    marker of a transaction, that was read when this was written, or NO_EPOCH: by it a log is known that was
+    cut off below `offset` or `highest`, and has grown again (KIP-320). Between `epoch_end` and `offset` were
+    no records, but what was aborted, or markers: these may be of a later epoch.
     """
 
     topic: str

@@ -67,8 +67,8 @@ class PartitionOffsets:
         self._done[options] = dict(grant.done)
         self._committed = grant.offset
         self._highest = grant.highest
-        self._epoch = grant.leader_epoch
-        # Where the records end of which it is the latest; above that were none, but markers of transactions.
+        self._epoch = self._known_epoch = grant.leader_epoch
+        # Where the records or markers end of which it is the latest; above that were no records.
         self._epoch_end = grant.offset if grant.leader_epoch == NO_EPOCH else grant.epoch_end
         self._dead_letters = set(grant.dead_letters)
         self._new_dead_letters: set[int] = set()
@@ -112,10 +112,11 @@ class PartitionOffsets:
         """
         if not runs:
             return None
-        known, read = self._grant.leader_epoch, max(self._highest, self._grant.offset - 1)
+        known = self._known_epoch
         changed = None
         if known != NO_EPOCH:
-            changed = next((offset for offset, epoch in runs if offset <= read and epoch > known), None)
+            later = (offset for offset, epoch in runs if epoch > known)
+            changed = next((offset for offset in later if self._was_read(offset)), None)
         # What is refused here is so at the next start as well: its epoch goes into no checkpoint.
         taken = [epoch for offset, epoch in runs if changed is None or offset < changed]
         if taken:
@@ -124,11 +125,25 @@ class PartitionOffsets:
             self._epoch_end = max(self._epoch_end, end if changed is None else changed)
         return changed
 
+    def _was_read(self, offset: int) -> bool:
+        """Whether this was read before: what an entry covers, and where no record was."""
+        read = max(self._highest, self._grant.offset - 1)
+        return offset <= read or self._epoch_end <= offset < self.position
+
+    def read_to(self, position: int, epoch: int) -> None:
+        """Nothing below is left to come: after the last record there may be markers of transactions.
+
+        `epoch` is that of the last marker; NO_EPOCH: it is not known.
+        """
+        if epoch != NO_EPOCH:
+            self._epoch, self._epoch_end = max(self._epoch, epoch), position
+        self.advance(position)
+
     @property
     def start(self) -> tuple[int, int]:
-        """The offset to read from, and the leader epoch of the records before it, or NO_EPOCH.
+        """The offset to read from, and the leader epoch of what lies before it, or NO_EPOCH.
 
-        Before the position, where only markers of transactions lie between the two.
+        Before the position, where only what has an unknown epoch, and no record, lies between the two.
         """
         return min(self.position, self._epoch_end), self._epoch
 
@@ -256,6 +271,7 @@ class PartitionOffsets:
         checkpoint = commit.checkpoint
         self._committed = checkpoint.offset
         self._highest = checkpoint.highest
+        self._known_epoch = checkpoint.leader_epoch
         self._dead_letters = set(checkpoint.dead_letters)
         self._new_dead_letters -= set(commit.dead_letters)
         for of_options in self._done.values():

@@ -147,11 +147,11 @@ class PartitionWork:
             self._offsets.advance(end)
         self.isolation.passed(end)
 
-    def read_to(self, position: int) -> None:
-        """Nothing below this is left to come: after the last record there may be markers of transactions."""
+    def read_to(self, position: int, epoch: int) -> None:
+        """See `PartitionOffsets.read_to`."""
         is_written = self.stop is None and self.isolation.broken is None
         if is_written and position > self._offsets.position:
-            self._offsets.advance(position)
+            self._offsets.read_to(position, epoch)
 
     def _look_at_epochs(self, records: KafkaRecords) -> None:
         """Stop before records that are not those that are archived already."""

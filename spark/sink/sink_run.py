@@ -194,9 +194,9 @@ class SinkRun:
             work = self._work[TopicPartition(records.topic, records.partition)]
             if work.is_at_stop:
                 self._reader.pause([work.partition])
-        for partition, position in self._reader.positions().items():
+        for partition, (position, epoch) in self._reader.reached().items():
             if partition in self._work and not self._feed.is_waiting(partition):
-                self._work[partition].read_to(position)
+                self._work[partition].read_to(position, epoch)
 
     def _measure(self, records: KafkaRecords) -> None:
         """The next fetch is of as many records like these as fit: all may be dead letters."""

@@ -169,7 +169,7 @@ class SinkTransactions:
 
     def _offset(self, checkpoint: PartitionCheckpoint) -> TopicPartition:
         mark = offset_mark(self._ledger_topic, checkpoint.topic_id)
-        # Others who read on from it have it checked; after markers of transactions it cannot be.
+        # Others who read on from it have it checked, where the epoch of what lies before it is known.
         epoch = checkpoint.leader_epoch if checkpoint.epoch_end == checkpoint.offset else NO_EPOCH
         return TopicPartition(checkpoint.topic, checkpoint.partition, checkpoint.offset, mark, epoch)
 

@@ -46,6 +46,30 @@ def _read(consumer: Any, place: TopicPartition) -> list[Any]:
     return [*found, "no end"]
 
 
+def _passed(consumer: Any, place: TopicPartition) -> list[Any]:
+    """Where a reader is, as the client knows it: an offset, and the leader epoch of what lies before it."""
+    return [[one.offset, one.leader_epoch] for one in consumer.position([place])]
+
+
+def _talk_positions(name: str, producer: Ask, readers: tuple[Any, Any], one: Any) -> Iterator[Any]:
+    """What readers know who get no record: the first partition ends with one that was aborted at 3."""
+    committed, _ = readers
+    for offset in (0, 3, 5):
+        place = TopicPartition(name, 0, offset)
+        yield "read from", offset, [(_read(each, place), _passed(each, place)) for each in readers]
+    other = producer({"transactional.id": f"{name}-other"})
+    other.init_transactions(_SECONDS)
+    for who in (other, one):
+        who.begin_transaction()
+        who.produce(name, value=b"e", partition=1)
+        who.flush(_SECONDS)
+    other.abort_transaction(_SECONDS)
+    place = TopicPartition(name, 1, 0)
+    yield "aborted before an open one", _read(committed, place), _passed(committed, place)
+    one.abort_transaction(_SECONDS)
+    yield "aborted", _read(committed, place), _passed(committed, place)
+
+
 def talk_kafka(name: str, producer: Ask, consumer: Ask, admin: Any, new_topic: Ask) -> Iterator[Any]:
     """Transactions, fencing, limits and what readers get."""
     committed = consumer({"isolation.level": "read_committed"})
@@ -68,7 +92,7 @@ def talk_kafka(name: str, producer: Ask, consumer: Ask, admin: Any, new_topic: A
     one.produce(name, value=b"c", partition=0)
     one.flush(_SECONDS)
     yield "abort", _kafka_answer(lambda: one.abort_transaction(_SECONDS)), _read(committed, place)
-    yield "aborted records", _read(uncommitted, place)
+    yield from _talk_positions(name, producer, (committed, uncommitted), one)
     group = consumer({"group.id": f"{name}-group"})
     one.begin_transaction()
     one.send_offsets_to_transaction([TopicPartition(name, 0, 2)], group.consumer_group_metadata(), _SECONDS)

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, TopicPartition
 
 from tests.simulation.broker import Log, Member, is_visible, refusal
 from tests.simulation.kernel import Process
@@ -30,6 +30,8 @@ class SimulatedConsumer(Client):
         self._positions: dict[Place, int] = {}
         self._epochs: dict[Place, int] = {}
         """The leader epochs of what came before the positions."""
+        self._passed: dict[Place, tuple[int, int]] = {}
+        """Where the last record or marker ends that was given out, and its leader epoch."""
         self._lives: dict[Place, str] = {}
         self._ends_told: dict[Place, int] = {}
         self._stopped: set[Place] = set()
@@ -68,6 +70,7 @@ class SimulatedConsumer(Client):
             self._positions[where] = place.offset
             epoch: int | None = place.leader_epoch
             self._epochs[where] = -1 if epoch is None else epoch
+            self._passed.pop(where, None)
             topic = self._broker.topics.get(place.topic)
             self._lives[where] = "" if topic is None else topic.id
             self._ends_told.pop(where, None)
@@ -145,6 +148,8 @@ class SimulatedConsumer(Client):
             if record.offset >= end or most == 0:
                 break
             position = record.offset + 1
+            if record.is_marker or not self._is_committed or is_visible(record):
+                self._passed[place] = position, record.leader_epoch
             if (not self._is_committed and not record.is_marker) or is_visible(record):
                 found.append(SimulatedMessage(place, record))
                 most -= 1
@@ -225,6 +230,15 @@ class SimulatedConsumer(Client):
             offset, metadata = kept.get((place.topic, place.partition), (-1001, ""))
             found.append(TopicPartition(place.topic, place.partition, offset, metadata))
         return found
+
+    def position(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """See Consumer: markers of transactions count, and aborted records do not."""
+        nothing = (OFFSET_INVALID, -1)
+        passed = [(one, self._passed.get((one.topic, one.partition), nothing)) for one in places]
+        return [
+            TopicPartition(one.topic, one.partition, offset, leader_epoch=epoch)
+            for one, (offset, epoch) in passed
+        ]
 
     def get_watermark_offsets(
         self,

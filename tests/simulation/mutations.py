@@ -91,6 +91,13 @@ MUTATIONS: Final = {
         "{partition: epoch for partition, (_, epoch) in starts.items()},",
         "{},",
     ),
+    "a log that was cut off below a marker": Mutation(
+        "sink",
+        "markers of transactions show the leader epoch of a log as records do",
+        "headrace/kafka/consumer/partition_reader.py",
+        "            self._read[partition] = end, passed.leader_epoch\n",
+        "            pass\n",
+    ),
     "a log that was cut off below an entry": Mutation(
         "sink",
         "what an entry covers is passed over only if it is of no later leader epoch",

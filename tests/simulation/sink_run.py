@@ -108,18 +108,18 @@ class _SinkCourse(Course):
             return
         partition = kernel.rng.randrange(len(broker.topics[topic].logs))
         log = broker.log(topic, partition)
-        if log.stable_end() != log.end or not any(is_visible(one) for one in log.records):
-            # Transactions end with their producers, which is not looked at here; and a log in which no reader
-            # has found a record yet has nothing that it could be known by.
+        if log.stable_end() != log.end or not log.records:
+            # Transactions end with their producers, which is not looked at here.
             return
         cut = log.end - round(share * (log.end - log.begin))
+        # What was aborted no reader has got.
+        places = [one for one in self._visible(topic) if one[0][1] == partition and one[0][2] >= cut]
         lost = [one for one in self._produced if one[:2] == (topic, partition) and one[2].offset >= cut]
         self._produced = [one for one in self._produced if one not in lost]
-        places = [((topic, partition, record.offset), given) for *_, record, given in lost]
         self._earlier += places
         self._outcome.cut_off.update(places)
         offset = self._operations.checkpoints().get((topic, partition), 0)
-        if offset > cut and any(one.offset < offset and is_visible(one) for one in log.records):
+        if offset > cut and any(one.offset < offset for one in log.records):
             self._outcome.cut_below.add((topic, partition))
         log.cut_off(cut)
         broker.changed.give()

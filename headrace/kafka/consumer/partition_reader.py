@@ -102,7 +102,7 @@ class PartitionReader:
         )
         self._consumer = self._fetch.consumer
         self._positions: dict[TopicPartition, int] = {}
-        # Where the last records end, and their leader epoch: from there a partition is assigned again.
+        # Where the last records or markers end, and their leader epoch: from there it is assigned again.
         self._read: dict[TopicPartition, tuple[int, int]] = {}
         self._faulty: set[TopicPartition] = set()
         # When the log's ends are asked for next, of partitions whose position is not in their log.
@@ -201,6 +201,13 @@ class PartitionReader:
         """
         return dict(self._positions)
 
+    def reached(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The positions, each with the leader epoch of what lies before it, or NO_EPOCH: it is not known."""
+        return {
+            at: (position, self._read[at][1] if self._read[at][0] == position else NO_EPOCH)
+            for at, position in self._positions.items()
+        }
+
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """The ends of the logs as the last fetches told them; absent before the first. Without a request."""
         found = {}
@@ -273,8 +280,8 @@ class PartitionReader:
         if position is None or partition in self._faulty or fault_of(news.error) is not None:
             return
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001  # how the library names its local codes
-            # Behind the last record there may be markers of transactions.
-            self._positions[partition] = max(position, news.offset)
+            if news.offset > position:
+                self._pass_markers(partition, news.offset)
             if self._positions[partition] > position or partition not in self._at_end:
                 self._at_end[partition] = None
             self._forget_problems(partition)
@@ -285,6 +292,18 @@ class PartitionReader:
             now = time.monotonic()
             self._problems[str(partition)] = (now, sentence)
             self._failing[partition] = now + _AGAIN_SECONDS
+
+    def _pass_markers(self, partition: TopicPartition, end: int) -> None:
+        """Move on to the log's end, after markers of transactions, whose leader epoch librdkafka knows."""
+        with _translated("position"):
+            (passed,) = self._consumer.position(self._places([partition]))
+        if passed.offset == end and passed.leader_epoch is not None:
+            self._read[partition] = end, passed.leader_epoch
+        elif self._read[partition][1] == NO_EPOCH and self.high_watermarks().get(partition, 0) > end:
+            # Aborted records before an open transaction, whose markers are to come. If the log were cut off
+            # below this end, nothing would show it: no checkpoint is to have it yet.
+            return
+        self._positions[partition] = end
 
     def _look_into(self, partition: TopicPartition, position: int, error: KafkaError) -> None:
         """An offset that is not in its log: cut off below it, or else the log's ends are to tell."""

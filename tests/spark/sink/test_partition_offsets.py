@@ -7,23 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.columns import Numbers
-from headrace.model.sink_entries import NO_EPOCH, ObjectState, PartitionCheckpoint, SealedObject, Upload
-from headrace.model.sink_protocol import EarlierGroups, PartitionGrant
+from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, SealedObject, Upload
+from headrace.model.sink_protocol import EarlierGroups
 from ingest.sink.starting import grant_of, removable
 from spark.sink.partition_offsets import Mask, PartitionCommit, PartitionOffsets
+from tests.spark.sink.granted import NOW, offsets_of
 from tests.support.examples import examples, max_examples
-
-NOW = "now"
-
-
-def grant(offset: int = 0, **fields: object) -> PartitionGrant:
-    """A grant of t-0."""
-    return PartitionGrant(topic="t", partition=0, topic_id="id", offset=offset, **fields)  # type: ignore[arg-type]  # fields by name
-
-
-def offsets_of(offset: int = 0, *, closes_together: bool = False, **fields: object) -> PartitionOffsets:
-    """The offsets of a slot that was granted t-0."""
-    return PartitionOffsets(grant(offset, **fields), options=NOW, closes_together=closes_together)
 
 
 class TestWhatIsReadAgain:
@@ -60,57 +49,6 @@ class TestWhatIsReadAgain:
         assert one.is_replaying
         one.advance(5)
         assert not one.is_replaying
-
-
-class TestLeaderEpochs:
-    """What tells a log that was cut off, and has grown again, from one that has not (KIP-320)."""
-
-    def test_what_is_covered_has_no_later_epoch_than_it_had(self) -> None:
-        """The first such record is another one; above the highest, and where no epoch was known, all may."""
-        one = offsets_of(2, highest=6, leader_epoch=3, epoch_end=2)
-        assert one.note_epochs([(2, 1), (4, 3), (7, 5)], 9) is None
-        assert one.note_epochs([(2, 1), (5, 4), (6, 5)], 9) == 5
-        assert offsets_of(2, highest=6).note_epochs([(0, 4)], 9) is None
-
-    def test_a_checkpoint_has_the_latest_epoch_that_was_read(self) -> None:
-        """A later one than that of the records before it proves as much, and what is covered needs it."""
-        one = offsets_of(2, highest=6, leader_epoch=3, epoch_end=2)
-        one.note_epochs([(2, 1)], 4)
-        one.advance(4)
-        assert one.commit().checkpoint.leader_epoch == 3
-        one.note_epochs([(4, 3), (7, 5)], 9)
-        one.advance(9)
-        assert one.commit().checkpoint.leader_epoch == 5
-
-    def test_the_epoch_of_what_is_refused_is_in_no_checkpoint(self) -> None:
-        """The next start would pass over what an object of lost records covers: it was lost in silence."""
-        one = offsets_of(2, highest=6, leader_epoch=3, epoch_end=2)
-        assert one.note_epochs([(2, 3), (5, 4)], 9) == 5
-        one.advance(5)
-        checkpoint = one.commit().checkpoint
-        assert (checkpoint.leader_epoch, checkpoint.epoch_end) == (3, 5)
-        again = offsets_of(5, highest=6, leader_epoch=3, epoch_end=5)
-        assert again.note_epochs([(5, 4)], 9) == 5
-
-    def test_markers_before_an_offset_are_read_again(self) -> None:
-        """They may be of a later epoch, by which the records' own would end before the offset.
-
-        A record where they were is of a log that was cut off there.
-        """
-        one = offsets_of()
-        assert one.start == (0, NO_EPOCH)
-        one.note_epochs([(0, 1)], 4)
-        one.advance(6)
-        checkpoint = one.commit().checkpoint
-        assert (checkpoint.offset, checkpoint.leader_epoch, checkpoint.epoch_end) == (6, 1, 4)
-        again = offsets_of(6, highest=3, leader_epoch=1, epoch_end=4)
-        assert again.start == (4, 1)
-        assert again.note_epochs([(6, 2)], 7) is None
-        assert again.note_epochs([(4, 2)], 7) == 4
-        again.advance(7)
-        assert again.start == (7, 2)
-        again.abandon()
-        assert again.start == (6, 2)
 
 
 class TestCommit:

@@ -20,7 +20,7 @@ from headrace.kafka.producer import SlotRevoked
 from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.columns import KafkaRecords, column_of
 from headrace.model.errors import SourceUnavailable
-from headrace.model.sink_entries import TopicPartition, encode_sink_entry
+from headrace.model.sink_entries import NO_EPOCH, TopicPartition, encode_sink_entry
 from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.bad_records import DeadLetters
 from spark.sink.partition_work import PartitionWork
@@ -350,7 +350,7 @@ def test_an_object_that_cannot_be_closed_is_not_committed(slot: Callable[..., _S
     assert work.isolation.is_at_no_record
     assert "ZeroDivisionError at test_record_feed.py" in (work.failure() or "")
     one.read(_records(10, 20))
-    work.read_to(20)
+    work.read_to(20, NO_EPOCH)
     assert (work.position, work.transaction(NOON_MS)) == (10, None)
     work.give_up("it cannot be closed")
     work.abandon()

@@ -25,7 +25,7 @@ from headrace.kafka.consumer.message_columns import FaultReason, LostOffsets, Pa
 from headrace.kafka.consumer.partition_reader import PartitionReader
 from headrace.kafka.kafka_clients import OnError
 from headrace.kafka.librdkafka import library
-from headrace.model.sink_entries import TopicPartition
+from headrace.model.sink_entries import NO_EPOCH, TopicPartition
 from tests.support.aws import unique
 from tests.support.kafka import Record, TopicFactory, address, delete_topic, new_topic, read_committed
 from tests.support.until import until_sync
@@ -265,6 +265,34 @@ def test_aborted_records_are_not_there_and_markers_are_behind(
         assert values == [f"{number}-{row}".encode() for number in (0, 2) for row in range(5)]
         until_sync(lambda: made.poll(10, 0.1) == [] and made.positions() == {at: 24})
         assert made.high_watermarks() == {at: 24}
+        # The last ones are markers, whose epoch is known too.
+        assert made.reached() == {at: (24, 0)}
+
+
+def test_aborted_records_before_an_open_transaction_are_passed_with_it(
+    topic: TopicFactory, kafka_bootstrap: str, way: NewFetch
+) -> None:
+    """Their marker comes after its records: until then nothing shows the leader epoch of the log there.
+
+    Mutation tried: an end is passed in any case. Then the position is 1, of an epoch that is not known.
+    """
+    name = topic("in")
+    first, second = (
+        Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": unique("tx")}) for _ in range(2)
+    )
+    for producer in (first, second):
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(name, b"a row")
+        producer.flush(60)
+    first.abort_transaction(60)
+    at = TopicPartition(name, 0)
+    with reader(kafka_bootstrap, way) as made:
+        made.assign({at: 0})
+        until_sync(lambda: made.poll(10, 0.1) == [] and made.high_watermarks() == {at: 3})
+        assert made.reached() == {at: (0, NO_EPOCH)}
+        second.abort_transaction(60)
+        until_sync(lambda: made.poll(10, 0.1) == [] and made.reached() == {at: (4, 0)})
 
 
 def test_what_an_open_transaction_holds_back_is_a_problem_until_it_ends(

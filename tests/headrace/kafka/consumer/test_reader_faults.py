@@ -159,6 +159,66 @@ def test_a_log_that_was_cut_off_and_has_grown_again_is_not_read_on(tmp_path: Pat
         broker.stop()
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_log_that_had_only_aborted_transactions_is_known_when_it_was_cut_off(
+    tmp_path: Path, way: str
+) -> None:
+    """By the leader epoch of a marker, which is no record: not at a start that knows none."""
+    broker = Broker(folder=tmp_path, jar_folder=JAR_FOLDER, port=free_port())
+    properties = {"bootstrap.servers": broker.bootstrap}
+    broker.start()
+    try:
+        topic = new_topic("cut", bootstrap=broker.bootstrap)
+        at = TopicPartition(topic, 0)
+        producer = Producer({**properties, "transactional.id": topic})
+        producer.init_transactions(60)
+        for _ in range(2):
+            producer.begin_transaction()
+            producer.produce(topic, b"aborted")
+            producer.flush(60)
+            producer.abort_transaction(60)
+        reached: list[tuple[int, int]] = []
+        events: list[ReaderEvent] = []
+
+        def at_its_end(start: int, epochs: dict[TopicPartition, int], end: int) -> bool:
+            """Whether a new reader from there comes to the end, or to know that it is another log's."""
+            fetch = WAYS[way]
+            with closing(PartitionReader(properties, group_id="g", budget_bytes=MIB, new_fetch=fetch)) as one:
+                one.assign({at: start}, epochs)
+
+                def is_over() -> bool:
+                    one.poll(1000, 0.1)
+                    events.extend(one.drain_events())
+                    return bool(events) or one.positions()[at] == end
+
+                until_sync(is_over, seconds=60)
+                reached.append(one.reached()[at])
+                return not events
+
+        assert at_its_end(0, {}, 4)
+        (position, epoch) = reached[0]
+        assert position == 4
+        assert epoch >= 0
+        # Another leader has it all: nothing is wrong.
+        broker.stop()
+        broker.start()
+        produced(broker, topic, [b"after it"])
+        assert at_its_end(4, {at: epoch}, 5)
+        broker.stop()
+        (log,) = tmp_path.glob(f"**/{topic}-0/*.log")
+        cut_off(log, 2)
+        broker.start()
+        produced(broker, topic, *([b"new %d" % number] for number in range(4)))
+        assert at_its_end(4, {}, 6)
+        assert not at_its_end(4, {at: epoch}, 6)
+        (event,) = events
+        assert isinstance(event, PartitionFault)
+        assert (event.offset, event.reason) == (4, FaultReason.LOG_TRUNCATED)
+        assert "has other records now from offset 2 on" in event.message
+    finally:
+        broker.stop()
+
+
 @pytest.mark.parametrize("may_describe", [True, False])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_user_who_may_not_read_is_told_and_goes_on_when_he_may(

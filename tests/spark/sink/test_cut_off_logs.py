@@ -1,0 +1,91 @@
+"""What tells a log that was cut off, and has grown again, from one that has not (KIP-320)."""
+
+from headrace.model.sink_entries import NO_EPOCH
+from tests.spark.sink.granted import offsets_of
+
+
+def test_what_is_covered_has_no_later_epoch_than_it_had() -> None:
+    """The first such record is another one; above the highest, and where no epoch was known, all may."""
+    one = offsets_of(2, highest=6, leader_epoch=3, epoch_end=2)
+    assert one.note_epochs([(2, 1), (4, 3), (7, 5)], 9) is None
+    assert one.note_epochs([(2, 1), (5, 4), (6, 5)], 9) == 5
+    assert offsets_of(2, highest=6).note_epochs([(0, 4)], 9) is None
+
+
+def test_a_checkpoint_has_the_latest_epoch_that_was_read() -> None:
+    """A later one than that of the records before it proves as much, and what is covered needs it."""
+    one = offsets_of(2, highest=6, leader_epoch=3, epoch_end=2)
+    one.note_epochs([(2, 1)], 4)
+    one.advance(4)
+    assert one.commit().checkpoint.leader_epoch == 3
+    one.note_epochs([(4, 3), (7, 5)], 9)
+    one.advance(9)
+    assert one.commit().checkpoint.leader_epoch == 5
+
+
+def test_the_epoch_of_what_is_refused_is_in_no_checkpoint() -> None:
+    """The next start would pass over what an object of lost records covers: it was lost in silence."""
+    one = offsets_of(2, highest=6, leader_epoch=3, epoch_end=2)
+    assert one.note_epochs([(2, 3), (5, 4)], 9) == 5
+    one.advance(5)
+    checkpoint = one.commit().checkpoint
+    assert (checkpoint.leader_epoch, checkpoint.epoch_end) == (3, 5)
+    again = offsets_of(5, highest=6, leader_epoch=3, epoch_end=5)
+    assert again.note_epochs([(5, 4)], 9) == 5
+
+
+def test_markers_before_an_offset_are_read_again() -> None:
+    """They may be of a later epoch, by which the records' own would end before the offset.
+
+    A record where they were is of a log that was cut off there.
+    """
+    one = offsets_of()
+    assert one.start == (0, NO_EPOCH)
+    one.note_epochs([(0, 1)], 4)
+    one.advance(6)
+    checkpoint = one.commit().checkpoint
+    assert (checkpoint.offset, checkpoint.leader_epoch, checkpoint.epoch_end) == (6, 1, 4)
+    again = offsets_of(6, highest=3, leader_epoch=1, epoch_end=4)
+    assert again.start == (4, 1)
+    assert again.note_epochs([(6, 2)], 7) is None
+    assert again.note_epochs([(4, 2)], 7) == 4
+    again.advance(7)
+    assert again.start == (7, 2)
+    again.abandon()
+    assert again.start == (6, 2)
+
+
+def test_markers_whose_epoch_is_known_are_not_read_again() -> None:
+    """Also of a log that has shown nothing else: it is known by them when it was cut off."""
+    one = offsets_of()
+    one.read_to(4, 2)
+    checkpoint = one.commit().checkpoint
+    assert (checkpoint.offset, checkpoint.leader_epoch, checkpoint.epoch_end) == (4, 2, 4)
+    assert one.start == (4, 2)
+    one.read_to(5, NO_EPOCH)
+    assert (one.position, one.start) == (5, (4, 2))
+
+
+def test_a_record_where_none_was_is_of_another_log() -> None:
+    """Within a slot as well; one that is given once more, as a registry was away, is the same."""
+    one = offsets_of(leader_epoch=1)
+    assert one.note_epochs([(0, 2)], 4) is None
+    one.advance(4)
+    assert one.note_epochs([(0, 2)], 4) is None
+    one.read_to(6, NO_EPOCH)
+    assert one.note_epochs([(4, 3)], 7) == 4
+
+
+def test_what_a_slot_has_covered_itself_may_be_of_a_later_epoch_than_its_grant() -> None:
+    """Of the latest that its own commit has."""
+    one = offsets_of(leader_epoch=1)
+    one.note_epochs([(0, 2)], 8)
+    one.open("A", "a", 0)
+    one.open("B", "b", 1)
+    one.advance(8)
+    one.seal("B", 7)
+    one.committed(one.commit())
+    one.abandon()
+    assert one.highest == 7
+    assert one.note_epochs([(0, 2)], 8) is None
+    assert one.note_epochs([(0, 2), (5, 3)], 8) == 5
