@@ -3,8 +3,11 @@
 `post.action` has threads next to the service's: it is done after the commit, and repeated until it succeeds.
 """
 
-import queue
+import heapq
+import itertools
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -23,6 +26,7 @@ from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.service_events import ActionsDone, ComponentProblem, OwnEvent
 from ingest.service.statistics import Statistics
 from ingest.source.catalogue import Effects
+from ingest.source.planner.retry_policy import Backoff
 from listeners.listeners import Listeners
 
 _log = structlog.get_logger(__name__)
@@ -125,16 +129,22 @@ PROBLEM: Final = "post_action"
 
 # Each is one to three requests of a few milliseconds.
 _THREADS: Final = 4
-# What does not fit stays owed in the ledger, and the next listing names it again.
+# What does not fit stays owed in the ledger, and a listing names it again.
 _MAX_OWED: Final = 100_000
-_AGAIN_SECONDS: Final = 5.0
+# What fails is tried again after so long; of many that fail, no more than ten a second are.
+_AGAIN: Final = Backoff(first_ms=10_000, longest_ms=300_000)
+_APART_SECONDS: Final = 0.1
+# Where one that had failed is done, so many of its bucket have their turn: whoever granted what was missing
+# does not wait for all their pauses, and of objects that are refused for themselves no more are tried.
+_TURNS: Final = 2
 
 
 class PostActions:
     """Nothing here blocks but `run`'s threads; `count` is called with `done`, `replaced` or `failed`.
 
     `ActionsDone` is posted for what needs no more action: it was done, or other content (or none) has the
-    object's key by now. What fails is tried again while the lead lasts, and named in `/status`.
+    object's key by now. What fails is tried again while the lead lasts, and named in `/status`; it holds up
+    no other. Above `most` that are owed at once, what is asked for is left out: see `wants_listing`.
     """
 
     def __init__(
@@ -144,6 +154,8 @@ class PostActions:
         post: Callable[[OwnEvent], None],
         *,
         count: Callable[[str], None],
+        calls: Callable[..., PostActionCalls] = new_post_action_calls,
+        most: int = _MAX_OWED,
     ) -> None:
         self._settings = settings
         self._action = action
@@ -151,48 +163,68 @@ class PostActions:
         self._target_bucket, self._target_prefix = action.moves_to
         self._post = post
         self._count = count
-        self._lock = threading.Lock()
+        self._new_calls = calls
+        self._most = most
+        self._turn = threading.Condition()
         self._owed: set[ObjectId] = set()
-        self._failing: set[ObjectId] = set()
-        self._is_closed = threading.Event()
-        self._requests: queue.SimpleQueue[OwedAction | None] = queue.SimpleQueue()
+        self._failing: dict[ObjectId, int] = {}
+        self._ready: deque[OwedAction] = deque()
+        self._later: dict[str, list[tuple[float, int, OwedAction]]] = {}
+        self._order = itertools.count()
+        self._has_left_out = False
+        self._is_closed = False
         for number in range(_THREADS):
             start_thread(self._run, name=f"post-action-{number}")
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is owed that was asked for."""
-        with self._lock:
-            return not self._owed
+        with self._turn:
+            return not self._owed and not self._has_left_out
+
+    def wants_listing(self) -> bool:
+        """True once there is room for what was left out, which a full listing from now on names again."""
+        with self._turn:
+            wants = self._has_left_out and len(self._owed) <= self._most // 2
+            if wants:
+                self._has_left_out = False
+            return wants
 
     def request(self, owed: OwedAction) -> None:
         """Have it done, unless it is asked for already. Does not block."""
-        with self._lock:
-            if owed.id in self._owed or len(self._owed) >= _MAX_OWED:
+        with self._turn:
+            if owed.id in self._owed:
                 return
-            self._owed.add(owed.id)
-        self._requests.put(owed)
+            is_left_out = len(self._owed) >= self._most
+            is_news = is_left_out and not self._has_left_out
+            if is_left_out:
+                self._has_left_out = True
+            else:
+                self._owed.add(owed.id)
+                self._ready.append(owed)
+                self._turn.notify()
+        if is_news:
+            _log.warning(
+                "post_actions_left_out",
+                owed=self._most,
+                detail="objects end faster than their actions; a listing will find what is left",
+            )
 
     def withdraw(self, object_id: ObjectId) -> None:
         """Begin it no more: the object is read again, or an operator has set its end. Does not block."""
-        with self._lock:
+        with self._turn:
             self._owed.discard(object_id)
-            is_well_again = object_id in self._failing and len(self._failing) == 1
-            self._failing.discard(object_id)
-        if is_well_again:
-            self._post(ComponentProblem(PROBLEM, None))
+            self._is_well(object_id)
 
     def close(self) -> None:
         """Begin no more; what is left stays owed in the ledger."""
-        self._is_closed.set()
-        for _ in range(_THREADS):
-            self._requests.put(None)
+        with self._turn:
+            self._is_closed = True
+            self._turn.notify_all()
 
     def _run(self) -> None:
         calls: dict[str, PostActionCalls] = {}
-        while (owed := self._requests.get()) is not None and not self._is_closed.is_set():
-            if not self._is_owed(owed.id):
-                continue
+        while (owed := self._next()) is not None:
             try:
                 is_done = self._carried_out(self._calls_of(owed.id.bucket, calls), owed)
             except HeadraceError as error:
@@ -204,19 +236,31 @@ class PostActions:
             else:
                 self._succeeded(owed, is_done=is_done)
 
+    def _next(self) -> OwedAction | None:
+        """What has its turn, waited for; None once they are closed."""
+        with self._turn:
+            while not self._is_closed:
+                now = time.monotonic()
+                for waiting in self._later.values():
+                    while waiting and waiting[0][0] <= now:
+                        self._ready.append(heapq.heappop(waiting)[2])
+                while self._ready:
+                    owed = self._ready.popleft()
+                    if owed.id in self._owed:
+                        return owed
+                dues = [waiting[0][0] for waiting in self._later.values() if waiting]
+                self._turn.wait(min(dues) - now if dues else None)
+        return None
+
     def _calls_of(self, bucket: str, known: dict[str, PostActionCalls]) -> PostActionCalls:
         """The calls of a bucket, among those that the thread has made, or new ones."""
         if bucket not in known:
-            known[bucket] = new_post_action_calls(
+            known[bucket] = self._new_calls(
                 replace(self._settings, bucket=bucket),
                 is_unconditional=self._action.is_unconditional,
                 target_bucket=self._target_bucket,
             )
         return known[bucket]
-
-    def _is_owed(self, object_id: ObjectId) -> bool:
-        with self._lock:
-            return object_id in self._owed
 
     def _carried_out(self, calls: PostActionCalls, owed: OwedAction) -> bool:
         """Whether the object itself was acted on, the last after those it was read with."""
@@ -226,18 +270,26 @@ class PostActions:
                 case PostActionKind.DELETE:
                     is_done = calls.delete(key, etag)
                 case PostActionKind.MOVE:
-                    is_done = calls.move(key, etag, self._target_prefix + key[len(self._settings.prefix) :])
+                    is_done = calls.move(key, etag, self._target_of(key))
                 case PostActionKind.TAG:
                     name, _, value = self._action.target.partition("=")
                     is_done = calls.tag(key, etag, name, value)
         return is_done
 
+    def _target_of(self, key: str) -> str:
+        """Where a move puts it: what follows the prefix, or its last name, where the prefix is all of it."""
+        return self._target_prefix + (key[len(self._settings.prefix) :] or key.rpartition("/")[2])
+
     def _succeeded(self, owed: OwedAction, *, is_done: bool) -> None:
-        with self._lock:
+        with self._turn:
+            # Before it is idle, so that the ledger hears of it before an end.
+            self._post(ActionsDone((owed.id,)))
             self._owed.discard(owed.id)
-            has_failed = owed.id in self._failing
-            self._failing.discard(owed.id)
-            is_well_again = has_failed and not self._failing
+            has_failed = self._is_well(owed.id)
+            waiting = self._later.get(owed.id.bucket, [])
+            for _ in range(min(_TURNS, len(waiting)) if has_failed else 0):
+                self._ready.append(heapq.heappop(waiting)[2])
+                self._turn.notify()
         self._count("done" if is_done else "replaced")
         _log.debug(
             "post_action_done",
@@ -246,18 +298,27 @@ class PostActions:
             action=self._action.text,
             replaced=not is_done,
         )
-        self._post(ActionsDone((owed.id,)))
-        if is_well_again:
+
+    def _is_well(self, object_id: ObjectId) -> bool:
+        """Whether it had failed; of the last one that had, the problem is over. The lock is held."""
+        has_failed = self._failing.pop(object_id, None) is not None
+        if has_failed and not self._failing:
             self._post(ComponentProblem(PROBLEM, None))
+        return has_failed
 
     def _failed(self, owed: OwedAction, error: HeadraceError) -> None:
-        with self._lock:
+        sentence = f"post.action = {self._action.text}: {error}"
+        with self._turn:
             if owed.id not in self._owed:
                 return
-            is_news = owed.id not in self._failing
-            self._failing.add(owed.id)
-        sentence = f"post.action = {self._action.text}: {error}"
-        if is_news:
+            # Under the lock, so that no thread posts after one that has said that it is over.
+            self._post(ComponentProblem(PROBLEM, sentence))
+            tries = self._failing[owed.id] = self._failing.get(owed.id, 0) + 1
+            pause = max(_AGAIN.delay_ms(tries) / 1000, len(self._failing) * _APART_SECONDS)
+            again = (time.monotonic() + pause, next(self._order), owed)
+            heapq.heappush(self._later.setdefault(owed.id.bucket, []), again)
+            self._turn.notify()
+        if tries == 1:
             self._count("failed")
             _log.warning(
                 "post_action_failed",
@@ -266,7 +327,3 @@ class PostActions:
                 error=sentence,
                 detail="it is tried again until it is done",
             )
-        self._post(ComponentProblem(PROBLEM, sentence))
-        # One thread waits for the object that failed; while many fail, all of them do.
-        self._is_closed.wait(_AGAIN_SECONDS)
-        self._requests.put(owed)

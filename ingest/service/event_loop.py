@@ -250,6 +250,8 @@ class EventLoop:
                 self._components.statistics.mode_changed(mode, why)
             case ListingBegun(bucket=bucket, listing_id=number, kind=ListingKind.FULL):
                 self._first_full_listings.setdefault(bucket, number)
+                if self._until_idle is not None:
+                    self._until_idle.begun(bucket, number)
             case ListingFailed(bucket=bucket, error=error):
                 self._listing_failed(bucket, error)
             case InventoryWaits(sentence=waits_for):
@@ -321,8 +323,8 @@ class EventLoop:
                 components.statistics.full_listing_done(min(self._full_listings.values()))
             if page.listing_id == self._first_full_listings[page.bucket]:
                 self._on_first_listing(page.bucket)
-                if self._until_idle is not None:
-                    self._until_idle.listed(page.bucket)
+            if self._until_idle is not None:
+                self._until_idle.listed(page.bucket, page.listing_id)
         self._hold_listing()
 
     def _hold_listing(self) -> None:
@@ -358,11 +360,20 @@ class EventLoop:
         now = clock.now()
         self._applier.apply(components.planner.tick(now))
         self._hold_listing()
+        self._list_what_was_left_out()
         step = components.commands.step(now)
         if step is not None:
             self._applier.apply(replace(step.effects, writes=()))
             components.writes.submit(step.effects.writes, step.record)
         self._supervisor.plan(now)
+
+    def _list_what_was_left_out(self) -> None:
+        """Of more actions than are kept in memory, the ledger knows the rest, and a listing names them."""
+        actions = self._components.post_actions
+        if actions is not None and actions.wants_listing():
+            self._components.listeners.request_listing()
+            if self._until_idle is not None:
+                self._until_idle.list_again()
 
     def _is_idle(self) -> bool:
         components = self._components

@@ -62,12 +62,23 @@ class UntilIdle:
     has_queue: bool
     patience: Patience
     buckets: int = 1
+    _begun: dict[str, int] = field(default_factory=dict)
     _listed: set[str] = field(default_factory=set)
     _empty_answers: int = 0
 
-    def listed(self, bucket: str) -> None:
-        """A full listing of the bucket that began after the start has reached its end."""
-        self._listed.add(bucket)
+    def begun(self, bucket: str, listing_id: int) -> None:
+        """A full listing begins; the first of a bucket since the start, or since `list_again`, counts."""
+        self._begun.setdefault(bucket, listing_id)
+
+    def listed(self, bucket: str, listing_id: int) -> None:
+        """This full listing of the bucket has reached its end."""
+        if self._begun.get(bucket) == listing_id:
+            self._listed.add(bucket)
+
+    def list_again(self) -> None:
+        """Only full listings that begin from now on count."""
+        self._begun.clear()
+        self._listed.clear()
 
     @property
     def has_listed(self) -> bool:

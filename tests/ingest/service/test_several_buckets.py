@@ -20,7 +20,8 @@ from headrace.model.objects import ListingPage, ObjectId, OwedAction, PostAction
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
 from ingest.http.metrics import Metrics
-from ingest.service import apply_effects, startup
+from ingest.service import startup
+from ingest.service.apply_effects import PostActions
 from ingest.service.event_loop import MessageReader
 from ingest.service.idle import Patience, UntilIdle
 from ingest.service.service_events import ActionsDone, OwnEvent
@@ -228,7 +229,8 @@ def test_idle_is_only_who_has_listed_every_bucket() -> None:
     """Twice the same bucket is one."""
     idle = UntilIdle(has_queue=False, patience=Patience(1.0), buckets=2)
     for bucket, is_over in ((A, False), (A, False), (B, True)):
-        idle.listed(bucket)
+        idle.begun(bucket, 1)
+        idle.listed(bucket, 1)
         assert idle.is_over(is_idle=True) is is_over
 
 
@@ -248,15 +250,14 @@ class _Deleting:
         return True
 
 
-def test_an_action_is_carried_out_in_the_objects_own_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_action_is_carried_out_in_the_objects_own_bucket() -> None:
     """Which need not be the first one of the list."""
     deleted: list[tuple[str, str]] = []
     made: Callable[..., Any] = lambda settings, **_: _Deleting(settings.bucket, deleted)  # noqa: E731 - see above
-    monkeypatch.setattr(apply_effects, "new_post_action_calls", made)
     told: queue.SimpleQueue[OwnEvent] = queue.SimpleQueue()
     settings: Settings = load_with(TWO)
-    actions = apply_effects.PostActions(
-        settings.s3, PostAction(PostActionKind.DELETE), told.put, count=lambda _: None
+    actions = PostActions(
+        settings.s3, PostAction(PostActionKind.DELETE), told.put, count=lambda _: None, calls=made
     )
     for bucket in (B, A, B):
         actions.request(OwedAction(ObjectId(bucket, "k", "1"), (("k", "1", None),)))

@@ -24,12 +24,32 @@ def test_it_is_over_when_nothing_can_come(
 ) -> None:
     """All was listed, the queue was found empty twice in a row, and nothing is left to do."""
     until_idle = UntilIdle(has_queue=has_queue, patience=Patience(60.0))
+    until_idle.begun("bucket", 1)
     if listed:
-        until_idle.listed("bucket")
+        until_idle.listed("bucket", 1)
     for messages in answers:
         until_idle.received(messages)
 
     assert until_idle.is_over(is_idle=is_idle) is over
+
+
+def test_a_listing_that_began_before_it_was_asked_for_does_not_count() -> None:
+    """Its pages may have passed what it was asked for."""
+    until_idle = UntilIdle(has_queue=False, patience=Patience(60.0))
+    for number in (1, 2):
+        until_idle.begun("bucket", number)
+    until_idle.listed("bucket", 2)
+    assert not until_idle.has_listed
+    until_idle.listed("bucket", 1)
+    assert until_idle.has_listed
+
+    until_idle.list_again()
+
+    until_idle.listed("bucket", 2)
+    assert not until_idle.has_listed
+    until_idle.begun("bucket", 3)
+    until_idle.listed("bucket", 3)
+    assert until_idle.has_listed
 
 
 @pytest.mark.parametrize(("given", "waits"), [("20", 2), ("1", 1)])

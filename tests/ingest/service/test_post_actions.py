@@ -1,0 +1,211 @@
+"""Actions after the commit: tried again where they fail, and no other object waits for that."""
+
+import queue
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.model.errors import AccessDenied
+from headrace.model.objects import ObjectId, OwedAction, PostAction, PostActionKind
+from headrace.options.settings import S3Settings
+from headrace.process.threads import ThreadFailures, collecting
+from ingest.service.apply_effects import PROBLEM, PostActions
+from ingest.service.service_events import ActionsDone, ComponentProblem, OwnEvent
+from tests.headrace.options.loading import load_with
+from tests.support.until import until_sync
+
+_ID: Final = ObjectId("bucket", "k", "1")
+
+
+def test_a_withdrawn_action_is_not_tried_again_and_is_no_problem_any_more() -> None:
+    """Nobody answers at the endpoint: the action fails until it is withdrawn."""
+    settings = load_with(
+        {
+            "aws.s3.endpoint": "http://127.0.0.1:9",
+            "aws.s3.backoff.max.retries": "1",
+            "aws.s3.backoff.delay.ms": "1",
+        }
+    )
+    told: queue.SimpleQueue[OwnEvent] = queue.SimpleQueue()
+    actions = PostActions(settings.s3, PostAction(PostActionKind.DELETE), told.put, count=lambda _: None)
+    actions.request(OwedAction(_ID, (("k", "1", None),)))
+    failed = told.get(timeout=60)
+    assert isinstance(failed, ComponentProblem)
+    assert (failed.component, failed.sentence is None) == (PROBLEM, False)
+    assert not actions.is_idle
+
+    actions.withdraw(_ID)
+
+    # It may have failed once more before that.
+    while (said := told.get(timeout=60)) == failed:
+        pass
+    assert said == ComponentProblem(PROBLEM, None)
+    assert actions.is_idle
+    actions.close()
+
+
+def test_a_request_that_is_not_sent_is_a_problem_of_its_object() -> None:
+    """Botocore refuses this bucket's name with an error of its own, which ended the service."""
+    failures, told = ThreadFailures(), queue.SimpleQueue[OwnEvent]()
+    with collecting(failures):
+        actions = PostActions(
+            load_with().s3, PostAction(PostActionKind.DELETE), told.put, count=lambda _: None
+        )
+        actions.request(OwedAction(replace(_ID, bucket="no bucket"), (("k", "1", None),)))
+
+        failed = told.get(timeout=60)
+
+    assert isinstance(failed, ComponentProblem)
+    assert "s3://no bucket/k" in str(failed.sentence)
+    assert failures.first is None
+    actions.close()
+
+
+@dataclass
+class Store:
+    """Deletes and moves in buckets, of which some refuse; `gate` holds every call."""
+
+    refuses: set[str] = field(default_factory=set)
+    gate: threading.Event = field(default_factory=threading.Event)
+    done: list[tuple[str, str]] = field(default_factory=list)
+    tried: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    def calls(self, settings: S3Settings, **_: Any) -> Any:
+        """Those of a bucket."""
+        return _Calls(self, settings.bucket)
+
+
+@dataclass
+class _Calls:
+    store: Store
+    bucket: str
+
+    def delete(self, key: str, _etag: str) -> bool:
+        self.store.gate.wait(60)
+        self.store.tried[self.bucket] += 1
+        if self.bucket in self.store.refuses:
+            raise AccessDenied("s3:DeleteObject is refused.")
+        self.store.done.append((self.bucket, key))
+        return True
+
+    def move(self, _key: str, _etag: str, target: str) -> bool:
+        self.store.done.append((self.bucket, target))
+        return True
+
+
+@contextmanager
+def acting(
+    store: Store, action: PostAction | None = None, *, most: int = 100_000, prefix: str = ""
+) -> Iterator[tuple[PostActions, "queue.SimpleQueue[OwnEvent]"]]:
+    """Actions on the store, deletes by themselves, and what they tell; closed at the end."""
+    told: queue.SimpleQueue[OwnEvent] = queue.SimpleQueue()
+    actions = PostActions(
+        replace(load_with().s3, prefix=prefix),
+        action or PostAction(PostActionKind.DELETE),
+        told.put,
+        count=lambda _: None,
+        calls=store.calls,
+        most=most,
+    )
+    try:
+        yield actions, told
+    finally:
+        store.gate.set()
+        actions.close()
+
+
+def _owed(bucket: str, key: str) -> OwedAction:
+    return OwedAction(ObjectId(bucket, key, "e"), ((key, "e", None),))
+
+
+def test_objects_that_are_refused_hold_up_no_others() -> None:
+    """A thread that slept after each failure had another bucket's object wait five seconds for each four."""
+    store = Store(refuses={"held"})
+    with acting(store) as (actions, _):
+        for number in range(2_000):
+            actions.request(_owed("held", f"k{number}"))
+        until_sync(lambda: store.tried["held"] >= 2_000, what="all were refused once")
+        for number in range(20):
+            actions.request(_owed("free", f"k{number}"))
+
+        until_sync(lambda: len(store.done) == 20, what="the other bucket's are done")
+        # Two seconds and more apart: nothing was tried without a pause.
+        assert store.tried["held"] < 3_000
+        assert not actions.is_idle
+
+
+def test_what_was_refused_is_done_soon_after_it_is_granted() -> None:
+    """One that is tried again and is done brings two others, and these two each; their pauses are minutes."""
+    store = Store(refuses={"held"})
+    with acting(store) as (actions, told):
+        for number in range(1_000):
+            actions.request(_owed("held", f"k{number}"))
+        until_sync(lambda: store.tried["held"] >= 1_000, what="all were refused once")
+        store.refuses.clear()
+
+        # The first ones pause for ten seconds at most; by their own pauses all would take 100.
+        until_sync(lambda: actions.is_idle, seconds=60, what="all are done")
+
+    events = [told.get_nowait() for _ in range(told.qsize())]
+    assert sum(isinstance(event, ActionsDone) for event in events) == 1_000
+    assert [event for event in events if isinstance(event, ComponentProblem)][-1].sentence is None
+
+
+def test_more_than_are_kept_are_left_to_a_listing() -> None:
+    """It is said once, and nothing is idle until a listing was asked for."""
+    store = Store()
+    store.gate.clear()
+    with acting(store, most=10) as (actions, _), capture_logs() as logs:
+        for number in range(30):
+            actions.request(_owed("b", f"k{number}"))
+        assert not actions.wants_listing()
+        store.gate.set()
+        until_sync(lambda: len(store.done) == 10, what="what was kept is done")
+        until_sync(actions.wants_listing, what="there is room for a listing")
+        assert actions.is_idle
+        assert not actions.wants_listing()
+
+    assert [line["log_level"] for line in logs if line["event"] == "post_actions_left_out"] == ["warning"]
+
+
+@pytest.mark.parametrize("gone", ["all", "half"])
+def test_what_was_left_out_is_no_idleness(gone: str) -> None:
+    """An end of `--until-idle` by it left objects in the bucket, and said nothing."""
+    store = Store()
+    store.gate.clear()
+    with acting(store, most=4) as (actions, _):
+        for number in range(8):
+            actions.request(_owed("b", f"k{number}"))
+        for number in range(4 if gone == "all" else 2):
+            actions.withdraw(ObjectId("b", f"k{number}", "e"))
+        assert not actions.is_idle
+        assert actions.wants_listing()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "key", "target"),
+    [
+        ("in/", "in/a/data.jsonl", "archive/a/data.jsonl"),
+        ("in/da", "in/data.jsonl", "archive/ta.jsonl"),
+        ("in/data.jsonl", "in/data.jsonl", "archive/data.jsonl"),
+        ("data.jsonl", "data.jsonl", "archive/data.jsonl"),
+        ("", "data.jsonl", "archive/data.jsonl"),
+    ],
+)
+def test_where_a_move_puts_an_object(prefix: str, key: str, target: str) -> None:
+    """Below its own prefix; where `aws.s3.prefix` is all of the key, under the last name of it."""
+    store = Store()
+    with acting(store, PostAction(PostActionKind.MOVE, "archive/"), prefix=prefix) as (actions, told):
+        actions.request(_owed("b", key))
+        assert told.get(timeout=60) == ActionsDone((ObjectId("b", key, "e"),))
+
+    assert store.done == [("b", target)]
