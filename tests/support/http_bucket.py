@@ -26,6 +26,11 @@ class HttpBucket:
         self.heads: list[str] = []
         self.listings = 0
 
+    @property
+    def options(self) -> dict[str, str]:
+        """By which it is reached."""
+        return {"aws.s3.endpoint": self.url, "aws.access.key.id": "x", "aws.secret.access.key": "y"}
+
     def listing(self, prefix: str, after: str) -> bytes:
         """The page of the keys below the prefix."""
         entries = "".join(

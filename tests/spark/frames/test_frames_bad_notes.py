@@ -71,9 +71,7 @@ def test_a_look_at_a_frame_that_was_read_whole(tmp_path: Path) -> None:
                     "rows": "columns",
                     "errors.tolerance": "all",
                     "state.path": str(tmp_path),
-                    "aws.s3.endpoint": bucket.url,
-                    "aws.access.key.id": "x",
-                    "aws.secret.access.key": "y",
+                    **bucket.options,
                 }
             ),
             pa.schema([("n", pa.int64())]),
@@ -210,9 +208,7 @@ def _read(bucket: HttpBucket, state: Path, *filters: EqualTo) -> None:
         "metadata.column": "true",
         "errors.tolerance": "all",
         "state.path": str(state),
-        "aws.s3.endpoint": bucket.url,
-        "aws.access.key.id": "x",
-        "aws.secret.access.key": "y",
+        **bucket.options,
         "tasks.max": "2",
     }
     reader = HeadraceSource(options).reader(StructType([StructField("n", LongType()), METADATA_FIELD]))

@@ -30,9 +30,7 @@ class Query:
             "path": "s3://bucket/in/",
             "rows": "columns",
             "state.path": str(state),
-            "aws.s3.endpoint": bucket.url,
-            "aws.access.key.id": "x",
-            "aws.secret.access.key": "y",
+            **bucket.options,
         }
         self._offsets: list[dict[str, Any]] = []
         self._done = 0

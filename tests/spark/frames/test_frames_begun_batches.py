@@ -38,9 +38,7 @@ class Query:
             "state.path": str(folder),
             "split.bytes": str(1 << 20),
             "poll.interval.ms": "200",
-            "aws.s3.endpoint": bucket.url,
-            "aws.access.key.id": "x",
-            "aws.secret.access.key": "y",
+            **bucket.options,
         }
         self._end: dict[str, Any] = {}
 

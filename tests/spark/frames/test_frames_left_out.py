@@ -41,9 +41,7 @@ def test_a_time_that_no_timestamp_of_spark_holds(bucket: HttpBucket, tmp_path: P
         "input.format": "jsonl",
         "record.timestamp": "field:ts",
         "state.path": str(tmp_path),
-        "aws.s3.endpoint": bucket.url,
-        "aws.access.key.id": "x",
-        "aws.secret.access.key": "y",
+        **bucket.options,
     }
 
     def times(schema: StructType = RECORDS, **more: str) -> list[Any]:
@@ -94,9 +92,7 @@ def test_bad_rows_before_the_last_row_that_a_query_takes(bucket: HttpBucket, tmp
             "rows": "columns",
             "errors.tolerance": "all",
             "state.path": str(tmp_path),
-            "aws.s3.endpoint": bucket.url,
-            "aws.access.key.id": "x",
-            "aws.secret.access.key": "y",
+            **bucket.options,
         }
     ).reader(_NUMBERS)
     (part,) = reader.partitions()

@@ -43,9 +43,7 @@ def columns(bucket: HttpBucket, folder: Path, **options: str) -> list[str]:
             "path": "s3://bucket/in/",
             "rows": "columns",
             "state.path": str(folder),
-            "aws.s3.endpoint": bucket.url,
-            "aws.access.key.id": "x",
-            "aws.secret.access.key": "y",
+            **bucket.options,
             **options,
         }
     )
