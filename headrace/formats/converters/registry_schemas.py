@@ -17,14 +17,8 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn
 from headrace.formats.converters.framing import NO_SCHEMA, Framing, SchemaKey
 from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
-from headrace.formats.records.registry import (
-    CircularReference,
-    not_a_registry,
-    referred,
-    referred_files,
-    registry_client,
-    registry_errors,
-)
+from headrace.formats.records.registry import CircularReference, referred, referred_files
+from headrace.formats.records.registry_connection import not_a_registry, registry_client, registry_errors
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from headrace.options.choices import JsonFormat
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
