@@ -17,7 +17,7 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn
 from headrace.formats.converters.framing import NO_SCHEMA, Framing, SchemaKey
 from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
-from headrace.formats.records.registry import CircularReference, referred, referred_files
+from headrace.formats.records.registry import CircularReference, MissingReference, referred, referred_files
 from headrace.formats.records.registry_connection import not_a_registry, registry_client, registry_errors
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from headrace.options.choices import JsonFormat
@@ -121,6 +121,11 @@ class ConfluentStore:
                     raise
                 return NoSchema(
                     "schema_unknown", f"the schema registry has no schema with the id {id_} of the record"
+                )
+            except MissingReference as error:
+                return NoSchema(
+                    "schema_unknown",
+                    f"the schema with the id {id_} refers to {error}, which the registry does not have",
                 )
             except CircularReference as error:
                 return NoSchema(

@@ -20,6 +20,7 @@ from headrace.formats.records.registry_connection import (
     words,
 )
 from headrace.model.errors import InvalidObject
+from headrace.model.text_formatting import printable
 from headrace.options.choices import SubjectNameStrategy, ValueFormat
 from headrace.options.schema_settings import RegistrySettings
 from headrace.options.settings import FormatSettings
@@ -177,6 +178,12 @@ def latest(registry: RegistrySettings, subject_name: str) -> RegisteredSchema:
                 f"The schema of the subject {subject_name} refers to itself through the subject {error}.",
                 reason="schema_refused",
             ) from None
+        except MissingReference as error:
+            raise InvalidObject(
+                f"The schema of the subject {subject_name} refers to {error}, which the registry does not "
+                "have.",
+                reason="schema_refused",
+            ) from error
         except SchemaRegistryError as error:
             if not is_refusal(error):
                 raise
@@ -197,14 +204,30 @@ class CircularReference(Exception):
     """The schema of this subject refers to itself through others."""
 
 
+class MissingReference(Exception):
+    """A schema refers to one that the registry does not have: of which subject, in words."""
+
+
 def referred(client: Any, schema: Any, path: tuple[Any, ...]) -> list[tuple[str, Any, tuple[Any, ...]]]:
-    """Name, schema and path of each schema that one refers to; CircularReference."""
+    """Name, schema and path of each schema that one refers to; CircularReference, MissingReference.
+
+    One whose subject was deleted is there, as it is for Java's clients, until it is deleted for good.
+    """
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
     found = []
     for reference in getattr(schema, "references", None) or []:
         place = reference.subject, reference.version
         if place in path:
             raise CircularReference(reference.subject)
-        version = client.get_version(reference.subject, reference.version)
+        try:
+            version = client.get_version(reference.subject, reference.version, deleted=True)
+        except SchemaRegistryError as error:
+            if not is_refusal(error):
+                raise
+            raise MissingReference(
+                f"version {reference.version} of the subject {printable(str(reference.subject), limit=250)}"
+            ) from error
         found.append((reference.name, version.schema, (*path, place)))
     return found
 
