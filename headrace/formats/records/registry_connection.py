@@ -33,7 +33,7 @@ _NO_SCHEMA_OF_REFERENCE: Final = 40400
 _READ_ONLY: Final = 42205
 UNKNOWN: Final = frozenset({_NO_SUBJECT, _NO_VERSION, _NO_SCHEMA, _NO_SCHEMA_OF_REFERENCE})
 
-_WORDS: Final = 300
+_WORDS: Final = 600
 
 # RFC 6749, 5.2: an issuer that answers one of these will not answer otherwise by itself.
 _REFUSALS: Final = frozenset(
