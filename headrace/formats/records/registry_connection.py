@@ -72,9 +72,34 @@ def registry_client(registry: RegistrySettings) -> Any:
     attempts = max(1, _ATTEMPTS // len(registry.urls))
     try:
         # new_client gives the in-memory registry for mock:// addresses.
-        return SchemaRegistryClient.new_client({**given, "timeout": timeout, "max.retries": attempts - 1})
+        made = SchemaRegistryClient.new_client({**given, "timeout": timeout, "max.retries": attempts - 1})
     except (OSError, ValueError, TypeError, ImportError, httpx.InvalidURL) as error:
         raise AccessDenied(_not_made(registry, error)) from error
+    if len(registry.urls) > 1:
+        _have_stay(made)
+    return made
+
+
+def _have_stay(client: Any) -> None:
+    """Have the address that has answered asked first from then on, as Java's clients do.
+
+    Else each new schema waits for the one before it that hangs, and several of them for longer than a task
+    may be silent.
+    """
+    from confluent_kafka.schema_registry.common._httpx_compat import httpx
+    from confluent_kafka.schema_registry.common.schema_registry_client import is_retriable
+
+    rest = client._rest_client  # noqa: SLF001  # there is no option for it
+
+    def answered(response: Any) -> None:
+        asked = str(response.request.url)
+        first = next(
+            (url for url in rest.base_urls if asked.startswith(f"{httpx.URL(url)}".rstrip("/"))), None
+        )
+        if first is not None and not is_retriable(response.status_code):
+            rest.base_urls = [first, *(url for url in rest.base_urls if url != first)]
+
+    rest.session.event_hooks["response"].append(answered)
 
 
 def _not_made(registry: RegistrySettings, error: Exception) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from headrace.formats.converters.registry_schemas import ConfluentStore, SchemaKind, SchemaText
+from headrace.formats.converters.registry_schemas import ConfluentStore, NoSchema, SchemaKind, SchemaText
 from headrace.formats.records.registry import frame, latest
 from headrace.formats.records.registry_connection import Tokens, registry_client
 from headrace.model.errors import AccessDenied, HeadraceError, InvalidObject, SourceUnavailable
@@ -181,6 +181,32 @@ def test_a_registry_that_does_not_answer_is_not_waited_for_without_end(count: in
 
     assert count * (attempts * (limit.connect + limit.read) + pauses) + limit.connect + limit.read <= 90
     assert limit.read >= 5
+
+
+def test_the_address_that_has_answered_is_asked_first_from_then_on() -> None:
+    """One that hangs was waited for with each schema: with several for longer than a task may be silent."""
+    ids = [f"/schemas/ids/{number}" for number in range(3)]
+    away: dict[str, tuple[int, Any]] = dict.fromkeys(ids, (503, b"<html>"))
+    with (
+        http_registry(away) as (first, of_first),
+        http_registry(dict.fromkeys(ids, (200, {"schema": _STRING}))) as (second, of_second),
+    ):
+        store = ConfluentStore(replace(first, urls=first.urls + second.urls), SchemaKind.AVRO)
+        assert [store.schema(number) for number in range(3)] == [SchemaText(_STRING)] * 3
+
+    assert of_first == [ids[0]] * 2
+    assert of_second == ids
+
+
+def test_an_address_that_fails_later_leads_to_the_next() -> None:
+    """It is the last one asked then, not the only one."""
+    answers: dict[str, tuple[int, Any]] = {_SCHEMA: (200, {"schema": _STRING})}
+    with http_registry(answers) as (first, _):
+        with http_registry(answers | {"/schemas/ids/2": (404, {"error_code": 40403})}) as (second, _):
+            urls = ("http://127.0.0.1:9", *second.urls, *first.urls)
+            store = ConfluentStore(replace(first, urls=urls), SchemaKind.AVRO)
+            assert isinstance(store.schema(2), NoSchema)
+        assert store.schema(1) == SchemaText(_STRING)
 
 
 @pytest.mark.parametrize("way", [_write, _write_by_latest])
