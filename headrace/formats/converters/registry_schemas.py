@@ -20,6 +20,7 @@ from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedC
 from headrace.formats.records.registry import CircularReference, MissingReference, referred, referred_files
 from headrace.formats.records.registry_connection import not_a_registry, registry_client, registry_errors
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
+from headrace.model.text_formatting import printable
 from headrace.options.choices import JsonFormat
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
 
@@ -27,6 +28,7 @@ from headrace.options.schema_settings import GlueSettings, RegistrySettings
 _UNKNOWN_SECONDS: Final = 30.0
 # What registries answer for an id that they do not have; any other 404 is that of a wrong address.
 _NO_SCHEMA: Final = frozenset({40400, 40403})
+_WORDS: Final = 600
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 
 
@@ -344,7 +346,9 @@ class FramedConverter:
         try:
             return self._make(key, text)
         except (SchemaError, InvalidSchema) as error:
-            return NoSchema("schema_unsupported", f"the schema with the id {key} cannot be read: {error}")
+            # The words may quote the schema, of any length and in characters that no dead letter has.
+            why = printable(str(error), limit=_WORDS)
+            return NoSchema("schema_unsupported", f"the schema with the id {key} cannot be read: {why}")
         except RecursionError:
             return NoSchema(
                 "schema_unsupported", f"the schema with the id {key} cannot be read: it is nested too deep"

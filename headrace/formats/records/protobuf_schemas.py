@@ -28,7 +28,8 @@ from headrace.formats.connect.schema import (
 )
 from headrace.model.errors import SourceUnavailable
 
-_SECONDS: Final = 60
+# With a question to the registry before it below the 105 s after which a silent task is given up.
+_SECONDS: Final = 30
 _MAIN: Final = "headrace_schema.proto"
 _FOUND: Final = "found.set"
 # What the names of a schema's files alone can be wrong in.

@@ -38,7 +38,7 @@ def _no_process(_argv: Any, **_: Any) -> Any:
         pytest.param(_ended(-6, "terminate called .. 'std::bad_alloc'"), "ended by the signal 6", id="abort"),
         pytest.param(_ended(1, "MemoryError"), "MemoryError", id="memory"),
         pytest.param(_ended(1, "found.set: No space left on device"), "No space left", id="disk"),
-        pytest.param(_times_out, "no end in 60 s", id="timeout"),
+        pytest.param(_times_out, "no end in 30 s", id="timeout"),
         pytest.param(_no_process, "Resource temporarily unavailable", id="no process"),
     ],
 )

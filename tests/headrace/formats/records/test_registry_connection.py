@@ -8,12 +8,15 @@ from typing import Any, Final
 
 import pytest
 
+from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converters.registry_schemas import ConfluentStore, NoSchema, SchemaKind, SchemaText
 from headrace.formats.records.registry import frame, latest
 from headrace.formats.records.registry_connection import Tokens, registry_client
 from headrace.model.errors import AccessDenied, HeadraceError, InvalidObject, SourceUnavailable
 from headrace.options.schema_settings import RegistrySettings
 from headrace.options.secret import properties
+from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
+from tests.headrace.formats.encoding.outputs import converters, fetched, output
 from tests.headrace.formats.encoding.registry import http_registry, registry
 from tests.headrace.options.loading import problems_with
 
@@ -255,6 +258,19 @@ def test_what_a_registry_answers_is_shown_in_a_bounded_length(way: Way, status: 
             way(one)
         assert len(str(caught.value)) < 1000
         assert "\x1b" not in str(caught.value)
+
+
+def test_what_is_quoted_of_a_schema_is_bounded_and_can_be_sent() -> None:
+    """A dead letter has it in a header, which lone surrogates end; and the log has it in a line."""
+    schema = {"type": "object", "properties": {"x": {"$ref": "\ud800" + "y" * 2_000_000}}}
+    found = {"schema": json.dumps(schema), "schemaType": "JSON"}
+    with http_registry({_SCHEMA: (200, found)}) as (one, _):
+        kind = ConverterSettings(kind=ConverterKind.JSON_SCHEMA, registry=one)
+        by_columns = RecordConverter(converters(kind), output(OutputFormat.PARQUET))
+        (fault,) = by_columns.convert(fetched([b"\0\0\0\0\x01{}"])).faults
+
+    assert fault.reason == "schema_unsupported"
+    assert len(fault.message.encode()) < 1000
 
 
 def test_a_key_without_its_certificate_is_refused_at_the_start() -> None:
