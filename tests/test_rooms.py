@@ -73,7 +73,7 @@ _REACHING_OUT: Final = frozenset(
     | {"multiprocessing", "socket", "ssl", "subprocess", "threading"}
 )
 # Converters and record builders are given a schema registry's client, which is made here, once a process.
-_REGISTRY: Final = frozenset({"protobuf_schemas", "registry", "registry_schemas"})
+_REGISTRY: Final = frozenset({"protobuf_schemas", "registry", "registry_connection", "registry_schemas"})
 
 _CLIENTS: Final = ("boto3", "botocore", "aiobotocore", "pyspark", "confluent_kafka")
 

@@ -11,6 +11,7 @@ from headrace.model.errors import InvalidLedger
 from headrace.model.fast_pickle import fast_pickle
 from headrace.model.objects import ObjectId, PlacedTombstones, SideObject
 from headrace.model.positions import Position, position_as_dict, position_from_dict
+from headrace.model.text_formatting import printable
 
 VERSION: Final = 1
 
@@ -31,6 +32,9 @@ SETTLED: Final = frozenset({State.DONE, State.SKIPPED, State.QUARANTINED})
 
 # `skipped` for one of these reasons is not final: a listing or a newer event brings the object back.
 REVIVABLE_REASONS: Final = frozenset({"missing", "superseded", "archived"})
+
+ERROR_MAX: Final = 2000
+"""Characters of an error that are kept: it names a key of 1,024 bytes, what failed, and the fix."""
 
 
 @fast_pickle
@@ -97,6 +101,14 @@ def is_owed(state: State, bad: int) -> bool:
     return state is State.DONE and not bad
 
 
+def shortened(error: str) -> str:
+    """An error's sentence as it may be kept, printable and of a bounded length.
+
+    What it quotes was written elsewhere: a record above the topic's limit would end the ingester.
+    """
+    return printable(error, limit=ERROR_MAX)
+
+
 def encode_key(key: LedgerKey) -> bytes:
     """Compact UTF-8 JSON in a fixed field order, so that equal keys are equal bytes (compaction)."""
     match key:
@@ -151,7 +163,7 @@ def encode_entry(entry: LedgerEntry) -> bytes:
         "topic": entry.topic,
         "partition": entry.partition,
         "attempts": entry.attempts,
-        "error": entry.error,
+        "error": None if entry.error is None else entry.error[:ERROR_MAX],
         "size": entry.size,
         "version_id": entry.version_id,
         "last_modified_ms": entry.last_modified_ms,

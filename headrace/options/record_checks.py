@@ -233,7 +233,7 @@ def _check_glue(values: Values) -> None:
 
 
 def check_registry_login(values: Values) -> None:
-    """Note what a log-in to the schema registry by token lacks, and what a password would be for."""
+    """Note what a log-in to the schema registry lacks, by token or certificate, and what excludes another."""
     bearer = schema_options.REGISTRY_BEARER
     needs = {
         BearerSource.STATIC_TOKEN: (schema_options.REGISTRY_TOKEN,),
@@ -243,6 +243,10 @@ def check_registry_login(values: Values) -> None:
             schema_options.REGISTRY_CLIENT_SECRET,
         ),
     }
+    if values.is_given(schema_options.REGISTRY_KEY) and not values.is_given(
+        schema_options.REGISTRY_CERTIFICATE
+    ):
+        values.refuse(schema_options.REGISTRY_KEY, f"needs {schema_options.REGISTRY_CERTIFICATE.name}")
     if not values.are_good(bearer):
         return
     chosen = values[bearer]

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from headrace.kafka.producer import IdempotentProducer
 from headrace.model.clock import wall_ms
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, KafkaRecords
-from headrace.model.errors import FrameRefused, HeadraceError, SourceUnavailable
+from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import SealedObject, TopicPartition
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.names.archive_names import is_topic_name
@@ -170,12 +170,12 @@ class FrameWriter:
             self._uploads.balance()
 
     def _write(self, work: PartitionWork, records: KafkaRecords) -> None:
-        """Write records; FrameRefused where the schema registry that they need is away for too long."""
+        """Write records; FrameRefused where their schema registry cannot be asked for too long."""
         began = time.monotonic()
         while True:
             try:
                 work.add(records, self._began_ms)
-            except SourceUnavailable as error:
+            except (SourceUnavailable, AccessDenied) as error:
                 if time.monotonic() - began > PATIENCE_SECONDS:
                     raise _too_long(work, str(error)) from error
                 time.sleep(REGISTRY_PAUSE_SECONDS)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from headrace.kafka.producer import SlotProducer, SlotRevoked
 from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError, InvalidObject
-from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed, shortened
 from headrace.model.objects import ObjectId
 from headrace.model.positions import Position
 from headrace.model.slot_protocol import Batch, Checkpoint, Committed, Failure, Split
@@ -97,7 +97,7 @@ class SplitProgress:
         return Failure(
             work=self.remaining,
             kind=type(self.error).__name__,
-            message=str(self.error),
+            message=shortened(str(self.error)),
             reason=self.error.reason if isinstance(self.error, InvalidObject) else None,
         )
 

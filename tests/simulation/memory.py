@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import spark.sink.sink_run  # which takes them by name
 import spark.source.batch
 import spark.source.source_work  # noqa: F401  # as above
-from headrace.formats.records import registry
+from headrace.formats.records import registry, registry_connection
 from headrace.kafka import kafka_clients
 from headrace.kafka.producer import topic_limits
 from spark.slots import slot_pool
@@ -27,7 +27,7 @@ _CACHED: Final[tuple[tuple[ModuleType, str], ...]] = (
     (source_work, "s3_calls"),
     (source_work, "rate_limiter"),
     (dead_letters, "bad_row_log"),
-    (registry, "registry_client"),
+    (registry_connection, "registry_client"),
     (registry, "frame"),
     (registry, "latest"),
     (slot_session, "_name_of"),

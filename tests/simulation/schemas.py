@@ -106,8 +106,8 @@ class SimulatedRegistry:
         versions = _of(self._registry.subjects.get(subject), 40401)
         return _registered(subject, len(versions), versions[-1], self._registry.schemas[versions[-1]])
 
-    def get_version(self, subject: str, version: int) -> RegisteredSchema:
-        """See the client."""
+    def get_version(self, subject: str, version: int, *, deleted: bool = False) -> RegisteredSchema:  # noqa: ARG002
+        """See the client: no subject is deleted here."""
         self._ask()
         versions = _of(self._registry.subjects.get(subject), 40401)
         id_ = _of(dict(enumerate(versions, 1)).get(version), 40402)

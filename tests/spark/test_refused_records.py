@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from headrace.model.errors import InvalidObject
+from headrace.model.ledger_entry import ERROR_MAX
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import Batch, Checkpoint, Split
@@ -141,3 +143,12 @@ def test_records_go_alone_after_a_refused_one_and_more_at_once_as_they_are_taken
         one.count("orders", one.room, under_way("one"))
 
     assert rooms == [1, 2, 4, 8, 16, 32, 64, 100, 100, 100]
+
+
+def test_a_failure_is_reported_in_a_sentence_of_a_bounded_length(progress: SplitProgress) -> None:
+    """It goes into the log, `problems` and the ledger; what it quotes may be a proxy's page."""
+    progress.fail(InvalidObject("\x1b" + "x" * 2_000_000, reason="schema_refused"))
+
+    message = progress.failure().message
+    assert len(message) < 3 * ERROR_MAX
+    assert "\x1b" not in message

@@ -17,15 +17,10 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn
 from headrace.formats.converters.framing import NO_SCHEMA, Framing, SchemaKey
 from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
-from headrace.formats.records.registry import (
-    CircularReference,
-    not_a_registry,
-    referred,
-    referred_files,
-    registry_client,
-    registry_errors,
-)
+from headrace.formats.records.registry import CircularReference, MissingReference, referred, referred_files
+from headrace.formats.records.registry_connection import not_a_registry, registry_client, registry_errors
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
+from headrace.model.text_formatting import printable
 from headrace.options.choices import JsonFormat
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
 
@@ -33,6 +28,7 @@ from headrace.options.schema_settings import GlueSettings, RegistrySettings
 _UNKNOWN_SECONDS: Final = 30.0
 # What registries answer for an id that they do not have; any other 404 is that of a wrong address.
 _NO_SCHEMA: Final = frozenset({40400, 40403})
+_WORDS: Final = 600
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 
 
@@ -127,6 +123,11 @@ class ConfluentStore:
                     raise
                 return NoSchema(
                     "schema_unknown", f"the schema registry has no schema with the id {id_} of the record"
+                )
+            except MissingReference as error:
+                return NoSchema(
+                    "schema_unknown",
+                    f"the schema with the id {id_} refers to {error}, which the registry does not have",
                 )
             except CircularReference as error:
                 return NoSchema(
@@ -345,7 +346,9 @@ class FramedConverter:
         try:
             return self._make(key, text)
         except (SchemaError, InvalidSchema) as error:
-            return NoSchema("schema_unsupported", f"the schema with the id {key} cannot be read: {error}")
+            # The words may quote the schema, of any length and in characters that no dead letter has.
+            why = printable(str(error), limit=_WORDS)
+            return NoSchema("schema_unsupported", f"the schema with the id {key} cannot be read: {why}")
         except RecursionError:
             return NoSchema(
                 "schema_unsupported", f"the schema with the id {key} cannot be read: it is nested too deep"

@@ -3,9 +3,11 @@
 The compiler is protoc itself (grpcio-tools), in a process of its own: a text from outside cannot end ours.
 """
 
+import errno
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -24,9 +26,18 @@ from headrace.formats.connect.schema import (
     InvalidSchema,
     Type,
 )
+from headrace.model.errors import SourceUnavailable
 
-_SECONDS: Final = 60
+# With a question to the registry before it below the 105 s after which a silent task is given up.
+_SECONDS: Final = 30
 _MAIN: Final = "headrace_schema.proto"
+_FOUND: Final = "found.set"
+# What the names of a schema's files alone can be wrong in.
+_OF_NAMES: Final = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP})
+# Of itself, at a text: it would come again. Other signals come from elsewhere.
+_CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
+_NO_MEMORY: Final = ("bad_alloc", "MemoryError")
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 _WORDS: Final = 300
 # Files that schemas import without a reference: Confluent's, and Google's common types.
 _BUILT_IN: Final = (
@@ -44,11 +55,11 @@ _PREFIX: Final = "io.confluent.connect.protobuf."
 class ProtobufSchema:
     """One compiled schema."""
 
-    def __init__(self, text: str, files: Mapping[str, str]) -> None:
+    def __init__(self, text: str, files: Mapping[str, str], run: Run = subprocess.run) -> None:
         from google.protobuf import descriptor_pool
 
         self._pool = descriptor_pool.DescriptorPool()
-        found = compiled(text, files)
+        found = compiled(text, files, run)
         for file in found.file:
             self._pool.Add(file)
         self._file = self._pool.FindFileByName(_MAIN)
@@ -86,33 +97,68 @@ class ProtobufSchema:
         return sorted(found, key=lambda each: str(each.full_name))
 
 
-def compiled(text: str, files: Mapping[str, str]) -> Any:
-    """The descriptors of a schema and of all that it imports, its own last. InvalidSchema; takes 0.1 s."""
+def compiled(text: str, files: Mapping[str, str], run: Run = subprocess.run) -> Any:
+    """The descriptors of a schema and of all that it imports, its own last; takes 0.1 s.
+
+    InvalidSchema where protoc says so; SourceUnavailable where it came to no end, or there was no room.
+    """
     from google.protobuf import descriptor_pb2
 
-    with TemporaryDirectory(prefix="headrace-proto-") as folder:
-        home = Path(folder)
-        for name, body in {**files, _MAIN: text}.items():
-            path = PurePosixPath(name)
-            if path.is_absolute() or ".." in path.parts:
-                raise InvalidSchema(f"it imports {name!r}, which is no relative path")
-            place = home / path
+    try:
+        with TemporaryDirectory(prefix="headrace-proto-") as folder:
+            home = Path(folder)
+            (home / "built-in.set").write_bytes(_built_in())
+            _write(home, {**files, _MAIN: text})
+            _compile(home, run)
+            found: Any = descriptor_pb2.FileDescriptorSet.FromString((home / _FOUND).read_bytes())
+    except OSError as error:
+        # No more processes, memory or disk.
+        raise _no_answer(error.strerror or type(error).__name__) from error
+    return found
+
+
+def _write(home: Path, files: Mapping[str, str]) -> None:
+    for name, body in files.items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts:
+            raise InvalidSchema(f"it imports {name!r}, which is no relative path")
+        place = home / path
+        try:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(body, encoding="utf-8")
-        (home / "built-in.set").write_bytes(_built_in())
-        argv = [sys.executable, "-m", "grpc_tools.protoc", "--descriptor_set_in=built-in.set", "-I.",
-                "--include_imports", "--descriptor_set_out=found.set", _MAIN]  # fmt: skip
-        try:
-            done = subprocess.run(
-                argv, cwd=home, capture_output=True, text=True, timeout=_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise InvalidSchema(f"protoc did not read it in {_SECONDS} s") from None
-        if done.returncode != 0:
-            words = " ".join(done.stderr.replace(f"{_MAIN}:", "").split())
-            raise InvalidSchema(f"protoc does not read it ({words[:_WORDS]})")
-        found: Any = descriptor_pb2.FileDescriptorSet.FromString((home / "found.set").read_bytes())
-    return found
+        except OSError as error:
+            if error.errno not in _OF_NAMES:
+                raise
+            raise InvalidSchema(f"it imports {name!r:.{_WORDS}}, which can be no file") from error
+        except ValueError as error:
+            # A name with a zero byte, or characters that UTF-8 does not have.
+            raise InvalidSchema(f"it imports {name!r:.{_WORDS}}, or says, what no file can") from error
+
+
+def _compile(home: Path, run: Run) -> None:
+    argv = [sys.executable, "-m", "grpc_tools.protoc", "--descriptor_set_in=built-in.set", "-I.",
+            "--include_imports", f"--descriptor_set_out={_FOUND}", _MAIN]  # fmt: skip
+    try:
+        done = run(argv, cwd=home, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise _no_answer(f"no end in {_SECONDS} s") from None
+    words = " ".join(done.stderr.replace(f"{_MAIN}:", "").split())[:_WORDS]
+    if -done.returncode in _CRASHES and not any(each in words for each in _NO_MEMORY):
+        raise InvalidSchema(f"protoc crashes at it (signal {-done.returncode})")
+    if done.returncode < 0:
+        raise _no_answer(f"ended by the signal {-done.returncode}")
+    if words.startswith(f"{_FOUND}:") or any(each in words for each in _NO_MEMORY):
+        raise _no_answer(words)
+    if done.returncode != 0:
+        raise InvalidSchema(f"protoc does not read it ({words})")
+
+
+def _no_answer(why: str) -> SourceUnavailable:
+    """It says nothing of the schema, by which records that follow would be bad as well."""
+    return SourceUnavailable(
+        f"protoc, which reads a Protobuf schema of the registry, came to no end ({why}): see that there is "
+        "memory and disk. It is tried again."
+    )
 
 
 @cache

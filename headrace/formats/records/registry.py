@@ -5,15 +5,22 @@ Avro's variable-length integers are here, too.
 """
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from headrace.formats.records.decode_options import DecodeOptions, GlueVersions
-from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable, SubjectForbidden
+from headrace.formats.records.registry_connection import (
+    is_refusal,
+    not_a_registry,
+    registry_client,
+    registry_errors,
+    words,
+)
+from headrace.model.errors import InvalidObject
+from headrace.model.text_formatting import printable
 from headrace.options.choices import SubjectNameStrategy, ValueFormat
 from headrace.options.schema_settings import RegistrySettings
 from headrace.options.settings import FormatSettings
@@ -35,12 +42,6 @@ def unsigned_varint(number: int) -> bytes:
 
 
 KeyFraming = Callable[[bytes | None], bytes | None]
-
-# From here on, and at this one, the trouble is the registry's own and not the schema's.
-_SERVER_TROUBLE: Final = 500
-_TOO_MANY_REQUESTS: Final = 429
-_FORBIDDEN: Final = 403
-_DENIED: Final = frozenset({401, _FORBIDDEN})
 
 
 def registry_prefix(options: DecodeOptions, schema: bytes | str) -> bytes:
@@ -123,11 +124,11 @@ def frame(registry: RegistrySettings, subject_name: str, schema: str, kind: str 
                 client.clear_caches()
                 raise not_a_registry("no id in the answer")
         except SchemaRegistryError as error:
-            if is_passing(error):
+            if not is_refusal(error):
                 raise
             raise InvalidObject(
-                f"The schema registry refuses the schema for the subject {subject_name} ({error}). Register "
-                "a compatible schema, or set schema.registry.subject.name.strategy.",
+                f"The schema registry refuses the schema for the subject {subject_name} ({words(error)}). "
+                "Register a compatible schema, or set schema.registry.subject.name.strategy.",
                 reason="schema_refused",
             ) from error
     return head(number)
@@ -177,12 +178,18 @@ def latest(registry: RegistrySettings, subject_name: str) -> RegisteredSchema:
                 f"The schema of the subject {subject_name} refers to itself through the subject {error}.",
                 reason="schema_refused",
             ) from None
+        except MissingReference as error:
+            raise InvalidObject(
+                f"The schema of the subject {subject_name} refers to {error}, which the registry does not "
+                "have.",
+                reason="schema_refused",
+            ) from error
         except SchemaRegistryError as error:
-            if is_passing(error):
+            if not is_refusal(error):
                 raise
             raise InvalidObject(
-                f"The schema registry has no schema for the subject {subject_name} ({error}). Register one, "
-                "or set schema.registry.use.latest.version=false for rows that bring a schema.",
+                f"The schema registry has no schema for the subject {subject_name} ({words(error)}). "
+                "Register one, or set schema.registry.use.latest.version=false for rows that bring a schema.",
                 reason="schema_refused",
             ) from error
         return RegisteredSchema(
@@ -197,14 +204,30 @@ class CircularReference(Exception):
     """The schema of this subject refers to itself through others."""
 
 
+class MissingReference(Exception):
+    """A schema refers to one that the registry does not have: of which subject, in words."""
+
+
 def referred(client: Any, schema: Any, path: tuple[Any, ...]) -> list[tuple[str, Any, tuple[Any, ...]]]:
-    """Name, schema and path of each schema that one refers to; CircularReference."""
+    """Name, schema and path of each schema that one refers to; CircularReference, MissingReference.
+
+    One whose subject was deleted is there, as it is for Java's clients, until it is deleted for good.
+    """
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
     found = []
     for reference in getattr(schema, "references", None) or []:
         place = reference.subject, reference.version
         if place in path:
             raise CircularReference(reference.subject)
-        version = client.get_version(reference.subject, reference.version)
+        try:
+            version = client.get_version(reference.subject, reference.version, deleted=True)
+        except SchemaRegistryError as error:
+            if not is_refusal(error):
+                raise
+            raise MissingReference(
+                f"version {reference.version} of the subject {printable(str(reference.subject), limit=250)}"
+            ) from error
         found.append((reference.name, version.schema, (*path, place)))
     return found
 
@@ -221,55 +244,3 @@ def referred_files(client: Any, schema: Any) -> dict[str, str]:
 
     add(schema, ())
     return files
-
-
-def is_passing(error: Any) -> bool:
-    """True for a SchemaRegistryError that says nothing of the schema: the user is refused, or the server."""
-    code = int(error.http_status_code)
-    return code in _DENIED or code >= _SERVER_TROUBLE or code == _TOO_MANY_REQUESTS
-
-
-@contextmanager
-def registry_errors(otherwise: str, *, subject: str | None = None) -> Iterator[None]:
-    """Raises AccessDenied, whose fix ends with `otherwise`, or SourceUnavailable for such errors.
-
-    SubjectForbidden where the user is known, and may not do this with the `subject`.
-    Also for an answer that is no registry's: a login page, or a proxy's HTML with the status 200.
-    """
-    from confluent_kafka.schema_registry.common._httpx_compat import httpx
-    from confluent_kafka.schema_registry.error import SchemaRegistryError
-
-    try:
-        yield
-    except SchemaRegistryError as error:
-        if error.http_status_code in _DENIED:
-            sentence = (
-                f"The schema registry refuses this user ({error}). Correct schema.registry.basic.auth.* or "
-                f"schema.registry.ssl.*, or {otherwise}."
-            )
-            if subject is not None and error.http_status_code == _FORBIDDEN:
-                raise SubjectForbidden(sentence, subject=subject) from error
-            raise AccessDenied(sentence) from error
-        raise SourceUnavailable(f"The schema registry does not answer ({error}).") from error
-    except (httpx.HTTPError, OSError) as error:
-        raise SourceUnavailable(f"The schema registry cannot be reached ({type(error).__name__}).") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        # What the client makes of a body without the expected JSON.
-        raise not_a_registry(type(error).__name__) from error
-
-
-def not_a_registry(what: str) -> SourceUnavailable:
-    """The error for an answer that has the status 200 and is not what a registry answers."""
-    return SourceUnavailable(
-        f"What answers at schema.registry.url does not answer as a schema registry does ({what}): correct "
-        "the address, or what is in front of the registry (a proxy, a login page). It is asked again."
-    )
-
-
-@lru_cache(maxsize=8)
-def registry_client(registry: RegistrySettings) -> Any:
-    """The registry's client, one for each registry and process."""
-    from confluent_kafka.schema_registry import SchemaRegistryClient
-
-    # new_client gives the in-memory registry for mock:// addresses.
-    return SchemaRegistryClient.new_client(registry.client())

@@ -74,10 +74,24 @@ _AVRO_WRITES: Final = _names(
     """
     scrub.invalid.names allow.optional.map.keys ignore.default.for.nullables normalize.schemas
     id.compatibility.strict use.latest.with.metadata use.schema.id specific.avro.reader schema.reflection
-    latest.cache.size latest.cache.ttl.sec propagate.schema.tags schema.registry.request.timeout.ms
-    http.connect.timeout.ms http.read.timeout.ms max.retries retries.wait.ms retries.max.wait.ms
+    latest.cache.size latest.cache.ttl.sec propagate.schema.tags
     """
 )
+# Java's client of the registry reads it with this prefix alone.
+_NAME_CHECK: Final = "schema.registry.ssl.endpoint.identification.algorithm"
+_CHECKED: Final = "the registry's name is looked for in its certificate anyway"
+_REGISTRY_CALLS: Final = {
+    **dict.fromkeys(
+        _names(
+            """
+            schema.registry.request.timeout.ms http.connect.timeout.ms http.read.timeout.ms
+            max.retries retries.wait.ms retries.max.wait.ms
+            """
+        ),
+        "the registry has 10 s for an answer, and is asked again without end",
+    ),
+    "ssl.endpoint.identification.algorithm": _CHECKED,
+}
 _DEFAULTS: Final[dict[str, dict[str, str]]] = {
     _AVRO_CLASS: _AVRO_DEFAULTS,
     _JSON_CLASS: _JSON_DEFAULTS,
@@ -132,8 +146,9 @@ def needless_of_converter(converter: str, suffix: str, text: str, *, writes: boo
     needless = dict(_NEEDLESS_SUFFIXES)
     if writes:
         needless = {name: why for name, why in needless.items() if "cache" in name}
-    elif converter != _JSON_CLASS:
-        needless |= dict.fromkeys(_AVRO_WRITES, "a sink writes no schema")
+    if converter != _JSON_CLASS:
+        needless |= {**_REGISTRY_CALLS, **({_NAME_CHECK: _CHECKED} if value == "https" else {})}
+        needless |= {} if writes else dict.fromkeys(_AVRO_WRITES, "a sink writes no schema")
     return needless.get(suffix)
 
 
@@ -211,6 +226,8 @@ def _translate_option(given: Translation, named: str, converter: str, option: st
     why = needless_of_converter(named, suffix, text, writes=False)
     if why is not None:
         given.note(option, Fate.NEEDLESS, why)
+    elif suffix == _NAME_CHECK:
+        _refuse_no_check(given, option)
     elif suffix in _AVRO_DEFAULTS and named == _AVRO_CLASS:
         given.refuse(
             option,
@@ -223,6 +240,14 @@ def _translate_option(given: Translation, named: str, converter: str, option: st
         given.note(option, Fate.NEEDLESS, _DEFAULT)
     else:
         given.rename(option, option)
+
+
+def _refuse_no_check(given: Translation, option: str) -> None:
+    given.refuse(
+        option,
+        "leaves out the check of the registry's name, which is always made here: remove it, and have the "
+        "name in the registry's certificate, or the certificate's name in schema.registry.url",
+    )
 
 
 def _is_needless(named: str, suffix: str, text: str) -> bool:
@@ -296,10 +321,11 @@ def _passed_on(given: Translation, converter: str) -> None:
         return
     given.rename(converter, converter)
     for name, text in given.family(f"{converter}.").items():
-        why = needless_of_converter(
-            given.text(converter), name.removeprefix(f"{converter}."), text, writes=True
-        )
-        if why is None:
+        suffix = name.removeprefix(f"{converter}.")
+        why = needless_of_converter(given.text(converter), suffix, text, writes=True)
+        if why is None and suffix == _NAME_CHECK:
+            _refuse_no_check(given, name)
+        elif why is None:
             given.rename(name, name)
         else:
             given.note(name, Fate.NEEDLESS, why)

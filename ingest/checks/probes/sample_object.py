@@ -13,7 +13,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, T
 
 from headrace.conversion.sink_records import sink_records
 from headrace.formats.converted_records import ConvertedRecords, RecordFault
-from headrace.formats.records.registry import registry_client, registry_errors
+from headrace.formats.records.registry_connection import registry_client, registry_errors
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.kafka_clients import new_consumer
 from headrace.kafka.kafka_errors import translate

@@ -11,7 +11,7 @@ from itertools import islice
 
 from headrace.model.clock import Instant
 from headrace.model.error_policy import WORKER_DIED
-from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SplitKey, State
+from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKey, SplitKey, State, shortened
 from headrace.model.objects import ObjectId, OwedAction, Route, S3Object
 from headrace.options.choices import RestoreSidecars, RestoreTombstones
 from headrace.options.settings import JoiningSettings
@@ -415,7 +415,7 @@ def entry_for(
         known,
         state=state,
         reason=reason,
-        error=error,
+        error=None if error is None else shortened(error),
         attempts=known.attempts if attempts is None else attempts,
         cuts=known.cuts if cuts is None else cuts,
         topic=topic,

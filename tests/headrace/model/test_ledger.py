@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import (
+    ERROR_MAX,
     ControlKey,
     LedgerEntry,
     LedgerKey,
@@ -17,6 +18,7 @@ from headrace.model.ledger_entry import (
     encode_entry,
     encode_key,
     is_control_key,
+    shortened,
 )
 from headrace.model.objects import ObjectId, PlacedTombstones, RowPlace, SideObject
 from headrace.model.positions import (
@@ -114,6 +116,15 @@ def test_every_key_comes_back(key: LedgerKey) -> None:
 def test_every_entry_comes_back(entry: LedgerEntry) -> None:
     """decode(encode(entry)) is the entry."""
     assert decode_entry(encode_entry(entry)) == entry
+
+
+def test_a_sentence_of_any_length_fits_into_a_record() -> None:
+    """A registry that quotes two schemas made a record above the topic's limit, which ended the ingester."""
+    entry = LedgerEntry(state=State.QUARANTINED, error="a\n" + "x" * 2_000_000)
+
+    assert len(encode_entry(entry)) < 5000
+    assert decode_entry(encode_entry(entry)).error == "a\n" + "x" * (ERROR_MAX - 2)
+    assert shortened("a\n" + "x" * 2_000_000) == "a\\n" + "x" * (ERROR_MAX - 3) + "…"
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,9 @@ _AVRO: Final = "io.confluent.connect.avro.AvroConverter"
         (_AVRO, "latest.cache.ttl.sec", "60"),
         (_AVRO, "auto.register.schemas", "false"),
         (_AVRO, "value.subject.name.strategy", "org.example.Strategy"),
+        (_AVRO, "http.read.timeout.ms", "60000"),
+        (_AVRO, "schema.registry.ssl.endpoint.identification.algorithm", "https"),
+        (_AVRO, "ssl.endpoint.identification.algorithm", ""),
     ],
 )
 def test_a_converters_option_that_decides_nothing_is_left_out(converter: str, suffix: str, text: str) -> None:
@@ -131,6 +134,15 @@ def test_what_would_change_what_is_read_is_refused(suffix: str, text: str) -> No
 
     (problem,) = _translated(given)[1]
     assert problem.startswith(f"value.converter.{suffix} = {text!r}: reads unions, defaults or documentation")
+
+
+@pytest.mark.parametrize("text", ["", "none"])
+def test_a_check_of_the_registrys_name_that_is_to_be_left_out_is_refused(text: str) -> None:
+    """An empty line passed without a word, and the check was made."""
+    option = "value.converter.schema.registry.ssl.endpoint.identification.algorithm"
+
+    (problem,) = _translated({**_BOTH, "value.converter": _AVRO, option: text})[1]
+    assert problem.startswith(f"{option} = {text!r}: leaves out the check of the registry's name")
 
 
 def test_options_of_the_workers_converter_are_the_workers() -> None:

@@ -26,16 +26,17 @@ _SCHEMA: Final = {"type": "record", "name": "Order", "fields": [{"name": "n", "t
 
 
 class Away(dict[str, tuple[int, Any]]):
-    """Answers of a registry before which a proxy answers some times."""
+    """Answers of a registry before which a proxy answers some times; or it refuses the user."""
 
-    def __init__(self, times: int) -> None:
+    def __init__(self, times: int, status: int = 200) -> None:
         super().__init__({"/schemas/ids/1": (200, {"schema": json.dumps(_SCHEMA)})})
         self._left = times
+        self._status = status
 
     def get(self, path: str, default: Any = None) -> Any:
         """What is answered at a path."""
         self._left -= 1
-        return (200, b"<html>") if self._left >= 0 else super().get(path, default)
+        return (self._status, b"<html>") if self._left >= 0 else super().get(path, default)
 
 
 @pytest.fixture
@@ -61,9 +62,10 @@ def sent(registry: str, folder: Path) -> int:
 
 
 @pytest.mark.usefixtures("memory")
-def test_a_registry_that_is_back_before_the_patience_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [200, 401])
+def test_a_registry_that_is_back_before_the_patience_ends(tmp_path: Path, status: int) -> None:
     """It failed the task at the first answer that was none, without the patience that S3 is given."""
-    with http_registry(Away(3)) as (registry, asked):
+    with http_registry(Away(3, status)) as (registry, asked):
         assert sent(registry.urls[0], tmp_path) == 1
         assert len(asked) == 4
 

@@ -10,7 +10,8 @@ from uuid import uuid4
 import fastavro
 from confluent_kafka.schema_registry import Schema, SchemaReference
 
-from headrace.formats.records.registry import frame, registry_client
+from headrace.formats.records.registry import frame
+from headrace.formats.records.registry_connection import registry_client
 from headrace.options.choices import SubjectNameStrategy
 from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import ConverterKind, ConverterSettings

@@ -88,7 +88,9 @@ def _http_registry(*, status: int = 200) -> Iterator[tuple[str, list[tuple[str, 
                 self._answer({"error_code": 404, "message": "no"}, 404)
 
         def _answer(self, shape: Any, code: int = status) -> None:
-            body = json.dumps(shape if code == 200 else {"error_code": code, "message": "no"}).encode()
+            # A 404 of the registry's own says which.
+            refusal = {"error_code": 40403 if code == 404 else code, "message": "no"}
+            body = json.dumps(shape if code == 200 else refusal).encode()
             self.answer(code, body, {"Content-Type": "application/vnd.schemaregistry.v1+json"})
 
     with serving(Handler) as url:

@@ -17,7 +17,8 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from headrace.conversion.sink_records import RecordConverter
-from headrace.formats.records.registry import frame, registry_client
+from headrace.formats.records.registry import frame
+from headrace.formats.records.registry_connection import registry_client
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat, JsonFormat, ValueFormat
 from headrace.options.record_sources import FieldSource

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
+from headrace.model.ledger_entry import ERROR_MAX, LedgerEntry, LedgerKey, SplitKey, State
 from headrace.model.objects import S3Object
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import UNRECORDED_OPTIONS, BatchOutcome, Checkpoint, Failure, Finished
@@ -44,6 +44,16 @@ class TestFailures:
             (State.QUARANTINED, "corrupt", 3, said),
         ]
         assert desk.settled == ["m"]
+
+    def test_an_error_is_kept_in_a_bounded_length(self) -> None:
+        """A record above the ledger's limit would end the ingester."""
+        desk = Desk()
+        desk.announce("m", event("a"))
+        plan = desk.plan()
+        desk.finish(plan, [Failure(work=desk.works[plan][0], kind="ObjectCorrupt", message="x" * 2_000_000)])
+        entry = desk.entry("a")
+        assert entry is not None
+        assert entry.error == "x" * (ERROR_MAX - 1) + "…"
 
     def test_attempts_survive_a_restart(self) -> None:
         """They are the ledger's, not the memory's."""
