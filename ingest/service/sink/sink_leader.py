@@ -189,7 +189,7 @@ class SinkLeader:
         for one in sink.partitions:
             lag[one.topic] += one.lag
         for topic, records in lag.items():
-            metrics.sink_lag.labels(topic).set(records)
+            metrics.set_sink_lag(topic, records)
         metrics.sink_open_objects.set(sink.open_objects)
         metrics.sink_pending_objects.set(sink.pending_objects)
         metrics.sink_buffered_bytes.labels("memory").set(sink.buffered_bytes)

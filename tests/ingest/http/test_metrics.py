@@ -116,6 +116,23 @@ def test_exactly_one_mode_is_on() -> None:
     assert 'headrace_mode{mode="events"} 0.0' in text
 
 
+@pytest.mark.parametrize(
+    "series",
+    [
+        'headrace_post_actions_total{outcome="failed"}',
+        'headrace_restore_inexact_total{what="side_object_missing"}',
+        'headrace_trace_spans_total{outcome="dropped"}',
+        'headrace_lost_offsets_total{topic="t"}',
+    ],
+)
+def test_what_has_few_labels_is_shown_before_it_happens(series: str) -> None:
+    """As of the transactions below; a topic's losses from when its lag is shown."""
+    metrics = Metrics(dict)
+    metrics.set_sink_lag("t", 5)
+
+    assert f"{series} 0.0" in metrics.exposition().decode()
+
+
 @pytest.mark.parametrize("outcome", ["committed", "aborted", "fenced", "unknown"])
 def test_the_first_of_its_kind_is_an_increase(outcome: str) -> None:
     """Prometheus sees a series that begins at 1 as one that has always been 1."""
