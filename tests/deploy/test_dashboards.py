@@ -33,6 +33,7 @@ WORKER = {"connector"}
 WORKER_SERIES = {"headrace_connector_failed": {"connector"}}
 # What every process shows of itself, whatever runs in it.
 PROCESS_SERIES: dict[str, set[str]] = {"headrace_build_info": set()}
+OF_PROCESSES = {"HeadraceGone", "HeadraceJobGone"}
 # What of waiting work is no news while nothing is meant to be done.
 WHILE_IT_RUNS = {"HeadraceBehind", "HeadraceSinkBehind", "HeadraceStuck", "HeadraceListingOverdue"}
 VALUES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -153,17 +154,17 @@ def test_every_panel_can_be_limited_to_a_connector() -> None:
 def test_every_alert_tells_connectors_apart() -> None:
     """But for those of a process."""
     for name, expression in rules():
-        assert name == "HeadraceGone" or "by (job, connector" in expression, name
+        assert name in OF_PROCESSES or "by (job, connector" in expression, name
 
 
 @pytest.mark.parametrize("role", ["source", "sink", "worker"])
-def test_a_process_is_missed_by_what_each_of_them_shows(role: str) -> None:
+@pytest.mark.parametrize("alert", sorted(OF_PROCESSES))
+def test_a_process_is_missed_by_what_each_of_them_shows(alert: str, role: str) -> None:
     """A worker without connectors has no series of a leader, and is scraped all the same."""
-    (expression,) = (expression for name, expression in rules() if name == "HeadraceGone")
-    (use,) = parse(expression).uses
+    (metric,) = {use.metric for use in parse(dict(rules())[alert]).uses}
 
-    assert use.metric in PROCESS_SERIES
-    assert f"\n{use.metric}{{" in ProcessMetrics(role).exposition().decode()
+    assert metric in PROCESS_SERIES
+    assert f"\n{metric}{{" in ProcessMetrics(role).exposition().decode()
 
 
 def test_work_that_waits_is_no_news_of_a_paused_ingester() -> None:
@@ -253,6 +254,19 @@ SINK = {
             {'headrace_build_info{job="w",instance="1",role="worker"}': "1"}, set(), id="idle worker"
         ),
         pytest.param({'up{job="w",instance="1"}': "0"}, {"HeadraceGone"}, id="gone"),
+        pytest.param(
+            {'headrace_build_info{job="w",instance="1"}': "1x100 stale"},
+            {"HeadraceJobGone"},
+            id="one of two gone",
+        ),
+        pytest.param(
+            {
+                'headrace_build_info{job="w",instance="1",version="1"}': "1x100 stale",
+                'headrace_build_info{job="w",instance="2",version="2"}': "_x105 1x200",
+            },
+            set(),
+            id="upgraded",
+        ),
         pytest.param(
             {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "500"}, set(), id="sink keeps up"
         ),
