@@ -331,7 +331,7 @@ class Statistics(CommonStatistics):
 
     def _line(self, ended: FinishedObject, now: Instant) -> tuple[str, dict[str, Any]]:
         entry = ended.entry
-        if entry.state is State.DONE:
+        if ended.is_timed:
             waited = max(0, now.wall_ms - ended.seen_ms) / 1000
             self._metrics.event_to_commit.observe(waited)
             self.latency.took(waited)
