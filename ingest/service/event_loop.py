@@ -235,6 +235,7 @@ class EventLoop:
             case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded() | SlotRecalled():
                 self._supervisor.take(event)
             case Written(writes, is_command):
+                self._components.statistics.written(writes)
                 self._applier.apply(self._components.catalogue.on_written(writes, clock.now()))
                 if is_command:
                     self._components.commands.written()

@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 
 from headrace.model.clock import Instant
-from headrace.model.error_policy import OUTCOMES
+from headrace.model.error_policy import OUTCOMES, WORKER_DIED
 from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Committed, Finished, Split
@@ -29,7 +29,7 @@ from ingest.http.snapshot import (
 )
 from ingest.http.traces.object_traces import SourceTraces
 from ingest.service.slot_states import SlotDeaths
-from ingest.source.catalogue import FinishedObject
+from ingest.source.catalogue import FinishedObject, LedgerWrite
 from ingest.source.catalogue.effects import Unreported
 
 # Long enough for a quiet bucket, short enough to show that something has changed.
@@ -302,6 +302,13 @@ class Statistics(CommonStatistics):
         for sentence in (*(failure.message for failure in finished.failures), finished.error):
             if sentence is not None:
                 self.last_error = sentence
+
+    def written(self, writes: Iterable[LedgerWrite]) -> None:
+        """The driver's records are in the ledger: attempts that no task told of, for its worker had died."""
+        for write in writes:
+            entry = write.entry
+            if entry is not None and entry.state is State.FAILED and entry.reason == WORKER_DIED:
+                self._metrics.objects.labels("failed", WORKER_DIED).inc()
 
     def _read(self, fetched: Mapping[ObjectId, int]) -> int:
         """Count what was fetched, for the lines of its objects too; how much it was."""
