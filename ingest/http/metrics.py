@@ -103,6 +103,11 @@ class Metrics:
             "For how long the oldest pending object has been known.",
             registry=registry,
         )
+        self.min_age = Gauge(
+            "headrace_object_min_age_seconds",
+            "How old an object has to be before it is read (object.min.age.ms).",
+            registry=registry,
+        )
         self.event_to_commit = Histogram(
             "headrace_event_to_commit_seconds",
             "From the time of the event to the commit of the object's last record.",

@@ -210,7 +210,8 @@ def test_prometheus_itself_takes_the_rules() -> None:
 
 
 HOURS = 5
-# A backlog, and a listing long ago, that nothing moves; the second instance is the standby.
+# A backlog, and a listing long ago, that nothing moves; the second instance is the standby. Their version did
+# not show object.min.age.ms.
 LATE = {
     'headrace_pending_objects{job="a",instance="1"}': "3",
     'headrace_pending_objects{job="a",instance="2"}': "0",
@@ -226,6 +227,20 @@ SINK = {
     'headrace_sink_records_total{job="s",instance="1",topic="t"}': "0+10",
     'headrace_sink_records_total{job="s",instance="2",topic="t"}': "7",
     'headrace_sink_lag{job="s",instance="1",topic="u"}': "0",
+}
+
+
+# Each half hour begins with objects that are read once they are half an hour old; the last are just that.
+YOUNG = {
+    'headrace_pending_objects{job="y",instance="1"}': "3",
+    'headrace_oldest_pending_seconds{job="y",instance="1"}': " ".join(["0+60x29"] * 10) + " 1740",
+    'headrace_object_min_age_seconds{job="y",instance="1"}': "1800",
+    'headrace_transactions_total{job="y",instance="1",outcome="committed"}': "7",
+}
+# A sink that was stopped for hours, and has led for twenty minutes.
+STOPPED = {
+    'headrace_target{job="s",instance="1",target="running"}': "_x280 1x20",
+    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "_x280 0+6000x20",
 }
 
 
@@ -279,6 +294,22 @@ SINK = {
             {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "100000-300"},
             set(),
             id="sink catches up",
+        ),
+        pytest.param(
+            {**STOPPED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "_x280 1440000-5000x20"},
+            set(),
+            id="sink catches up after a stop",
+        ),
+        pytest.param(
+            {**STOPPED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "_x280 1440000+500x20"},
+            {"HeadraceSinkBehind"},
+            id="sink loses ground after a stop",
+        ),
+        pytest.param(YOUNG, set(), id="too young"),
+        pytest.param(
+            {**YOUNG, 'headrace_oldest_pending_seconds{job="y",instance="1"}': "0+60"},
+            {"HeadraceStuck", "HeadraceBehind"},
+            id="old enough, and not read",
         ),
         pytest.param(
             {'headrace_objects{job="s",instance="1",state="quarantined"}': "1"},
