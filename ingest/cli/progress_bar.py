@@ -127,14 +127,14 @@ def description(shape: dict[str, Any]) -> str:
     finished, known = amounts(shape)
     sink = shape.get("sink")
     if sink is None:
-        parts = [f"{finished:,} of {counted(known, 'object')}", counted(shape["records_total"], "record")]
+        said = [f"{finished:,} of {counted(known, 'object')}", counted(shape["records_total"], "record")]
         quarantined = shape["objects"].get("quarantined")
     else:
-        parts = [counted(sink["objects_total"], "object"), f"{finished:,} of {counted(known, 'record')}"]
+        said = [counted(sink["objects_total"], "object"), f"{finished:,} of {counted(known, 'record')}"]
         quarantined = sink["quarantined_objects"]
-    parts.append(f"{bytes_text(shape['bytes_per_second'])}/s")
+    said.append(f"{bytes_text(shape['bytes_per_second'])}/s")
     if quarantined:
-        parts.append(f"{quarantined:,} quarantined")
+        said.append(f"{quarantined:,} quarantined")
     # One sentence at most: the bar is one line.
-    parts += [printable(sentence) for sentence in list(shape["problems"].values())[:1]]
-    return ", ".join(parts)
+    said += [printable(sentence) for sentence in list(shape["problems"].values())[:1]]
+    return ", ".join(said)

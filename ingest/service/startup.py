@@ -106,6 +106,10 @@ class Found:
     """Asks for those of `initial.inventory`, or why they cannot be read. Blocks, as `Startup.find` does."""
 
 
+_START: Final = "start"
+"""What is waited for, among the problems of `/status`."""
+
+
 class Startup:
     """Asks for what is needed, patiently while broker or S3 are away. `deadline` is monotonic seconds."""
 
@@ -155,13 +159,13 @@ class Startup:
         )
 
     def _show_trouble(self, sentence: str | None) -> None:
-        """Have `/status` say what is waited for."""
-        self._statistics.trouble("start", sentence)
-        if sentence is not None:
-            problems = dict(self._statistics.problems)
-            self._snapshot_holder.show(
-                replace(self._snapshot_holder.snapshot, problems=problems, last_error=sentence)
-            )
+        """Have `/status` say what is waited for, or that nothing is any more."""
+        self._statistics.trouble(_START, sentence)
+        if sentence is None and _START not in self._snapshot_holder.snapshot.problems:
+            return
+        shown, problems = self._snapshot_holder.snapshot, dict(self._statistics.problems)
+        last_error = shown.last_error if sentence is None else sentence
+        self._snapshot_holder.show(replace(shown, problems=problems, last_error=last_error))
 
     def _require_topics(self) -> list[str]:
         """The output topics that the configuration names, there or made; TopicMissing is exit 2."""
