@@ -24,6 +24,7 @@ from ingest.service.idle import UntilIdle
 from ingest.service.leading import Turns
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.lifecycle import Lifecycle
+from ingest.service.retry_log import RetryLog
 from ingest.service.service_events import (
     ActionsDone,
     ComponentProblem,
@@ -193,6 +194,7 @@ class EventLoop:
         self._listing_paused = False
         self._first_full_listings: dict[str, int] = {}
         self._full_listings: dict[str, int] = {}
+        self._listing_retries = RetryLog(_log, "listing_failed")
         self._turns = Turns(inbox, self, stop=stop, failures=failures)
 
     def begin(self) -> None:
@@ -305,6 +307,7 @@ class EventLoop:
         components = self._components
         self._has_listed = True
         components.statistics.trouble(self._problem_of(page.bucket), None)
+        self._listing_retries.over(page.bucket)
         effects = components.catalogue.on_listing_page(page, clock.now())
         _log.debug(
             "page_listed",
@@ -339,7 +342,7 @@ class EventLoop:
     def _listing_failed(self, bucket: str, error: HeadraceError) -> None:
         sentence = f"aws.s3.bucket.name = {bucket!r} cannot be listed: {error}"
         self._components.statistics.trouble(self._problem_of(bucket), sentence)
-        _log.warning("listing_failed", bucket=bucket, error=str(error), detail="it continues where it was")
+        self._listing_retries.failed(bucket, error, bucket=bucket, detail="it continues where it was")
 
     def _problem_of(self, bucket: str) -> str:
         """What has the problem, as `/status` names it: a bucket that cannot be listed."""
