@@ -17,6 +17,7 @@ from headrace.model.errors import HeadraceError, ObjectForbidden, Unavailable
 from headrace.model.ledger_entry import ControlKey, LedgerEntry
 from headrace.model.objects import ListingPage, S3Object
 from headrace.process.log_levels import is_debug
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import ThreadFailures
 from ingest.service import tombstone_search
 from ingest.service.apply_effects import PROBLEM, EffectsApplier, PostActions
@@ -24,7 +25,6 @@ from ingest.service.idle import UntilIdle
 from ingest.service.leading import Turns
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.lifecycle import Lifecycle
-from ingest.service.retry_log import RetryLog
 from ingest.service.service_events import (
     ActionsDone,
     ComponentProblem,

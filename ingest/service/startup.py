@@ -33,6 +33,7 @@ from headrace.model.errors import (
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
 from headrace.options.transforms.read_chain import known_topics
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import ThreadFailures, start_thread
 from headrace.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 from ingest.http.snapshot import SnapshotHolder
@@ -317,6 +318,7 @@ class TopicCreator:
     def __init__(self, topics: OutputTopics, post: Callable[[OwnEvent], None]) -> None:
         self._topics = topics
         self._post = post
+        self._retries = RetryLog(_log, "topic_not_created")
         self._lock = threading.Lock()
         self._waiting: set[str] = set()
         self._refused_at: dict[str, float] = {}
@@ -348,7 +350,9 @@ class TopicCreator:
             self._topics.get(topic)
         except HeadraceError as error:
             refusal = str(error)
-            _log.warning("topic_not_created", topic=topic, error=refusal, detail="it is tried again")
+            self._retries.failed(topic, error, topic=topic, detail="it is tried again")
+        else:
+            self._retries.over(topic)
         with self._lock:
             self._waiting.discard(topic)
             self._refused_at = {

@@ -4,7 +4,6 @@ From event to commit there are percentiles over the last objects.
 """
 
 import math
-import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Committed, Finished, Split
 from headrace.model.text_formatting import printable
 from headrace.process.logs import log_together
+from headrace.process.retry_log import problem_kind
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import (
     EventToCommit,
@@ -110,30 +110,9 @@ def of_bucket(component: str, bucket: str, *, among: Sequence[str]) -> str:
     return component if len(among) == 1 else f"{component} {bucket}"
 
 
-_NUMBERS: Final = re.compile(r"\d+")
-# A key may hold anything, so it ends where a sentence about an object has its verb, or with the sentence.
-_KEYS: Final = re.compile(
-    r"(s3://[^/\s]+)/.*?(?= (?:is|was|may not|cannot|can be|could|does|did|has|wait)\b|\Z)", re.DOTALL
-)
-_LISTED: Final = re.compile(r"(?<!\S)(\S+)(?:, \1)+(?![^\s.:])")
-
-
 def by_kind(problems: Mapping[str, str]) -> dict[str, str]:
     """The sentences of these problems, one for each kind."""
     return {problem_kind(sentence): sentence for sentence in problems.values()}
-
-
-def problem_kind(sentence: str) -> str:
-    """What stays of the sentence of a problem while it lasts.
-
-    Seconds and records are counted on, and of many objects with the same problem each is named in turn.
-
-    >>> problem_kind("s3://b/a b.gz is refused (503).") == problem_kind("s3://b/c.gz is refused (503).")
-    True
-    >>> problem_kind("For 65 s nothing of t-0, t-11 was read.")
-    'For 0 s nothing of t-0 was read.'
-    """
-    return _LISTED.sub(r"\1", _NUMBERS.sub("0", _KEYS.sub(r"\1", sentence)))
 
 
 # -- What happened, counted once for metrics, `/status` and log: an event is its line and its metric ---------

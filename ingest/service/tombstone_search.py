@@ -23,12 +23,12 @@ from headrace.model.text_formatting import printable
 from headrace.names.archive_names import ArchiveName, ObjectKind
 from headrace.options import Settings
 from headrace.options.choices import RestoreTombstones
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import start_thread
 from headrace.s3 import new_s3_calls
 from headrace.s3.reader import S3Source
 from headrace.vendors.confluent.names import Place, TombstoneObject, ValueObject, places
 from headrace.vendors.key_names import ArchiveNames
-from ingest.service.retry_log import RetryLog
 from ingest.service.service_events import ComponentProblem
 from ingest.source.catalogue.tombstones import FolderPlaces, TombstonePlaces
 
