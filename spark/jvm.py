@@ -215,9 +215,8 @@ def _forward(lines: IO[bytes]) -> None:
             if line.startswith("\tat "):
                 log.debug("spark_logged", text=line)
                 continue
-            if line.startswith("{"):
+            if line.startswith("{") and relay(line):
                 # A task's own log, structured already.
-                relay(line)
                 continue
             level, _, rest = line.partition(" ")
             if ENDING.is_set():

@@ -16,6 +16,7 @@ from headrace.kafka.kafka_clients import Properties, new_transactional_producer
 from headrace.kafka.kafka_errors import CommitUnknown, failure_of, is_unanswered, translate
 from headrace.model.errors import Fenced, HeadraceError, LeadershipLost, TransactionAborted, Unavailable
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, encode_entry, encode_key
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import start_thread
 
 _log = structlog.get_logger(__name__)
@@ -64,6 +65,7 @@ class LedgerWriter:
         self._producer: Producer | None = None
         self._was_fenced = False
         self._lost: str | None = None
+        self._retries = RetryLog(_log, "ledger_write_repeated")
 
     def initialise(self, timeout: float) -> None:
         """Fence older drivers' transactions and allow this one's. Blocks; LeadershipLost, Unavailable."""
@@ -102,9 +104,10 @@ class LedgerWriter:
                 except (TransactionAborted, Unavailable) as error:
                     if time.monotonic() > deadline:
                         raise Unavailable(f"The ledger could not be written: {error}") from error
-                    _log.warning("ledger_write_repeated", error=str(error))
+                    self._retries.failed(None, error)
                     time.sleep(_PAUSE_SECONDS)
                 else:
+                    self._retries.over(None)
                     return
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+import msgspec
 import structlog
 
 from headrace.model.text_formatting import printable
@@ -181,20 +182,25 @@ def _is_wanted(record: logging.LogRecord) -> bool:
     return not is_stray or logging.getLogger(_PY4J).isEnabledFor(record.levelno)
 
 
-def relay(line: str) -> None:
-    """Write a JSON line that another process of ours has logged, as this process shows its own."""
-    out = _TolerantStream(sys.stderr)
-    if isinstance(structlog.get_config()["processors"][-1], structlog.processors.JSONRenderer):
-        _write_whole(out, [line + "\n"])
-        return
+def relay(line: str) -> bool:
+    """Write a JSON line that another process of ours has logged, as this process shows its own.
+
+    False, and nothing is written, where it is no such line: torn, or of another library. It has not been
+    made printable then.
+    """
     try:
-        event: dict[str, Any] = json.loads(line)
-        level, name = event.pop("level"), event.pop("event")
-    except (ValueError, KeyError):
-        _write_whole(out, [line + "\n"])
-        return
+        event = msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    level, name = event.pop("level", None), event.pop("event", None)
+    if not (isinstance(level, str) and isinstance(name, str) and line.isprintable()):
+        return False
+    if isinstance(structlog.get_config()["processors"][-1], structlog.processors.JSONRenderer):
+        _write_whole(_TolerantStream(sys.stderr), [line + "\n"])
+        return True
     event.pop("timestamp", None)
     structlog.get_logger("spark.task").log(LEVELS.get(level, logging.INFO), name, **event)
+    return True
 
 
 def escape_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

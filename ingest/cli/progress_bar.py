@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from headrace.model.text_formatting import bytes_text, counted
+from headrace.model.text_formatting import bytes_text, counted, printable
 
 ProgressCallback = Callable[[int, int | None], None]
 """Called with how many are done, and of how many; None while that is not known."""
@@ -32,9 +32,9 @@ def progress(what: str, *, unit: str, total: int | None = None) -> Iterator[Prog
     is printed. NO_COLOR is respected.
     """
     columns = (
-        TextColumn("{task.description}"),
+        _plain("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[count]}"),
+        _plain("{task.fields[count]}"),
         TimeElapsedColumn(),
     )
     console = Console(stderr=True)
@@ -51,6 +51,11 @@ def progress(what: str, *, unit: str, total: int | None = None) -> Iterator[Prog
         yield report
 
 
+def _plain(text: str) -> TextColumn:
+    """A column without rich's markup: keys and what brokers say have brackets of their own."""
+    return TextColumn(text, markup=False)
+
+
 def _count(done: int, of: int | None, unit: str) -> str:
     return f"{done:,} {unit}" if of is None else f"{done:,} of {of:,} {unit}"
 
@@ -61,6 +66,8 @@ ReadStatus = Callable[[], dict[str, Any] | None]
 _REFRESH_SECONDS: Final = 0.5
 # States in which an object is as finished as this run can make it.
 _FINAL: Final = ("done", "skipped", "quarantined")
+# Those that the ledger counts and that are not.
+_BEGUN: Final = ("partial", "failed", "new")
 
 
 @contextmanager
@@ -68,9 +75,9 @@ def until_idle_bar(read_status: ReadStatus, console: Console) -> Iterator[None]:
     """A bar on this console, as long as the block lasts; what is logged meanwhile goes above it."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        _plain("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[said]}"),
+        _plain("{task.fields[said]}"),
         TimeElapsedColumn(),
     )
     ended = threading.Event()
@@ -102,21 +109,32 @@ def until_idle_bar(read_status: ReadStatus, console: Console) -> Iterator[None]:
 
 
 def amounts(shape: dict[str, Any]) -> tuple[int, int]:
-    """Objects that came to their end, and all that are known; a listing still running adds to the latter."""
+    """Objects that came to their end, and all that are known; a listing still running adds to the latter.
+
+    Of a sink the records that it has archived, and those that were in Kafka.
+    """
+    if (sink := shape.get("sink")) is not None:
+        return shape["records_total"], shape["records_total"] + sink["lag"]
     objects = shape["objects"]
-    return sum(objects.get(state, 0) for state in _FINAL), sum(objects.values())
+    finished = sum(objects.get(state, 0) for state in _FINAL)
+    # The ledger counts one that is begun or replayed, and memory has it, too; where it has room.
+    begun = sum(objects.get(state, 0) for state in _BEGUN)
+    return finished, finished + max(begun, shape["pending_objects"])
 
 
 def description(shape: dict[str, Any]) -> str:
     """What is next to the bar."""
     finished, known = amounts(shape)
-    parts = [
-        f"{finished:,} of {counted(known, 'object')}",
-        counted(shape["records_total"], "record"),
-        f"{bytes_text(shape['bytes_per_second'])}/s",
-    ]
-    if quarantined := shape["objects"].get("quarantined"):
-        parts.append(f"{quarantined:,} quarantined")
+    sink = shape.get("sink")
+    if sink is None:
+        said = [f"{finished:,} of {counted(known, 'object')}", counted(shape["records_total"], "record")]
+        quarantined = shape["objects"].get("quarantined")
+    else:
+        said = [counted(sink["objects_total"], "object"), f"{finished:,} of {counted(known, 'record')}"]
+        quarantined = sink["quarantined_objects"]
+    said.append(f"{bytes_text(shape['bytes_per_second'])}/s")
+    if quarantined:
+        said.append(f"{quarantined:,} quarantined")
     # One sentence at most: the bar is one line.
-    parts += list(shape["problems"].values())[:1]
-    return ", ".join(parts)
+    said += [printable(sentence) for sentence in list(shape["problems"].values())[:1]]
+    return ", ".join(said)

@@ -29,6 +29,7 @@ from headrace.model.errors import (
 )
 from headrace.model.ledger_entry import ControlKey, encode_key
 from headrace.model.text_formatting import printable
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import start_thread
 from ingest.connect.changes import RecordTooLarge
 from ingest.connect.other_workers import BrokerContact
@@ -70,6 +71,7 @@ class ConfigurationTopic:
         self._failures: list[HeadraceError] = []
         self._reader: LedgerReader | None = None
         self._problem: str | None = None
+        self._retries = RetryLog(_log, "worker_lead_lost")
         self._foreign: dict[bytes, None] = {}
         self._thread: threading.Thread | None = None
         self._contact = BrokerContact(
@@ -291,7 +293,7 @@ class ConfigurationTopic:
                 _log.error("worker_lead_refused", error=str(error))  # the sentence says it
             except HeadraceError as error:
                 self._problem = str(error)
-                _log.warning("worker_lead_lost", error=str(error), detail="it is tried again")
+                self._retries.failed(None, error, detail="it is tried again")
             self._stop.asked.wait(_PAUSE_SECONDS)
 
     def _lead(self) -> None:
@@ -330,6 +332,7 @@ class ConfigurationTopic:
             closing.callback(self._set_led, None)
             self._set_led(ledger)
             self._problem = None
+            self._retries.over(None)
             _log.info("worker_leads", group=settings.group, topic=settings.topic)
             self._keep(ledger, lost, failures)
 

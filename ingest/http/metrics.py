@@ -33,6 +33,9 @@ OUTCOMES = ("committed", "aborted", "fenced", "unknown")
 MESSAGES = ("received", "redelivered", "settled", "unsettled", "left", "released", "renewed")
 INVENTORY_ROWS = ("listed", "left_out")
 SINK_ENDS = ("complete", "quarantined", "unproven")
+ACTIONS = ("done", "replaced", "failed")
+INEXACT = ("dumped_key", "part_taken_by_value", "side_object_missing", "side_object_late")
+SPANS = ("exported", "dropped", "failed")
 STATES = ("pending", "active", "partial", "done", "skipped", "failed", "quarantined", "new")
 
 # From the promise of 50 ms up to the hour of a reconcile.
@@ -98,6 +101,11 @@ class Metrics:
         self.oldest_pending = Gauge(
             "headrace_oldest_pending_seconds",
             "For how long the oldest pending object has been known.",
+            registry=registry,
+        )
+        self.min_age = Gauge(
+            "headrace_object_min_age_seconds",
+            "How old an object has to be before it is read (object.min.age.ms).",
             registry=registry,
         )
         self.event_to_commit = Histogram(
@@ -200,6 +208,12 @@ class Metrics:
             self.inventory_rows.labels(outcome)
         for state in SINK_ENDS:
             self.sink_objects.labels(state)
+        for outcome in ACTIONS:
+            self.post_actions.labels(outcome)
+        for what in INEXACT:
+            self.restore_inexact.labels(what)
+        for outcome in SPANS:
+            self.trace_spans.labels(outcome)
 
     def set_mode(self, mode: str | None) -> None:
         """Show one mode as on (None: none yet)."""
@@ -210,6 +224,11 @@ class Metrics:
         """Show one target as wanted."""
         for name in TARGETS:
             self.target.labels(name).set(1 if name == target else 0)
+
+    def set_sink_lag(self, topic: str, records: int) -> None:
+        """Show how much of the topic waits; what of it gets lost is counted from 0 then, see above."""
+        self.sink_lag.labels(topic).set(records)
+        self.lost_offsets.labels(topic)
 
     def stand_by(self) -> None:
         """Show that this process does not lead, and nothing of what a leader knows."""

@@ -17,6 +17,7 @@ from headrace.model.errors import HeadraceError, ObjectForbidden, Unavailable
 from headrace.model.ledger_entry import ControlKey, LedgerEntry
 from headrace.model.objects import ListingPage, S3Object
 from headrace.process.log_levels import is_debug
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import ThreadFailures
 from ingest.service import tombstone_search
 from ingest.service.apply_effects import PROBLEM, EffectsApplier, PostActions
@@ -193,6 +194,7 @@ class EventLoop:
         self._listing_paused = False
         self._first_full_listings: dict[str, int] = {}
         self._full_listings: dict[str, int] = {}
+        self._listing_retries = RetryLog(_log, "listing_failed")
         self._turns = Turns(inbox, self, stop=stop, failures=failures)
 
     def begin(self) -> None:
@@ -235,6 +237,7 @@ class EventLoop:
             case SlotReady() | BatchCommitted() | BatchFinished() | SlotEnded() | SlotRecalled():
                 self._supervisor.take(event)
             case Written(writes, is_command):
+                self._components.statistics.written(writes)
                 self._applier.apply(self._components.catalogue.on_written(writes, clock.now()))
                 if is_command:
                     self._components.commands.written()
@@ -306,6 +309,7 @@ class EventLoop:
         components = self._components
         self._has_listed = True
         components.statistics.trouble(self._problem_of(page.bucket), None)
+        self._listing_retries.over(page.bucket)
         effects = components.catalogue.on_listing_page(page, clock.now())
         _log.debug(
             "page_listed",
@@ -340,7 +344,7 @@ class EventLoop:
     def _listing_failed(self, bucket: str, error: HeadraceError) -> None:
         sentence = f"aws.s3.bucket.name = {bucket!r} cannot be listed: {error}"
         self._components.statistics.trouble(self._problem_of(bucket), sentence)
-        _log.warning("listing_failed", bucket=bucket, error=str(error), detail="it continues where it was")
+        self._listing_retries.failed(bucket, error, bucket=bucket, detail="it continues where it was")
 
     def _problem_of(self, bucket: str) -> str:
         """What has the problem, as `/status` names it: a bucket that cannot be listed."""

@@ -25,6 +25,7 @@ from headrace.model.errors import (
     Unavailable,
 )
 from headrace.model.ledger_entry import ControlKey
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import start_thread
 from ingest.service.service_events import (
     ComponentProblem,
@@ -64,6 +65,7 @@ class LedgerWrites:
         self._ledger = ledger
         self._post = post
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._retries = RetryLog(_log, "ledger_write_failed")
         self._is_closing = threading.Event()
         self._thread = start_thread(self._run, name="ledger-writes")
 
@@ -141,11 +143,12 @@ class LedgerWrites:
             except (Unavailable, TransactionAborted) as error:
                 failed = True
                 self._post(ComponentProblem(_COMPONENT, str(error)))
-                _log.warning("ledger_write_failed", error=str(error), detail="it is tried again")
+                self._retries.failed(_COMPONENT, error, detail="it is tried again")
                 if self._is_closing.wait(_PAUSE_SECONDS):
                     return False
             else:
                 if failed:
+                    self._retries.over(_COMPONENT)
                     self._post(ComponentProblem(_COMPONENT, None))
                 return True
 
@@ -209,6 +212,7 @@ class Recovery:
         self._ledger = ledger
         self._post = post
         self._all_slots = all_slots
+        self._retries = RetryLog(_log, "recovery_failed")
         self._requests: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._is_closing = threading.Event()
         self._thread = start_thread(self._run, name="recovery")
@@ -257,10 +261,11 @@ class Recovery:
             except HeadraceError as error:
                 failed = True
                 self._post(ComponentProblem("recovery", str(error)))
-                _log.warning("recovery_failed", slots=slots, error=str(error), detail="it is tried again")
+                self._retries.failed(slots, error, slots=slots, detail="it is tried again")
                 self._is_closing.wait(_PAUSE_SECONDS)
             else:
                 if failed:
+                    self._retries.over(slots)
                     self._post(ComponentProblem("recovery", None))
                 self._post(Recovered(slots))
                 return True

@@ -59,7 +59,7 @@ class PatientStart:
                 raise Stopped
             self._failures.raise_first()
             try:
-                return self._unless_stopped(ask)
+                found = self._unless_stopped(ask)
             except ResourceMissing:
                 # A final answer; a missing topic's is no other.
                 raise
@@ -72,6 +72,10 @@ class PatientStart:
                 warned = True
                 self._on_trouble(str(error))
                 self._stop.asked.wait(_TRY_AGAIN_SECONDS)
+            else:
+                if warned:
+                    _log.info("start_continued", detail="what it waited for has answered")
+                return found
 
     def _unless_stopped(self, ask: Callable[[], T]) -> T:
         """The answer; Stopped at once when a stop is asked for, though the client still waits for its own."""

@@ -91,6 +91,7 @@ class SlotDeaths:
             now=now,
         )
         self._died: dict[int, float] = {}
+        self._not_started: set[int] = set()
         self._starting: dict[int, float] = {}
         self._up: set[int] = set()
 
@@ -106,6 +107,7 @@ class SlotDeaths:
     def died(self, slot: int, where: str | None, why: str) -> None:
         """The slot has ended by an error, with this in hand; None: before it was ready for anything."""
         if where is None:
+            self._not_started.add(slot)
             self._repeats.failed(f"the start of slot {slot}", None, why)
             return
         self._died[slot] = self._now()
@@ -116,7 +118,7 @@ class SlotDeaths:
         """The slot has started."""
         self._starting.pop(slot, None)
         self._up.add(slot)
-        self._repeats.over(f"the start of slot {slot}")
+        self._start_over(slot)
 
     def alive(self, slot: int) -> None:
         """The slot is at work."""
@@ -125,9 +127,23 @@ class SlotDeaths:
             self.over(slot)
 
     def over(self, slot: int) -> None:
-        """The slot has committed something, or has ended a batch well."""
+        """The slot has committed something, or has ended a batch well; or what it died with is at its end."""
         if self._died.pop(slot, None) is not None:
             self._repeats.over(f"slot {slot}")
+
+    @property
+    def has_failed_starts(self) -> bool:
+        """Whether there are slots whose last start has failed."""
+        return bool(self._not_started)
+
+    def not_wanted(self) -> None:
+        """No slot is to start: there is nothing that those which did not start are missed for."""
+        for slot in tuple(self._not_started):
+            self._start_over(slot)
+
+    def _start_over(self, slot: int) -> None:
+        self._not_started.discard(slot)
+        self._repeats.over(f"the start of slot {slot}")
 
     def problems(self) -> dict[str, str]:
         """See `Repeats.problems`; and that no slot has begun to work, where none does."""
@@ -154,6 +170,7 @@ class SlotDeaths:
     def clear(self) -> None:
         """Forget all of them, with the leadership."""
         self._died.clear()
+        self._not_started.clear()
         self._starting.clear()
         self._up.clear()
         self._repeats.clear()

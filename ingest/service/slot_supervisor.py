@@ -1,7 +1,7 @@
 """The slots as the service's thread drives them: started, given batches, voided and recovered."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -10,7 +10,7 @@ from headrace.model.clock import Clock, Instant
 from headrace.model.error_policy import FailureScope, policy_of
 from headrace.model.ledger_entry import LedgerKey, SplitKey
 from headrace.model.objects import ObjectId, Route
-from headrace.model.slot_protocol import Batch, BatchOutcome, Finished
+from headrace.model.slot_protocol import Batch, BatchOutcome, Finished, Split
 from headrace.process.log_levels import is_debug
 from ingest.service.ledger_writes import Recovery
 from ingest.service.slot_states import SlotState, SlotStates
@@ -49,8 +49,10 @@ class SlotSupervisor:
         self._components = components
         self._max_batch_seconds = max_batch_seconds
         self._plans = 0
-        # The object that each slot's batch begins with, and how many there are.
-        self._in_hand: dict[int, str] = {}
+        # What each slot's batch is of.
+        self._in_hand: dict[int, tuple[Split, ...]] = {}
+        # What each slot that has died since it last got further had in hand, and what of it is still pending.
+        self._died_with: dict[int, dict[ObjectId, None]] = {}
         self.slots = SlotStates(slots)
 
     # -- what slots tell -------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ class SlotSupervisor:
                 self._void(slot)
 
     def _committed(self, event: BatchCommitted) -> None:
-        self._components.statistics.deaths.over(event.slot)
+        self._got_further(event.slot)
         self._components.statistics.committed(event.committed)
         committed = event.committed
         _explain(
@@ -128,7 +130,7 @@ class SlotSupervisor:
         statistics.forget(one for one in finished.fetched if not planner.is_pending(one))
         if finished.outcome is BatchOutcome.CLEAN:
             self._in_hand.pop(slot, None)
-            statistics.deaths.over(slot)
+            self._got_further(slot)
         self.slots.move(slot, SlotState.READY if finished.outcome is BatchOutcome.CLEAN else SlotState.ENDING)
 
     def _ended(self, event: SlotEnded) -> None:
@@ -140,11 +142,13 @@ class SlotSupervisor:
             "slot_lost", slot=event.slot, error=event.error, detail="it is fenced, then started again"
         )
         why = event.error or "its worker ended without a word"
-        where = self._in_hand.get(event.slot)
+        works = self._in_hand.get(event.slot, ())
         is_starting = self.slots[event.slot].state is SlotState.STARTING
-        if where is not None or is_starting:
-            where = None if is_starting else where
-            self._components.statistics.slot_died(event.slot, where, why)
+        if is_starting:
+            self._components.statistics.slot_died(event.slot, None, why)
+        elif works:
+            self._died_with.setdefault(event.slot, {}).update(dict.fromkeys(one.object.id for one in works))
+            self._components.statistics.slot_died(event.slot, _named(works), why)
         # A slot that ends in the middle of a batch without a word has lost its worker.
         self._void(event.slot, worker_died=self.slots[event.slot].state is SlotState.BUSY)
 
@@ -164,6 +168,7 @@ class SlotSupervisor:
 
     def plan(self, now: Instant) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
+        self._end_deaths(now)
         for slot in self.slots.of(SlotState.READY):
             if not self._plan_for(slot, now):
                 return
@@ -173,6 +178,24 @@ class SlotSupervisor:
             _log.debug("slot_starting", slot=slot)
             self.slots.started(slot, self._components.slot_pool.start(slot))
             self._components.statistics.deaths.starting(slot)
+
+    def _got_further(self, slot: int) -> None:
+        self._died_with.pop(slot, None)
+        self._components.statistics.deaths.over(slot)
+
+    def _end_deaths(self, now: Instant) -> None:
+        """Let the deaths of slots be over that nothing waits for any more: they may have no work after it."""
+        planner, deaths = self._components.planner, self._components.statistics.deaths
+        for slot, left in tuple(self._died_with.items()):
+            while left and not planner.is_pending(next(reversed(left))):
+                left.popitem()
+            if not left:
+                del self._died_with[slot]
+                deaths.over(slot)
+        if not deaths.has_failed_starts:
+            return
+        if len(self.slots.of(SlotState.FREE, SlotState.READY)) == self.slots.count and not planner.ready(now):
+            deaths.not_wanted()
 
     def _plan_for(self, slot: int, now: Instant) -> bool:
         """False when there is nothing for this slot now, and so for no other."""
@@ -193,8 +216,7 @@ class SlotSupervisor:
         _explain("batch_planned", slot, plan, (work.object.id.key for work in works))
         if components.slot_pool.grant(slot, batch):
             self.slots.granted(slot, plan, time.monotonic())
-            more = f" and {len(works) - 1} objects more" if len(works) > 1 else ""
-            self._in_hand[slot] = f"{works[0].object.id.url}{more}"
+            self._in_hand[slot] = works
             components.statistics.granted(plan, slot, works)
             _log.debug("batch_granted", slot=slot, batch=plan)
         else:
@@ -204,6 +226,12 @@ class SlotSupervisor:
             never = Finished(batch=plan, outcome=BatchOutcome.ABORTED)
             components.apply(components.planner.on_finished(plan, never, now))
         return True
+
+
+def _named(works: Sequence[Split]) -> str:
+    """The object that a batch begins with, and how many there are."""
+    more = f" and {len(works) - 1} objects more" if len(works) > 1 else ""
+    return f"{works[0].object.id.url}{more}"
 
 
 def _explain(event: str, slot: int, batch: int, keys: Iterable[str]) -> None:

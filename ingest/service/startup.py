@@ -33,6 +33,7 @@ from headrace.model.errors import (
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
 from headrace.options.transforms.read_chain import known_topics
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import ThreadFailures, start_thread
 from headrace.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 from ingest.http.snapshot import SnapshotHolder
@@ -106,6 +107,10 @@ class Found:
     """Asks for those of `initial.inventory`, or why they cannot be read. Blocks, as `Startup.find` does."""
 
 
+_START: Final = "start"
+"""What is waited for, among the problems of `/status`."""
+
+
 class Startup:
     """Asks for what is needed, patiently while broker or S3 are away. `deadline` is monotonic seconds."""
 
@@ -155,13 +160,13 @@ class Startup:
         )
 
     def _show_trouble(self, sentence: str | None) -> None:
-        """Have `/status` say what is waited for."""
-        self._statistics.trouble("start", sentence)
-        if sentence is not None:
-            problems = dict(self._statistics.problems)
-            self._snapshot_holder.show(
-                replace(self._snapshot_holder.snapshot, problems=problems, last_error=sentence)
-            )
+        """Have `/status` say what is waited for, or that nothing is any more."""
+        self._statistics.trouble(_START, sentence)
+        if sentence is None and _START not in self._snapshot_holder.snapshot.problems:
+            return
+        shown, problems = self._snapshot_holder.snapshot, dict(self._statistics.problems)
+        last_error = shown.last_error if sentence is None else sentence
+        self._snapshot_holder.show(replace(shown, problems=problems, last_error=last_error))
 
     def _require_topics(self) -> list[str]:
         """The output topics that the configuration names, there or made; TopicMissing is exit 2."""
@@ -313,6 +318,7 @@ class TopicCreator:
     def __init__(self, topics: OutputTopics, post: Callable[[OwnEvent], None]) -> None:
         self._topics = topics
         self._post = post
+        self._retries = RetryLog(_log, "topic_not_created")
         self._lock = threading.Lock()
         self._waiting: set[str] = set()
         self._refused_at: dict[str, float] = {}
@@ -344,7 +350,9 @@ class TopicCreator:
             self._topics.get(topic)
         except HeadraceError as error:
             refusal = str(error)
-            _log.warning("topic_not_created", topic=topic, error=refusal, detail="it is tried again")
+            self._retries.failed(topic, error, topic=topic, detail="it is tried again")
+        else:
+            self._retries.over(topic)
         with self._lock:
             self._waiting.discard(topic)
             self._refused_at = {

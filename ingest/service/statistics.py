@@ -4,7 +4,6 @@ From event to commit there are percentiles over the last objects.
 """
 
 import math
-import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,12 +12,13 @@ from typing import Any, Final
 import structlog
 
 from headrace.model.clock import Instant
-from headrace.model.error_policy import OUTCOMES
+from headrace.model.error_policy import OUTCOMES, WORKER_DIED
 from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Committed, Finished, Split
 from headrace.model.text_formatting import printable
 from headrace.process.logs import log_together
+from headrace.process.retry_log import problem_kind
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import (
     EventToCommit,
@@ -29,7 +29,7 @@ from ingest.http.snapshot import (
 )
 from ingest.http.traces.object_traces import SourceTraces
 from ingest.service.slot_states import SlotDeaths
-from ingest.source.catalogue import FinishedObject
+from ingest.source.catalogue import FinishedObject, LedgerWrite
 from ingest.source.catalogue.effects import Unreported
 
 # Long enough for a quiet bucket, short enough to show that something has changed.
@@ -110,30 +110,9 @@ def of_bucket(component: str, bucket: str, *, among: Sequence[str]) -> str:
     return component if len(among) == 1 else f"{component} {bucket}"
 
 
-_NUMBERS: Final = re.compile(r"\d+")
-# A key may hold anything, so it ends where a sentence about an object has its verb, or with the sentence.
-_KEYS: Final = re.compile(
-    r"(s3://[^/\s]+)/.*?(?= (?:is|was|may not|cannot|can be|could|does|did|has|wait)\b|\Z)", re.DOTALL
-)
-_LISTED: Final = re.compile(r"(?<!\S)(\S+)(?:, \1)+(?![^\s.:])")
-
-
 def by_kind(problems: Mapping[str, str]) -> dict[str, str]:
     """The sentences of these problems, one for each kind."""
     return {problem_kind(sentence): sentence for sentence in problems.values()}
-
-
-def problem_kind(sentence: str) -> str:
-    """What stays of the sentence of a problem while it lasts.
-
-    Seconds and records are counted on, and of many objects with the same problem each is named in turn.
-
-    >>> problem_kind("s3://b/a b.gz is refused (503).") == problem_kind("s3://b/c.gz is refused (503).")
-    True
-    >>> problem_kind("For 65 s nothing of t-0, t-11 was read.")
-    'For 0 s nothing of t-0 was read.'
-    """
-    return _LISTED.sub(r"\1", _NUMBERS.sub("0", _KEYS.sub(r"\1", sentence)))
 
 
 # -- What happened, counted once for metrics, `/status` and log: an event is its line and its metric ---------
@@ -303,6 +282,13 @@ class Statistics(CommonStatistics):
             if sentence is not None:
                 self.last_error = sentence
 
+    def written(self, writes: Iterable[LedgerWrite]) -> None:
+        """The driver's records are in the ledger: attempts that no task told of, for its worker had died."""
+        for write in writes:
+            entry = write.entry
+            if entry is not None and entry.state is State.FAILED and entry.reason == WORKER_DIED:
+                self._metrics.objects.labels("failed", WORKER_DIED).inc()
+
     def _read(self, fetched: Mapping[ObjectId, int]) -> int:
         """Count what was fetched, for the lines of its objects too; how much it was."""
         self._fetched.update(fetched)
@@ -331,7 +317,7 @@ class Statistics(CommonStatistics):
 
     def _line(self, ended: FinishedObject, now: Instant) -> tuple[str, dict[str, Any]]:
         entry = ended.entry
-        if entry.state is State.DONE:
+        if ended.is_timed:
             waited = max(0, now.wall_ms - ended.seen_ms) / 1000
             self._metrics.event_to_commit.observe(waited)
             self.latency.took(waited)

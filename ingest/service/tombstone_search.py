@@ -23,6 +23,7 @@ from headrace.model.text_formatting import printable
 from headrace.names.archive_names import ArchiveName, ObjectKind
 from headrace.options import Settings
 from headrace.options.choices import RestoreTombstones
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import start_thread
 from headrace.s3 import new_s3_calls
 from headrace.s3.reader import S3Source
@@ -336,6 +337,7 @@ class TombstoneSearch:
 
     def _run(self) -> None:
         calls: BucketCalls | None = None
+        retries = RetryLog(_log, "tombstone_search_failed")
         while (folder := self._requests.get()) is not None:
             failed = 0
             while not self._is_closed.is_set():
@@ -344,17 +346,14 @@ class TombstoneSearch:
                     self._post(self._search.search(calls, folder))
                     if failed >= _OFTEN:
                         self._post(ComponentProblem(PROBLEM, None))
+                    retries.over(folder)
                     break
                 except HeadraceError as error:
                     failed += 1
                     if failed >= _OFTEN:
                         self._post(ComponentProblem(PROBLEM, self._problem(folder, error)))
-                    _log.warning(
-                        "tombstone_search_failed",
-                        folder=folder,
-                        error=str(error),
-                        detail="value objects of the topic wait for it; it is tried again",
-                    )
+                    waits = "value objects of the topic wait for it; it is tried again"
+                    retries.failed(folder, error, folder=folder, detail=waits)
                     self._is_closed.wait(self._again_seconds)
 
     def _problem(self, folder: str, error: HeadraceError) -> str:

@@ -20,7 +20,10 @@ _PAIRS: Final = {")": "(", "}": "{", "]": "["}
 _GROUPING: Final = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
 _WORDS: Final = frozenset({"and", "or", "unless", "offset", "bool", *_GROUPING})
 FUNCTIONS: Final = frozenset(
-    {"sum", "min", "max", "avg", "count", "rate", "increase", "histogram_quantile", "absent", "time"}
+    {
+        *("sum", "min", "max", "avg", "count", "rate", "increase", "max_over_time"),
+        *("histogram_quantile", "absent", "time"),
+    }
 )
 
 

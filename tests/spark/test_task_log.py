@@ -1,16 +1,19 @@
 """How tasks log: as the process that starts them, whose option says it once."""
 
+import io
 import json
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 import structlog
+import structlog.testing
 
 from headrace.options import Settings
 from headrace.process.log_levels import LEVELS, ROOT
 from headrace.vendors.load import load
 from ingest.service.spark_startup import slot_work
+from spark.jvm import _forward
 from spark.sink.sink_work import SinkWork
 from spark.source.source_work import SourceWork
 from spark.task.entry import TaskLog, log_of_this_process
@@ -73,3 +76,14 @@ def test_the_work_of_a_slot_carries_it() -> None:
     assert source.settings.log == wanted
     assert isinstance(sink, SinkWork)
     assert sink.settings.log == wanted
+
+
+def test_what_is_no_line_of_a_task_is_the_text_of_one() -> None:
+    """A native library may write what begins as one, and a worker that dies tears its own."""
+    lines = b'{ [native] broke \x1b]0;owned\x07\n{"event": "a", "lev{"event": "b"}\n'
+    with structlog.testing.capture_logs() as logged:
+        _forward(io.BytesIO(lines))
+    assert [(line["event"], line["text"]) for line in logged] == [
+        ("spark_logged", "{ [native] broke \x1b]0;owned\x07"),
+        ("spark_logged", '{"event": "a", "lev{"event": "b"}'),
+    ]

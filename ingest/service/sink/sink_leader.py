@@ -184,12 +184,13 @@ class SinkLeader:
         process, now_ms = self._process, clock.wall_ms()
         archive, statistics, metrics = running.archive, self._statistics, process.metrics
         sink = sink_snapshot(archive, statistics, missing_topics=running.missing.names, now_ms=now_ms)
+        statistics.look_at(sink.partitions, is_at_rest=running.slots.is_at_rest)
         metrics.set_target(running.lifecycle.target)
         lag: dict[str, int] = defaultdict(int)
         for one in sink.partitions:
             lag[one.topic] += one.lag
         for topic, records in lag.items():
-            metrics.sink_lag.labels(topic).set(records)
+            metrics.set_sink_lag(topic, records)
         metrics.sink_open_objects.set(sink.open_objects)
         metrics.sink_pending_objects.set(sink.pending_objects)
         metrics.sink_buffered_bytes.labels("memory").set(sink.buffered_bytes)

@@ -61,6 +61,8 @@ class SinkSlots:
         self._asked_to_end: set[int] = set()
         self._absent: tuple[int, ...] = ()
         self.slots = SlotStates(slots)
+        self.is_at_rest = False
+        """Whether, when it was planned last, no partition waited for a slot, nor a slot for its start."""
 
     # -- what slots tell -------------------------------------------------------------------------------------
 
@@ -140,7 +142,8 @@ class SinkSlots:
         is_starting = self.slots[slot].state is SlotState.STARTING
         if where is not None or is_starting:
             where = None if is_starting else where
-            self._components.statistics.slot_died(slot, where, why)
+            held = self._components.archive.partitions()
+            self._components.statistics.slot_died(slot, where, why, held)
 
     def _ended(self, event: SlotEnded) -> None:
         self._asked_to_end.discard(event.slot)
@@ -206,6 +209,9 @@ class SinkSlots:
         # A start that Spark is late with is none to wait for: another slot may have what it lacks.
         coming = {*self.slots.of(SlotState.READY, SlotState.STARTING)} - {*self._absent}
         wanted = self._components.archive.ready() - len(coming)
+        self.is_at_rest = not (wanted > 0 or self.slots.of(SlotState.STARTING, SlotState.RECOVERING))
+        if self.is_at_rest:
+            self._components.statistics.deaths.not_wanted()
         for slot in self.slots.of(SlotState.FREE)[: max(0, wanted)]:
             self.slots.started(slot, self._components.slot_pool.start(slot))
             self._components.statistics.deaths.starting(slot)

@@ -17,7 +17,7 @@ from ingest.http.snapshot import ArchivedObject, SinkPartition, SinkStatus
 from ingest.http.traces.object_traces import SinkTraces
 from ingest.service.statistics import CommonStatistics
 from ingest.sink import Archive
-from ingest.sink.partitions import PartitionStatus
+from ingest.sink.partitions import PartitionCondition, PartitionStatus
 
 _log = structlog.get_logger(__name__)
 
@@ -53,6 +53,8 @@ class SinkStatistics(CommonStatistics):
         super().__init__(metrics)
         self._progress: dict[int, SinkProgress] = {}
         self._committed: dict[str, SealedObject] = {}
+        # What each slot that has died had in hand and nothing has got past yet, with the offsets there.
+        self._died_with: dict[int, dict[tuple[str, int], int | None]] = {}
         self.objects = 0
         self.unproven_objects_total = 0
         self.recent: deque[ArchivedObject] = deque(maxlen=_RECENT)
@@ -74,6 +76,7 @@ class SinkStatistics(CommonStatistics):
         self._problems.clear()
         self._progress.clear()
         self._committed.clear()
+        self._died_with.clear()
         self.deaths.clear()
         if self.traces is not None:
             self.traces.leadership_ended()
@@ -215,10 +218,31 @@ class SinkStatistics(CommonStatistics):
             self._metrics.sink_records.labels(one.topic).inc(one.records)
             self._metrics.sink_bytes.inc(one.bytes)
 
-    def slot_died(self, slot: int, where: str | None, why: str) -> None:
+    def slot_died(
+        self, slot: int, where: str | None, why: str, partitions: Iterable[PartitionStatus] = ()
+    ) -> None:
         """The slot has ended by an error, with these partitions in hand."""
         self.last_error = why
         self.deaths.died(slot, where, why)
+        if where is not None:
+            left = {(one.topic, one.partition): one.offset for one in partitions if one.slot == slot}
+            self._died_with.setdefault(slot, {}).update(left)
+
+    def look_at(self, partitions: Iterable[SinkPartition], *, is_at_rest: bool) -> None:
+        """Let deaths be over whose partitions got further since, or have nothing left for the slot.
+
+        `is_at_rest`: no partition waits for a slot.
+        """
+        if self._died_with:
+            now = {(one.topic, one.partition): one for one in partitions}
+            for slot, left in tuple(self._died_with.items()):
+                for name, offset in tuple(left.items()):
+                    one = now.get(name)
+                    if one is None or one.offset != offset or _is_idle(one, slot, is_at_rest=is_at_rest):
+                        del left[name]
+                if not left:
+                    del self._died_with[slot]
+                    self.deaths.over(slot)
 
     # -- what is shown ---------------------------------------------------------------------------------------
 
@@ -234,6 +258,15 @@ class SinkStatistics(CommonStatistics):
                 (one.oldest_open_ms for one in reports if one.oldest_open_ms is not None), default=None
             ),
         )
+
+
+def _is_idle(one: SinkPartition, slot: int, *, is_at_rest: bool) -> bool:
+    """Whether nothing of the partition waits, and another slot has it, or none is to have it.
+
+    The latter is so in a worker, whose connectors share its slots.
+    """
+    is_unwanted = one.state == PartitionCondition.WAITING and is_at_rest
+    return not one.lag and (is_unwanted or one.slot not in (None, slot))
 
 
 # -- What `/status` says of a sink while it leads ------------------------------------------------------------

@@ -9,8 +9,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from headrace.model.ledger_entry import LedgerEntry, LedgerKey
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State
 from headrace.model.objects import ObjectId, OwedAction
+
+MARKED: Final = "marked"
+"""Why an object is done that `headrace mark` has closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,8 @@ class FinishedObject:
     """An object that came to its end (done, skipped, quarantined).
 
     `since_ms` is when it had become known here, in `steady_ms`; `seen_ms` the time of its event,
-    or LastModified from a listing: then no event of it was received (`is_announced`).
+    or LastModified from a listing: then no event of it was received (`is_announced`). `is_replayed`: it was
+    read because a command asked for it, however old it is.
     """
 
     id: ObjectId
@@ -48,6 +52,13 @@ class FinishedObject:
     since_ms: int
     seen_ms: int
     is_announced: bool = False
+    is_replayed: bool = False
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its upload had it read: not closed unread (`mark`), nor asked for again (`replay`)."""
+        is_read = self.entry.state is State.DONE and self.entry.reason != MARKED
+        return is_read and not self.is_replayed
 
 
 class Unreported(NamedTuple):

@@ -7,9 +7,7 @@ from typing import Protocol
 from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import Position
-from ingest.source.catalogue.effects import LedgerWrite
-
-MARKED = "marked"
+from ingest.source.catalogue.effects import MARKED, LedgerWrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,6 +236,7 @@ class ObjectStates:
             since_ms=pending.since_ms,
             seen_ms=pending.object.last_modified_ms,
             is_announced=pending.is_fresh,
+            is_replayed=pending.is_replayed,
         )
         self.recent.append(ended)
         effects.finished.append(ended)
@@ -382,6 +383,7 @@ class ObjectStates:
             if pending is not None and write.key == object_id:
                 pending.due_ms, pending.tries, pending.trouble, pending.suspicion = 0, 0, None, Suspicion.NONE
                 pending.is_kept = write.entry is not None and write.entry.is_kept
+                pending.is_replayed = write.entry is not None and write.entry.state is State.NEW
                 self.side_objects.decide_again(pending, now)
                 self.table.move(pending, Phase.WRITING)
                 for split in pending.splits:

@@ -45,7 +45,8 @@ class PendingObject:
     last failure. `ticket` makes places in queues stale. `reads_before` is how often anything was read before
     the attempts that `errors.max.attempts` has not counted yet (-1: none was made). `sides` and `tombstones`
     are what it is read with, `sides` None and `is_placed` False before that is decided; `first_row` is the
-    first of its own rows. `is_kept`: no `post.action` will be owed to it.
+    first of its own rows. `is_kept`: no `post.action` will be owed to it. `is_replayed`: a command of this
+    process's time, or of shortly before, has it read again.
     """
 
     __slots__ = (
@@ -57,6 +58,7 @@ class PendingObject:
         "is_fresh",
         "is_kept",
         "is_placed",
+        "is_replayed",
         "is_whole",
         "label",
         "newer",
@@ -114,6 +116,7 @@ class PendingObject:
         self.first_row = 0
         self.is_placed = False
         self.is_kept = entry is not None and entry.is_kept
+        self.is_replayed = entry is not None and entry.state is State.NEW
 
     @property
     def key(self) -> LedgerKey:

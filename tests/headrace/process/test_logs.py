@@ -306,11 +306,34 @@ def test_a_line_of_a_worker_is_shown_as_all_others(
     monkeypatch.setattr(sys, "stderr", stream)
     line = '{"position": {"byte": 7}, "event": "bad_record", "level": "warning", "timestamp": "2026-01-01"}'
 
-    relay(line)
-    relay('{"no": "event"}')
+    assert relay(line)
 
-    first, second = stream.lines
-    assert second == '{"no": "event"}'
+    (first,) = stream.lines
     assert (first == line) is (style == "json")
     assert "bad_record" in first
     assert ("[warning" in first) is (style == "console")
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"event": "a", "level": "info", "key": "b{"event": "c", "level": "info"}',
+        "{ [native] broke \x1b]0;owned\x07",
+        '{"event": "a", "level": "info", "key": "\x9b31m"}',
+        '{"event": "a", "level": "info", "rate": NaN}',
+        '{"event": "a", "level": 7}',
+        '{"no": "event"}',
+        '{"a": ' + "[" * 100_000,
+    ],
+    ids=["torn", "no JSON", "not printable", "no number", "another's level", "another's", "deep"],
+)
+def test_what_is_no_line_of_ours_is_not_passed_on(
+    stream: _Stream, style: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked has it as a text, which is made printable."""
+    configure(stream=stream, style=style)
+    monkeypatch.setattr(sys, "stderr", stream)
+
+    assert not relay(line)
+    assert stream.lines == []

@@ -1,5 +1,6 @@
 import codecs
 import fcntl
+import io
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,16 +22,17 @@ from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
 from typer.main import get_command
 
 from headrace.model.errors import Unavailable
 from ingest.cli.app import app
 from ingest.cli.cli_options import ledger_states, option_assignments
-from ingest.cli.progress_bar import amounts, description, progress
+from ingest.cli.progress_bar import amounts, description, progress, until_idle_bar
 from ingest.cli.run import worker_lines
 from ingest.cli.status import bars_of, lines_of, shown, sparkline, watch_status
 from ingest.http.http_server import Response
-from ingest.http.snapshot import RecentObject, Snapshot
+from ingest.http.snapshot import RecentObject, SinkStatus, Snapshot
 from ingest.service.endpoints import StatusEndpoints
 
 HEADRACE = str(Path(sys.executable).with_name("headrace"))
@@ -282,7 +285,40 @@ def test_what_the_bar_of_a_run_says() -> None:
     """All that came to an end, of all that is known so far."""
     assert amounts(SHAPE) == (4, 8)
     assert description(SHAPE) == "4 of 8 objects, 120 records, 2.0 MB/s, 1 quarantined, it answers 503"
-    assert description({**SHAPE, "objects": {}, "problems": {}}) == "0 of 0 objects, 120 records, 2.0 MB/s"
+    none = {**SHAPE, "objects": {}, "pending_objects": 0, "problems": {}}
+    assert description(none) == "0 of 0 objects, 120 records, 2.0 MB/s"
+
+
+def test_the_bar_counts_each_object_once() -> None:
+    """What is begun or replayed is in ledger and memory; above max.pending.objects in the ledger alone."""
+    objects = {"done": 3, "partial": 1, "new": 1, "pending": 1, "active": 1}
+    assert amounts({**SHAPE, "objects": objects, "pending_objects": 2}) == (3, 5)
+    assert amounts({**SHAPE, "objects": {"failed": 7}, "pending_objects": 2}) == (0, 7)
+
+
+def test_what_the_bar_of_a_sink_says() -> None:
+    """Objects become known as they are sealed, so it measures records."""
+    sink = replace(SNAPSHOT, objects={}, problems={}, sink=SinkStatus(objects_total=12, lag=80)).as_dict()
+    assert amounts(sink) == (120, 200)
+    assert description(sink) == "12 objects, 120 of 200 records, 2.0 MB/s"
+    sink["sink"]["quarantined_objects"] = 2
+    assert description(sink) == "12 objects, 120 of 200 records, 2.0 MB/s, 2 quarantined"
+
+
+def test_a_problem_on_the_bar_is_plain_text() -> None:
+    """Keys and brokers' words have brackets, which rich would read, and keys may have escapes."""
+    sentence = "s3://b/a [/tmp] \x1b]0;owned\x07 [thrd:ssl://b1] is refused (503)."
+    drawn, looked = io.StringIO(), threading.Event()
+
+    def look() -> dict[str, Any]:
+        if "thrd" in drawn.getvalue():
+            looked.set()
+        return {**SHAPE, "problems": {"objects": sentence}}
+
+    with until_idle_bar(look, Console(file=drawn, force_terminal=True, width=300)):
+        assert looked.wait(30)
+
+    assert "s3://b/a [/tmp] \\x1b]0;owned\\x07 [thrd:ssl://b1] is refused (503)." in drawn.getvalue()
 
 
 COMMANDS = sorted(get_command(app).commands)  # type: ignore[attr-defined]  # the app is a group

@@ -20,7 +20,8 @@ CONTRACT = {
     "headrace_mode", "headrace_leader",
 }  # fmt: skip
 BESIDE = {
-    "headrace_pending_bytes", "headrace_ready", "headrace_slots", "headrace_target",
+    "headrace_pending_bytes", "headrace_object_min_age_seconds",
+    "headrace_ready", "headrace_slots", "headrace_target",
     "headrace_post_actions_total", "headrace_trace_spans_total", "headrace_inventory_rows_total",
     "headrace_last_full_listing_timestamp_seconds", "headrace_restore_inexact_total",
     "headrace_sink_records_total", "headrace_sink_bytes_total", "headrace_sink_objects_total",
@@ -28,8 +29,12 @@ BESIDE = {
     "headrace_sink_buffered_bytes", "headrace_sink_oldest_open_seconds", "headrace_lost_offsets_total",
 }  # fmt: skip
 
-# Gauges of a process, whether it leads or not: set at each scrape, and a moment that stays true.
-NOT_A_LEADERS = {"headrace_ready", "headrace_last_full_listing_timestamp_seconds"}
+# Gauges of a process, whether it leads or not: set at each scrape, an option, and a moment that stays true.
+NOT_A_LEADERS = {
+    "headrace_ready",
+    "headrace_object_min_age_seconds",
+    "headrace_last_full_listing_timestamp_seconds",
+}
 
 
 def families(text: str) -> dict[str, str]:
@@ -114,6 +119,23 @@ def test_exactly_one_mode_is_on() -> None:
 
     assert 'headrace_mode{mode="fallback"} 1.0' in text
     assert 'headrace_mode{mode="events"} 0.0' in text
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        'headrace_post_actions_total{outcome="failed"}',
+        'headrace_restore_inexact_total{what="side_object_missing"}',
+        'headrace_trace_spans_total{outcome="dropped"}',
+        'headrace_lost_offsets_total{topic="t"}',
+    ],
+)
+def test_what_has_few_labels_is_shown_before_it_happens(series: str) -> None:
+    """As of the transactions below; a topic's losses from when its lag is shown."""
+    metrics = Metrics(dict)
+    metrics.set_sink_lag("t", 5)
+
+    assert f"{series} 0.0" in metrics.exposition().decode()
 
 
 @pytest.mark.parametrize("outcome", ["committed", "aborted", "fenced", "unknown"])

@@ -86,7 +86,7 @@ class Led:
             archive=self.archive,
             missing=SimpleNamespace(names=()),
             lifecycle=SimpleNamespace(target=TargetState.RUNNING),
-            slots=SimpleNamespace(slots=SlotStates(1)),
+            slots=SimpleNamespace(slots=SlotStates(1), is_at_rest=False),
         )
         leader._publish(running)
         return self.holder.snapshot.last_error

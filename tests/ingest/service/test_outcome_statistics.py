@@ -15,9 +15,10 @@ from headrace.process.logs import configure
 from ingest.http.metrics import Metrics
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.statistics import Statistics
-from ingest.source.catalogue import FinishedObject
+from ingest.source.catalogue import Effects, FinishedObject, Mark, Replay, Selection
 from ingest.source.catalogue.effects import Unreported
 from tests.ingest.sink.sink_entries import sealed
+from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, listed, object_id, page
 from tests.support.instants import at
 
 LARGE, SMALL = ObjectId("b", "large", "e1"), ObjectId("b", "small", "e2")
@@ -142,6 +143,45 @@ def test_what_a_lost_slot_has_not_reported_counts() -> None:
     ):
         assert line in found
     assert (tally.records, tally.bad_records) == (5, {"unknown": 3})
+
+
+class _CountingDesk(Desk):
+    """Has what comes to its end counted."""
+
+    def __init__(self) -> None:
+        self.tally = Statistics(Metrics(dict))
+        super().__init__()
+
+    def do(self, effects: Effects) -> Effects:
+        """As the service does."""
+        self.tally.ended(effects.finished, self.now)
+        return super().do(effects)
+
+
+def test_what_a_command_ends_has_no_time_from_upload_to_commit() -> None:
+    """A mark reads nothing, and a replay was not asked for by the upload; an object that is read is timed."""
+    desk = _CountingDesk()
+    old, again, read = (listed(key, last_modified_ms=NOW - DAY) for key in ("old", "again", "read"))
+    desk.observe(page(old))
+    desk.do(desk.catalogue.apply_command(Mark(selection=Selection()), [old], desk.now))
+    desk.observe(page(again, listing_id=2))
+    plan = desk.plan()
+    desk.commit(plan, object_id("again"), LedgerEntry(state=State.QUARANTINED, reason="unfit"))
+    desk.finish(plan)
+    desk.do(desk.catalogue.apply_command(Replay(selection=Selection()), [again], desk.now))
+    desk.complete(desk.plan())
+    assert [(one.key, one.state) for one in desk.tally.recent] == [
+        ("old", "done"),
+        ("again", "quarantined"),
+        ("again", "done"),
+    ]
+    assert desk.tally.latency.shown is None
+
+    desk.observe(page(read, listing_id=3))
+    desk.complete(desk.plan())
+    shown = desk.tally.latency.shown
+    assert shown is not None
+    assert (shown.objects, shown.max_seconds) == (1, DAY / 1000)
 
 
 @pytest.mark.parametrize("outcome", [BatchOutcome.UNKNOWN, None])

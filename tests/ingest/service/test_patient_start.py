@@ -33,15 +33,25 @@ def _patient(
 
 @pytest.mark.parametrize("refusal", [Unavailable, AccessDenied, SourceUnavailable])
 def test_what_is_away_is_asked_for_again(refusal: type[HeadraceError]) -> None:
-    """One line says so; the reason is shown as long as it is waited for."""
+    """One line says so, and one that it is over; the reason is shown as long as it is waited for."""
     answers: list[HeadraceError | int] = [refusal("is Kafka up?"), refusal("is Kafka up?"), 7]
     troubles: list[str | None] = []
     with structlog.testing.capture_logs() as logged:
         assert _patient(600, troubles=troubles).answer(lambda: _next(answers)) == 7
-    assert [(line["event"], line["error"], line["seconds"]) for line in logged] == [
-        ("start_delayed", "is Kafka up?", 600)
+    assert [
+        (line["log_level"], line["event"], line.get("error"), line.get("seconds")) for line in logged
+    ] == [
+        ("warning", "start_delayed", "is Kafka up?", 600),
+        ("info", "start_continued", None, None),
     ]
     assert troubles == ["is Kafka up?", "is Kafka up?", None]
+
+
+def test_what_answers_at_once_is_no_line() -> None:
+    """Nothing was waited for."""
+    with structlog.testing.capture_logs() as logged:
+        assert _patient(600).answer(lambda: 7) == 7
+    assert logged == []
 
 
 @pytest.mark.parametrize(

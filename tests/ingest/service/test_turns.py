@@ -14,6 +14,7 @@ from headrace.model.errors import LeadershipLost
 from headrace.process.threads import ThreadFailures, start_thread
 from ingest.service.leading import Turns
 from ingest.service.stop import Stop
+from tests.support.instants import MovedClock
 from tests.support.until import until_sync
 
 
@@ -155,3 +156,29 @@ def test_what_still_waits_when_the_drain_is_over_is_taken() -> None:
     loop.inbox.put(1)
     loop.turns.drain(lambda: True)
     assert decided.handled == [1]
+
+
+@pytest.mark.parametrize(("cost", "times"), [(0.01, range(350, 370)), (2.0, range(5, 8))])
+def test_what_is_shown_takes_a_tenth_of_the_time_at_most(cost: float, times: range) -> None:
+    """Of a minute and a half with news in each quarter of a second. What came last is shown at the end."""
+    clock = MovedClock(1.0)
+    shown: list[int] = []
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    class _Busy(Decided):
+        def decide(self) -> None:
+            clock.now += 0.25
+            self.decided += 1
+            inbox.put(self.decided)
+
+    busy = _Busy(over=lambda: clock.now > 95)
+
+    def show() -> None:
+        shown.append(len(busy.handled))
+        clock.now += cost
+
+    inbox.put(0)
+    Turns(inbox, busy, stop=Stop(), failures=ThreadFailures(), clock=clock).run(show)
+
+    assert len(shown) in times
+    assert shown[-1] == len(busy.handled)

@@ -1,0 +1,48 @@
+"""The log of what is tried again until it succeeds: a line for an outage, not one for each attempt."""
+
+import re
+from collections.abc import Hashable
+from typing import Any, Final
+
+_NUMBERS: Final = re.compile(r"\d+")
+# A key may hold anything, so it ends where a sentence about an object has its verb, or with the sentence.
+_KEYS: Final = re.compile(
+    r"(s3://[^/\s]+)/.*?(?= (?:is|was|may not|cannot|can be|could|does|did|has|wait)\b|\Z)", re.DOTALL
+)
+_LISTED: Final = re.compile(r"(?<!\S)(\S+)(?:, \1)+(?![^\s.:])")
+
+
+def problem_kind(sentence: str) -> str:
+    """What stays of the sentence of a problem while it lasts.
+
+    Seconds and records are counted on, and of many objects with the same problem each is named in turn.
+
+    >>> problem_kind("s3://b/a b.gz is refused (503).") == problem_kind("s3://b/c.gz is refused (503).")
+    True
+    >>> problem_kind("For 65 s nothing of t-0, t-11 was read.")
+    'For 0 s nothing of t-0 was read.'
+    """
+    return _LISTED.sub(r"\1", _NUMBERS.sub("0", _KEYS.sub(r"\1", sentence)))
+
+
+class RetryLog:
+    """A WARN for each sentence that is new since the last success, and DEBUG for the same again.
+
+    The end has a line of its own: `problem_over`, of the problem that `/status` shows. For one thread.
+    """
+
+    def __init__(self, log: Any, event: str) -> None:
+        self._log: Final = log
+        self._event: Final = event
+        self._told: dict[Hashable, set[str]] = {}
+
+    def failed(self, of: Hashable, error: Exception, **fields: object) -> None:
+        """What is tried again has failed; `of` says which of several it is."""
+        told, kind = self._told.setdefault(of, set()), problem_kind(str(error))
+        tell = self._log.debug if kind in told else self._log.warning
+        told.add(kind)
+        tell(self._event, error=str(error), **fields)
+
+    def over(self, of: Hashable) -> None:
+        """It has succeeded: the next failure is another one."""
+        self._told.pop(of, None)

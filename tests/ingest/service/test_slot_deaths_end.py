@@ -1,0 +1,248 @@
+"""The deaths of slots are over with what they died with, though none of those slots gets more to do."""
+
+from typing import Any
+
+import pytest
+
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Committed, Finished
+from ingest.http.metrics import Metrics
+from ingest.http.snapshot import SinkPartition
+from ingest.service.sink.sink_statistics import SinkStatistics
+from ingest.service.slot_states import SlotDeaths, SlotState
+from ingest.service.slot_supervisor import SlotComponents, SlotSupervisor
+from ingest.service.statistics import Statistics
+from ingest.sink.partitions import PartitionCondition, PartitionStatus
+from ingest.source.catalogue import Effects
+from ingest.source.planner import BatchLimits
+from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
+from tests.ingest.source.catalogue.desk import Desk, event, object_id
+from tests.support.instants import MovedClock
+
+
+class _Pool:
+    """Takes every start and batch."""
+
+    starts = 0
+
+    def start(self, _: int) -> int:
+        """Its number."""
+        self.starts += 1
+        return self.starts
+
+    def grant(self, _: int, __: object) -> bool:
+        """The slot has it."""
+        return True
+
+    def void(self, slot: int) -> None:
+        """Nothing runs."""
+
+    def forget_worker(self, slot: int) -> None:
+        """Nothing is remembered."""
+
+
+class _Recovery:
+    def __init__(self) -> None:
+        self.slots: list[int] = []
+
+    def submit(self, slot: int) -> None:
+        """To be recovered by the test."""
+        self.slots.append(slot)
+
+
+class _CountingDesk(Desk):
+    """Counts what the driver has written."""
+
+    statistics: Statistics | None = None
+
+    def do(self, effects: Effects) -> Effects:
+        """As the service does, in a moment."""
+        if self.statistics is not None:
+            self.statistics.written(effects.writes)
+        return super().do(effects)
+
+
+def _committed(batch: int, *checkpoints: Checkpoint) -> Committed:
+    return Committed(
+        batch=batch, checkpoints=checkpoints, records_by_topic={}, bad_by_reason={}, fetched={}, seconds=0.1
+    )
+
+
+class _Source:
+    """A source's slots over the real catalogue and planner; each batch kills its worker."""
+
+    def __init__(self, slots: int) -> None:
+        self.desk = _CountingDesk(limits=BatchLimits(slots=slots))
+        self.statistics = self.desk.statistics = Statistics(Metrics(dict))
+        self.clock = MovedClock()
+        self.statistics.deaths = SlotDeaths(self.clock)
+        self._recovery = _Recovery()
+        pool: Any = _Pool()
+        recovery: Any = self._recovery
+        components = SlotComponents(
+            planner=self.desk.planner,
+            slot_pool=pool,
+            recovery=recovery,
+            statistics=self.statistics,
+            metadata=lambda: b"",
+            remember=lambda _: None,
+            create_topics=lambda _: None,
+            apply=self._apply,
+            clock=lambda: self.desk.now,
+        )
+        self.supervisor = SlotSupervisor(components, slots=slots, max_batch_seconds=10)
+        self.slots = range(slots)
+        self.refuses: set[int] = set()
+        """Slots whose starts fail."""
+
+    def _apply(self, effects: Effects) -> None:
+        self.desk.do(effects)
+
+    def turn(self, *, kills: bool = True) -> None:
+        """A second, in which each slot that has a batch dies with it."""
+        self.desk.now_ms += 1000
+        self.clock.now += 1
+        self.plan()
+        for slot in self.slots:
+            if self._state(slot) is SlotState.STARTING:
+                self._end(slot) if slot in self.refuses else self._ready(slot)
+            if kills and self._state(slot) is SlotState.BUSY:
+                self._end(slot)
+        while self._recovery.slots:
+            for key, entry in self.desk.ledger.follow():
+                self.desk.catalogue.on_ledger_record(key, entry)
+            self.supervisor.recovered(self._recovery.slots.pop())
+
+    def plan(self) -> None:
+        """What the loop does at the end of each turn."""
+        self.desk.tick()
+        self.supervisor.plan(self.desk.now)
+
+    def finish(self, slot: int) -> None:
+        """Everything of the slot's batch is committed."""
+        state = self.supervisor.slots[slot]
+        assert state.start is not None
+        assert state.plan is not None
+        done = Checkpoint(key=object_id("a"), entry=LedgerEntry(state=State.DONE))
+        self.supervisor.take(
+            BatchCommitted(slot=slot, start=state.start, committed=_committed(state.plan, done))
+        )
+        finished = Finished(batch=state.plan, outcome=BatchOutcome.CLEAN)
+        self.supervisor.take(BatchFinished(slot=slot, start=state.start, finished=finished))
+        self.plan()
+
+    def _ready(self, slot: int) -> None:
+        start = self.supervisor.slots[slot].start
+        assert start is not None
+        self.supervisor.take(SlotReady(slot=slot, start=start))
+        self.plan()
+
+    def _end(self, slot: int) -> None:
+        start = self.supervisor.slots[slot].start
+        assert start is not None
+        self.supervisor.take(SlotEnded(slot=slot, start=start, clean=False, error="It was killed"))
+
+    def _state(self, slot: int) -> SlotState:
+        return self.supervisor.slots[slot].state
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_an_object_that_kills_is_no_problem_once_it_is_quarantined(slots: int) -> None:
+    """In a quiet bucket no slot commits afterwards. Each attempt at it counts as failed."""
+    source = _Source(slots)
+    source.desk.announce("m", event("killer"))
+    problems: set[str] = set()
+    for _ in range(60):
+        source.turn()
+        problems |= source.statistics.problems.keys()
+
+    entry = source.desk.entry("killer")
+    assert entry is not None
+    assert entry.state is State.QUARANTINED
+    assert problems, "as long as it was tried"
+    assert source.statistics.problems == {}
+    assert 'headrace_objects_total{reason="worker_died",state="failed"} 3.0' in _exposition(source.statistics)
+
+
+def _exposition(statistics: Statistics) -> str:
+    return statistics._metrics.exposition().decode()
+
+
+def test_starts_that_failed_are_no_problem_once_none_is_wanted() -> None:
+    """They are as long as a slot is at work, or an object waits."""
+    source = _Source(2)
+    source.refuses = {0, 1}
+    source.desk.announce("m", event("a"))
+    for _ in range(5):
+        source.turn(kills=False)
+    assert set(source.statistics.problems) == {"the start of slot 0"}
+    statistics = source.statistics
+    for _ in range(3):
+        statistics.slot_died(1, None, "It was killed")
+    source.refuses = set()
+    source.turn(kills=False)
+    assert set(statistics.problems) == {"the start of slot 1"}, "slot 0 is at work"
+
+    source.finish(0)
+    assert statistics.problems == {}
+
+
+def _status(partition: int, offset: int, *, slot: int | None, lag: int = 5) -> PartitionStatus:
+    return PartitionStatus(
+        topic="t",
+        partition=partition,
+        condition=PartitionCondition.WAITING if slot is None else PartitionCondition.GRANTED,
+        slot=slot,
+        offset=offset,
+        position=None,
+        end=offset + lag,
+        lag=lag,
+        pending_objects=0,
+        quarantined_objects=0,
+        detail=None,
+    )
+
+
+def _shown(*partitions: PartitionStatus) -> list[SinkPartition]:
+    return [
+        SinkPartition(
+            topic=one.topic,
+            partition=one.partition,
+            state=one.condition.value,
+            slot=one.slot,
+            offset=one.offset,
+            position=None,
+            end=one.end,
+            lag=one.lag,
+            pending_objects=0,
+            quarantined_objects=0,
+            detail=None,
+        )
+        for one in partitions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "is_at_rest", "is_over"),
+    [
+        pytest.param((_status(0, 7, slot=1), _status(1, 8, slot=0)), False, False, id="one is where it was"),
+        pytest.param((_status(0, 8, slot=1), _status(1, 8, slot=0)), False, True, id="both got further"),
+        pytest.param((_status(0, 7, slot=1, lag=0),), False, True, id="idle at another, and gone"),
+        pytest.param((_status(0, 7, slot=0, lag=0),), False, False, id="idle at the same"),
+        pytest.param((_status(0, 7, slot=None, lag=0),), False, False, id="idle, waits for a slot"),
+        pytest.param((_status(0, 7, slot=None, lag=0),), True, True, id="idle, no slot is wanted"),
+    ],
+)
+def test_a_sinks_partitions_that_got_further_at_other_slots(
+    now: tuple[PartitionStatus, ...], is_at_rest: bool, is_over: bool
+) -> None:
+    """The slot itself may hold none of them again. Those that it did not hold say nothing."""
+    statistics = SinkStatistics(Metrics(dict))
+    held = (_status(0, 7, slot=0), _status(1, 7, slot=0), _status(2, 7, slot=1))
+    for _ in range(3):
+        statistics.slot_died(0, "t-0 and t-1", "It was killed", held)
+    statistics.look_at(_shown(*held), is_at_rest=True)
+    assert set(statistics.problems) == {"slot 0"}
+
+    statistics.look_at(_shown(*now, _status(2, 7, slot=1)), is_at_rest=is_at_rest)
+    assert (statistics.problems == {}) is is_over
