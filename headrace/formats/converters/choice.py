@@ -156,7 +156,13 @@ def protobuf_converter(
         schema = ProtobufSchema(text.text, text.files)
         is_numbered = isinstance(key.id, UUID)
         message = schema.numbered(key.message[0]) if is_numbered else schema.message(key.message)
-        return ProtobufReader(key.version, message, wants_texts=use in _OF_TEXTS)
+        return ProtobufReader(
+            key.version,
+            message,
+            wants_texts=use in _OF_TEXTS,
+            # AWS Glue's converter has wrappers as messages.
+            keeps_wrappers=is_numbered,
+        )
 
     framing, schemas = _place(registry, SchemaKind.PROTOBUF, glue)
     return FramedConverter(framing, schemas, make, what=what, style=style)
