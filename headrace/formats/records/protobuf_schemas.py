@@ -33,11 +33,14 @@ _WORDS: Final = 300
 _BUILT_IN: Final = (
     "confluent_kafka.schema_registry.confluent.meta_pb2",
     "confluent_kafka.schema_registry.confluent.type.decimal_pb2",
-    *(f"google.type.{name}_pb2" for name in ("color", "date", "datetime", "dayofweek", "fraction")),
-    *(f"google.type.{name}_pb2" for name in ("latlng", "money", "month", "timeofday")),
+    "google.protobuf.timestamp_pb2",
     "google.protobuf.duration_pb2",
     "google.protobuf.wrappers_pb2",
     "google.protobuf.descriptor_pb2",
+    *(f"google.type.{name}_pb2" for name in ("calendar_period", "color", "date", "datetime", "dayofweek")),
+    *(f"google.type.{name}_pb2" for name in ("decimal", "expr", "fraction", "interval", "latlng")),
+    *(f"google.type.{name}_pb2" for name in ("localized_text", "money", "month", "phone_number")),
+    *(f"google.type.{name}_pb2" for name in ("postal_address", "quaternion", "timeofday")),
 )
 _PREFIX: Final = "io.confluent.connect.protobuf."
 _SHORT: Final = {"int8": Type.INT8, "int16": Type.INT16}

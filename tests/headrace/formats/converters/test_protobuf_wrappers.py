@@ -199,3 +199,34 @@ def test_lists_and_their_items_may_be_null() -> None:
 
     assert [fields["e"].optional, fields["e"].item.optional] == [True, True]
     assert fields["d"].item.type is Type.INT8
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CalendarPeriod",
+        "Color",
+        "Date",
+        "DateTime",
+        "DayOfWeek",
+        "Decimal",
+        "Expr",
+        "Fraction",
+        "Interval",
+        "LatLng",
+        "LocalizedText",
+        "Money",
+        "Month",
+        "PhoneNumber",
+        "PostalAddress",
+        "Quaternion",
+        "TimeOfDay",
+    ],
+)
+def test_the_common_types_of_google_are_known(name: str) -> None:
+    """A schema imports them without a reference."""
+    words = {"DateTime": "datetime", "DayOfWeek": "dayofweek", "LatLng": "latlng", "TimeOfDay": "timeofday"}
+    file = words.get(name) or "".join(f"_{each.lower()}" if each.isupper() else each for each in name)[1:]
+    text = f'syntax = "proto3"; import "google/type/{file}.proto"; message M {{ google.type.{name} x = 1; }}'
+
+    assert [each.name for each in ProtobufSchema(text, {}).message((0,)).fields] == ["x"]
