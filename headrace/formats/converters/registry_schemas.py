@@ -113,7 +113,8 @@ class ConfluentStore:
         client = registry_client(self._registry)
         with registry_errors("let it read the schemas"):
             try:
-                schema = client.get_schema(id_)
+                is_guid = isinstance(id_, UUID)
+                schema = client.get_schema_by_guid(str(id_)) if is_guid else client.get_schema(id_)
                 if not isinstance(schema.schema_str, str):
                     # The client would give the same from its cache for ever.
                     client.clear_caches()
