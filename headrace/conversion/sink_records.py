@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.conversion.encoders import LayoutRowsCheck, rows_of_layout
+from headrace.conversion.framed_columns import framed_keys, framed_values, inflated_bytes
 from headrace.conversion.side_rows import side_output
 from headrace.conversion.writable_runs import WritableRuns, rows_of_values
 from headrace.formats.converted_records import (
@@ -25,7 +26,6 @@ from headrace.formats.converters.choice import (
     makes_columns,
     member_form,
 )
-from headrace.formats.converters.framing import glue_inflated_bytes
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
 from headrace.formats.converters.json_converter import JsonConverter
 from headrace.formats.converters.plain_converters import (
@@ -149,8 +149,7 @@ class RecordConverter:
         is_simple = converters.header.kind is ConverterKind.SIMPLE
         # Connect reads headers by it where nothing else is said, and it refuses none.
         self._headers = HeaderConverter(converters.header) if is_written or not is_simple else None
-        self._inflates_keys = isinstance(converters.key.registry, GlueSettings)
-        self._inflates_values = isinstance(converters.value.registry, GlueSettings)
+        self._converters = converters
         self._rows = LayoutRowsCheck(output)
         self._writable = None if self._holds_all else WritableRuns(output)
 
@@ -160,11 +159,7 @@ class RecordConverter:
         Compressed keys and values of a piece inflate to 4 MiB, or it is one record: compression makes a
         thousandth of what repeats itself, so that the bytes fetched say nothing of it.
         """
-        sizes = np.zeros(len(records), np.int64)
-        if self._inflates_keys:
-            sizes += glue_inflated_bytes(records.keys)
-        if self._inflates_values:
-            sizes += glue_inflated_bytes(records.values)
+        sizes = inflated_bytes(records, self._converters)
         begin = held = 0
         for row in np.flatnonzero(sizes).tolist() if int(sizes.sum()) > _INFLATED_BYTES else ():
             if begin < row and held + sizes[row] > _INFLATED_BYTES:
@@ -215,11 +210,13 @@ class RecordConverter:
 
     def _of_field(self, field: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
         if field is OutputField.KEY:
-            segments = self._key.convert(records.keys, records.topic, faults)
+            keys = framed_keys(records, self._converters)
+            segments = self._key.convert(keys, records.topic, faults)
             if self._sidecars.keys is not None and not self._holds_all:
                 segments = without_nulls(segments, *NULL_KEY, faults)
         else:
-            segments = self._value.convert(records.values, records.topic, faults)
+            values = framed_values(records, self._converters)
+            segments = self._value.convert(values, records.topic, faults)
         if self._holds_all:
             return segments
         if field in self._output.fields:

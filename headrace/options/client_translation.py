@@ -6,6 +6,7 @@ ledger and group are read as the protocol needs it.
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final, TypeVar, get_args
 
@@ -20,9 +21,9 @@ from headrace.options.parsed_options import Values
 from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
 from headrace.options.sink_settings import ReadSettings
-from headrace.options.tls import INLINE, ReadBytes, put_key_store, put_trust_store, with_line_breaks
+from headrace.options.tls import INLINE, PEM, ReadBytes, put_key_store, put_trust_store, with_line_breaks
 from headrace.options.token_logins import IAM
-from headrace.options.value_types import Form, FormError, choice, integer
+from headrace.options.value_types import Form, FormError, choice, integer, trimmed
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -115,6 +116,10 @@ def translated(
     Blocks for reading a PKCS12 trust store.
     """
     into = Translation(problems)
+    given = {
+        name: entry if name in PEM else replace(entry, text=trimmed(entry.text))
+        for name, entry in given.items()
+    }
     put_login(given, into)
     put_trust_store(given, read_bytes, into)
     put_key_store(given, into)

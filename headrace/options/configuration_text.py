@@ -80,7 +80,8 @@ def _unescaped(text: str, number: int) -> str:
 
 # The pattern of Connect's ConfigTransformer: ${provider:path:key}, the path left out where a provider has
 # none.
-_REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")
+# As in Connect, the path ends at the first colon, and the key may have others.
+_REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
 _FORMS: Final = {"env": "${env:NAME}", "file": "${file:PATH:KEY}", "dir": "${dir:PATH:FILE}"}
 # As shells and Compose write them, and most often a variable that was not replaced.
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.model.text_formatting import did_you_mean
@@ -18,6 +18,7 @@ from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import JAVA_STORES, WITHOUT_MEANING
 from headrace.options.given import Entry, Problems, canonical
 from headrace.options.suggestions import suggested
+from headrace.options.value_types import trimmed
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
 _WORKER: Final = re.compile(
@@ -37,12 +38,14 @@ SPELLINGS: Final = (*CANONICAL, *client_names.TOP_LEVEL, *WITHOUT_MEANING)
 class Foreign:
     """What a configuration of another vendor's connector may hold: `names`, and lines that decide nothing.
 
-    `is_leftover` is asked with an option and its text.
+    `is_leftover` is asked with an option and its text. `trimmed`: options of ours whose values that connector
+    takes without blanks around them.
     """
 
     owner: str = ""
     names: tuple[str, ...] = ()
     is_leftover: Callable[[str, str], bool] = lambda _option, _text: False
+    trimmed: frozenset[str] = frozenset()
 
 
 _NOTHING_FOREIGN: Final = Foreign()
@@ -96,7 +99,9 @@ def _entries(
             problems.add(spelled, _unknown(option, foreign))
         else:
             entry = _entry(spelled, raw, references, gathered, problems)
-            if entry is not None:
+            if entry is not None and option in foreign.trimmed:
+                yield replace(entry, text=trimmed(entry.text))
+            elif entry is not None:
                 yield entry
 
 

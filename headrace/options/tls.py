@@ -23,6 +23,13 @@ _JKS: Final = (
 
 INLINE: Final = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem", "https.ca.pem")
 """librdkafka's names of what is PEM itself."""
+PEM: Final = (
+    *INLINE,
+    "ssl.truststore.certificates",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+)
+"""These, and Java's."""
 _BLOCK: Final = re.compile(r"(-----BEGIN ([^-]+)-----)([A-Za-z0-9+/=\s]*)(-----END \2-----)\s*")
 _LINE: Final = 64
 

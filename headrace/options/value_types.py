@@ -157,8 +157,27 @@ def _any_text(text: str) -> str:
     return text
 
 
+_BLANKS: Final = "".join(map(chr, range(33)))
+
+
+def trimmed(text: str) -> str:
+    """A text as Java's `trim` has it, which Kafka's classes do with all texts and passwords that they parse.
+
+    A secret that is mounted as a file most often has a line end.
+    """
+    return text.strip(_BLANKS)
+
+
+def _trimmed_text(text: str) -> str:
+    found = trimmed(_any_text(text))
+    if not found:
+        raise FormError
+    return found
+
+
 CHARACTERS: Final = Form(kind="STRING", expected="characters of any kind", parse=str)
 TEXT: Final = Form(kind="STRING", expected="a text that is not empty", parse=_any_text)
+TRIMMED: Final = Form(kind="STRING", expected="a text that is not empty", parse=_trimmed_text)
 
 
 def _aliases(text: str) -> tuple[str, ...]:

@@ -400,7 +400,8 @@ def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: t
     def decides_nothing(option: str, text: str) -> bool:
         return is_leftover_of_a_source(option, text, configuration, vendors)
 
-    return Foreign(owner="Aiven's S3 source", is_leftover=decides_nothing)
+    trimmed = frozenset({reading_options.PREFIX.name, record_options.FILE_NAME_TEMPLATE.name})
+    return Foreign(owner="Aiven's S3 source", is_leftover=decides_nothing, trimmed=trimmed)
 
 
 def _spell(gathered: Gathered, translated: Translated) -> None:

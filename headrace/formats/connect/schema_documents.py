@@ -22,6 +22,7 @@ from headrace.formats.connect.schema import (
     decimal_default,
     decimal_scale,
 )
+from headrace.formats.connect.schema_references import SchemaReferences
 
 ONE_OF: Final = "io.confluent.connect.json.OneOf"
 """The name of a struct with a field for each type that a value may be of, one of which is there."""
@@ -64,11 +65,11 @@ class _Reader:
     """Reads the parts of a schema; `document` is the name of that which a part is in."""
 
     def __init__(self, documents: dict[str, Any]) -> None:
-        self._documents = documents
+        self._references = SchemaReferences(documents)
         self._fields = 0
 
-    def read(self, shape: Any, document: str, path: tuple[str, ...], *, optional: bool) -> ConnectSchema:
-        """The schema of one part; `path` are the references that led to it."""
+    def read(self, shape: Any, document: str, path: tuple[int, ...], *, optional: bool) -> ConnectSchema:
+        """The schema of one part; `path` are the identities of what references led to."""
         if not isinstance(shape, dict):
             raise InvalidSchema(_OPEN)
         if "$ref" in shape:
@@ -96,21 +97,17 @@ class _Reader:
         if self._fields > FIELDS_MAX:
             raise InvalidSchema(TOO_MANY_FIELDS)
 
-    def _referred(self, shape: Any, document: str, path: tuple[str, ...], *, optional: bool) -> ConnectSchema:
-        name, _, pointer = str(shape["$ref"]).partition("#")
-        place = name or document
-        full = f"{place}#{pointer}"
-        if full in path:
-            raise InvalidSchema(_circular(shape["$ref"]))
-        if place not in self._documents:
-            raise InvalidSchema(f"it refers to {name}, which is not among its references")
-        found = self._documents[place]
-        for step in filter(None, pointer.split("/")):
-            key = step.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, dict) or key not in found:
-                raise InvalidSchema(f"it refers to {shape['$ref']}, which is not there")
-            found = found[key]
-        return self.read(found, place, (*path, full), optional=optional)
+    def _referred(self, shape: Any, document: str, path: tuple[int, ...], *, optional: bool) -> ConnectSchema:
+        found, place, path = self._followed(shape, document, path)
+        return self.read(found, place, path, optional=optional)
+
+    def _followed(self, shape: Any, document: str, path: tuple[int, ...]) -> tuple[Any, str, tuple[int, ...]]:
+        """What a reference means, the document that it is in, and the path with it."""
+        reference = str(shape["$ref"])
+        found, place = self._references.found(reference, document)
+        if id(found) in path:
+            raise InvalidSchema(f"it refers to itself ({reference}), for which there are no columns")
+        return found, place, (*path, id(found))
 
     def _alternatives(self, shape: Any, document: str) -> tuple[bool, list[tuple[Any, str]]]:
         """Whether null is one of the types, and the others."""
@@ -131,7 +128,7 @@ class _Reader:
             return True, [({**shape, "enum": rest}, document)] if rest else []
         return _is_null(shape), [] if _is_null(shape) else [(shape, document)]
 
-    def _plain(self, shape: Any, document: str, path: tuple[str, ...], *, optional: bool) -> ConnectSchema:
+    def _plain(self, shape: Any, document: str, path: tuple[int, ...], *, optional: bool) -> ConnectSchema:
         self._count_field()
         given: dict[str, Any] = {
             "optional": optional,
@@ -160,7 +157,7 @@ class _Reader:
         return ConnectSchema(type=_KINDS.get(str(own), _SCALARS[kind]), **given)
 
     def _array(
-        self, shape: Any, document: str, path: tuple[str, ...], given: dict[str, Any], own: Any
+        self, shape: Any, document: str, path: tuple[int, ...], given: dict[str, Any], own: Any
     ) -> ConnectSchema:
         items = shape.get("items")
         if not isinstance(items, dict):
@@ -175,7 +172,7 @@ class _Reader:
         return ConnectSchema(type=Type.MAP, key=key, value=value, **given)
 
     def _object(
-        self, shape: Any, document: str, path: tuple[str, ...], given: dict[str, Any], own: Any
+        self, shape: Any, document: str, path: tuple[int, ...], given: dict[str, Any], own: Any
     ) -> ConnectSchema:
         properties, required = self._members(shape, document, path)
         others = shape.get("additionalProperties")
@@ -192,26 +189,19 @@ class _Reader:
         return ConnectSchema(type=Type.STRUCT, fields=fields, **given)
 
     def _members(
-        self, shape: Any, document: str, path: tuple[str, ...]
+        self, shape: Any, document: str, path: tuple[int, ...]
     ) -> tuple[dict[str, tuple[Any, str]], set[str]]:
         """The properties of an object, with those of all that it has to be as well."""
         found = {name: (inner, document) for name, inner in shape.get("properties", {}).items()}
         required = set(shape.get("required", ()))
         for each in shape.get("allOf", ()):
-            inner, place = each, document
+            inner, place, led = each, document, path
             while isinstance(inner, dict) and "$ref" in inner:
-                name, _, pointer = str(inner["$ref"]).partition("#")
-                full = f"{name or place}#{pointer}"
-                if full in path:
-                    raise InvalidSchema(_circular(inner["$ref"]))
-                path, place = (*path, full), name or place
-                inner = self._documents.get(place)
-                for step in filter(None, pointer.split("/")):
-                    inner = inner.get(step) if isinstance(inner, dict) else None
+                inner, place, led = self._followed(inner, place, led)
             if not isinstance(inner, dict):
                 raise InvalidSchema(_OPEN)
             self._count_field()
-            below, needed = self._members(inner, place, path)
+            below, needed = self._members(inner, place, led)
             found |= below
             required |= needed
         return found, required
@@ -235,10 +225,6 @@ def _default(schema: ConnectSchema, value: Any) -> Default | None:
 
 
 _OPEN: Final = "it leaves open what a value may be"
-
-
-def _circular(reference: object) -> str:
-    return f"it refers to itself ({reference}), for which there are no columns"
 
 
 def _parameters(shape: Any) -> Mapping[str, Any]:

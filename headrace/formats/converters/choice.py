@@ -2,7 +2,6 @@
 
 from enum import Enum, auto
 from typing import Any, Final
-from uuid import UUID
 
 import numpy as np
 
@@ -154,9 +153,15 @@ def protobuf_converter(
         if not key.message:
             raise Unframed("no message of the schema is named after its id")
         schema = ProtobufSchema(text.text, text.files)
-        is_numbered = isinstance(key.id, UUID)
+        is_numbered = isinstance(registry, GlueSettings)
         message = schema.numbered(key.message[0]) if is_numbered else schema.message(key.message)
-        return ProtobufReader(key.version, message, wants_texts=use in _OF_TEXTS)
+        return ProtobufReader(
+            key.version,
+            message,
+            wants_texts=use in _OF_TEXTS,
+            # AWS Glue's converter has wrappers as messages.
+            keeps_wrappers=is_numbered,
+        )
 
     framing, schemas = _place(registry, SchemaKind.PROTOBUF, glue)
     return FramedConverter(framing, schemas, make, what=what, style=style)

@@ -1,8 +1,9 @@
 """Where in a value a registry's schema is named, and where what it describes begins.
 
-Confluent's framing is a zero byte and an id of four bytes, after which Protobuf has the place of its message
-in the schema; AWS Glue's is a three, a byte for the compression, and a UUID, after which Protobuf has the
-number of its message, compressed with it.
+Confluent's framing is a zero byte and an id of four bytes, or a one and a UUID, after which Protobuf has the
+place of its message in the schema; its serializers put all of that into a header where they are set to. AWS
+Glue's is a three, a byte for the compression, and a UUID, after which Protobuf has the number of its message,
+compressed with it.
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
 
@@ -18,6 +19,8 @@ from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of
 
 NO_SCHEMA: Final = -1
 _HEAD_BYTES: Final = 5
+_GUID_BYTES: Final = 17
+_GUID_VERSION: Final = 1
 _GLUE_BYTES: Final = 18
 _GLUE_VERSION: Final = 3
 _GLUE_PLAIN, _GLUE_ZLIB = 0, 5
@@ -111,31 +114,48 @@ class ConfluentFraming(_KeyedFraming):
         framed, starts = long[octets[starts] == 0], starts[octets[starts] == 0]
         ids = octets[starts[:, None] + np.arange(1, _HEAD_BYTES)].astype(np.int64) @ _PLACES
         for id_ in dict.fromkeys(ids.tolist()):
-            rows = framed[ids == id_]
-            if self._has_messages:
-                self._find_messages(id_, rows, column, octets, owners, heads)
-            else:
-                owners[rows] = self._keys.number(SchemaKey(id_))
+            self._own(id_, framed[ids == id_], column, octets, owners, heads)
+        self._own_guids(column, octets, owners, heads)
         message = f"the {what} does not begin with a zero byte and the id of a schema"
         _note_others(owners, column, message, faults)
         return Frames(owners, _behind(column, heads))
 
-    def _find_messages(
-        self, id_: int, rows: Numbers, column: Column, octets: np.ndarray, owners: Numbers, heads: Numbers
+    def _own_guids(self, column: Column, octets: np.ndarray, owners: Numbers, heads: Numbers) -> None:
+        """Put in the owners of values that name their schema by its UUID."""
+        rows = np.flatnonzero(column.lengths >= _GUID_BYTES)
+        rows = rows[octets[column.starts[rows]] == _GUID_VERSION]
+        heads[rows] = _GUID_BYTES
+        places = column.starts[rows][:, None] + np.arange(1, _GUID_BYTES)
+        ids = np.ascontiguousarray(octets[places]).view("V16").ravel()
+        for raw in dict.fromkeys(ids.tolist()):
+            id_ = UUID(bytes=bytes(raw))
+            self._own(id_, rows[ids == np.void(raw)], column, octets, owners, heads)
+
+    def _own(
+        self,
+        id_: int | UUID,
+        rows: Numbers,
+        column: Column,
+        octets: np.ndarray,
+        owners: Numbers,
+        heads: Numbers,
     ) -> None:
         """Put in the owners of values of one id, and where their messages begin."""
         # Those that are too short are of a schema of another kind, which says more.
         owners[rows] = self._keys.number(SchemaKey(id_))
-        longer = rows[column.lengths[rows] > _HEAD_BYTES]
+        if not self._has_messages:
+            return
+        size = int(heads[rows[0]])
+        longer = rows[column.lengths[rows] > size]
         # Most schemas have one message, and a zero says that it is the first.
-        is_first = octets[column.starts[longer] + _HEAD_BYTES] == 0
+        is_first = octets[column.starts[longer] + size] == 0
         first = longer[is_first]
         owners[first] = self._keys.number(SchemaKey(id_, (0,)))
-        heads[first] = _HEAD_BYTES + 1
+        heads[first] = size + 1
         for row in longer[~is_first].tolist():
-            found, behind = _indexes((column.get(row) or b"")[_HEAD_BYTES:])
+            found, behind = _indexes((column.get(row) or b"")[size:])
             owners[row] = self._keys.number(SchemaKey(id_, found))
-            heads[row] = _HEAD_BYTES + behind
+            heads[row] = size + behind
 
 
 class GlueFraming(_KeyedFraming):

@@ -72,14 +72,14 @@ def message_reader(message: Any, schema: ConnectSchema) -> Callable[[Column], An
     `schema` is that of `connect_schema`.
     """
     try:
-        inner, kind = _Message(message, [each.schema for each in schema.fields]), arrow_type(schema)
+        read = _message(message, schema)
     except Unread:
         return None
 
     def array(data: Column) -> Any:
         octets = np.concatenate([np.frombuffer(data.buffer, np.uint8), np.zeros(_PADDING, np.uint8)])
         try:
-            return _struct(inner.columns(_Spans(octets, data.starts, data.starts + data.lengths)), kind)
+            return read(_Spans(octets, data.starts, data.starts + data.lengths))
         except pa.ArrowException:
             raise Unread from None
 
@@ -241,8 +241,7 @@ def _value(field: Any, schema: ConnectSchema) -> _Value:
         entry = _Message(message, schema.map_parts, is_entry=True)
         return _Value(_BYTES, None, entry.columns, _unpacked)
     if logical_schema(message, field) is None:
-        inner, kind = _Message(message, [each.schema for each in schema.fields]), arrow_type(schema)
-        return _Value(_BYTES, None, lambda found: _struct(inner.columns(found), kind), _unpacked)
+        return _Value(_BYTES, None, _message(message, schema), _unpacked)
     if message.full_name != "google.protobuf.Timestamp":
         raise Unread
     moment = _Message(message, [ConnectSchema(type=Type.INT64), ConnectSchema(type=Type.INT32)])
@@ -250,8 +249,13 @@ def _value(field: Any, schema: ConnectSchema) -> _Value:
     return _Value(_BYTES, None, lambda found: _moments(moment.columns(found), kind), _unpacked)
 
 
-def _struct(columns: list[Any], kind: Any) -> Any:
-    return pa.StructArray.from_arrays(columns, fields=list(kind))
+def _message(message: Any, schema: ConnectSchema) -> Read:
+    """What reads messages; of wrappers their values."""
+    if schema.type is not Type.STRUCT:
+        inner = _Message(message, [schema])
+        return lambda found: inner.columns(found)[0]
+    inner, kind = _Message(message, [each.schema for each in schema.fields]), arrow_type(schema)
+    return lambda found: pa.StructArray.from_arrays(inner.columns(found), fields=list(kind))
 
 
 def _unpacked(_found: _Spans) -> tuple[Numbers, Any]:

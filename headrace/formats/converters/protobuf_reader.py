@@ -2,16 +2,15 @@
 
 import datetime as dt
 from collections.abc import Callable
-from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.formats.connect import ConnectSchema, InvalidSchema
+from headrace.formats.connect import ConnectSchema, InvalidSchema, Type
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.schema import decimal_scale, unscaled_decimal
+from headrace.formats.connect.schema import unscaled_decimal
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.object_arrays import ListNode, MapNode, ScalarNode, StructNode, TypeNode
 from headrace.formats.converters.protobuf_columns import Unread, message_reader, symbols
@@ -34,9 +33,14 @@ Getter = Callable[[Any], Any]
 
 
 class ProtobufReader:
-    """Reads messages of one type; `wants_texts`: to their JSON where there are no columns for it."""
+    """Reads messages of one type; `wants_texts`: to their JSON where there are no columns for it.
 
-    def __init__(self, number: int | None, message: Any, *, wants_texts: bool) -> None:
+    `keeps_wrappers`: Google's wrappers are messages, and not the values in them.
+    """
+
+    def __init__(
+        self, number: int | None, message: Any, *, wants_texts: bool, keeps_wrappers: bool = False
+    ) -> None:
         from google.protobuf import message_factory
 
         self._class: Any = message_factory.GetMessageClass(message)
@@ -45,7 +49,7 @@ class ProtobufReader:
         self._unread = 0
         self.wants_texts = False
         try:
-            connect: ConnectSchema | None = connect_schema(message)
+            connect: ConnectSchema | None = connect_schema(message, keeps_wrappers=keeps_wrappers)
         except InvalidSchema:
             if not wants_texts:
                 raise
@@ -117,7 +121,9 @@ _WRONG: Final = (pa.ArrowException, ArithmeticError, OverflowError, ValueError, 
 
 
 def _message_node(message: Any, schema: ConnectSchema, *, may_be_null: bool = False) -> TypeNode:
-    """What makes a column of messages, whose schema `connect_schema` has made."""
+    """What makes a column of messages, whose schema `connect_schema` made; of wrappers of their values."""
+    if schema.type is not Type.STRUCT:
+        return ScalarNode(arrow_type(schema), attrgetter("value"))
     unions = real_oneofs(message)
     plain = [each for each in message.fields if real_oneof(each) is None]
     below = [each.schema for each in schema.fields]
@@ -178,14 +184,7 @@ def _one_node(field: Any, schema: ConnectSchema) -> TypeNode:
         return ScalarNode(arrow_type(schema))
     if logical_schema(message, field) is None:
         return _message_node(message, schema, may_be_null=True)
-    return ScalarNode(arrow_type(schema), _LOGICAL.get(message.full_name) or _decimal(decimal_scale(schema)))
-
-
-def _decimal(scale: int) -> Getter:
-    def convert(value: Any) -> Decimal:
-        return unscaled_decimal(value.value, value.scale or scale)
-
-    return convert
+    return ScalarNode(arrow_type(schema), _LOGICAL[message.full_name])
 
 
 _LOGICAL: Final[dict[str, Getter]] = {
@@ -194,4 +193,6 @@ _LOGICAL: Final[dict[str, Getter]] = {
     "google.type.TimeOfDay": lambda value: (
         ((value.hours * 60 + value.minutes) * 60 + value.seconds) * 1000 + value.nanos // 1_000_000
     ),
+    # By its own scale, which is 0 where it says none; not by that of the field.
+    "confluent.type.Decimal": lambda value: unscaled_decimal(value.value, value.scale),
 }

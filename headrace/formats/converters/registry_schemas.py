@@ -17,7 +17,7 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn
 from headrace.formats.converters.framing import NO_SCHEMA, Framing, SchemaKey
 from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
-from headrace.formats.records.registry import CircularReference, MissingReference, referred, referred_files
+from headrace.formats.records.registry import CircularReference, MissingReference, referred_files
 from headrace.formats.records.registry_connection import not_a_registry, registry_client, registry_errors
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from headrace.model.text_formatting import printable
@@ -30,6 +30,8 @@ _UNKNOWN_SECONDS: Final = 30.0
 _NO_SCHEMA: Final = frozenset({40400, 40403})
 _WORDS: Final = 600
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+# Where in an Avro type that holds others these are.
+_HOLDERS: Final = {"array": "items", "map": "values"}
 
 
 class SchemaKind(StrEnum):
@@ -108,7 +110,8 @@ class ConfluentStore:
         client = registry_client(self._registry)
         with registry_errors("let it read the schemas"):
             try:
-                schema = client.get_schema(id_)
+                is_guid = isinstance(id_, UUID)
+                schema = client.get_schema_by_guid(str(id_)) if is_guid else client.get_schema(id_)
                 if not isinstance(schema.schema_str, str):
                     # The client would give the same from its cache for ever.
                     client.clear_caches()
@@ -116,7 +119,7 @@ class ConfluentStore:
                 if schema.schema_type != self._kind:
                     return other_kind(id_, str(schema.schema_type), self._kind)
                 if self._kind is SchemaKind.AVRO:
-                    return SchemaText(_self_contained(client, schema, ()))
+                    return SchemaText(_self_contained(client, schema))
                 return SchemaText(schema.schema_str, referred_files(client, schema))
             except SchemaRegistryError as error:
                 if error.error_code not in _NO_SCHEMA:
@@ -169,19 +172,48 @@ def other_kind(id_: int | UUID, found: str, wanted: SchemaKind) -> NoSchema:
     return NoSchema(reason, f"the schema with the id {id_} is of the type {found}, not {name}")
 
 
-def _self_contained(client: Any, schema: Any, path: tuple[Any, ...]) -> str:
-    """The schema's text, in which each type of another subject is defined where it is first used."""
-    types = {
-        name: json.loads(_self_contained(client, inner, below))
-        for name, inner, below in referred(client, schema, path)
-    }
-    if not types:
+def _self_contained(client: Any, schema: Any) -> str:
+    """The schema's text, in which each type of another subject is defined where it is first used.
+
+    As in Java, a type is known however far away it is referred to, and within which other one it is defined.
+    """
+    files = referred_files(client, schema)
+    if not files:
         return str(schema.schema_str)
     try:
+        types: dict[str, Any] = {}
+        for text in files.values():
+            _collect(json.loads(text), "", types)
         return json.dumps(_Inliner(types).of(json.loads(schema.schema_str), ""))
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         # What is no schema is found where it is read: it does not tell of the registry.
         return str(schema.schema_str)
+
+
+def _collect(shape: Any, namespace: str, types: dict[str, Any]) -> None:
+    """Put all named types that a schema defines into `types`, with their namespaces."""
+    if isinstance(shape, list):
+        for each in shape:
+            _collect(each, namespace, types)
+    elif isinstance(shape, dict):
+        kind = shape["type"]
+        if not isinstance(kind, str):
+            _collect(kind, namespace, types)
+        elif kind in _NAMED:
+            full, namespace = _full_name(shape, namespace)
+            types.setdefault(full, {**shape, "name": full.rpartition(".")[2], "namespace": namespace})
+            _collect([each["type"] for each in shape.get("fields", ())], namespace, types)
+        elif kind in _HOLDERS:
+            _collect(shape[_HOLDERS[kind]], namespace, types)
+
+
+def _full_name(shape: dict[str, Any], namespace: str) -> tuple[str, str]:
+    """The name of a named type with its namespace, and that, within the `namespace` around it."""
+    name = shape["name"]
+    if "." in name:
+        return name, name.rpartition(".")[0]
+    space = shape.get("namespace", namespace)
+    return (f"{space}.{name}" if space else name), space
 
 
 class _Inliner:
@@ -200,10 +232,9 @@ class _Inliner:
         is_name = isinstance(kind, str)
         if is_name and kind in _NAMED:
             return self._definition(shape, namespace)
-        if kind == "array":
-            return {**shape, "items": self.of(shape["items"], namespace)}
-        if kind == "map":
-            return {**shape, "values": self.of(shape["values"], namespace)}
+        if is_name and kind in _HOLDERS:
+            below = _HOLDERS[kind]
+            return {**shape, below: self.of(shape[below], namespace)}
         return shape if is_name and kind in PRIMITIVES else {**shape, "type": self.of(kind, namespace)}
 
     def _named(self, name: str, namespace: str) -> Any:
@@ -217,9 +248,7 @@ class _Inliner:
         return name
 
     def _definition(self, shape: dict[str, Any], namespace: str) -> Any:
-        name = shape["name"]
-        space = name.rpartition(".")[0] if "." in name else shape.get("namespace", namespace)
-        full = name if "." in name or not space else f"{space}.{name}"
+        full, space = _full_name(shape, namespace)
         if full in self._defined:
             return full
         self._defined.add(full)

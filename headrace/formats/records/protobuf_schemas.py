@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -43,13 +44,29 @@ _WORDS: Final = 300
 _BUILT_IN: Final = (
     "confluent_kafka.schema_registry.confluent.meta_pb2",
     "confluent_kafka.schema_registry.confluent.type.decimal_pb2",
-    *(f"google.type.{name}_pb2" for name in ("color", "date", "datetime", "dayofweek", "fraction")),
-    *(f"google.type.{name}_pb2" for name in ("latlng", "money", "month", "timeofday")),
+    "google.protobuf.timestamp_pb2",
     "google.protobuf.duration_pb2",
     "google.protobuf.wrappers_pb2",
     "google.protobuf.descriptor_pb2",
+    *(f"google.type.{name}_pb2" for name in ("calendar_period", "color", "date", "datetime", "dayofweek")),
+    *(f"google.type.{name}_pb2" for name in ("decimal", "expr", "fraction", "interval", "latlng")),
+    *(f"google.type.{name}_pb2" for name in ("localized_text", "money", "month", "phone_number")),
+    *(f"google.type.{name}_pb2" for name in ("postal_address", "quaternion", "timeofday")),
 )
 _PREFIX: Final = "io.confluent.connect.protobuf."
+_SHORT: Final = {"int8": Type.INT8, "int16": Type.INT16}
+# By the numbers of FieldDescriptor.Type that their values have.
+_WRAPPERS: Final = {
+    "google.protobuf.DoubleValue": 1,
+    "google.protobuf.FloatValue": 2,
+    "google.protobuf.Int64Value": 3,
+    "google.protobuf.UInt64Value": 4,
+    "google.protobuf.Int32Value": 5,
+    "google.protobuf.BoolValue": 8,
+    "google.protobuf.StringValue": 9,
+    "google.protobuf.BytesValue": 12,
+    "google.protobuf.UInt32Value": 13,
+}
 
 
 class ProtobufSchema:
@@ -200,19 +217,35 @@ def field_parameters(field: Any) -> Mapping[str, str]:
     return dict(options.Extensions[extension].params)
 
 
-def connect_schema(message: Any, path: tuple[str, ...] = ()) -> ConnectSchema:
+def wrapped(message: Any) -> Any:
+    """The field whose value one of Google's wrappers is; None for other messages."""
+    field = message.fields_by_name.get("value")
+    return field if field is not None and field.type == _WRAPPERS.get(message.full_name) else None
+
+
+def connect_schema(
+    message: Any, path: tuple[str, ...] = (), *, keeps_wrappers: bool = False
+) -> ConnectSchema:
     """The schema of a message as ProtobufConverter makes it.
 
+    A wrapper is the value in it, wherever it is: so Confluent's `wrapper.for.raw.primitives` has it by
+    default, which says "at the root" and means every message. With `keeps_wrappers` it is a message.
     InvalidSchema where it refers to itself, or has too many fields with those of messages in messages.
     """
+    value = None if keeps_wrappers else wrapped(message)
+    if value is not None:
+        return ConnectSchema(type=_TYPES[value.type])
     if not path and _field_count(message, {}) > FIELDS_MAX:
         raise InvalidSchema(TOO_MANY_FIELDS)
     if message.full_name in path:
         raise InvalidSchema(f"{message.full_name} refers to itself, for which there are no columns")
     path = (*path, message.full_name)
-    fields = [ConnectField(union_name(message, one), union_schema(one, path)) for one in real_oneofs(message)]
+    fields = [
+        ConnectField(union_name(message, one), _union_schema(one, path, keeps_wrappers=keeps_wrappers))
+        for one in real_oneofs(message)
+    ]
     fields += [
-        ConnectField(each.name, field_schema(each, path))
+        ConnectField(each.name, _field_schema(each, path, keeps_wrappers=keeps_wrappers))
         for each in message.fields
         if real_oneof(each) is None
     ]
@@ -251,9 +284,12 @@ def union_name(message: Any, oneof: Any) -> str:
     return f"{oneof.name}_{[each.name for each in real_oneofs(message)].index(oneof.name)}"
 
 
-def union_schema(oneof: Any, path: tuple[str, ...]) -> ConnectSchema:
+def _union_schema(oneof: Any, path: tuple[str, ...], *, keeps_wrappers: bool) -> ConnectSchema:
     """A struct with a field for each member of a `oneof`, one of which is there."""
-    fields = tuple(ConnectField(each.name, field_schema(each, path).as_optional()) for each in oneof.fields)
+    fields = tuple(
+        ConnectField(each.name, _field_schema(each, path, keeps_wrappers=keeps_wrappers).as_optional())
+        for each in oneof.fields
+    )
     return ConnectSchema(type=Type.STRUCT, name=f"{_PREFIX}Union.{oneof.name}", optional=True, fields=fields)
 
 
@@ -262,27 +298,22 @@ def is_map(field: Any) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
-def field_schema(field: Any, path: tuple[str, ...]) -> ConnectSchema:
+def _field_schema(field: Any, path: tuple[str, ...], *, keeps_wrappers: bool) -> ConnectSchema:
     """The schema of a field."""
     tag = ((f"{_PREFIX}Tag", str(field.number)),)
     if is_map(field):
         key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
-        return ConnectSchema(type=Type.MAP, key=_plain(key, path), value=_plain(value, path), parameters=tag)
-    inner = _plain(field, path)
+        keys, values = (_plain(each, path, keeps_wrappers=keeps_wrappers) for each in (key, value))
+        return ConnectSchema(type=Type.MAP, key=keys, value=values, parameters=tag)
+    inner = _plain(field, path, keeps_wrappers=keeps_wrappers)
     if field.is_repeated:
-        return ConnectSchema(type=Type.ARRAY, items=inner, parameters=tag)
+        # Neither is ever null; Confluent's converter says that they may be.
+        return ConnectSchema(type=Type.ARRAY, optional=True, items=inner.as_optional(), parameters=tag)
     schema = inner if field.is_required else inner.as_optional()
-    return ConnectSchema(
-        type=schema.type,
-        name=schema.name,
-        version=schema.version,
-        optional=schema.optional,
-        parameters=(*schema.parameters, *tag),
-        fields=schema.fields,
-    )
+    return replace(schema, parameters=(*schema.parameters, *tag))
 
 
-def _plain(field: Any, path: tuple[str, ...]) -> ConnectSchema:
+def _plain(field: Any, path: tuple[str, ...], *, keeps_wrappers: bool) -> ConnectSchema:
     """The schema of one value of a field."""
     if field.enum_type is not None:
         prefix = f"{_PREFIX}Enum"
@@ -292,8 +323,11 @@ def _plain(field: Any, path: tuple[str, ...]) -> ConnectSchema:
         logical = logical_schema(field.message_type, field)
         if logical is not None:
             return logical.as_optional(optional=False)
-        return connect_schema(field.message_type, path)
-    return ConnectSchema(type=_TYPES[field.type])
+        return connect_schema(field.message_type, path, keeps_wrappers=keeps_wrappers)
+    kind = _TYPES[field.type]
+    if kind is Type.INT32:
+        kind = _SHORT.get(field_parameters(field).get("connect.type", ""), kind)
+    return ConnectSchema(type=kind)
 
 
 # By the numbers of FieldDescriptor.Type; 32 bits without a sign are long, as Java has none.

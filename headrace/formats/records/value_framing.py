@@ -19,7 +19,7 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.schema_documents import json_schema_of, protobuf_of
 from headrace.formats.records.decode_options import DecodeOptions
-from headrace.formats.records.protobuf_schemas import ProtobufSchema, field_parameters, is_map
+from headrace.formats.records.protobuf_schemas import ProtobufSchema, field_parameters, is_map, wrapped
 from headrace.formats.records.registry import (
     RegisteredSchema,
     frame,
@@ -239,13 +239,14 @@ def _changes(message: Any, known: dict[str, Change], *, is_own: bool) -> Change 
     the library a null would be 0.
     """
     name = message.full_name
+    members = _members if wrapped(message) is None else _wrapper
     if name in known:
         # Of a message that holds itself what is to be done is not known yet.
         def changed_later(row: Any) -> Any:
             return known[name](row)
 
         return changed_later
-    known[name] = _members
+    known[name] = members
     changes: dict[str, Change] = {}
     for field in message.fields:
         change = _field_change(field, known, is_own=is_own)
@@ -253,11 +254,11 @@ def _changes(message: Any, known: dict[str, Change], *, is_own: bool) -> Change 
             changes[field.name] = change
     filled = [each.name for each in message.fields if is_own and _is_always_there(each)]
     choices = _choices(message)
-    if not changes and not filled and not choices:
+    if not changes and not filled and not choices and members is _members:
         return None
 
     def changed(row: Any) -> Any:
-        found = dict(_members(row))
+        found = dict(members(row))
         _check_choices(found, choices)
         if any(found.get(name) is None for name in filled):
             raise ValueError("a number is not finite")
@@ -335,6 +336,13 @@ def _members(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError("the value is no object")
     return value
+
+
+def _wrapper(value: Any) -> dict[str, Any]:
+    """A wrapper of Google's, of the value in it, as a sink archives it, or of its members."""
+    if value is None:
+        raise TypeError("the value is null")
+    return value if isinstance(value, dict) else {"value": value}
 
 
 def _items(value: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from headrace.options.value_types import (
     MANIFESTS,
     QUEUE_URL,
     SECRET,
-    TEXT,
+    TRIMMED,
     URL,
     choice,
     integer,
@@ -68,7 +68,7 @@ PATH_STYLE = optional(
 )
 ACCESS_KEY_ID = optional(
     "aws.access.key.id",
-    TEXT,
+    TRIMMED,
     Group.S3,
     "Static credentials, with `aws.secret.access.key`. Order: role, static keys, provider, default chain. "
     "Only static keys travel to executors; all else is resolved there.",
@@ -167,7 +167,7 @@ REQUESTER_PAYS = option(
 )
 CA_BUNDLE = optional(
     "aws.ca.bundle",
-    TEXT,
+    TRIMMED,
     Group.S3,
     "File of PEM certificates that AWS endpoints are checked against.",
     importance="LOW",
@@ -182,7 +182,7 @@ PROXY = optional(
 )
 PROXY_USER = optional(
     "aws.s3.proxy.user",
-    TEXT,
+    TRIMMED,
     Group.S3,
     "The user that the proxy asks for, where the URL has none.",
     importance="LOW",

@@ -265,7 +265,7 @@ def _behind_prefix(given: Translation, prefix: str, template: ReadTemplate | Non
             "another; keep one of the two",
         )
     try:
-        read = _read(given.exact_text(prefix), _IN_PREFIXES)
+        read = _read(given.text(prefix), _IN_PREFIXES)
     except _InvalidTemplate as problem:
         given.refuse(prefix, str(problem))
         return

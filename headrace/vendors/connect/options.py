@@ -92,11 +92,13 @@ _REGISTRY_CALLS: Final = {
     ),
     "ssl.endpoint.identification.algorithm": _CHECKED,
 }
+_DUAL: Final = "io.confluent.kafka.serializers.schema.id.DualSchemaIdDeserializer".lower()
+_IDS: Final = dict.fromkeys(("key.schema.id.deserializer", "value.schema.id.deserializer"), _DUAL)
 _DEFAULTS: Final[dict[str, dict[str, str]]] = {
-    _AVRO_CLASS: _AVRO_DEFAULTS,
+    _AVRO_CLASS: _AVRO_DEFAULTS | _IDS,
     _JSON_CLASS: _JSON_DEFAULTS,
-    "io.confluent.connect.json.JsonSchemaConverter": _JSON_SCHEMA_DEFAULTS,
-    "io.confluent.connect.protobuf.ProtobufConverter": _PROTOBUF_DEFAULTS,
+    "io.confluent.connect.json.JsonSchemaConverter": _JSON_SCHEMA_DEFAULTS | _IDS,
+    "io.confluent.connect.protobuf.ProtobufConverter": _PROTOBUF_DEFAULTS | _IDS,
 }
 # Of AWS Glue's converters.
 _GLUE_CLASSES: Final = "com.amazonaws.services.schemaregistry."

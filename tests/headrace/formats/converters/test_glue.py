@@ -103,6 +103,18 @@ def test_messages_are_named_by_their_numbers() -> None:
     assert rows == dict(enumerate({_NAMED[number]: 9} for number in numbers))
 
 
+def test_wrappers_are_messages() -> None:
+    """Where Confluent's converter has the values in them."""
+    text = """syntax = "proto3"; import "google/protobuf/wrappers.proto";
+message A { google.protobuf.StringValue s = 1; }"""
+    with served() as (glue, url):
+        value = _framed(glue.add("PROTOBUF", text), b"\x00\x0a\x03\x0a\x01n")
+        converter = _converter(_settings("protobuf.ProtobufSchemaConverter", url), OutputFormat.JSONL)
+        (run,) = converter.convert(fetched([value])).runs
+
+    assert run.value.arrow().to_pylist() == [{"s": {"value": "n"}}]
+
+
 def test_numbers_of_messages_that_are_none_are_faults() -> None:
     """Beyond the last, longer than numbers are, or not there."""
     many = "".join(f"message M{number:03} {{ int32 a = 1; }}" for number in range(200))

@@ -299,6 +299,37 @@ def test_a_value_that_its_field_does_not_hold_is_bad(kind: str, good: bytes, bad
     assert [row.reason for row in found.bad] == ["not_protobuf"] * (len(bad) + 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "plain", "whole", "bad"),
+    [
+        ("google.protobuf.StringValue x", b'"a"', b'{"value":"a"}', (b"5", b"[]", b'{"more":1}')),
+        ("google.protobuf.BytesValue x", b'"AQI="', b'{"value":"AQI="}', (b'"?"', b"5")),
+        ("google.protobuf.BoolValue x", b"true", b'{"value":true}', (b"1",)),
+        ("google.protobuf.Int64Value x", b"0", b"{}", (b'"0"', b"0.5")),
+        ("repeated google.protobuf.Int32Value x", b"[1,0]", b'[{"value":1},{}]', (b"[null]", b"1")),
+        (
+            "map<string, google.protobuf.DoubleValue> x",
+            b'{"a":2.5}',
+            b'{"a":{"value":2.5}}',
+            (b'{"a":null}',),
+        ),
+    ],
+)
+def test_a_wrapper_is_written_of_its_value(
+    kind: str, plain: bytes, whole: bytes, bad: tuple[bytes, ...]
+) -> None:
+    """As a sink archives it, or of the message that it is."""
+    text = f'syntax = "proto3"; import "google/protobuf/wrappers.proto"; message R {{ {kind} = 1; }}'
+    one = _latest(registry(), "PROTOBUF", text)
+    lines = b"".join(b'{"x":%s}\n' % value for value in (plain, whole, b"null", *bad))
+
+    found = _decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+
+    assert found.values[0] == found.values[1]
+    assert len(found.values) == 3
+    assert [row.reason for row in found.bad] == ["not_protobuf"] * len(bad)
+
+
 def test_a_row_without_a_member_that_its_message_needs_is_bad() -> None:
     """As messages of the older syntax may."""
     one = _latest(registry(), "PROTOBUF", 'syntax = "proto2"; message R { required int32 x = 1; }')

@@ -1,0 +1,56 @@
+"""Keys and values as converters of a registry read them: what is compressed, and ids that headers have."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from headrace.formats.converters.framing import glue_inflated_bytes
+from headrace.model.columns import Column, Headers, KafkaRecords, Numbers, column_of
+from headrace.options.schema_settings import GlueSettings, RegistrySettings
+from headrace.options.sink_settings import Converters, ConverterSettings
+
+_KEY_ID: Final = "__key_schema_id"
+_VALUE_ID: Final = "__value_schema_id"
+
+
+def framed_keys(records: KafkaRecords, converters: Converters) -> Column:
+    """The keys, in which ids of schemas are where their converter looks for them."""
+    return _framed(records.keys, records.headers, converters.key, _KEY_ID)
+
+
+def framed_values(records: KafkaRecords, converters: Converters) -> Column:
+    """The same of values."""
+    return _framed(records.values, records.headers, converters.value, _VALUE_ID)
+
+
+def _framed(
+    column: Column, headers: Sequence[Headers] | None, converter: ConverterSettings, name: str
+) -> Column:
+    """Data with the id of their schema before them, where Confluent's serializers put it into a header.
+
+    A header has what would be before the data, and goes before what is there, as its deserializers have it;
+    of several the last one counts. A null stays null.
+    """
+    if headers is None or not isinstance(converter.registry, RegistrySettings):
+        return column
+    ids = {
+        row: value
+        for row, each in enumerate(headers)
+        for header, value in each
+        if header == name and value is not None
+    }
+    if not ids:
+        return column
+    data = list(column.each(0, len(column)))
+    return column_of([None if each is None else ids.get(row, b"") + each for row, each in enumerate(data)])
+
+
+def inflated_bytes(records: KafkaRecords, converters: Converters) -> Numbers:
+    """How many bytes the compressed keys and values of each record have once they are inflated."""
+    sizes = np.zeros(len(records), np.int64)
+    if isinstance(converters.key.registry, GlueSettings):
+        sizes += glue_inflated_bytes(records.keys)
+    if isinstance(converters.value.registry, GlueSettings):
+        sizes += glue_inflated_bytes(records.values)
+    return sizes
