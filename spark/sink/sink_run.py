@@ -32,10 +32,10 @@ from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.upload_calls import new_upload_calls
 from spark.sink.bad_records import DeadLetters
 from spark.sink.object_keys import RecurringNames
-from spark.sink.partition_work import PartitionWork, Stop, Transaction
+from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.record_feed import RecordFeed, close_oldest, make_room, safely
 from spark.sink.routed_tools import RoutedTools
-from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
+from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions, TransactionTurns
 from spark.sink.sink_work import SinkTaskSettings, can_group_by, grouping_changed
 from spark.sink.slot_uploads import SlotUploads
 from spark.task.driver_connection import DriverConnection
@@ -50,12 +50,8 @@ _FETCH_SECONDS: Final = 0.2
 _ANSWER_SECONDS: Final = 0.005
 _FULL_SECONDS: Final = 0.1
 _PROGRESS_SECONDS: Final = 1.0
-# Entries of one transaction: below what a broker takes at once, and soon completed.
-_OBJECTS_AT_ONCE: Final = 500
 # Sealed objects that are not completed: beyond these, filling stops.
 _MAX_PENDING: Final = 2_000
-# Offsets that moved without an object (records that are not written) are committed this often.
-_QUIET_COMMIT_SECONDS: Final = 10.0
 # Of buffer.max.bytes: what the allocator loses between the pieces of a thousand open objects.
 _LOST_SHARE: Final = 8
 _FETCH_BUDGET_BYTES: Final = 16 * 1024 * 1024
@@ -111,13 +107,14 @@ class SinkRun:
             grant.partition_of: PartitionWork(grant, tools.for_topic(grant.topic))
             for grant in batch.partitions
         }
+        self._turns = TransactionTurns(self._work)
         self._feed = RecordFeed(self._work, self._reader, between=partial(make_room, self._uploads, link))
         self._read_again = Repeats(fix="It is read again from there until that is mended.")
         self._completing: dict[str, tuple[SealedObject, Future[Completion]]] = {}
         self._gone: set[TopicPartition] = set()
         self._reported_stops: set[TopicPartition] = set()
         self._progress_at = 0.0
-        self._quiet_commit_at = self._answered_at = time.monotonic()
+        self._answered_at = time.monotonic()
         self._fetch_records = _FETCH_RECORDS
 
     def run(self) -> Finished:
@@ -246,20 +243,9 @@ class SinkRun:
 
     def _commit(self, now_ms: int) -> None:
         """Commit what is sealed, all partitions together."""
-        quiet = time.monotonic() - self._quiet_commit_at >= _QUIET_COMMIT_SECONDS
-        commits: list[tuple[PartitionWork, Transaction]] = []
-        objects = 0
-        for work in self._work.values():
-            commit = safely(work, partial(work.transaction, now_ms))
-            if commit is None or not (commit.is_urgent or quiet):
-                continue
-            commits.append((work, commit))
-            objects += len(commit.objects)
-            if objects >= _OBJECTS_AT_ONCE:
-                break
+        commits = self._turns.next(now_ms)
         if not commits:
             return
-        self._quiet_commit_at = time.monotonic()
         try:
             report = self._transactions.commit(
                 [one for _, commit in commits for one in commit.objects],
@@ -338,7 +324,7 @@ class SinkRun:
                 continue
             if work.failure() is None and safely(work, partial(work.transaction, wall_ms())) is not None:
                 # Offsets that moved without an object.
-                self._quiet_commit_at = 0.0
+                self._turns.hurry()
                 continue
             self._link.send(
                 PartitionReleased(
@@ -395,7 +381,7 @@ class SinkRun:
                 # It is read again by whoever has the partition next.
                 break
             self._uploads.wait(_FULL_SECONDS)
-        self._quiet_commit_at = 0.0
+        self._turns.hurry()
         self._commit(wall_ms())
         self._collect()
         for work in self._work.values():

@@ -1,8 +1,10 @@
 """One transaction of a slot of the sink: offsets, ledger records and dead letters, all or none."""
 
+import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import structlog
@@ -26,11 +28,17 @@ from headrace.model.sink_entries import (
 from headrace.model.sink_entries import TopicPartition as SinkPartition
 from headrace.model.sink_protocol import SinkBatch, SinkCommitted
 from spark.sink.bad_records import STEPS, DeadLetter
+from spark.sink.partition_work import PartitionWork, Transaction
+from spark.sink.record_feed import safely
 from spark.sink.sink_work import SinkTaskSettings
 from spark.task.driver_connection import DriverConnection
 
 _log = structlog.get_logger(__name__)
 
+# Entries of one transaction: below what a broker takes at once, and soon completed.
+_OBJECTS_AT_ONCE: Final = 500
+# Offsets that moved without an object (records that are not written) are committed this often.
+_QUIET_COMMIT_SECONDS: Final = 10.0
 # A refused or aborted transaction is made again so long, with everything that was to be in it.
 _REPEAT_SECONDS: Final = 60.0
 # Twice as long after each refusal: what an ACL refuses is refused again at once.
@@ -39,6 +47,57 @@ _LONG_PAUSE_SECONDS: Final = 2.0
 # Of a producer whose id the brokers have forgotten: no abort gives it another one, where the group commit
 # was refused (librdkafka 2.16).
 _FORGOTTEN: Final = frozenset({KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID})
+
+
+class TransactionTurns:
+    """What of a slot's partitions its next transaction has. For the slot's thread.
+
+    `works` are the slot's partitions, of which it may lose some.
+    """
+
+    def __init__(
+        self,
+        works: Mapping[SinkPartition, PartitionWork],
+        *,
+        now: Callable[[], float] = time.monotonic,
+        most: int = _OBJECTS_AT_ONCE,
+    ) -> None:
+        self._works = works
+        self._now = now
+        self._most = most
+        self._quiet_at = now()
+        # With which the last transaction was full: the others come first now.
+        self._last: SinkPartition | None = None
+
+    def hurry(self) -> None:
+        """Let offsets that have moved without an object wait no longer."""
+        self._quiet_at = -math.inf
+
+    def next(self, now_ms: int) -> list[tuple[PartitionWork, Transaction]]:
+        """What is to be committed now; empty where that is nothing."""
+        is_quiet = self._now() - self._quiet_at >= _QUIET_COMMIT_SECONDS
+        chosen: list[tuple[PartitionWork, Transaction]] = []
+        room = self._most
+        for work in self._in_turn():
+            if not room and not is_quiet:
+                break
+            found = safely(work, partial(work.transaction, now_ms, most=room))
+            if found is None or not (found.is_urgent or is_quiet):
+                continue
+            chosen.append((work, found))
+            if found.objects:
+                room = max(room - len(found.objects), 0)
+                self._last = None if room else work.partition
+        if not all(found.is_urgent for _, found in chosen):
+            # Only then: a busy partition would put off for ever what the others have.
+            self._quiet_at = self._now()
+        return chosen
+
+    def _in_turn(self) -> Iterator[PartitionWork]:
+        works = list(self._works.values())
+        first = next((place for place, work in enumerate(works, 1) if work.partition == self._last), 0)
+        yield from works[first:]
+        yield from works[:first]
 
 
 class DeadLettersRefused(HeadraceError):
