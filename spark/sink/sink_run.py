@@ -272,6 +272,8 @@ class SinkRun:
             work.stop_at_dead_letter(str(error))
             self._note_stop(work)
         self._rewind(works)
+        # Nothing of the others was committed with it.
+        self._turns.hurry()
 
     def _collect(self) -> None:
         """Tell the leader of uploads that are completed, or that cannot be; take what it tells of others."""

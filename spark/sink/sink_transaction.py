@@ -13,7 +13,15 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from headrace.kafka.fencing import memberless_metadata
 from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
-from headrace.model.errors import Fenced, HeadraceError, RecordRefused
+from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.model.errors import (
+    AccessDenied,
+    Fenced,
+    HeadraceError,
+    RecordRefused,
+    TopicForbidden,
+    TopicMissing,
+)
 from headrace.model.ledger_entry import encode_key
 from headrace.model.sink_entries import (
     NO_EPOCH,
@@ -41,12 +49,18 @@ _OBJECTS_AT_ONCE: Final = 500
 _QUIET_COMMIT_SECONDS: Final = 10.0
 # A refused or aborted transaction is made again so long, with everything that was to be in it.
 _REPEAT_SECONDS: Final = 60.0
+# From then on the dead letter topic is asked about: one that is being made again is there by then.
+_TOPIC_SECONDS: Final = 10.0
 # Twice as long after each refusal: what an ACL refuses is refused again at once.
 _PAUSE_SECONDS: Final = 0.1
 _LONG_PAUSE_SECONDS: Final = 2.0
 # Of a producer whose id the brokers have forgotten: no abort gives it another one, where the group commit
 # was refused (librdkafka 2.16).
 _FORGOTTEN: Final = frozenset({KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID})
+
+
+# What brokers say where a topic is gone, or may not be written; not of which topic.
+_OF_TOPICS: Final = (TopicMissing, AccessDenied)
 
 
 class TransactionTurns:
@@ -101,7 +115,10 @@ class TransactionTurns:
 
 
 class DeadLettersRefused(HeadraceError):
-    """The dead letter topic takes no dead letter, not even one without any content; nothing is in doubt."""
+    """The dead letter topic takes no dead letter, not even one without any content; nothing is in doubt.
+
+    So it is where it is gone, may not be written, or has no leader.
+    """
 
 
 class SinkTransactions:
@@ -118,7 +135,13 @@ class SinkTransactions:
         producer: TransactionalProducer,
         link: DriverConnection,
         settings: SinkTaskSettings,
+        refusals: Callable[[Iterable[str]], Mapping[str, HeadraceError]] | None = None,
+        topic_seconds: float = _TOPIC_SECONDS,
     ) -> None:
+        """`refusals` is `TopicLimits.refusals`, of which one is made where none is given."""
+        self._refusals = topic_limits(settings.kafka).refusals if refusals is None else refusals
+        self._topic_seconds = topic_seconds
+        self._asks_at = 0.0
         self._batch = batch
         self._producer = producer
         self._link = link
@@ -141,6 +164,7 @@ class SinkTransactions:
         `bad` has the reason of each record that is left out with it, which not each has a dead letter for.
         """
         deadline = time.monotonic() + _REPEAT_SECONDS
+        self._asks_at = time.monotonic() + self._topic_seconds
         pause = _PAUSE_SECONDS
         while True:
             began = time.monotonic()
@@ -154,7 +178,11 @@ class SinkTransactions:
                     raise
                 self._shorten(dead_letters[0].topic, error)
             except HeadraceError as error:
-                if not self._may_repeat(error) or time.monotonic() > deadline:
+                if not self._may_repeat(error):
+                    raise
+                is_last = time.monotonic() > deadline
+                self._look_at_topic(dead_letters, error, is_last=is_last)
+                if is_last:
                     raise
                 _log.warning("transaction_repeated", slot=self._batch.slot, error=str(error))
                 time.sleep(pause)
@@ -225,6 +253,32 @@ class SinkTransactions:
             error=str(error),
             remedy="raise max.message.bytes of the dead letter topic",
         )
+
+    def _look_at_topic(
+        self, dead_letters: Sequence[DeadLetter], error: HeadraceError, *, is_last: bool
+    ) -> None:
+        """DeadLettersRefused where brokers have something against the dead letter topic.
+
+        They are asked when `error` is one that says so of a topic, and may be of that, and at last of any.
+        """
+        is_time = isinstance(error, _OF_TOPICS) and time.monotonic() >= self._asks_at
+        if not dead_letters or not (is_last or is_time):
+            return
+        self._asks_at = time.monotonic() + self._topic_seconds
+        topic = dead_letters[0].topic
+        found = self._refusals([topic]).get(topic)
+        if found is None:
+            return
+        match found:
+            case TopicMissing():
+                why = "is not there any more: create it (`headrace setup CONFIG` does)"
+            case TopicForbidden():
+                why = "may not be written by this user: allow Write and Describe on it"
+            case _:
+                why = f"takes nothing ({found}): bring it back"
+        raise DeadLettersRefused(
+            f"The dead letter topic {topic!r} {why}, then restart the connector."
+        ) from found
 
     def _offset(self, checkpoint: PartitionCheckpoint) -> TopicPartition:
         mark = offset_mark(self._ledger_topic, checkpoint.topic_id)
