@@ -138,8 +138,9 @@ class SinkTransactions:
         refusals: Callable[[Iterable[str]], Mapping[str, HeadraceError]] | None = None,
         topic_seconds: float = _TOPIC_SECONDS,
     ) -> None:
-        """`refusals` is `TopicLimits.refusals`, of which one is made where none is given."""
-        self._refusals = topic_limits(settings.kafka).refusals if refusals is None else refusals
+        """`refusals` is `TopicLimits.refusals`, those of the process where it is not given."""
+        self._kafka = settings.kafka
+        self._refusals = refusals
         self._topic_seconds = topic_seconds
         self._asks_at = 0.0
         self._batch = batch
@@ -266,7 +267,8 @@ class SinkTransactions:
             return
         self._asks_at = time.monotonic() + self._topic_seconds
         topic = dead_letters[0].topic
-        found = self._refusals([topic]).get(topic)
+        refusals = self._refusals or topic_limits(self._kafka).refusals
+        found = refusals([topic]).get(topic)
         if found is None:
             return
         match found:
