@@ -144,7 +144,7 @@ MUTATIONS: Final = {
         "sink",
         "the leader completes what a lost slot has left",
         "ingest/service/sink/completer.py",
-        "        self._waiting.put(sealed)\n",
+        "        self._turns.add(_Left(sealed, self._first_pause))\n",
         "        del sealed\n",
     ),
     "who has the name is asked": Mutation(
