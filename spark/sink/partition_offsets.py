@@ -220,9 +220,12 @@ class PartitionOffsets:
 
     # -- committing ------------------------------------------------------------------------------------------
 
-    def commit(self) -> PartitionCommit:
-        """What a transaction that begins now says. Objects that are sealed later wait for the next."""
-        objects = self._committable()
+    def commit(self, *, most: int | None = None) -> PartitionCommit:
+        """What a transaction that begins now says. Objects that are sealed later wait for the next.
+
+        With `most` those above so many wait as well, except for what is committed together or not at all.
+        """
+        objects = self._committable(most)
         chosen = {one.id for one in objects}
         still_open = (one.first_offset for one in self._open.values() if one.id not in chosen)
         offset = min(still_open, default=self.position)
@@ -286,20 +289,24 @@ class PartitionOffsets:
         self._new_dead_letters.clear()
         self.position = self._committed
 
-    def _committable(self) -> list[_Open]:
-        """The sealed objects that can be committed without those that are still open.
+    def _committable(self, most: int | None) -> list[_Open]:
+        """The sealed objects that can be committed without those that are still open; the first of them.
 
         An entry says that its group is archived up to its last offset. So nothing of the group that lies
         below may still be open; and where groups mean nothing after a crash, nothing of the partition.
         """
-        if not self._sealed:
+        if not self._sealed or most == 0:
             return []
-        if self.closes_together:
-            return _below_a_cut(self._open.values())
+        found = [_below_a_cut(self._open.values())] if self.closes_together else self._of_groups()
+        if most is not None and sum(map(len, found)) > most:
+            found = [_first(found, most)]
+        return sorted((one for group in found for one in group), key=_order)
+
+    def _of_groups(self) -> list[list[_Open]]:
         groups: dict[str, list[_Open]] = defaultdict(list)
         for one in self._open.values():
             groups[one.group].append(one)
-        return sorted((one for group in groups.values() for one in _prefix(group)), key=_order)
+        return [list(_prefix(group)) for group in groups.values()]
 
 
 def _below_a_cut(objects: Iterable[_Open]) -> list[_Open]:
@@ -314,6 +321,30 @@ def _below_a_cut(objects: Iterable[_Open]) -> list[_Open]:
         if place + 1 == len(ordered) or end < ordered[place + 1].first_offset:
             found = ordered[: place + 1]
     return found
+
+
+def _first(groups: Iterable[list[_Open]], most: int) -> list[_Open]:
+    """So many of these, the oldest first, and those that lie between them in their group."""
+    found: list[_Open] = []
+    for together in sorted(
+        (each for group in groups for each in _apart(group)), key=lambda one: _order(one[0])
+    ):
+        if len(found) >= most:
+            break
+        found += together
+    return found
+
+
+def _apart(ordered: list[_Open]) -> Iterator[list[_Open]]:
+    """The objects of a group, which are sealed, by the places where all before lie wholly below all after."""
+    begin, end = 0, -1
+    for place, one in enumerate(ordered):
+        if begin < place and end < one.first_offset:
+            yield ordered[begin:place]
+            begin = place
+        end = max(end, one.last_offset or 0)
+    if begin < len(ordered):
+        yield ordered[begin:]
 
 
 def _order(one: _Open) -> tuple[int, str]:

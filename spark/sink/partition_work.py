@@ -277,15 +277,15 @@ class PartitionWork:
 
     # -- what is committed -----------------------------------------------------------------------------------
 
-    def transaction(self, now_ms: int) -> Transaction | None:
-        """What may be committed now; None where that is nothing."""
+    def transaction(self, now_ms: int, *, most: int | None = None) -> Transaction | None:
+        """What may be committed now; None where that is nothing. `most` as in `PartitionOffsets.commit`."""
         if self.isolation.broken is not None:
             # Objects may hold records that no position is behind.
             return None
         self.objects.closed.note_sealed(now_ms)
         if not self._offsets.has_news:
             return None
-        commit = self._offsets.commit()
+        commit = self._offsets.commit(most=most)
         if not self._offsets.is_news(commit):
             return None
         bad = [self._bad[offset] for offset in commit.dead_letters]

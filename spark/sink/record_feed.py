@@ -31,7 +31,10 @@ _CROWDED: Final = "checkpoint"
 _LONG_SECONDS: Final = 60.0
 # How long the next piece of a fetch waits for S3: then there is more in memory, and a round comes to its end.
 _ROOM_SECONDS: Final = 1.0
-_FULL_SECONDS: Final = 0.1
+FULL_SECONDS: Final = 0.1
+"""How long S3 is waited for where it has too much to take."""
+MAX_PENDING: Final = 2_000
+"""Closed objects that are not completed: beyond these, filling stops."""
 
 # What is no record's fault, and ends the slot: its own errors, memory and disk.
 _NOT_OF_RECORDS: Final = (HeadraceError, SlotRevoked, MemoryError, OSError)
@@ -191,11 +194,20 @@ def make_room(uploads: SlotUploads, link: DriverConnection) -> None:
     """
     uploads.balance()
     end = time.monotonic() + _ROOM_SECONDS
-    while not link.is_void():
+    # Many pieces in a row may wait: the leader takes a slot that is silent for lost.
+    while not link.is_void_in_a_wait():
         if not uploads.is_full or link.is_ending() or time.monotonic() >= end:
             return
-        uploads.wait(_FULL_SECONDS)
+        uploads.wait(FULL_SECONDS)
     raise SlotRevoked
+
+
+def pending_objects(works: Iterable[PartitionWork], completing: int) -> int:
+    """How many objects are closed and not completed: S3 does not have them yet, or they are `completing`.
+
+    Small ones need more memory for what is known of them than for what they hold.
+    """
+    return completing + sum(len(work.objects.closed) for work in works)
 
 
 def safely(work: PartitionWork, act: Callable[[], T]) -> T | None:

@@ -29,13 +29,21 @@ from headrace.model.sink_protocol import (
 )
 from headrace.model.slot_protocol import BatchOutcome, Finished
 from headrace.s3.completion import Completion, CompletionState
-from headrace.s3.upload_calls import new_upload_calls
+from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.sink.bad_records import DeadLetters
 from spark.sink.object_keys import RecurringNames
-from spark.sink.partition_work import PartitionWork, Stop, Transaction
-from spark.sink.record_feed import RecordFeed, close_oldest, make_room, safely
+from spark.sink.partition_work import PartitionWork, Stop
+from spark.sink.record_feed import (
+    FULL_SECONDS,
+    MAX_PENDING,
+    RecordFeed,
+    close_oldest,
+    make_room,
+    pending_objects,
+    safely,
+)
 from spark.sink.routed_tools import RoutedTools
-from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
+from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions, TransactionTurns
 from spark.sink.sink_work import SinkTaskSettings, can_group_by, grouping_changed
 from spark.sink.slot_uploads import SlotUploads
 from spark.task.driver_connection import DriverConnection
@@ -48,14 +56,7 @@ _FETCH_BYTES: Final = 4 * 1024 * 1024
 # The longest wait for records: how soon an end, a void slot and a finished upload are noticed.
 _FETCH_SECONDS: Final = 0.2
 _ANSWER_SECONDS: Final = 0.005
-_FULL_SECONDS: Final = 0.1
 _PROGRESS_SECONDS: Final = 1.0
-# Entries of one transaction: below what a broker takes at once, and soon completed.
-_OBJECTS_AT_ONCE: Final = 500
-# Sealed objects that are not completed: beyond these, filling stops.
-_MAX_PENDING: Final = 2_000
-# Offsets that moved without an object (records that are not written) are committed this often.
-_QUIET_COMMIT_SECONDS: Final = 10.0
 # Of buffer.max.bytes: what the allocator loses between the pieces of a thousand open objects.
 _LOST_SHARE: Final = 8
 _FETCH_BUDGET_BYTES: Final = 16 * 1024 * 1024
@@ -71,6 +72,8 @@ class SinkRun:
         producer: TransactionalProducer,
         link: DriverConnection,
         settings: SinkTaskSettings,
+        calls: UploadCalls | None = None,
+        reader: PartitionReader | None = None,
     ) -> None:
         sink = settings.sink
         self._batch = batch
@@ -78,7 +81,7 @@ class SinkRun:
         self._producer = producer
         self._transactions = SinkTransactions(batch, producer=producer, link=link, settings=settings)
         self._uploads = SlotUploads(
-            new_upload_calls(settings.s3, sink.upload, has_content=has_content),
+            calls or new_upload_calls(settings.s3, sink.upload, has_content=has_content),
             part_bytes=sink.upload.part_bytes,
             max_bytes=sink.buffer.max_bytes - sink.buffer.max_bytes // _LOST_SHARE,
             directory=sink.buffer.directory,
@@ -86,7 +89,7 @@ class SinkRun:
             prove=self._transactions.prove,
             threads=sink.upload.connections,
         )
-        self._reader = PartitionReader(
+        self._reader = reader or PartitionReader(
             settings.kafka.client("consumer"),
             group_id=sink.group_id,
             budget_bytes=_FETCH_BUDGET_BYTES,
@@ -111,13 +114,14 @@ class SinkRun:
             grant.partition_of: PartitionWork(grant, tools.for_topic(grant.topic))
             for grant in batch.partitions
         }
+        self._turns = TransactionTurns(self._work)
         self._feed = RecordFeed(self._work, self._reader, between=partial(make_room, self._uploads, link))
         self._read_again = Repeats(fix="It is read again from there until that is mended.")
         self._completing: dict[str, tuple[SealedObject, Future[Completion]]] = {}
         self._gone: set[TopicPartition] = set()
         self._reported_stops: set[TopicPartition] = set()
         self._progress_at = 0.0
-        self._quiet_commit_at = self._answered_at = time.monotonic()
+        self._answered_at = time.monotonic()
         self._fetch_records = _FETCH_RECORDS
 
     def run(self) -> Finished:
@@ -167,8 +171,11 @@ class SinkRun:
         self._link.beat()
         if self._link.is_void():
             raise SlotRevoked
-        if self._uploads.is_full or len(self._completing) >= _MAX_PENDING:
-            self._uploads.wait(_FULL_SECONDS)
+        if (
+            self._uploads.is_full
+            or pending_objects(self._work.values(), len(self._completing)) >= MAX_PENDING
+        ):
+            self._uploads.wait(FULL_SECONDS)
         else:
             self._fetch(seconds)
         now_ms = wall_ms()
@@ -208,7 +215,7 @@ class SinkRun:
         now = time.monotonic()
         if self._completing or any(work.objects.closed for work in self._work.values()):
             # An eighth more than S3 has taken anyway: it may be away for long.
-            return min(max(_ANSWER_SECONDS, (now - self._answered_at) / 8), _FULL_SECONDS)
+            return min(max(_ANSWER_SECONDS, (now - self._answered_at) / 8), FULL_SECONDS)
         self._answered_at = now
         dues = [due for work in self._work.values() if (due := work.objects.next_due_ms()) is not None]
         return min(seconds, max(0.001, (min(dues) - wall_ms()) / 1000)) if dues else seconds
@@ -246,20 +253,9 @@ class SinkRun:
 
     def _commit(self, now_ms: int) -> None:
         """Commit what is sealed, all partitions together."""
-        quiet = time.monotonic() - self._quiet_commit_at >= _QUIET_COMMIT_SECONDS
-        commits: list[tuple[PartitionWork, Transaction]] = []
-        objects = 0
-        for work in self._work.values():
-            commit = safely(work, partial(work.transaction, now_ms))
-            if commit is None or not (commit.is_urgent or quiet):
-                continue
-            commits.append((work, commit))
-            objects += len(commit.objects)
-            if objects >= _OBJECTS_AT_ONCE:
-                break
+        commits = self._turns.next(now_ms)
         if not commits:
             return
-        self._quiet_commit_at = time.monotonic()
         try:
             report = self._transactions.commit(
                 [one for _, commit in commits for one in commit.objects],
@@ -286,6 +282,8 @@ class SinkRun:
             work.stop_at_dead_letter(str(error))
             self._note_stop(work)
         self._rewind(works)
+        # Nothing of the others was committed with it.
+        self._turns.hurry()
 
     def _collect(self) -> None:
         """Tell the leader of uploads that are completed, or that cannot be; take what it tells of others."""
@@ -338,7 +336,7 @@ class SinkRun:
                 continue
             if work.failure() is None and safely(work, partial(work.transaction, wall_ms())) is not None:
                 # Offsets that moved without an object.
-                self._quiet_commit_at = 0.0
+                self._turns.hurry()
                 continue
             self._link.send(
                 PartitionReleased(
@@ -394,8 +392,8 @@ class SinkRun:
             if any(work.failure() is not None for work in self._work.values()):
                 # It is read again by whoever has the partition next.
                 break
-            self._uploads.wait(_FULL_SECONDS)
-        self._quiet_commit_at = 0.0
+            self._uploads.wait(FULL_SECONDS)
+        self._turns.hurry()
         self._commit(wall_ms())
         self._collect()
         for work in self._work.values():
@@ -433,7 +431,7 @@ class SinkRun:
                 },
                 ends=dict(self._reader.high_watermarks()),
                 open_objects=sum(work.objects.open_count for work in works),
-                pending_objects=len(self._completing) + sum(len(work.objects.closed) for work in works),
+                pending_objects=pending_objects(self._work.values(), len(self._completing)),
                 buffered_bytes=self._uploads.buffered_bytes,
                 spilled_bytes=self._uploads.spilled_bytes,
                 oldest_open_ms=min(

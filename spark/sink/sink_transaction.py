@@ -1,8 +1,10 @@
 """One transaction of a slot of the sink: offsets, ledger records and dead letters, all or none."""
 
+import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import structlog
@@ -11,7 +13,15 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from headrace.kafka.fencing import memberless_metadata
 from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
-from headrace.model.errors import Fenced, HeadraceError, RecordRefused
+from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.model.errors import (
+    AccessDenied,
+    Fenced,
+    HeadraceError,
+    RecordRefused,
+    TopicForbidden,
+    TopicMissing,
+)
 from headrace.model.ledger_entry import encode_key
 from headrace.model.sink_entries import (
     NO_EPOCH,
@@ -26,13 +36,21 @@ from headrace.model.sink_entries import (
 from headrace.model.sink_entries import TopicPartition as SinkPartition
 from headrace.model.sink_protocol import SinkBatch, SinkCommitted
 from spark.sink.bad_records import STEPS, DeadLetter
+from spark.sink.partition_work import PartitionWork, Transaction
+from spark.sink.record_feed import safely
 from spark.sink.sink_work import SinkTaskSettings
 from spark.task.driver_connection import DriverConnection
 
 _log = structlog.get_logger(__name__)
 
+# Entries of one transaction: below what a broker takes at once, and soon completed.
+_OBJECTS_AT_ONCE: Final = 500
+# Offsets that moved without an object (records that are not written) are committed this often.
+_QUIET_COMMIT_SECONDS: Final = 10.0
 # A refused or aborted transaction is made again so long, with everything that was to be in it.
 _REPEAT_SECONDS: Final = 60.0
+# From then on the dead letter topic is asked about: one that is being made again is there by then.
+_TOPIC_SECONDS: Final = 10.0
 # Twice as long after each refusal: what an ACL refuses is refused again at once.
 _PAUSE_SECONDS: Final = 0.1
 _LONG_PAUSE_SECONDS: Final = 2.0
@@ -41,8 +59,66 @@ _LONG_PAUSE_SECONDS: Final = 2.0
 _FORGOTTEN: Final = frozenset({KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID})
 
 
+# What brokers say where a topic is gone, or may not be written; not of which topic.
+_OF_TOPICS: Final = (TopicMissing, AccessDenied)
+
+
+class TransactionTurns:
+    """What of a slot's partitions its next transaction has. For the slot's thread.
+
+    `works` are the slot's partitions, of which it may lose some.
+    """
+
+    def __init__(
+        self,
+        works: Mapping[SinkPartition, PartitionWork],
+        *,
+        now: Callable[[], float] = time.monotonic,
+        most: int = _OBJECTS_AT_ONCE,
+    ) -> None:
+        self._works = works
+        self._now = now
+        self._most = most
+        self._quiet_at = now()
+        # With which the last transaction was full: the others come first now.
+        self._last: SinkPartition | None = None
+
+    def hurry(self) -> None:
+        """Let offsets that have moved without an object wait no longer."""
+        self._quiet_at = -math.inf
+
+    def next(self, now_ms: int) -> list[tuple[PartitionWork, Transaction]]:
+        """What is to be committed now; empty where that is nothing."""
+        is_quiet = self._now() - self._quiet_at >= _QUIET_COMMIT_SECONDS
+        chosen: list[tuple[PartitionWork, Transaction]] = []
+        room = self._most
+        for work in self._in_turn():
+            if not room and not is_quiet:
+                break
+            found = safely(work, partial(work.transaction, now_ms, most=room))
+            if found is None or not (found.is_urgent or is_quiet):
+                continue
+            chosen.append((work, found))
+            if found.objects:
+                room = max(room - len(found.objects), 0)
+                self._last = None if room else work.partition
+        if not all(found.is_urgent for _, found in chosen):
+            # Only then: a busy partition would put off for ever what the others have.
+            self._quiet_at = self._now()
+        return chosen
+
+    def _in_turn(self) -> Iterator[PartitionWork]:
+        works = list(self._works.values())
+        first = next((place for place, work in enumerate(works, 1) if work.partition == self._last), 0)
+        yield from works[first:]
+        yield from works[:first]
+
+
 class DeadLettersRefused(HeadraceError):
-    """The dead letter topic takes no dead letter, not even one without any content; nothing is in doubt."""
+    """The dead letter topic takes no dead letter, not even one without any content; nothing is in doubt.
+
+    So it is where it is gone, may not be written, or has no leader.
+    """
 
 
 class SinkTransactions:
@@ -59,7 +135,14 @@ class SinkTransactions:
         producer: TransactionalProducer,
         link: DriverConnection,
         settings: SinkTaskSettings,
+        refusals: Callable[[Iterable[str]], Mapping[str, HeadraceError]] | None = None,
+        topic_seconds: float = _TOPIC_SECONDS,
     ) -> None:
+        """`refusals` is `TopicLimits.refusals`, those of the process where it is not given."""
+        self._kafka = settings.kafka
+        self._refusals = refusals
+        self._topic_seconds = topic_seconds
+        self._asks_at = 0.0
         self._batch = batch
         self._producer = producer
         self._link = link
@@ -82,6 +165,7 @@ class SinkTransactions:
         `bad` has the reason of each record that is left out with it, which not each has a dead letter for.
         """
         deadline = time.monotonic() + _REPEAT_SECONDS
+        self._asks_at = time.monotonic() + self._topic_seconds
         pause = _PAUSE_SECONDS
         while True:
             began = time.monotonic()
@@ -95,7 +179,11 @@ class SinkTransactions:
                     raise
                 self._shorten(dead_letters[0].topic, error)
             except HeadraceError as error:
-                if not self._may_repeat(error) or time.monotonic() > deadline:
+                if not self._may_repeat(error):
+                    raise
+                is_last = time.monotonic() > deadline
+                self._look_at_topic(dead_letters, error, is_last=is_last)
+                if is_last:
                     raise
                 _log.warning("transaction_repeated", slot=self._batch.slot, error=str(error))
                 time.sleep(pause)
@@ -166,6 +254,33 @@ class SinkTransactions:
             error=str(error),
             remedy="raise max.message.bytes of the dead letter topic",
         )
+
+    def _look_at_topic(
+        self, dead_letters: Sequence[DeadLetter], error: HeadraceError, *, is_last: bool
+    ) -> None:
+        """DeadLettersRefused where brokers have something against the dead letter topic.
+
+        They are asked when `error` is one that says so of a topic, and may be of that, and at last of any.
+        """
+        is_time = isinstance(error, _OF_TOPICS) and time.monotonic() >= self._asks_at
+        if not dead_letters or not (is_last or is_time):
+            return
+        self._asks_at = time.monotonic() + self._topic_seconds
+        topic = dead_letters[0].topic
+        refusals = self._refusals or topic_limits(self._kafka).refusals
+        found = refusals([topic]).get(topic)
+        if found is None:
+            return
+        match found:
+            case TopicMissing():
+                why = "is not there any more: create it (`headrace setup CONFIG` does)"
+            case TopicForbidden():
+                why = "may not be written by this user: allow Write and Describe on it"
+            case _:
+                why = f"takes nothing ({found}): bring it back"
+        raise DeadLettersRefused(
+            f"The dead letter topic {topic!r} {why}, then restart the connector."
+        ) from found
 
     def _offset(self, checkpoint: PartitionCheckpoint) -> TopicPartition:
         mark = offset_mark(self._ledger_topic, checkpoint.topic_id)

@@ -53,8 +53,8 @@ MUTATIONS: Final = {
         "sink",
         "a group's objects are committed in the order of their offsets",
         "spark/sink/partition_offsets.py",
-        "return sorted((one for group in groups.values() for one in _prefix(group)), key=_order)",
-        "return [one for one in self._open.values() if one.last_offset is not None]",
+        "return [list(_prefix(group)) for group in groups.values()]",
+        "return [[one for one in group if one.last_offset is not None] for group in groups.values()]",
     ),
     "dead letters listed": Mutation(
         "sink",
@@ -151,7 +151,7 @@ MUTATIONS: Final = {
         "sink",
         "the leader completes what a lost slot has left",
         "ingest/service/sink/completer.py",
-        "        self._waiting.put(sealed)\n",
+        "        self._turns.add(_Left(sealed, self._first_pause))\n",
         "        del sealed\n",
     ),
     "who has the name is asked": Mutation(

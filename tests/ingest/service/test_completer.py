@@ -2,13 +2,14 @@
 
 import queue
 import threading
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.model.errors import SourceUnavailable
+from headrace.model.errors import AccessDenied, SourceUnavailable
 from headrace.model.sink_entries import TIMES_GONE, SealedObject, Upload, Verdict
 from headrace.s3.completion import Completion, CompletionState
 from ingest.http.metrics import Metrics
@@ -196,3 +197,171 @@ def test_rules_are_asked_for_only_where_they_decide() -> None:
     finally:
         completer.close()
     assert asked == []
+
+
+class _Refusing:
+    """Refuses a bucket, and another one but for a prefix; counts the attempts."""
+
+    def __init__(self) -> None:
+        self.tried: Counter[str] = Counter()
+
+    def complete(self, bucket: str, upload: Upload, **_: object) -> Completion:
+        """Done, or refused."""
+        self.tried[f"{bucket}/{upload.key}"] += 1
+        if bucket == "denied" or int(upload.key) % 2 == 0:
+            raise AccessDenied(f"s3://{bucket}/{upload.key}: 403")
+        return Completion(state=CompletionState.COMPLETED)
+
+
+def test_what_is_refused_holds_back_nothing_else() -> None:
+    """Eight objects of a bucket had all threads until they had their ends; only they were problems."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    calls: Any = _Refusing()
+    completer = Completer(calls, told.put, expiry_ms=_no_rule, entry_of=lambda _id: None, first_pause=0.001)
+    try:
+        for number in range(20):
+            completer.submit(replace(_sealed(number), id=f"denied-{number}", bucket="denied"))
+        for number in range(20):
+            completer.submit(_sealed(number))
+        ended: set[str] = set()
+        problems: dict[str, str | None] = {}
+        while len(ended) < 10 or len(problems) < 2:
+            one = told.get(timeout=60)
+            if isinstance(one, CompletionEnded):
+                ended.add(one.sealed.id)
+            else:
+                problems[one.component] = one.sentence
+        # Tried again, each of them.
+        until_sync(
+            lambda: all(calls.tried[f"{bucket}/{n}"] > 2 for bucket in ("denied", "b") for n in (0, 18)),
+            what="more attempts",
+        )
+    finally:
+        completer.close()
+
+    assert ended == {f"object-{number}" for number in range(1, 20, 2)}
+    assert all(problems.values())
+    assert {name.split("/")[2] for name in problems} == {"denied", "b"}
+    assert told.empty()
+
+
+def test_a_later_object_is_shown_once_the_first_has_its_end() -> None:
+    """A problem that is over is none of those that are left."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    mended: set[str] = set()
+
+    class _Mended:
+        def complete(self, bucket: str, upload: Upload, **_: object) -> Completion:
+            if upload.key not in mended:
+                raise AccessDenied(f"s3://{bucket}/{upload.key}: 403")
+            return Completion(state=CompletionState.COMPLETED)
+
+    calls: Any = _Mended()
+    completer = Completer(calls, told.put, expiry_ms=_no_rule, entry_of=lambda _id: None, first_pause=0.001)
+    try:
+        completer.submit(_sealed(1))
+        first = told.get(timeout=60)
+        completer.submit(_sealed(2))
+        mended.add("1")
+        over, others = told.get(timeout=60), [told.get(timeout=60), told.get(timeout=60)]
+        mended.add("2")
+        last = [told.get(timeout=60), told.get(timeout=60)]
+    finally:
+        completer.close()
+
+    assert isinstance(first, ComponentProblem)
+    assert over == ComponentProblem(first.component, None)
+    (shown,) = (one for one in others if isinstance(one, ComponentProblem))
+    assert "s3://b/2" in (shown.sentence or "")
+    assert last[0] == ComponentProblem(shown.component, None)
+    assert isinstance(last[1], CompletionEnded)
+
+
+def test_a_bucket_that_is_slow_to_answer_leaves_turns_to_others() -> None:
+    """Each of its answers may take a minute, and a thousand of its objects may wait."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    answers = threading.Semaphore(0)
+    under_way = threading.Semaphore(0)
+
+    class _Slow:
+        def complete(self, bucket: str, *_: object, **__: object) -> Completion:
+            if bucket == "slow":
+                under_way.release()
+                answers.acquire(timeout=600)
+                raise SourceUnavailable("504")
+            return Completion(state=CompletionState.COMPLETED)
+
+    calls: Any = _Slow()
+    completer = Completer(calls, told.put, expiry_ms=_no_rule, entry_of=lambda _id: None)
+    try:
+        for number in range(100):
+            completer.submit(replace(_sealed(number), id=f"slow-{number}", bucket="slow"))
+        for _ in range(8):
+            assert under_way.acquire(timeout=60)
+        completer.submit(_sealed(7))
+        answers.release()
+        found = [told.get(timeout=60), told.get(timeout=60)]
+    finally:
+        completer.close()
+        answers.release(1000)
+    (ended,) = (one for one in found if isinstance(one, CompletionEnded))
+    assert ended.sealed.id == "object-7"
+
+
+def test_an_object_that_was_never_tried_comes_before_those_that_failed() -> None:
+    """They may be many, and slow to fail."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    answers = threading.Semaphore(0)
+    under_way = threading.Semaphore(0)
+
+    class _Slow:
+        def complete(self, _bucket: str, upload: Upload, **_: object) -> Completion:
+            if upload.key != "99":
+                under_way.release()
+                answers.acquire(timeout=600)
+                raise SourceUnavailable("504")
+            return Completion(state=CompletionState.COMPLETED)
+
+    calls: Any = _Slow()
+    completer = Completer(calls, told.put, expiry_ms=_no_rule, entry_of=lambda _id: None, first_pause=0.001)
+    try:
+        for number in range(24):
+            completer.submit(_sealed(number))
+        answers.release(24)
+        for _ in range(32):
+            assert under_way.acquire(timeout=60)
+        assert isinstance(told.get(timeout=60), ComponentProblem)
+        # Sixteen wait, whose time has come by now.
+        completer.submit(_sealed(99))
+        answers.release()
+        ended = told.get(timeout=60)
+    finally:
+        completer.close()
+        answers.release(1000)
+    assert isinstance(ended, CompletionEnded)
+    assert ended.sealed.id == "object-99"
+
+
+def test_uploads_of_an_object_are_completed_in_their_order() -> None:
+    """The object's own is the last, however often one before it is refused."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    tried: list[str] = []
+
+    class _Once:
+        def complete(self, _bucket: str, upload: Upload, **_: object) -> Completion:
+            tried.append(upload.key)
+            if tried.count(upload.key) < 3:
+                raise SourceUnavailable("503")
+            return Completion(state=CompletionState.COMPLETED)
+
+    calls: Any = _Once()
+    uploads = tuple(Upload(key=key, upload_id="u", parts=('"e"',)) for key in ("keys", "headers", "main"))
+    completer = Completer(calls, told.put, expiry_ms=_no_rule, entry_of=lambda _id: None, first_pause=0.001)
+    try:
+        completer.submit(replace(_sealed(7), uploads=uploads))
+        found = [told.get(timeout=60) for _ in range(7)]
+    finally:
+        completer.close()
+    assert tried == ["keys"] * 3 + ["headers"] * 3 + ["main"] * 3
+    assert isinstance(found[-1], CompletionEnded)
+    assert found[-1].verdict is Verdict.COMPLETE

@@ -56,7 +56,11 @@ def transactions(name: str) -> Iterator[SinkTransactions]:
     batch = SinkBatch(number=1, slot=0, group=b"", partitions=())
     try:
         yield SinkTransactions(
-            batch, producer=producer, link=link, settings=sink_task_settings(settings, settings.sink)
+            batch,
+            producer=producer,
+            link=link,
+            settings=sink_task_settings(settings, settings.sink),
+            topic_seconds=0,
         )
     finally:
         producer.close()
@@ -103,4 +107,14 @@ def test_a_topic_that_takes_nothing_is_an_error_and_not_a_loop(transactions: Sin
         _commit(transactions, _letters(dead, 10, key=None))
     assert list(kafka.committed(dead, seconds=60)) == []
     # The slot continues with what has none.
+    assert _commit(transactions, []) == 0
+
+
+def test_a_topic_that_is_deleted_is_an_error_of_dead_letters_alone(transactions: SinkTransactions) -> None:
+    """The slot ended after a minute, with all of its partitions, and again after the next one."""
+    dead = kafka.new_topic("dead")
+    assert _commit(transactions, _letters(dead, 10)) == 1
+    kafka.delete_topic(dead)
+    with pytest.raises(DeadLettersRefused, match="is not there any more"):
+        _commit(transactions, _letters(dead, 10))
     assert _commit(transactions, []) == 0

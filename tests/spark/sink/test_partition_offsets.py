@@ -116,6 +116,30 @@ class TestCommit:
         commit = one.commit()
         assert (commit.objects, commit.checkpoint.offset) == (("A", "B"), 3)
 
+    def test_the_oldest_are_committed_first_where_not_all_are(self) -> None:
+        """The offset is that of the first of the others."""
+        one = offsets_of()
+        for number, group in enumerate("abab"):
+            one.open(f"{number}", group, number)
+            one.seal(f"{number}", number)
+            one.advance(number + 1)
+        commit = one.commit(most=3)
+        assert (commit.objects, commit.checkpoint.offset) == (("0", "1", "2"), 3)
+        one.committed(commit)
+        assert one.commit(most=0).objects == ()
+        assert one.commit(most=3).objects == ("3",)
+
+    @pytest.mark.parametrize("closes_together", [False, True])
+    def test_what_overlaps_is_committed_whole(self, *, closes_together: bool) -> None:
+        """However few may be: an entry covers all of its group that lies below its end."""
+        one = offsets_of(closes_together=closes_together)
+        for number, (first, last) in enumerate([(0, 2), (1, 4), (3, 3), (5, 5)]):
+            one.open(f"{number}", "a", first)
+            one.seal(f"{number}", last)
+        one.advance(6)
+        commit = one.commit(most=1)
+        assert (commit.objects, commit.checkpoint.offset) == (("0", "1", "2"), 5)
+
     def test_a_dead_letter_is_listed_until_the_offset_has_passed_it(self) -> None:
         """It is produced once, in the transaction that lists it first."""
         one = offsets_of()
@@ -266,9 +290,9 @@ class Partition:
             self.sealed.add(object_id)
             self.slot.seal(object_id, self.open[object_id][1][-1])
 
-    def commit(self, *, crash: bool) -> None:
+    def commit(self, *, crash: bool, most: int | None = None) -> None:
         """A transaction; with `crash` its answer is never seen, and another slot takes over."""
-        commit = self.slot.commit()
+        commit = self.slot.commit(most=most)
         for object_id in commit.objects:
             group, offsets = self.open.pop(object_id)
             self.archived.update(offsets)
@@ -345,7 +369,7 @@ def _act(partition: Partition, step: str, number: int) -> None:
             partition.seal(number)
             partition.commit(crash=False)
         case "commit" | "commit unanswered":
-            partition.commit(crash=step != "commit")
+            partition.commit(crash=step != "commit", most=number or None)
         case "crash":
             partition.start()
         case "abandon":

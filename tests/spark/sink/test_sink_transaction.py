@@ -1,16 +1,25 @@
 """What one transaction of a slot has, and what Kafka would not take."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition as Place
 
+from headrace.model.errors import (
+    AccessDenied,
+    HeadraceError,
+    TopicForbidden,
+    TopicMissing,
+    TopicWithoutLeader,
+    Unavailable,
+)
 from headrace.model.sink_entries import PartitionCheckpoint, TopicPartition
 from headrace.model.sink_protocol import LeaderGroup, PartitionGrant, SinkBatch
+from spark.sink.bad_records import DeadLetter
 from spark.sink.partition_work import PartitionWork
-from spark.sink.sink_transaction import SinkTransactions
+from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
 from spark.sink.sink_work import sink_task_settings
 from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records, sink_settings
@@ -141,3 +150,96 @@ def test_records_that_are_left_out_are_counted_with_their_reasons(
         assert work.transaction(NOON_MS) is None
     finally:
         driven.close()
+
+
+class _Refusing(_Producer):
+    """Takes no transaction with a dead letter for some attempts."""
+
+    def __init__(self, error: HeadraceError, attempts: int) -> None:
+        super().__init__()
+        self._error = error
+        self.attempts = attempts
+        self._has_letters = False
+
+    def begin(self, group: bytes) -> None:
+        super().begin(group)
+        self._has_letters = False
+
+    def send_record(self, topic: str, **record: object) -> None:
+        super().send_record(topic, **record)
+        self._has_letters = True
+
+    def commit(self, _checkpoints: Sequence[object]) -> None:
+        if self._has_letters and self.attempts:
+            self.attempts -= 1
+            raise self._error
+
+    def abort(self) -> bool:
+        return True
+
+
+_MISSING = TopicMissing("Topic 'dead' does not exist.")
+
+
+@pytest.mark.parametrize(
+    ("error", "found", "says"),
+    [
+        (TopicMissing("UNKNOWN_TOPIC_OR_PART"), _MISSING, "create it"),
+        (AccessDenied("TOPIC_AUTHORIZATION_FAILED"), TopicForbidden("no", topic="dead"), "allow Write"),
+        (TopicMissing("UNKNOWN_TOPIC_OR_PART"), TopicWithoutLeader("no leader"), "bring it back"),
+        # Not for a while: it may be made again, or be known to one of the brokers only.
+        (TopicMissing("UNKNOWN_TOPIC_OR_PART"), None, ""),
+        # Of the ledger, the group, or no topic at all.
+        (Unavailable("TIMED_OUT"), _MISSING, ""),
+    ],
+    ids=["gone", "forbidden", "no leader", "another topic", "no word of a topic"],
+)
+def test_a_dead_letter_topic_that_takes_nothing_is_told_from_other_troubles(
+    error: HeadraceError, found: HeadraceError | None, says: str
+) -> None:
+    """Partitions without a bad record were read again each minute, with those that have one."""
+    asked: list[str] = []
+
+    def refusals(topics: Iterable[str]) -> dict[str, HeadraceError]:
+        asked.extend(topics)
+        return {} if found is None else {"dead": found}
+
+    settings = sink_settings({"aws.s3.bucket.name": "bucket", "topics": "t"})
+    assert settings.sink is not None
+    producer: Any = _Refusing(error, 2)
+    link: Any = _Link()
+    link.is_void = lambda: False
+    made = SinkTransactions(
+        SinkBatch(number=1, slot=0, group=b"", partitions=()),
+        producer=producer,
+        link=link,
+        settings=sink_task_settings(settings, settings.sink),
+        refusals=refusals,
+        topic_seconds=0,
+    )
+    letter = DeadLetter(topic="dead", key=None, value=b"v", headers=(), reason="not_json")
+    if says:
+        with pytest.raises(DeadLettersRefused, match=says):
+            made.commit([], [], [letter], ["not_json"])
+    else:
+        assert made.commit([], [], [letter], ["not_json"]).bad_by_reason == {"not_json": 1}
+        assert asked == ["dead"] * (2 if found is None else 0)
+
+
+def test_a_dead_letter_topic_that_is_made_again_soon_is_waited_for() -> None:
+    """A partition that stops at its bad record needs an operator."""
+    settings = sink_settings({"aws.s3.bucket.name": "bucket", "topics": "t"})
+    assert settings.sink is not None
+    producer: Any = _Refusing(_MISSING, 2)
+    link: Any = _Link()
+    link.is_void = lambda: False
+    made = SinkTransactions(
+        SinkBatch(number=1, slot=0, group=b"", partitions=()),
+        producer=producer,
+        link=link,
+        settings=sink_task_settings(settings, settings.sink),
+        refusals=lambda _topics: {"dead": _MISSING},
+        topic_seconds=3600,
+    )
+    letter = DeadLetter(topic="dead", key=None, value=b"v", headers=(), reason="not_json")
+    assert made.commit([], [], [letter], ["not_json"]).bad_by_reason == {"not_json": 1}

@@ -1,0 +1,129 @@
+"""A slot that S3 takes nothing of: how much it reads, and how it ends."""
+
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from headrace.kafka.producer import SlotRevoked
+from headrace.model.columns import KafkaRecords
+from headrace.model.errors import SourceUnavailable
+from headrace.model.sink_entries import TopicPartition
+from headrace.model.sink_protocol import PartitionGrant, SinkBatch
+from spark.sink.record_feed import MAX_PENDING
+from spark.sink.sink_run import SinkRun
+from spark.sink.sink_work import sink_task_settings
+from tests.headrace.vendors.archive import Record
+from tests.support.sink_archives import NOON_MS, kafka_records, sink_settings
+
+_FETCH: Final = 500
+_ROUNDS: Final = 8
+
+
+class _Reader:
+    """A topic without an end."""
+
+    def __init__(self) -> None:
+        self.position = 0
+
+    def assign(self, starts: Mapping[TopicPartition, int], _epochs: object) -> None:
+        (self.position,) = starts.values()
+
+    def poll(self, _records: int, _seconds: float) -> list[KafkaRecords]:
+        first, self.position = self.position, self.position + _FETCH
+        return [
+            kafka_records(
+                [Record("t", 0, offset, NOON_MS, None, b"v", ()) for offset in range(first, self.position)]
+            )
+        ]
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {TopicPartition("t", 0): self.position}
+
+    def drain_events(self) -> Iterable[object]:
+        return ()
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {}
+
+    def problems(self) -> dict[str, str]:
+        return {}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Calls:
+    """S3 answers nothing before the slot ends."""
+
+    def __init__(self) -> None:
+        self._is_over = threading.Event()
+
+    def begin(self, *_: object, **__: object) -> None:
+        self._is_over.wait(600)
+        raise SourceUnavailable("503 Slow Down")
+
+    def end(self) -> None:
+        self._is_over.set()
+
+
+class _Link:
+    """A leader that gives the slot up after some rounds."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    def beat(self) -> None:
+        self.rounds += 1
+
+    def is_void(self) -> bool:
+        return self.rounds > _ROUNDS
+
+    def is_ending(self) -> bool:
+        return False
+
+    def ended_objects(self) -> list[str]:
+        return []
+
+    def send(self, _message: object) -> None:
+        """Nobody listens."""
+
+
+class _Producer:
+    """Nothing comes to a transaction."""
+
+    pace_bytes = 2**20
+    is_in_doubt = False
+
+    def abort(self) -> bool:
+        return True
+
+
+def test_small_objects_that_s3_does_not_take_end_fetching(tmp_path: Path) -> None:
+    """Their bytes are few, so that `buffer.max.bytes` does not: a slot took all memory there was."""
+    settings = sink_settings(
+        {
+            "aws.s3.bucket.name": "bucket",
+            "topics": "t",
+            "rotate.records": "1",
+            "buffer.dir": str(tmp_path),
+        }
+    )
+    assert settings.sink is not None
+    reader, link = _Reader(), _Link()
+    doubles: Any = {"producer": _Producer(), "link": link, "calls": _Calls(), "reader": reader}
+    run = SinkRun(
+        SinkBatch(
+            number=1,
+            slot=0,
+            group=b"",
+            partitions=(PartitionGrant(topic="t", partition=0, topic_id="i", offset=0),),
+        ),
+        settings=sink_task_settings(settings, settings.sink),
+        **doubles,
+    )
+    with pytest.raises(SlotRevoked):
+        run.run()
+    assert reader.position == MAX_PENDING
