@@ -214,6 +214,8 @@ class EventLoop:
 
     def due_seconds(self) -> float | None:
         """See `Decider`."""
+        if self._components.catalogue.is_taking_stock and not self._components.planner.is_paused:
+            return 0.0
         due_ms = self._components.planner.next_due_ms()
         return None if due_ms is None else (due_ms - clock.now().steady_ms) / 1000
 

@@ -22,7 +22,7 @@ from ingest.source.catalogue.effects import (
     LedgerWrite,
     MessageTracker,
 )
-from ingest.source.catalogue.ledger_view import LedgerView, Overlay
+from ingest.source.catalogue.ledger_view import KnownEntry, LedgerView, Overlay
 from ingest.source.catalogue.listing_merge import ExclusionReason, ListedKeys, ObjectFilter
 from ingest.source.catalogue.object_commands import ObjectCommand
 from ingest.source.catalogue.pending import (
@@ -206,6 +206,15 @@ class ObjectStates:
         assert key not in self.unwritten, f"{key} has a record under way"
         effects.writes.append(LedgerWrite(key=key, entry=entry))
         self.unwritten.add(key)
+
+    def forget(self, known: KnownEntry, effects: EffectsBuilder) -> None:
+        """Have an entry leave the ledger, with those of its splits, unless the object is at work again."""
+        if self.table.find(known.id) is not None or self.is_held(known.id):
+            return
+        if known.entry.cuts is not None:
+            for key in self.ledger.splits(known.id):
+                self.write(key, None, effects)
+        self.write(known.id, None, effects)
 
     def propose(self, pending: PendingObject, entry: LedgerEntry, effects: EffectsBuilder) -> None:
         """Have a record of this object written; nothing else happens to it until it is."""
