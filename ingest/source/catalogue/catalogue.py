@@ -13,11 +13,12 @@ from ingest.source.catalogue.deduplication import (
     Source,
     as_announced,
     has_other_version,
+    shown_again,
     source_of,
     verdict_of,
 )
 from ingest.source.catalogue.effects import Effects, EffectsBuilder, LedgerWrite, Owed
-from ingest.source.catalogue.expiry import IN_A_TURN, Expiry
+from ingest.source.catalogue.expiry import IN_A_TURN, Absence, Expiry
 from ingest.source.catalogue.ledger_view import LedgerView
 from ingest.source.catalogue.listing_merge import (
     BucketListings,
@@ -52,6 +53,7 @@ class Catalogue:
         retention_ms: int = 2_592_000_000,
         joining: JoiningSettings | None = None,
         post_action: str | None = None,
+        absent: Mapping[str, Sequence[Absence]] | None = None,
     ) -> None:
         self.states = ObjectStates(
             view=view,
@@ -70,6 +72,7 @@ class Catalogue:
                     prefix=one.prefix,
                     retention_ms=retention_ms,
                     needs=self.states.tombstones.needs,
+                    noted=(absent or {}).get(bucket, ()),
                 )
             )
             for bucket, one in filters.items()
@@ -181,6 +184,10 @@ class Catalogue:
             for known in step.expired:
                 self.states.forget(known, effects)
         return effects.effects()
+
+    def notes(self, bucket: str) -> list[Absence] | None:
+        """See `Expiry.notes`."""
+        return self._listings[bucket].expiry.notes()
 
     def on_tombstones(self, found: FolderPlaces) -> None:
         """What waits for a search of a topic's folder continues with the next turn of the planner."""
@@ -401,9 +408,9 @@ class Catalogue:
         is_waiting = pending.phase is Phase.WAITING
         is_promoted = not pending.is_fresh
         if is_waiting and says_more:
-            pending.object = _seen_again(known, s3_object)
+            pending.object = shown_again(known, s3_object)
         elif s3_object.last_modified_ms > known.last_modified_ms or has_other_version(s3_object, known):
-            pending.newer = _seen_again(known, s3_object)
+            pending.newer = shown_again(known, s3_object)
         for each in (pending, *pending.splits):
             each.is_fresh = True
         if is_waiting and (says_more or is_promoted):
@@ -416,7 +423,7 @@ class Catalogue:
         pending = self.states.table.find(s3_object.id)
         if pending is not None:
             if pending.phase is not Phase.WAITING:
-                pending.relisted = _seen_again(pending.object, s3_object)
+                pending.relisted = shown_again(pending.object, s3_object)
             return
         if verdict_of(entry, s3_object, Source.LISTING, now.wall_ms) is LedgerVerdict.SETTLED:
             return
@@ -438,13 +445,3 @@ class Catalogue:
     def _judge_known(self, s3_object: S3Object) -> Route | ExclusionReason:
         """The baseline is for what was not begun."""
         return self._filters[s3_object.id.bucket].route_or_reason(s3_object.id.key)
-
-
-def _seen_again(known: S3Object, s3_object: S3Object) -> S3Object:
-    """Where and when the same content was seen last; its size is known already, an event may lack it."""
-    return replace(
-        known,
-        last_modified_ms=s3_object.last_modified_ms,
-        version_id=s3_object.version_id,
-        sequencer=s3_object.sequencer,
-    )

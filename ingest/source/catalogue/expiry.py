@@ -22,6 +22,9 @@ IN_A_TURN: Final = 5_000
 _RANGE_COST: Final = 20
 # 600 bytes each, where one is listed, one is not, and so forth.
 MOST_RANGES: Final = 50_000
+# Of them in the ledger, in a record which has others in it.
+_MOST_NOTED: Final = 100
+_NOTED_BYTES: Final = 100_000
 
 Place = tuple[str, str]
 """Key and ETag: the ledger's order within a bucket."""
@@ -45,7 +48,8 @@ class Step(NamedTuple):
 class Expiry:
     """Follows full listings of one prefix of a bucket and says which entries have expired.
 
-    `needs` says of an entry that others are read by it, however old it is.
+    `needs` says of an entry that others are read by it, however old it is. `noted` is what `notes` gave to an
+    earlier leader: where each run lists once, its absences are as long as the time between runs.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Expiry:
         prefix: str,
         retention_ms: int,
         needs: Callable[[KnownEntry], bool] = lambda _: False,
+        noted: Sequence[Absence] = (),
     ) -> None:
         self._ledger = ledger
         self._bucket = bucket
@@ -63,6 +68,8 @@ class Expiry:
         self._retention_ms = retention_ms
         self._needs = needs
         self._absences: list[Absence] = []
+        self._noted = noted
+        self._noted_ms: int | None = None
         self._walk: Iterator[tuple[int, Step]] | None = None
         self._walked_ms: int | None = None
         self._is_doubted = False
@@ -107,6 +114,8 @@ class Expiry:
             return
         self._is_counting = False
         begun_ms = self._begun.steady_ms
+        if self._noted:
+            self._absences, self._noted = _steady(self._noted, self._begun), ()
         ranges = self._pass.ranges((last_below(self.prefix), ""))
         self._absences = fewer(since(ranges, self._absences, begun_ms), begun_ms)
         is_due = self._walked_ms is None or begun_ms - self._walked_ms >= APART_MS
@@ -114,6 +123,25 @@ class Expiry:
         if self._walk is None and is_due and is_ripe:
             self._walked_ms = begun_ms
             self._walk = self._take_stock(self._absences, self._pass.count, self._begun)
+
+    def notes(self) -> list[Absence] | None:
+        """What a later leader is to know, by the wall clock: hourly, after a full listing; else None.
+
+        Some of the ranges, those of the longest absence: they go into a record of the ledger.
+        """
+        begun = self._begun
+        is_due = self._noted_ms is None or begun.steady_ms - self._noted_ms >= APART_MS
+        if self._noted or not is_due:
+            return None
+        self._noted_ms = begun.steady_ms
+        last, room = last_below(self.prefix), _NOTED_BYTES
+        found: list[Absence] = []
+        for one in sorted(self._absences, key=lambda one: one.since_ms)[:_MOST_NOTED]:
+            end = (last_below(self.prefix)[: len(self.prefix) + 1], "") if one.end[0] == last else one.end
+            room -= len(f"{one.begin}{end}".encode())
+            if room > 0 and one.begin < end:
+                found.append(Absence(one.begin, end, one.since_ms + begun.wall_ms - begun.steady_ms))
+        return sorted(found)
 
     # Taking stock
 
@@ -184,6 +212,14 @@ class Expiry:
         scanned = self._ledger.scan(self._bucket, place_before(begin[0]), end[0])
         later = dropwhile(lambda known: (known.key, known.etag) < begin, scanned)
         return takewhile(lambda known: (known.key, known.etag) < end, later)
+
+
+def _steady(noted: Iterable[Absence], begun: Instant) -> list[Absence]:
+    """What was noted by the wall clock, by the one that never steps; no more than a day of it."""
+    return sorted(
+        one._replace(since_ms=begun.steady_ms - min(DOUBTED_MS, max(0, begun.wall_ms - one.since_ms)))
+        for one in noted
+    )
 
 
 class _Pass:
