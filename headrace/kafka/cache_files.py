@@ -27,7 +27,16 @@ from headrace.kafka.control_records import decode_control
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.connector_records import is_worker_key, require_known_version
 from headrace.model.errors import InvalidLedger
-from headrace.model.ledger_entry import VERSION, ControlKey, LedgerEntry, State, decode_entry, decode_key
+from headrace.model.ledger_entry import (
+    SETTLED,
+    VERSION,
+    ControlKey,
+    LedgerEntry,
+    State,
+    changed_ms,
+    decode_entry,
+    decode_key,
+)
 from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import decode_sink_entry, is_sink_key
 
@@ -89,6 +98,16 @@ class CachedEntry(NamedTuple):
     def is_done(self) -> bool:
         """Whether its state is `done`."""
         return self.word == State.DONE
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more is owed for the object."""
+        return self.word in SETTLED
+
+    @property
+    def changed_ms(self) -> int:
+        """When the entry was written, or the object, whichever is later."""
+        return changed_ms(self.raw)
 
     @property
     def entry(self) -> LedgerEntry:

@@ -34,6 +34,16 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+class AbsentRange(msgspec.Struct, frozen=True, array_like=True):
+    """Entries of a bucket, from a key and ETag to another (exclusive), that no full listing showed since."""
+
+    begin_key: str
+    begin_etag: str
+    end_key: str
+    end_etag: str
+    since_ms: int
+
+
 class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     """What counts as existing before the first start: older than `at_ms` (S3's clock), up to `start_key`.
 
@@ -42,7 +52,8 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     were there as well. `moved_to` are the prefixes of this bucket that `post.action`
     has moved objects to since: what lies there was read before. It is of keys below `prefix`; those below the
     prefixes of `earlier` starts, the last of these first, had theirs. `inventory` are the addresses of
-    `initial.inventory`, and `is_inventory_over` is true once the full listing after it was complete.
+    `initial.inventory`, and `is_inventory_over` is true once the full listing after it was complete. `absent`
+    is what full listings do not show; a record of its own would be one that 1.0.0 refuses.
     """
 
     v: int = VERSION
@@ -55,6 +66,7 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     earlier: tuple["FirstStart", ...] | msgspec.UnsetType = msgspec.UNSET
     inventory: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     is_inventory_over: bool | msgspec.UnsetType = msgspec.UNSET
+    absent: tuple[AbsentRange, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def below(self) -> str:

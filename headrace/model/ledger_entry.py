@@ -95,6 +95,11 @@ class LedgerEntry:
         """True when nothing more is owed for this object unless something outside changes."""
         return self.state in SETTLED
 
+    @property
+    def changed_ms(self) -> int:
+        """When the entry was written, or the object, whichever is later."""
+        return max(self.updated_ms, self.last_modified_ms)
+
 
 def is_owed(state: State, bad: int) -> bool:
     """Whether an object with this end is owed its `post.action`: one with bad records stays as it is."""
@@ -211,6 +216,25 @@ class _EntryShape(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 _SHAPES: Final = msgspec.json.Decoder(_EntryShape)
+
+
+class _Times(msgspec.Struct, gc=False):
+    """What of an entry's value tells its age."""
+
+    last_modified_ms: int = 0
+    updated_ms: int = 0
+
+
+_TIMES: Final = msgspec.json.Decoder(_Times)
+
+
+def changed_ms(raw: bytes) -> int:
+    """`LedgerEntry.changed_ms` of the entry that `encode_entry` gave, without decoding the rest of it."""
+    try:
+        times = _TIMES.decode(raw)
+    except msgspec.DecodeError as error:
+        raise InvalidLedger(_what_is_wrong_with(raw)) from error
+    return max(times.last_modified_ms, times.updated_ms)
 
 
 def decode_entry(raw: bytes) -> LedgerEntry:

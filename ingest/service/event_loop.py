@@ -7,7 +7,7 @@ they are read, and settled or left when they are not about objects of ours.
 import queue
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -163,11 +163,18 @@ class LoopComponents:
     post_actions: PostActions | None = None
 
 
+class OnFullListing(Protocol):
+    """What is done when a full listing of a bucket is complete."""
+
+    def __call__(self, bucket: str, *, is_first: bool) -> None:
+        """Whether it is the bucket's first under this leadership."""
+
+
 class EventLoop:
     """The loop of one leadership. `run` blocks; everybody else posts into `inbox`.
 
     Buckets that cannot be listed end it while `startup_deadline` (monotonic) matters: until the first page of
-    any of them. `on_first_listing` is called once for each, with the end of its first full listing.
+    any of them. `on_full_listing` is called with the end of each full listing of one.
     """
 
     def __init__(
@@ -180,7 +187,7 @@ class EventLoop:
         stop: Stop,
         failures: ThreadFailures,
         until_idle: UntilIdle | None = None,
-        on_first_listing: Callable[[str], None] = lambda _bucket: None,
+        on_full_listing: OnFullListing | None = None,
     ) -> None:
         self._components = components
         self._applier = components.applier
@@ -189,7 +196,7 @@ class EventLoop:
         self._message_reader = MessageReader(buckets, components.listeners, components.statistics)
         self._startup_deadline = startup_deadline
         self._until_idle = until_idle
-        self._on_first_listing = on_first_listing
+        self._on_full_listing = on_full_listing
         self._has_listed = False
         self._listing_paused = False
         self._first_full_listings: dict[str, int] = {}
@@ -216,6 +223,8 @@ class EventLoop:
 
     def due_seconds(self) -> float | None:
         """See `Decider`."""
+        if self._components.catalogue.is_taking_stock and not self._components.planner.is_paused:
+            return 0.0
         due_ms = self._components.planner.next_due_ms()
         return None if due_ms is None else (due_ms - clock.now().steady_ms) / 1000
 
@@ -325,8 +334,9 @@ class EventLoop:
             self._full_listings[page.bucket] = clock.wall_ms()
             if len(self._full_listings) == len(self._buckets):
                 components.statistics.full_listing_done(min(self._full_listings.values()))
-            if page.listing_id == self._first_full_listings[page.bucket]:
-                self._on_first_listing(page.bucket)
+            is_first = page.listing_id == self._first_full_listings[page.bucket]
+            if self._on_full_listing is not None:
+                self._on_full_listing(page.bucket, is_first=is_first)
             if self._until_idle is not None:
                 self._until_idle.listed(page.bucket, page.listing_id)
         self._hold_listing()

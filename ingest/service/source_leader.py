@@ -34,8 +34,8 @@ from ingest.service.slot_supervisor import SlotComponents, SlotSupervisor
 from ingest.service.source_adapter import SourceAdapter, SourceLeadership
 from ingest.service.source_start import (
     InventoriesFound,
+    ListingNotes,
     deciders,
-    inventories_over,
     inventories_to_read,
     require_inventories,
     with_inventories,
@@ -202,7 +202,7 @@ class SourceLeader:
         settings, process = self._settings, self._process
         baselines = {bucket: baseline_from(settings, first) for bucket, first in firsts.items()}
         slots = process.slot_source.slots
-        catalogue, planner = deciders(settings, CacheLedgerView(ledger.cache), baselines, slots=slots)
+        catalogue, planner = deciders(settings, CacheLedgerView(ledger.cache), firsts, baselines, slots=slots)
         commands = CommandQueue(catalogue)
         for key, raw in ledger.cache.controls().items():
             commands.on_control_record(key, raw)
@@ -257,7 +257,7 @@ class SourceLeader:
             stop=process.stop,
             failures=process.failures,
             until_idle=self._until_idle(),
-            on_first_listing=inventories_over(firsts, writes),
+            on_full_listing=ListingNotes(firsts, ledger.cache, catalogue, writes.submit_records).listed,
         )
         return _Running(
             loop=loop,

@@ -5,7 +5,7 @@ record of the first start remembers which inventories it read, and whether that 
 in the middle leaves it open, and the next one reads them again: the ledger knows what is done.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import structlog
@@ -14,20 +14,26 @@ from msgspec.structs import replace
 from headrace.formats import SPLITTERS
 from headrace.formats.inventory_manifest import Manifest
 from headrace.kafka import control_records
-from headrace.kafka.control_records import FirstStart
+from headrace.kafka.control_records import AbsentRange, FirstStart
 from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
+from headrace.kafka.ledger_writer import Write
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
-from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.service_events import Written
 from ingest.source.catalogue import Baseline, Catalogue
-from ingest.source.first_starts import is_first_start
+from ingest.source.catalogue.expiry import Absence
+from ingest.source.first_starts import first_start_records, is_first_start
 from ingest.source.object_selection import object_filters_of
 from ingest.source.planner import Backoff, BatchLimits, Planner
 
 
 def deciders(
-    settings: Settings, view: CacheLedgerView, baselines: Mapping[str, Baseline], *, slots: int
+    settings: Settings,
+    view: CacheLedgerView,
+    firsts: Mapping[str, FirstStart],
+    baselines: Mapping[str, Baseline],
+    *,
+    slots: int,
 ) -> tuple[Catalogue, Planner]:
     """The catalogue over what the ledger knows, and the planner for so many slots; a baseline a bucket."""
     catalogue = Catalogue(
@@ -37,6 +43,13 @@ def deciders(
         retention_ms=settings.ledger.retention_ms,
         joining=settings.joining,
         post_action=None if settings.post_action is None else settings.post_action.text,
+        absent={
+            bucket: [
+                Absence((one.begin_key, one.begin_etag), (one.end_key, one.end_etag), one.since_ms)
+                for one in (() if first.absent is msgspec.UNSET else first.absent)
+            ]
+            for bucket, first in firsts.items()
+        },
     )
     limits = BatchLimits(
         slots=slots,
@@ -91,14 +104,39 @@ def inventories_to_read(found: InventoriesFound, first: FirstStart, bucket: str)
     return tuple(manifest for manifest in found if manifest.source == bucket)
 
 
-def inventories_over(firsts: Mapping[str, FirstStart], writes: LedgerWrites) -> Callable[[str], None]:
-    """What notes that the first full listing of a bucket is complete, and its inventory of no more use."""
+class ListingNotes:
+    """Notes in the records of first starts what full listings have shown; on the thread that decides.
 
-    def note(bucket: str) -> None:
-        first = firsts[bucket]
-        if first.owes_inventory:
-            raw = control_records.encode_control(replace(first, is_inventory_over=True))
-            record = (control_records.first_start_key(bucket), raw)
-            writes.submit_records([record], Written((), is_command=False))
+    A record that 1.0.0 wrote without a bucket stays where it is, so that 1.0.0 can be returned to.
+    """
 
-    return note
+    def __init__(
+        self,
+        firsts: Mapping[str, FirstStart],
+        cache: LedgerCache,
+        catalogue: Catalogue,
+        submit: Callable[[Sequence[Write], Written], None],
+    ) -> None:
+        self._firsts = dict(firsts)
+        controls = cache.controls()
+        is_written = not first_start_records(cache, firsts)
+        self._keys = {
+            bucket: control_records.FIRST_START if is_written and key not in controls else key
+            for bucket, key in ((one, control_records.first_start_key(one)) for one in firsts)
+        }
+        self._catalogue = catalogue
+        self._submit = submit
+
+    def listed(self, bucket: str, *, is_first: bool) -> None:
+        """A full listing of the bucket is complete, with the first one its inventory of no more use."""
+        first = noted = self._firsts[bucket]
+        if is_first and first.owes_inventory:
+            noted = replace(noted, is_inventory_over=True)
+        absences = self._catalogue.notes(bucket)
+        if absences is not None:
+            absent = tuple(AbsentRange(*one.begin, *one.end, one.since_ms) for one in absences)
+            noted = replace(noted, absent=absent or msgspec.UNSET)
+        if noted != first:
+            self._firsts[bucket] = noted
+            record = (self._keys[bucket], control_records.encode_control(noted))
+            self._submit([record], Written((), is_command=False))

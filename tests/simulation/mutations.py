@@ -290,8 +290,8 @@ MUTATIONS: Final = {
         "source",
         "a listing is compared with the entries of its own bucket",
         "ingest/source/catalogue/catalogue.py",
-        "entries = list(ledger.scan(page.bucket, page.after_key, page.through_key))",
-        "entries = list(ledger.scan(min(self._filters), page.after_key, page.through_key))",
+        "compared_with_ledger(page, states.ledger, expiry)",
+        "compared_with_ledger(replace(page, bucket=min(self._filters)), states.ledger, expiry)",
     ),
     "late starts": Mutation(
         "source",

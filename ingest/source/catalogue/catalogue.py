@@ -1,6 +1,6 @@
 """What is known of each object: events and listings in, new work and bookkeeping out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from headrace.model.clock import Instant
@@ -13,18 +13,18 @@ from ingest.source.catalogue.deduplication import (
     Source,
     as_announced,
     has_other_version,
+    shown_again,
     source_of,
     verdict_of,
 )
 from ingest.source.catalogue.effects import Effects, EffectsBuilder, LedgerWrite, Owed
-from ingest.source.catalogue.ledger_view import DecodedEntry, LedgerView
+from ingest.source.catalogue.expiry import IN_A_TURN, Absence, Expiry
+from ingest.source.catalogue.ledger_view import LedgerView
 from ingest.source.catalogue.listing_merge import (
     BucketListings,
     ExclusionReason,
-    Expiry,
-    Met,
     ObjectFilter,
-    merged_with_ledger,
+    compared_with_ledger,
 )
 from ingest.source.catalogue.object_commands import ObjectCommand, Replay
 from ingest.source.catalogue.object_state import ObjectStates
@@ -53,6 +53,7 @@ class Catalogue:
         retention_ms: int = 2_592_000_000,
         joining: JoiningSettings | None = None,
         post_action: str | None = None,
+        absent: Mapping[str, Sequence[Absence]] | None = None,
     ) -> None:
         self.states = ObjectStates(
             view=view,
@@ -64,7 +65,16 @@ class Catalogue:
         self._filters = filters
         self._max_pending_objects = max_pending_objects
         self._listings = {
-            bucket: BucketListings(Expiry(prefix=one.prefix, retention_ms=retention_ms))
+            bucket: BucketListings(
+                Expiry(
+                    self.states.ledger,
+                    bucket,
+                    prefix=one.prefix,
+                    retention_ms=retention_ms,
+                    needs=self.states.tombstones.needs,
+                    noted=(absent or {}).get(bucket, ()),
+                )
+            )
             for bucket, one in filters.items()
         }
         self._questions = HeadRequests(retention_ms=retention_ms)
@@ -126,21 +136,20 @@ class Catalogue:
         return effects.effects()
 
     def on_listing_page(self, page: ListingPage, now: Instant) -> Effects:
-        """What follows from one page of a listing; with the last one of a full listing entries may expire."""
+        """What follows from one page of a listing; the last of a full one may call for `take_stock`."""
         effects = EffectsBuilder()
         states, listings = self.states, self._listings[page.bucket]
         expiry, unread = listings.expiry, listings.unread
         expiry.begin_page(page, now)
         unread.begin_page(page)
-        for s3_object, known in self._compared(page):
+        for s3_object, known in compared_with_ledger(page, states.ledger, expiry):
             if s3_object is None:
                 assert known is not None
-                if not states.tombstones.needs(known.entry):
-                    expiry.absent(known.id, known.entry, now.wall_ms)
+                expiry.absent(known)
                 continue
             entry = None
             if known is not None:
-                expiry.listed()
+                expiry.listed(known)
                 unread.read()
                 if known.is_done and states.post_action is None:
                     continue  # which nearly all are: nothing more of its entry is looked at
@@ -154,11 +163,31 @@ class Catalogue:
         states.listed[page.bucket].listed(page)
         if unread.end_page(page) and self._knows_keys(page.bucket):
             unread.read()  # what was read is gone, as `post.action` deletes
-        expired, warning = expiry.end_page(page)
-        if warning is not None:
-            effects.warnings.append(warning)
-        self._expire(expired, now, effects)
+        expiry.end_page(page)
         return effects.effects()
+
+    @property
+    def is_taking_stock(self) -> bool:
+        """Whether `take_stock` has something to do now; it waits while much is to be written."""
+        is_free = len(self.states.unwritten) < IN_A_TURN
+        return is_free and any(one.expiry.is_taking_stock for one in self._listings.values())
+
+    def take_stock(self) -> Effects:
+        """Look at some entries that listings do not show: what has expired leaves the ledger.
+
+        Call it once in each turn while `is_taking_stock`: there may be millions of them.
+        """
+        effects = EffectsBuilder()
+        for one in self._listings.values():
+            step = one.expiry.step()
+            effects.warnings += step.warnings
+            for known in step.expired:
+                self.states.forget(known, effects)
+        return effects.effects()
+
+    def notes(self, bucket: str) -> list[Absence] | None:
+        """See `Expiry.notes`."""
+        return self._listings[bucket].expiry.notes()
 
     def on_tombstones(self, found: FolderPlaces) -> None:
         """What waits for a search of a topic's folder continues with the next turn of the planner."""
@@ -239,8 +268,15 @@ class Catalogue:
     def is_idle(self) -> bool:
         """True when nothing is pending, active or failed, owed to the ledger, or asked of S3."""
         states = self.states
-        return not (
-            states.table or states.has_unfinished or states.unwritten or states.deferred or self._questions
+        return (
+            not (
+                states.table
+                or states.has_unfinished
+                or states.unwritten
+                or states.deferred
+                or self._questions
+            )
+            and not self.is_taking_stock
         )
 
     @property
@@ -372,28 +408,14 @@ class Catalogue:
         is_waiting = pending.phase is Phase.WAITING
         is_promoted = not pending.is_fresh
         if is_waiting and says_more:
-            pending.object = _seen_again(known, s3_object)
+            pending.object = shown_again(known, s3_object)
         elif s3_object.last_modified_ms > known.last_modified_ms or has_other_version(s3_object, known):
-            pending.newer = _seen_again(known, s3_object)
+            pending.newer = shown_again(known, s3_object)
         for each in (pending, *pending.splits):
             each.is_fresh = True
         if is_waiting and (says_more or is_promoted):
             # It goes to the front, and may go before another version that was the first one.
             self.states.table.wake(known.id.place)
-
-    def _compared(self, page: ListingPage) -> Iterator[Met]:
-        """The page next to the ledger's entries."""
-        ledger = self.states.ledger
-        if page.is_in_order:
-            # All of it is read first: what the merge leads to may write to the overlay.
-            entries = list(ledger.scan(page.bucket, page.after_key, page.through_key))
-            return merged_with_ledger(page.objects, entries)
-        self._listings[page.bucket].expiry.invalidate()
-        found = ((s3_object, ledger.get(s3_object.id)) for s3_object in page.objects)
-        return (
-            (s3_object, None if entry is None else DecodedEntry(s3_object.id, entry))
-            for s3_object, entry in found
-        )
 
     def _pending_after_listing(
         self, s3_object: S3Object, entry: LedgerEntry | None, now: Instant, effects: EffectsBuilder
@@ -401,7 +423,7 @@ class Catalogue:
         pending = self.states.table.find(s3_object.id)
         if pending is not None:
             if pending.phase is not Phase.WAITING:
-                pending.relisted = _seen_again(pending.object, s3_object)
+                pending.relisted = shown_again(pending.object, s3_object)
             return
         if verdict_of(entry, s3_object, Source.LISTING, now.wall_ms) is LedgerVerdict.SETTLED:
             return
@@ -417,33 +439,9 @@ class Catalogue:
 
     def _knows_keys(self, bucket: str) -> bool:
         """Whether the ledger has an object of the bucket below the prefix."""
-        prefix = self._filters[bucket].prefix
-        known = self.states.ledger.scan(bucket, prefix or None, f"{prefix}\U0010ffff")
-        return next(iter(known), None) is not None
+        known = self.states.ledger.below(bucket, self._filters[bucket].prefix)
+        return next(known, None) is not None
 
     def _judge_known(self, s3_object: S3Object) -> Route | ExclusionReason:
         """The baseline is for what was not begun."""
         return self._filters[s3_object.id.bucket].route_or_reason(s3_object.id.key)
-
-    def _expire(self, expired: Sequence[ObjectId], now: Instant, effects: EffectsBuilder) -> None:
-        states = self.states
-        for object_id in expired:
-            entry = states.ledger.get(object_id)
-            # Between its page and the end of the listing an entry may have got a new life.
-            if entry is None or not self._listings[object_id.bucket].expiry.is_old(entry, now.wall_ms):
-                continue
-            if states.table.find(object_id) is None and not states.is_held(object_id):
-                if entry.cuts is not None:
-                    for key in states.ledger.splits(object_id):
-                        states.write(key, None, effects)
-                states.write(object_id, None, effects)
-
-
-def _seen_again(known: S3Object, s3_object: S3Object) -> S3Object:
-    """Where and when the same content was seen last; its size is known already, an event may lack it."""
-    return replace(
-        known,
-        last_modified_ms=s3_object.last_modified_ms,
-        version_id=s3_object.version_id,
-        sequencer=s3_object.sequencer,
-    )

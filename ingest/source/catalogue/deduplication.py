@@ -169,3 +169,13 @@ def as_announced(event: ObjectEvent, object_id: ObjectId, now_ms: int) -> S3Obje
         version_id=event.version_id,
         sequencer=event.sequencer,
     )
+
+
+def shown_again(known: S3Object, s3_object: S3Object) -> S3Object:
+    """Where and when the same content was shown last; its size is known already, an event may lack it."""
+    return replace(
+        known,
+        last_modified_ms=s3_object.last_modified_ms,
+        version_id=s3_object.version_id,
+        sequencer=s3_object.sequencer,
+    )

@@ -33,6 +33,14 @@ class KnownEntry(Protocol):
         """Whether the entry's state is `done`."""
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing more is owed for the object (`LedgerEntry.is_settled`)."""
+
+    @property
+    def changed_ms(self) -> int:
+        """When the entry was written, or the object, whichever is later (`LedgerEntry.changed_ms`)."""
+
+    @property
     def entry(self) -> LedgerEntry:
         """The whole entry."""
 
@@ -59,11 +67,45 @@ class DecodedEntry:
         """See `KnownEntry`."""
         return self.entry.state is State.DONE
 
+    @property
+    def is_settled(self) -> bool:
+        """See `KnownEntry`."""
+        return self.entry.is_settled
+
+    @property
+    def changed_ms(self) -> int:
+        """See `KnownEntry`."""
+        return self.entry.changed_ms
+
 
 UNFINISHED = frozenset({State.PARTIAL, State.FAILED, State.NEW})
 
 # More than a transaction of the driver and a batch of every slot have together. A few hundred bytes each.
 _MOST_REMEMBERED: Final = 20_000
+
+
+# S3's keys have at most 1,024 bytes; the last code point has four.
+_LAST: Final = "\U0010ffff"
+_LONGEST: Final = 256
+# What is between them is nothing that UTF-8 can write.
+_BEFORE_SURROGATES: Final = 0xD7FF
+_AFTER_SURROGATES: Final = 0xE000
+
+
+def last_below(prefix: str) -> str:
+    """A key that no key with this beginning sorts after."""
+    return prefix + _LAST * _LONGEST
+
+
+def place_before(key: str) -> str | None:
+    """The highest bound of a scan that leaves out nothing which begins with `key`; None: no bound."""
+    if not key:
+        return None
+    rest, code = key[:-1], ord(key[-1])
+    if code == 0:
+        return rest
+    before = _BEFORE_SURROGATES if code == _AFTER_SURROGATES else code - 1
+    return f"{rest}{chr(before)}{_LAST}"
 
 
 class LedgerView(Protocol):
@@ -178,6 +220,11 @@ class Overlay:
         }
         entries = self._view.scan(bucket, after_key, through_key)
         return entries if not ahead else _overlaid(entries, ahead)
+
+    def below(self, bucket: str, prefix: str) -> Iterator[KnownEntry]:
+        """Entries of the bucket's keys with this beginning, by key, then ETag."""
+        known = self.scan(bucket, place_before(prefix), last_below(prefix))
+        return (one for one in known if one.key.startswith(prefix))
 
     def splits(self, object_id: ObjectId) -> dict[SplitKey, LedgerEntry]:
         """The newest entries known of an object's splits."""

@@ -1,23 +1,27 @@
 """A page of a listing, merged with the ledger's entries of the same keys, without what is left out.
 
-Keys that are left out get no ledger entry and are judged again at each listing. An entry may leave the ledger
-(docs/operations.md) when its content was absent from every complete listing for an hour, at least two, its
-state is final and older than `ledger.retention.ms`; no pass takes more than half of the entries: that looks
-like a wrong listing.
+Keys that are left out get no ledger entry and are judged again at each listing.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
-from headrace.model.clock import Instant
-from headrace.model.ledger_entry import LedgerEntry
-from headrace.model.objects import ListingPage, ObjectId, Route, S3Object
+from headrace.model.objects import ListingPage, Route, S3Object
 from headrace.names.archive_names import any_of, is_bookkeeping
-from ingest.source.catalogue.ledger_view import KnownEntry
+from ingest.source.catalogue.expiry import Expiry
+from ingest.source.catalogue.ledger_view import (
+    DecodedEntry,
+    KnownEntry,
+    Overlay,
+    last_below,
+    place_before,
+)
 
 
 class ExclusionReason(StrEnum):
@@ -127,81 +131,6 @@ class ObjectFilter:
         return self._baseline.leaves_out(listed) or self.route_or_reason(listed.id.key)
 
 
-APART_MS: Final = 3_600_000
-# Bounds memory and the driver's transaction; what is beyond comes with a later pass.
-MAX_IN_ONE_PASS: Final = 20_000
-
-
-class Expiry:
-    """Follows full listings of one prefix and says which entries have expired."""
-
-    def __init__(self, *, prefix: str, retention_ms: int) -> None:
-        self._prefix = prefix
-        self._retention_ms = retention_ms
-        self._absent_since: dict[ObjectId, int] = {}
-        self._seen_listing_id: int | None = None
-        self._is_counting = False
-        self._position: str | None = None
-        self._begun_ms = 0
-        self._entries = 0
-        self._absent = 0
-        self._candidates: dict[ObjectId, int] = {}
-
-    def begin_page(self, page: ListingPage, now: Instant) -> None:
-        """A page is about to be merged; one that does not follow on the last ends the listing's use here."""
-        if page.listing_id != self._seen_listing_id:
-            self._forget_pass()
-            self._seen_listing_id = page.listing_id
-            self._is_counting = page.is_full
-            self._begun_ms = now.steady_ms
-        elif page.after_key != self._position:
-            self._forget_pass()
-        self._position = page.through_key
-
-    def listed(self) -> None:
-        """An entry whose content the page shows."""
-        self._entries += 1
-
-    def absent(self, object_id: ObjectId, entry: LedgerEntry, now_ms: int) -> None:
-        """An entry within the page's bounds whose content the page does not show."""
-        if not self._is_counting or not object_id.key.startswith(self._prefix):
-            return
-        self._entries += 1
-        if not self.is_old(entry, now_ms):
-            return
-        self._absent += 1
-        if len(self._candidates) < MAX_IN_ONE_PASS:
-            self._candidates[object_id] = self._absent_since.get(object_id, self._begun_ms)
-
-    def is_old(self, entry: LedgerEntry, now_ms: int) -> bool:
-        """True when the entry's state is final and older than the retention."""
-        age_ms = now_ms - max(entry.updated_ms, entry.last_modified_ms)
-        return entry.is_settled and age_ms > self._retention_ms
-
-    def invalidate(self) -> None:
-        """This listing cannot be relied on for absence."""
-        self._forget_pass()
-
-    def end_page(self, page: ListingPage) -> tuple[list[ObjectId], str | None]:
-        """After the last page of a full listing: what has expired, and a warning if that looks wrong."""
-        if not page.is_last or not self._is_counting:
-            return [], None
-        self._absent_since = self._candidates
-        entries, absent, begun_ms = self._entries, self._absent, self._begun_ms
-        self._forget_pass()
-        expired = [key for key, since in self._absent_since.items() if begun_ms - since >= APART_MS]
-        if expired and absent * 2 > entries:
-            return [], (
-                f"A full listing shows no object for {absent} of the ledger's {entries} entries; none is "
-                "removed. Check the bucket and aws.s3.prefix; entries stay until fewer than half are absent."
-            )
-        return expired, None
-
-    def _forget_pass(self) -> None:
-        self._is_counting = False
-        self._entries, self._absent, self._candidates = 0, 0, {}
-
-
 Met = tuple[S3Object | None, KnownEntry | None]
 
 
@@ -225,6 +154,48 @@ def merged_with_ledger(listed: Iterable[S3Object], entries: Iterable[KnownEntry]
     while ahead is not None:
         yield None, ahead
         ahead = next(rest, None)
+
+
+# Entries of objects that are gone which are read in passing, and how often it is tried.
+_PASSED: Final = 2_000
+_TRIES: Final = 8
+
+
+def compared_with_ledger(page: ListingPage, ledger: Overlay, expiry: Expiry) -> Iterator[Met]:
+    """The page next to the ledger's entries, of which it skips those between its keys that are too many.
+
+    It takes a bounded time: all is not read where millions of objects were deleted.
+    """
+    objects = page.objects
+    if not page.is_in_order:
+        expiry.invalidate()
+        yield from _looked_up(objects, ledger, expiry)
+        return
+    after = place_before(expiry.prefix) if page.after_key is None else page.after_key
+    through = last_below(expiry.prefix) if page.through_key is None else page.through_key
+    for _ in range(_TRIES):
+        most = len(objects) + _PASSED
+        # All of it is read first: what the merge leads to may write to the overlay.
+        entries = list(islice(ledger.scan(page.bucket, after, through), most))
+        if len(entries) < most:
+            yield from merged_with_ledger(objects, entries)
+            return
+        key = entries[-1].key
+        count = bisect_left(objects, key, key=lambda listed: listed.id.key)
+        yield from merged_with_ledger(objects[:count], (known for known in entries if known.key < key))
+        expiry.skipped()
+        objects = objects[count:]
+        if not objects:
+            return
+        after = place_before(objects[0].id.key)
+    yield from _looked_up(objects, ledger, expiry)
+
+
+def _looked_up(objects: Iterable[S3Object], ledger: Overlay, expiry: Expiry) -> Iterator[Met]:
+    for s3_object in objects:
+        entry = ledger.get(s3_object.id)
+        yield s3_object, None if entry is None else DecodedEntry(s3_object.id, entry)
+        expiry.skipped()
 
 
 # Keys that say nothing of how others are read.

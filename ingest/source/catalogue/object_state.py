@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 
 from headrace.model.clock import Instant
 from headrace.model.error_policy import WORKER_DIED
@@ -22,7 +23,7 @@ from ingest.source.catalogue.effects import (
     LedgerWrite,
     MessageTracker,
 )
-from ingest.source.catalogue.ledger_view import LedgerView, Overlay
+from ingest.source.catalogue.ledger_view import KnownEntry, LedgerView, Overlay
 from ingest.source.catalogue.listing_merge import ExclusionReason, ListedKeys, ObjectFilter
 from ingest.source.catalogue.object_commands import ObjectCommand
 from ingest.source.catalogue.pending import (
@@ -39,8 +40,8 @@ from ingest.source.catalogue.side_objects import SideObjects, count_inexact
 from ingest.source.catalogue.tombstones import Tombstones
 
 _RECENT = 100
-# Entries of the ledger among which one is searched that was read.
-_WITNESSES = 50
+# So many of the ledger's entries are met to find the newest of them, of objects that were read.
+_MET, _WITNESSES = 500, 50
 
 
 class ObjectStates:
@@ -112,8 +113,10 @@ class ObjectStates:
         ]
         if recent:
             return recent
-        some = islice(self.ledger.scan(bucket, None, None), _WITNESSES)
-        return [known.id for known in some if known.is_done and known.entry.size and known.entry.records]
+        some = islice(self.ledger.below(bucket, self.filters[bucket].prefix), _MET)
+        done = sorted((one for one in some if one.is_done), key=attrgetter("changed_ms"))
+        read = (one.id for one in reversed(done) if one.entry.size and one.entry.records)
+        return [*islice(read, _WITNESSES)][::-1]
 
     # What begins
 
@@ -206,6 +209,13 @@ class ObjectStates:
         assert key not in self.unwritten, f"{key} has a record under way"
         effects.writes.append(LedgerWrite(key=key, entry=entry))
         self.unwritten.add(key)
+
+    def forget(self, known: KnownEntry, effects: EffectsBuilder) -> None:
+        """Have an entry leave the ledger, with those of its splits, unless the object is at work again."""
+        if self.table.find(known.id) is None and not self.is_held(known.id):
+            splits = () if known.entry.cuts is None else self.ledger.splits(known.id)
+            for key in (*splits, known.id):
+                self.write(key, None, effects)
 
     def propose(self, pending: PendingObject, entry: LedgerEntry, effects: EffectsBuilder) -> None:
         """Have a record of this object written; nothing else happens to it until it is."""

@@ -3,8 +3,8 @@
 S3 answers 403 for both: a policy about one key, and rights that are gone for all. Only other objects of
 the same bucket distinguish them (docs/errors.md): an attempt counts against an object when something else was
 read there since the attempt before it. In a quiet bucket nothing is, so a byte of what was read last is read
-again: a HEAD would not do, as it decrypts nothing and needs no right to. Where all of that is gone
-(`post.action`), a 404 has to do.
+again: a HEAD would not do, as it decrypts nothing and needs no right to. Where that is forbidden, a few more
+are tried: a policy may be about them, too. Where all of that is gone (`post.action`), a 404 has to do.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +24,8 @@ _MAX_TOPICS: Final = 100
 _SILENT_MS: Final = 60_000
 # A HEAD that is not answered says something, too.
 _MAX_DOUBTS: Final = 10
+# So many are tried after one that is forbidden as well, from all that was read.
+_MAX_OTHERS: Final = 10
 
 
 Count = Callable[[PendingObject, Failure, Instant, EffectsBuilder], None]
@@ -104,6 +106,7 @@ class PermissionCheck:
         self._in_doubt: dict[PendingObject, Failure] = {}
         self._doubts = 0
         self._is_gone = False
+        self._is_refused = False
         self._doubted: set[ObjectId] = set()
         """Objects that counted on the word of a 404 alone, since anything was read."""
 
@@ -134,15 +137,15 @@ class PermissionCheck:
     def doubt(self, pending: PendingObject, failure: Failure, now: Instant, effects: EffectsBuilder) -> None:
         """An object is forbidden and nothing else was read meanwhile: ask for what was, or believe it."""
         self._said = failure.message
-        if self.denied is not None:
-            return
-        self._in_doubt[pending] = failure
-        self._doubts += 1
-        if self._doubts > _MAX_DOUBTS:
-            self._believe()
-        elif self._asked is None:
+        if self.denied is None:
+            self._in_doubt[pending] = failure
+            self._doubts += 1
+            if self._doubts > _MAX_DOUBTS:
+                self._believe()
+                return
+        if self._asked is None:  # also once it was believed: rights that are back show in nothing else
             self._left = list(self._witnesses())
-            self._is_gone = False
+            self._is_gone = self._is_refused = False
             self._ask(now, effects)
 
     def has_asked(self, token: str) -> bool:
@@ -155,11 +158,13 @@ class PermissionCheck:
         if is_found:
             self.has_read()
             self._count_all(now, effects)
-        elif is_forbidden:
-            self._believe()
-        else:
+            return
+        if not is_forbidden:
             self._is_gone = True
-            self._ask(now, effects)
+        elif not self._is_refused:
+            self._is_refused = True
+            self._left = self._left[:: max(1, -(-len(self._left) // _MAX_OTHERS))]
+        self._ask(now, effects)
 
     def _count_all(self, now: Instant, effects: EffectsBuilder) -> None:
         counted, self._in_doubt = self._in_doubt, {}
@@ -175,7 +180,8 @@ class PermissionCheck:
             # Whoever may not read gets a 403 for what is gone, too. It says nothing of a key that decrypts,
             # so that it counts for a few objects only.
             self._doubted.update(pending.object.id for pending in self._in_doubt)
-            if self._is_gone and len(self._doubted) <= _MAX_DOUBTS:
+            is_gone = self._is_gone and not self._is_refused
+            if is_gone and len(self._doubted) <= _MAX_DOUBTS:
                 self._doubts = 0
                 self._count_all(now, effects)
             else:

@@ -8,7 +8,7 @@ from typing import Final
 from headrace.model.ledger_entry import LedgerEntry, State, is_owed
 from headrace.model.objects import ObjectId, PlacedTombstones, Route, RowPlace, S3Object, SideObject
 from headrace.options.choices import RestoreTombstones
-from ingest.source.catalogue.ledger_view import Overlay
+from ingest.source.catalogue.ledger_view import KnownEntry, Overlay
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, SideEnd
 from ingest.source.catalogue.side_objects import JOINED
 
@@ -95,13 +95,16 @@ class Tombstones:
         self._folders: dict[str, _Folder] = {}
         self._ends: list[SideEnd] = []
 
-    def needs(self, entry: LedgerEntry) -> bool:
+    def needs(self, known: KnownEntry) -> bool:
         """Whether the place of a tombstone that comes later is proven by this entry, however old it is.
 
         Without it the tombstone would seem to be after all values, and could delete a key that was
         written again.
         """
-        return self._mode is RestoreTombstones.PROVEN and bool(entry.sides) and entry.position is not None
+        if self._mode is not RestoreTombstones.PROVEN:
+            return False  # before anything is decoded: all entries are asked about
+        entry = known.entry
+        return bool(entry.sides) and entry.position is not None
 
     @property
     def is_searching(self) -> bool:

@@ -266,6 +266,8 @@ class Planner:
         if self._states.has_unfinished and self._catalogue.wants_listing:
             resumed = self._catalogue.resume(now, most=_RESUMED_IN_A_TURN)
             effects = effects.joined(resumed)
+        if self._catalogue.is_taking_stock and not self.is_paused:
+            effects = effects.joined(self._catalogue.take_stock())
         return effects
 
     @property

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,24 @@ def test_a_scan_spans_pages(home: CacheDirectory) -> None:
         cache.apply(rows(*[(thing(f"{n:05d}"), entry()) for n in range(5000)]), 5000)
         assert [known.id.key for known in cache.scan("b")] == [f"{n:05d}" for n in range(5000)]
         assert len(list(cache.scan("b", "00999", "03999"))) == 3000
+
+
+@pytest.mark.parametrize("state", State)
+def test_what_tells_an_entrys_age_is_known_without_decoding_it(home: CacheDirectory, state: State) -> None:
+    """As the entry itself says, whichever of its two times is later."""
+    written = [
+        (thing("a"), replace(entry(state), updated_ms=2, last_modified_ms=1)),
+        (thing("b"), replace(entry(state), updated_ms=1, last_modified_ms=3)),
+    ]
+    with LedgerCache(home, OURS) as cache:
+        cache.apply(rows(*written), 2)
+        known = list(cache.scan("b"))
+    assert [(one.changed_ms, one.is_settled) for one in known] == [
+        (each.changed_ms, each.is_settled) for _, each in written
+    ]
+    assert [one.changed_ms for one in known] == [2, 3]
+    with pytest.raises(InvalidLedger):
+        known[0]._replace(raw=b"{").changed_ms  # noqa: B018 - it raises
 
 
 def test_states_are_found(home: CacheDirectory) -> None:

@@ -8,6 +8,7 @@ from headrace.kafka.control_records import (
     PAUSE,
     SLOTS,
     TOPICS,
+    AbsentRange,
     CommandRecord,
     Control,
     Creation,
@@ -43,6 +44,11 @@ from headrace.model.ledger_entry import ControlKey, encode_key
             first_start_key("uploads"),
             FirstStart(at_ms=7, moved_to=("in/done/",)),
             b'{"v":1,"at_ms":7,"start_key":null,"moved_to":["in/done/"]}',
+        ),
+        (
+            first_start_key("uploads"),
+            FirstStart(at_ms=7, absent=(AbsentRange("in/a", "e", "in/é", "", 5),)),
+            '{"v":1,"at_ms":7,"start_key":null,"moved_to":[],"absent":[["in/a","e","in/é","",5]]}'.encode(),
         ),
         (PAUSE, Pause(state=TargetState.PAUSED, at_ms=7), b'{"v":1,"state":"paused","at_ms":7}'),
         (

@@ -82,7 +82,7 @@ def test_the_ledger_of_one_bucket_continues_with_two(cache: LedgerCache) -> None
     assert first_start_of(cache, B) is None, "the first start of the new bucket alone is to come"
     assert [baselines[bucket].existing_before_ms for bucket in (A, B)] == [NOW - 500, NOW]
 
-    catalogue, planner = deciders(settings, CacheLedgerView(cache), baselines, slots=1)
+    catalogue, planner = deciders(settings, CacheLedgerView(cache), {A: first}, baselines, slots=1)
     catalogue.resume(at(NOW))
     effects = [catalogue.on_listing_page(_page(bucket, "begun", "done"), at(NOW)) for bucket in (A, B)]
     assert [(each.writes, each.finished) for each in effects] == [((), ())] * 2

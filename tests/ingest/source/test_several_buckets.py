@@ -11,7 +11,7 @@ from headrace.model.slot_protocol import Failure
 from headrace.options.choices import Ordering
 from ingest.source.catalogue import Baseline, ObjectFilter
 from ingest.source.catalogue.catalogue import Catalogue
-from ingest.source.catalogue.listing_merge import APART_MS
+from ingest.source.catalogue.expiry import APART_MS
 from ingest.source.planner import BatchLimits
 from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, page, route
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger

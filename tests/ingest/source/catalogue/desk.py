@@ -125,8 +125,11 @@ class Desk:
         return self.do(self.catalogue.on_message(delivery_id, events, self.now))
 
     def observe(self, found: ListingPage) -> Effects:
-        """One page."""
-        return self.do(self.catalogue.on_listing_page(found, self.now))
+        """One page, and what follows from it in later turns."""
+        effects = self.do(self.catalogue.on_listing_page(found, self.now))
+        while self.catalogue.is_taking_stock:
+            effects = effects.joined(self.do(self.catalogue.take_stock()))
+        return effects
 
     def plan(self, slot: int = 0, idle_slots: int = 1) -> int:
         """The number of a plan for this slot; its works are in `works`."""

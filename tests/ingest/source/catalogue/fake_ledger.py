@@ -18,6 +18,7 @@ class FakeView:
         self.entries: dict[LedgerKey, LedgerEntry] = {}
         self._sorted: list[ObjectId] = []
         self.scans = 0
+        self.rows = 0
         self.gets = 0
 
     def apply(self, key: LedgerKey, entry: LedgerEntry | None) -> None:
@@ -50,6 +51,7 @@ class FakeView:
         through = last * 40 if through_key is None else through_key
         end = bisect_right(self._sorted, ObjectId(bucket, through, last * 40))
         for key in self._sorted[first:end]:
+            self.rows += 1
             yield DecodedEntry(key, self.entries[key])
 
     def splits(self, object_id: ObjectId) -> Sequence[tuple[SplitKey, LedgerEntry]]:

@@ -423,7 +423,7 @@ class TestListing:
         desk.now_ms += HOUR
         first = page(*there[:1], listing_id=2, through_key="c")
         assert desk.observe(first).writes == ()
-        # `a` is written again while the listing goes on.
+        # `a` is written again before the listing ends.
         desk.catalogue.states.ledger.committed(object_id("a"), replace(old, updated_ms=desk.now_ms))
         effects = desk.observe(page(*there[1:], listing_id=2, after_key="c"))
         assert effects.writes == (
@@ -434,7 +434,7 @@ class TestListing:
         assert set(ledger.truth) == {object_id(key) for key in "acde"}
 
     def test_too_many_vanished_entries_are_a_warning(self) -> None:
-        """Somebody changed the prefix, or emptied the bucket by mistake."""
+        """Somebody changed the bucket, or emptied it by mistake."""
         ledger = FakeLedger()
         ledger.commit(object_id("a"), LedgerEntry(state=State.DONE))
         desk = Desk(ledger=ledger)
@@ -457,7 +457,8 @@ class TestListing:
         ledger.commit(object_id("b"), LedgerEntry(state=State.DONE))
         desk.catalogue.states.ledger.committed(object_id("b"), LedgerEntry(state=State.DONE))
         desk.now_ms += HOUR
-        effects = desk.catalogue.on_listing_page(page(listed("b"), listing_id=2), desk.now)
+        desk.catalogue.on_listing_page(page(listed("b"), listing_id=2), desk.now)
+        effects = desk.planner.tick(desk.now)
         assert [write.key for write in effects.writes] == [object_id("a")]
         assert desk.announce("m", event("a", event_time_ms=desk.now_ms)).pending == 1
         assert desk.works[desk.plan()] == ()

@@ -8,9 +8,10 @@ from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
 from headrace.model.objects import Route, S3Object
 from headrace.model.slot_protocol import BatchOutcome, Failure, Finished
 from headrace.options.choices import Ordering
+from ingest.source.catalogue.expiry import APART_MS
 from ingest.source.catalogue.pending import PendingObject, sequencer_rank
 from ingest.source.planner import Backoff, BatchLimits
-from tests.ingest.source.catalogue.desk import BUCKET, NOW, Desk, event, listed, object_id, page
+from tests.ingest.source.catalogue.desk import BUCKET, DAY, NOW, Desk, event, listed, object_id, page
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger, make_suspects
 from tests.support.instants import at
 
@@ -96,6 +97,22 @@ class TestBatches:
         desk.complete(plan)
         desk.planner.is_paused = False
         assert desk.keys(desk.plan()) == ["b"]
+
+    def test_no_entry_leaves_the_ledger_while_paused(self) -> None:
+        """Offsets may be changed then; what was begun is done with the next turn after it."""
+        desk = Desk(retention_ms=DAY)
+        for key in ("gone", "here"):
+            desk.ledger.commit(object_id(key), LedgerEntry(state=State.DONE, updated_ms=NOW - 2 * DAY))
+        desk.ledger.follow()
+        for number in (1, 2):
+            desk.catalogue.on_listing_page(page(listed("here"), listing_id=number), desk.now)
+            desk.now_ms += APART_MS
+        assert not desk.catalogue.is_idle
+        desk.planner.is_paused = True
+        assert desk.tick().writes == ()
+        desk.planner.is_paused = False
+        assert [write.key for write in desk.tick().writes] == [object_id("gone")]
+        assert desk.catalogue.is_idle
 
     def test_a_slot_has_one_plan(self) -> None:
         """The caller may not forget one."""

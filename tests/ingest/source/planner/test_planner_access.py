@@ -1,12 +1,14 @@
 """A 403 of one object and a 403 of everything: told apart by whether anything else can be read."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
+from ingest.source.catalogue import ObjectFilter
 from ingest.source.planner import BatchLimits
-from tests.ingest.source.catalogue.desk import BUCKET, Desk, event, listed
+from tests.ingest.source.catalogue.desk import BUCKET, Desk, event, listed, route
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 
 READ = LedgerEntry(state=State.DONE, records=1, size=10)
@@ -296,6 +298,59 @@ def test_a_restart_has_the_ledger_for_a_witness() -> None:
     (head,) = desk.fail(desk.plan(), "ObjectForbidden").heads
 
     assert (head.key, head.reads) == ("good", True)
+
+
+@pytest.mark.parametrize("refused", [1, 5, 40])
+def test_one_forbidden_object_is_its_own_though_other_keys_are_forbidden_too(refused: int) -> None:
+    """A policy may be about the prefix of last year; what it says of the witnesses is not said of all."""
+    ledger = FakeLedger()
+    for number in range(100):
+        read_then = replace(READ, updated_ms=number if number < 100 - refused else 1000 + number)
+        ledger.commit(listed(f"in/{number:02}").id, read_then)
+    desk = desk_with(ledger=ledger)
+    desk.announce("m", event("forbidden"))
+    asked = 0
+    for _ in range(3):
+        heads = list(desk.fail(desk.plan(), "ObjectForbidden").heads)
+        while heads:
+            head = heads.pop()
+            asked += 1
+            is_refused = int(head.key[3:]) >= 100 - refused
+            found = None if is_refused else listed(head.key)
+            heads += desk.do(
+                desk.catalogue.on_head_answer(head.token, found, desk.now, is_forbidden=is_refused)
+            ).heads
+        assert desk.access_problem is None
+        desk.now_ms += 60_000
+    entry = desk.entry("forbidden")
+    assert entry is not None
+    assert (entry.state, entry.reason) == (State.QUARANTINED, "forbidden")
+    assert asked <= 3 * 11
+
+
+def test_witnesses_are_of_the_prefix_that_is_read() -> None:
+    """What an earlier prefix had may be forbidden by now."""
+    ledger = FakeLedger()
+    for key in ("in/2025/a", "in/2026", "in/2026/a", "in/2026/b", "in/2027/a"):
+        ledger.commit(listed(key).id, replace(READ, updated_ms=5 if key == "in/2026/a" else 3))
+    desk = desk_with(ledger=ledger, intake=ObjectFilter(route=route, prefix="in/2026/"))
+    witnesses = [one.key for one in desk.catalogue.states._witnesses("bucket")]
+    assert witnesses == ["in/2026/b", "in/2026/a"]
+
+
+def test_rights_that_are_back_are_known_though_one_object_stays_forbidden() -> None:
+    """Nothing else arrives that would show it."""
+    desk = desk_with()
+    read(desk, "good")
+    desk.announce("m", event("forbidden"))
+    (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
+    desk.do(desk.catalogue.on_head_answer(asked.token, None, desk.now, is_forbidden=True))
+    problems = [desk.access_problem]
+    desk.now_ms += 60_000
+    (asked,) = desk.fail(desk.plan(), "ObjectForbidden").heads
+    desk.do(desk.catalogue.on_head_answer(asked.token, listed("good"), desk.now))
+    assert [*problems, desk.access_problem] == ["ObjectForbidden said why", None]
+    assert attempts(desk) == 0
 
 
 def test_many_forbidden_objects_are_not_given_up_on_the_word_of_a_404() -> None:

@@ -1,0 +1,319 @@
+"""Which entries leave the ledger: what full listings do not show any more.
+
+An entry leaves (docs/ledger.md) when its state is final, it is older than `ledger.retention.ms`, and no
+full listing for an hour, at least two, has shown its content. Where more than half of the entries would
+leave, the listings are doubted: it takes a day of them. What listings do not show is kept as ranges of the
+ledger's order, not by entry: where all objects are deleted once they were read it is one, however many.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import dropwhile, islice, takewhile
+from typing import Final, NamedTuple
+
+from headrace.model.clock import Instant
+from headrace.model.objects import ListingPage
+from ingest.source.catalogue.ledger_view import KnownEntry, Overlay, last_below, place_before
+
+APART_MS: Final = 3_600_000
+DOUBTED_MS: Final = 24 * APART_MS
+# Of the ledger, in one turn of the thread that decides: some 20 ms.
+IN_A_TURN: Final = 5_000
+# What a range costs in a turn, however few entries are in it.
+_RANGE_COST: Final = 20
+# 600 bytes each, where one is listed, one is not, and so forth.
+MOST_RANGES: Final = 50_000
+# Of them in the ledger, in a record which has others in it.
+_MOST_NOTED: Final = 100
+_NOTED_BYTES: Final = 100_000
+
+Place = tuple[str, str]
+"""Key and ETag: the ledger's order within a bucket."""
+
+
+class Absence(NamedTuple):
+    """Entries from `begin` to `end` (exclusive) that no full listing since `since_ms` has shown."""
+
+    begin: Place
+    end: Place
+    since_ms: int
+
+
+class Step(NamedTuple):
+    """What one turn of taking stock has come to."""
+
+    expired: Sequence[KnownEntry] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Expiry:
+    """Follows full listings of one prefix of a bucket and says which entries have expired.
+
+    `needs` says of an entry that others are read by it, however old it is. `noted` is what `notes` gave to an
+    earlier leader: where each run lists once, its absences are as long as the time between runs.
+    """
+
+    def __init__(
+        self,
+        ledger: Overlay,
+        bucket: str,
+        *,
+        prefix: str,
+        retention_ms: int,
+        needs: Callable[[KnownEntry], bool] = lambda _: False,
+        noted: Sequence[Absence] = (),
+    ) -> None:
+        self._ledger = ledger
+        self._bucket = bucket
+        self.prefix = prefix
+        self._retention_ms = retention_ms
+        self._needs = needs
+        self._absences: list[Absence] = []
+        self._noted = noted
+        self._noted_ms: int | None = None
+        self._walk: Iterator[tuple[int, Step]] | None = None
+        self._walked_ms: int | None = None
+        self._is_doubted = False
+        self._listing_id: int | None = None
+        self._is_counting = False
+        self._position: str | None = None
+        self._begun = Instant(0, 0)
+        self._pass = _Pass(("", ""))
+
+    # What a listing shows
+
+    def begin_page(self, page: ListingPage, now: Instant) -> None:
+        """A page is about to be merged; one that does not follow on the last ends the listing's use here."""
+        if page.listing_id != self._listing_id:
+            self._listing_id, self._begun = page.listing_id, now
+            self._is_counting = page.is_full
+            after = page.after_key
+            self._pass = _Pass((self.prefix, "") if after is None else (after, last_below("")))
+        elif page.after_key != self._position:
+            self._is_counting = False
+        self._position = page.through_key
+
+    def listed(self, known: KnownEntry) -> None:
+        """An entry whose content the page shows; in the ledger's order, together with `absent`."""
+        self._pass.listed(known)
+
+    def absent(self, known: KnownEntry) -> None:
+        """An entry within the page's bounds whose content the page does not show."""
+        self._pass.absent(known)
+
+    def skipped(self) -> None:
+        """There may be any entries up to the next that is listed."""
+        self._pass.skipped()
+
+    def invalidate(self) -> None:
+        """This listing cannot be relied on for absence."""
+        self._is_counting = False
+
+    def end_page(self, page: ListingPage) -> None:
+        """After the last page of a full listing stock is taken, at most once in an hour."""
+        if not page.is_last or not self._is_counting:
+            return
+        self._is_counting = False
+        begun_ms = self._begun.steady_ms
+        if self._noted:
+            self._absences, self._noted = _steady(self._noted, self._begun), ()
+        ranges = self._pass.ranges((last_below(self.prefix), ""))
+        self._absences = fewer(since(ranges, self._absences, begun_ms), begun_ms)
+        is_due = self._walked_ms is None or begun_ms - self._walked_ms >= APART_MS
+        is_ripe = any(begun_ms - one.since_ms >= APART_MS for one in self._absences)
+        if self._walk is None and is_due and is_ripe:
+            self._walked_ms = begun_ms
+            self._walk = self._take_stock(self._absences, self._pass.count, self._begun)
+
+    def notes(self) -> list[Absence] | None:
+        """What a later leader is to know, by the wall clock: hourly, after a full listing; else None.
+
+        Some of the ranges, those of the longest absence: they go into a record of the ledger.
+        """
+        begun = self._begun
+        is_due = self._noted_ms is None or begun.steady_ms - self._noted_ms >= APART_MS
+        if self._noted or not is_due:
+            return None
+        self._noted_ms = begun.steady_ms
+        last, room = last_below(self.prefix), _NOTED_BYTES
+        found: list[Absence] = []
+        for one in sorted(self._absences, key=lambda one: one.since_ms)[:_MOST_NOTED]:
+            end = (last_below(self.prefix)[: len(self.prefix) + 1], "") if one.end[0] == last else one.end
+            room -= len(f"{one.begin}{end}".encode())
+            if room > 0 and one.begin < end:
+                found.append(Absence(one.begin, end, one.since_ms + begun.wall_ms - begun.steady_ms))
+        return sorted(found)
+
+    # Taking stock
+
+    @property
+    def is_taking_stock(self) -> bool:
+        """Whether `step` has more to do."""
+        return self._walk is not None
+
+    def step(self) -> Step:
+        """As much as one turn of the thread may take; the ledger may be written to in between."""
+        expired: list[KnownEntry] = []
+        warnings: tuple[str, ...] = ()
+        cost = 0
+        while self._walk is not None and cost < IN_A_TURN:
+            one = next(self._walk, None)
+            if one is None:
+                self._walk = None
+            else:
+                cost += one[0]
+                expired += one[1].expired
+                warnings += one[1].warnings
+        return Step(expired, warnings)
+
+    def _take_stock(
+        self, absences: Sequence[Absence], listed: int, begun: Instant
+    ) -> Iterator[tuple[int, Step]]:
+        entries, old = listed, 0
+        for found in self._read(absences):
+            for known in found:
+                if not self._needs(known):
+                    entries += 1
+                    old += self._is_old(known, begun, APART_MS)
+            yield len(found) + _RANGE_COST, Step()
+        was_doubted, self._is_doubted = self._is_doubted, old * 2 > entries
+        if self._is_doubted and not was_doubted:
+            yield 0, Step(warnings=(self._doubts(old, entries),))
+        apart_ms = DOUBTED_MS if self._is_doubted else APART_MS
+        ripe = [one for one in absences if begun.steady_ms - one.since_ms >= apart_ms] if old else []
+        for found in self._read(ripe):
+            expired = [
+                known for known in found if self._is_old(known, begun, apart_ms) and not self._needs(known)
+            ]
+            yield len(found) + _RANGE_COST, Step(expired)
+
+    def _doubts(self, old: int, entries: int) -> str:
+        return (
+            f"Full listings of s3://{self._bucket}/{self.prefix} show no object for {old} of the ledger's "
+            f"{entries} entries there, which are older than ledger.retention.ms. They leave the ledger once "
+            "no full listing of a day has shown them. Where objects are deleted after they were read this is "
+            "right; else check the bucket and aws.s3.prefix."
+        )
+
+    def _is_old(self, known: KnownEntry, begun: Instant, apart_ms: int) -> bool:
+        """Final, older than the retention, and as old as the absence is long: it was there to be listed."""
+        age_ms = begun.wall_ms - known.changed_ms
+        return known.is_settled and age_ms > self._retention_ms and age_ms >= apart_ms
+
+    def _read(self, absences: Iterable[Absence]) -> Iterator[list[KnownEntry]]:
+        """The entries of these ranges as the ledger has them now, each time as many as a turn bears."""
+        for begin, end, _ in absences:
+            at: Place | None = begin
+            while at is not None:
+                found = list(islice(self._between(at, end), IN_A_TURN))
+                at = _after(found[-1]) if len(found) == IN_A_TURN else None
+                yield found
+
+    def _between(self, begin: Place, end: Place) -> Iterator[KnownEntry]:
+        scanned = self._ledger.scan(self._bucket, place_before(begin[0]), end[0])
+        later = dropwhile(lambda known: (known.key, known.etag) < begin, scanned)
+        return takewhile(lambda known: (known.key, known.etag) < end, later)
+
+
+def _steady(noted: Iterable[Absence], begun: Instant) -> list[Absence]:
+    """What was noted by the wall clock, by the one that never steps; no more than a day of it."""
+    return sorted(
+        one._replace(since_ms=begun.steady_ms - min(DOUBTED_MS, max(0, begun.wall_ms - one.since_ms)))
+        for one in noted
+    )
+
+
+class _Pass:
+    """What one listing shows of the ledger: the ranges between listed entries that have others in them."""
+
+    def __init__(self, begin: Place) -> None:
+        self.count = 0
+        self._begin = begin
+        self._last: KnownEntry | None = None
+        self._first_absent: Place | None = None
+        self._last_absent: Place = ("", "")
+        self._ranges: list[tuple[Place, Place]] = []
+
+    def listed(self, known: KnownEntry) -> None:
+        self.count += 1
+        if self._first_absent is not None:
+            place = known.key, known.etag
+            self._end(place)
+            # Another content of the key may come before it in the merge, and after it in the ledger.
+            self._first_absent = self._last_absent if self._last_absent > place else None
+        self._last = known
+
+    def absent(self, known: KnownEntry) -> None:
+        self._last_absent = known.key, known.etag
+        if self._first_absent is None:
+            self._first_absent = self._last_absent
+
+    def skipped(self) -> None:
+        if self._first_absent is None:
+            self._first_absent = self._last_absent = self._open
+
+    def ranges(self, end: Place) -> list[tuple[Place, Place]]:
+        if self._first_absent is not None:
+            self._end(end)
+        return self._ranges
+
+    @property
+    def _open(self) -> Place:
+        return self._begin if self._last is None else _after(self._last)
+
+    def _end(self, end: Place) -> None:
+        is_met = self._first_absent is not None and self._first_absent < end
+        if is_met and self._open < end and len(self._ranges) < MOST_RANGES:
+            self._ranges.append((self._open, end))
+
+
+def _after(known: KnownEntry) -> Place:
+    """The place next to an entry's."""
+    return known.key, f"{known.etag}\0"
+
+
+def since(ranges: Iterable[tuple[Place, Place]], earlier: Sequence[Absence], begun_ms: int) -> list[Absence]:
+    """What a listing that began then does not show, with the time since which none has shown it.
+
+    More than a day is a day, so that ranges of different days join again.
+    """
+    found: list[Absence] = []
+    first = 0
+    for begin, end in ranges:
+        at = begin
+        while first < len(earlier) and earlier[first].end <= begin:
+            first += 1
+        for one in islice(earlier, first, None):
+            if one.begin >= end:
+                break
+            _add(found, at, max(at, one.begin), begun_ms)
+            _add(found, max(at, one.begin), min(end, one.end), max(one.since_ms, begun_ms - DOUBTED_MS))
+            at = min(end, one.end)
+        _add(found, at, end, begun_ms)
+    return found
+
+
+def fewer(absences: list[Absence], begun_ms: int) -> list[Absence]:
+    """These, where they are not too many; else ranges of more than an hour join, and the last are let go.
+
+    What is joined or let go leaves the ledger later, never sooner.
+    """
+    if len(absences) <= MOST_RANGES:
+        return absences
+    found: list[Absence] = []
+    for begin, end, since_ms in absences:
+        last = found[-1] if found else None
+        is_long = last is not None and begun_ms - max(last.since_ms, since_ms) >= APART_MS
+        if last is not None and is_long and last.end == begin:
+            found[-1] = Absence(last.begin, end, max(last.since_ms, since_ms))
+        else:
+            found.append(Absence(begin, end, since_ms))
+    return found[:MOST_RANGES]
+
+
+def _add(found: list[Absence], begin: Place, end: Place, since_ms: int) -> None:
+    if begin >= end:
+        return
+    if found and found[-1].end == begin and found[-1].since_ms == since_ms:
+        found[-1] = Absence(found[-1].begin, end, since_ms)
+    else:
+        found.append(Absence(begin, end, since_ms))

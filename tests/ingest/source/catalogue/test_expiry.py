@@ -1,0 +1,359 @@
+"""When entries expire: what full listings do not show, and how it is kept."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import ListingPage, ObjectId, S3Object
+from ingest.source.catalogue.expiry import (
+    APART_MS,
+    DOUBTED_MS,
+    IN_A_TURN,
+    MOST_RANGES,
+    Absence,
+    Expiry,
+    fewer,
+    since,
+)
+from ingest.source.catalogue.ledger_view import Overlay, last_below, place_before
+from ingest.source.catalogue.listing_merge import compared_with_ledger
+from tests.ingest.source.catalogue.fake_ledger import FakeView
+from tests.support.instants import at
+
+DAY = 86_400_000
+NOW = 100 * DAY
+OLD = LedgerEntry(state=State.DONE, updated_ms=NOW - 31 * DAY)
+HERE = [f"in/{number:02}" for number in range(10)]
+
+
+class Passes:
+    """Full listings of a bucket with ten objects, in which some are absent."""
+
+    def __init__(self, *, prefix: str = "in/", retention_ms: int = 30 * DAY) -> None:
+        self.view = FakeView()
+        for key in HERE:
+            self.view.apply(_id(key), OLD)
+        self.ledger = Overlay(self.view)
+        self.expiry = Expiry(self.ledger, "bucket", prefix=prefix, retention_ms=retention_ms)
+        self.listing_id = 0
+        self.steps = self.largest_turn = 0
+
+    def run(
+        self,
+        now_ms: int,
+        absent: dict[str, LedgerEntry],
+        *,
+        here: list[str] = HERE,
+        pages: tuple[tuple[str | None, str | None], ...] = ((None, None),),
+        is_full: bool = True,
+    ) -> tuple[list[str], tuple[str, ...]]:
+        """What has expired after this listing, and the warnings. What is absent is in the ledger alone."""
+        for key, entry in absent.items():
+            self.view.apply(_id(key), entry)
+        self.listing_id += 1
+        for after, through in pages:
+            page = ListingPage(
+                bucket="bucket",
+                listing_id=self.listing_id,
+                is_full=is_full,
+                after_key=after,
+                through_key=through,
+                objects=[
+                    S3Object(id=_id(key), size=1, last_modified_ms=0)
+                    for key in sorted(here)
+                    if key > (after or "") and (through is None or key <= through)
+                ],
+            )
+            self.observe(page, now_ms)
+        return self.take_stock()
+
+    def observe(self, page: ListingPage, now_ms: int) -> None:
+        """One page, as the catalogue takes it."""
+        self.expiry.begin_page(page, at(now_ms))
+        for s3_object, known in compared_with_ledger(page, self.ledger, self.expiry):
+            if known is not None and s3_object is None:
+                self.expiry.absent(known)
+            elif known is not None:
+                self.expiry.listed(known)
+        self.expiry.end_page(page)
+
+    def take_stock(self) -> tuple[list[str], tuple[str, ...]]:
+        """All turns of it; what has expired leaves the ledger."""
+        found: list[str] = []
+        warnings: tuple[str, ...] = ()
+        self.steps = self.largest_turn = 0
+        while self.expiry.is_taking_stock:
+            read = self.view.rows
+            step = self.expiry.step()
+            self.largest_turn = max(self.largest_turn, self.view.rows - read)
+            self.steps += 1
+            warnings += step.warnings
+            found += [known.key for known in step.expired]
+            for known in step.expired:
+                self.view.apply(known.id, None)
+        return found, warnings
+
+
+def _id(key: str, etag: str = "1") -> ObjectId:
+    return ObjectId("bucket", key, etag)
+
+
+def test_two_complete_listings_an_hour_apart_expire_an_old_entry() -> None:
+    """Neither one listing nor two in a row are enough."""
+    passes = Passes()
+    assert passes.run(NOW, {"in/a": OLD}) == ([], ())
+    assert passes.run(NOW + APART_MS - 1, {}) == ([], ())
+    assert passes.run(NOW + APART_MS, {}) == (["in/a"], ())
+
+
+@pytest.mark.parametrize(
+    ("key", "entry"),
+    [
+        ("out/a", OLD),
+        ("in", OLD),
+        ("in0", OLD),
+        ("in/a", LedgerEntry(state=State.PARTIAL, updated_ms=NOW - 31 * DAY)),
+        ("in/a", LedgerEntry(state=State.FAILED, updated_ms=NOW - 31 * DAY)),
+        ("in/a", LedgerEntry(state=State.DONE, updated_ms=NOW - 29 * DAY)),
+        ("in/a", LedgerEntry(state=State.DONE, updated_ms=NOW - 31 * DAY, last_modified_ms=NOW - 29 * DAY)),
+    ],
+    ids=["outside the prefix", "before it", "after it", "partial", "failed", "young", "young content"],
+)
+def test_what_stays(key: str, entry: LedgerEntry) -> None:
+    """However long it is absent."""
+    passes = Passes()
+    passes.run(NOW, {key: entry})
+    assert passes.run(NOW + APART_MS, {}) == ([], ())
+
+
+def test_what_was_not_in_the_ledger_was_not_absent() -> None:
+    """An entry that came between two others that are absent is younger than their absence."""
+    passes = Passes(retention_ms=0)
+    passes.run(NOW, {"in/a": OLD, "in/c": OLD})
+    between = LedgerEntry(state=State.DONE, updated_ms=NOW + 1)
+    assert passes.run(NOW + APART_MS, {"in/b": between}) == (["in/a", "in/c"], ())
+    assert passes.run(NOW + 2 * APART_MS + 1, {}) == (["in/b"], ())
+
+
+def test_an_entry_of_the_prefix_alone_expires() -> None:
+    """A key may be all of `aws.s3.prefix`."""
+    passes = Passes(prefix="in/")
+    passes.run(NOW, {"in/": OLD})
+    assert passes.run(NOW + APART_MS, {}) == (["in/"], ())
+
+
+def test_one_sight_in_between_begins_the_hour_again() -> None:
+    """It was absent, then there: only absence from all of them counts."""
+    passes = Passes()
+    passes.run(NOW, {"in/a": OLD})
+    passes.run(NOW + 1, {}, here=[*HERE, "in/a"])
+    passes.run(NOW + 2, {})
+    assert passes.run(NOW + APART_MS, {}) == ([], ())
+    assert passes.run(NOW + APART_MS + 2, {}) == (["in/a"], ())
+
+
+def test_another_content_of_a_listed_key_expires() -> None:
+    """Whether its ETag sorts before that which is listed, or after it."""
+    passes = Passes()
+    for etag in ("0", "2"):
+        passes.view.apply(_id("in/05", etag), OLD)
+    passes.run(NOW, {})
+    assert passes.run(NOW + APART_MS, {}) == (["in/05", "in/05"], ())
+    assert passes.view.get(_id("in/05")) == OLD
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        ((None, "in/m"),),
+        ((None, "in/m"), ("in/p", None)),
+    ],
+    ids=["given up half-way", "with a gap"],
+)
+def test_an_incomplete_listing_counts_for_nothing(pages: tuple[tuple[str | None, str | None], ...]) -> None:
+    """Neither as the first of the two nor as the second."""
+    passes = Passes()
+    passes.run(NOW - 2 * APART_MS, {"in/a": OLD}, pages=pages)
+    passes.run(NOW, {})
+    assert passes.run(NOW + APART_MS, {}, pages=pages) == ([], ())
+    assert passes.run(NOW + APART_MS + 1, {}) == (["in/a"], ())
+
+
+def test_an_incremental_listing_counts_for_nothing() -> None:
+    """It says nothing about the keys before it."""
+    passes = Passes()
+    passes.run(NOW, {"in/a": OLD})
+    assert passes.run(NOW + APART_MS, {}, is_full=False) == ([], ())
+
+
+def test_what_a_start_key_leaves_out_is_not_absent() -> None:
+    """A full listing begins at `native.start.key`."""
+    passes = Passes()
+    pages = (("in/a", None),)
+    here = [f"in/c{number}" for number in range(3)]
+    passes.run(NOW, dict.fromkeys(("in/a", "in/b", *here), OLD), pages=pages, here=here)
+    assert passes.run(NOW + APART_MS, {}, pages=pages, here=here) == (["in/b"], ())
+
+
+def test_a_listing_out_of_order_counts_for_nothing() -> None:
+    """Absence cannot be told without an order."""
+    passes = Passes()
+    passes.view.apply(_id("in/a"), OLD)
+    objects = [S3Object(id=_id(key), size=1, last_modified_ms=0) for key in reversed(HERE)]
+    for number in (1, 2):
+        page = ListingPage(
+            bucket="bucket",
+            listing_id=number,
+            is_full=True,
+            after_key=None,
+            through_key=None,
+            objects=objects,
+        )
+        passes.observe(page, NOW + number * APART_MS)
+        assert passes.take_stock() == ([], ())
+
+
+def test_more_than_half_of_the_entries_takes_a_day_of_listings() -> None:
+    """A listing that suddenly shows next to nothing is not believed soon, and a sentence says so once."""
+    passes = Passes()
+    gone = {f"in/{number}": OLD for number in range(11, 22)}
+    passes.run(NOW, gone)
+    expired, warnings = passes.run(NOW + APART_MS, {})
+    assert expired == []
+    assert len(warnings) == 1
+    assert warnings[0].startswith(
+        "Full listings of s3://bucket/in/ show no object for 11 of the ledger's 21 "
+    )
+    for hour in range(2, 24):
+        assert passes.run(NOW + hour * APART_MS, {}) == ([], ())
+    assert passes.run(NOW + DOUBTED_MS, {}) == (list(gone), ())
+
+
+def test_what_is_shown_within_the_day_stays() -> None:
+    """A store that listed wrongly for 23 hours, and then as it should: nothing was forgotten."""
+    passes = Passes()
+    gone = [f"in/{number}" for number in range(11, 33)]
+    passes.run(NOW, dict.fromkeys(gone, OLD))
+    for hour in range(1, 24):
+        assert passes.run(NOW + hour * APART_MS, {})[0] == []
+    passes.run(NOW + 23 * APART_MS + 1, {}, here=HERE + gone)
+    for hour in range(24, 48):
+        assert passes.run(NOW + hour * APART_MS, {})[0] == []
+    assert passes.run(NOW + 2 * DOUBTED_MS, {})[0] == gone
+
+
+def test_half_of_the_entries_is_believed_after_an_hour() -> None:
+    """What is more than half is counted among all entries, not among those that are old."""
+    passes = Passes()
+    gone = {f"in/{number}": OLD for number in range(11, 21)}
+    passes.run(NOW, gone)
+    assert passes.run(NOW + APART_MS, {}) == (list(gone), ())
+
+
+def test_neither_a_page_nor_a_turn_grows_with_what_was_deleted() -> None:
+    """Of a long stretch a page reads some; stock is taken of it in several turns, and all expires at once."""
+    count = 3 * IN_A_TURN
+    passes = Passes()
+    here = [*HERE, *(f"in/2{number}" for number in range(10))]
+    gone = [f"in/1{number:06}" for number in range(count)]
+    young = [f"in/3{number:06}" for number in range(count)]
+    entries = {_id(key): OLD for key in (*here, *gone)}
+    entries |= dict.fromkeys(map(_id, young), replace(OLD, updated_ms=NOW))
+    passes.view.fill(sorted(entries.items()))
+    passes.run(NOW, {}, here=here)
+    assert passes.view.rows < IN_A_TURN
+    expired, _ = passes.run(NOW + APART_MS, {}, here=here)
+    assert expired == gone
+    assert passes.steps > 6
+    assert passes.largest_turn <= 2 * IN_A_TURN
+
+
+def test_listed_objects_among_many_deleted_ones_are_known() -> None:
+    """However far apart: each has its entry, and none of them is absent."""
+    passes = Passes()
+    here, gone = [], []
+    for folder in range(20):
+        here.append(f"in/{folder:02}/b")
+        gone += [f"in/{folder:02}/{end}{number:04}" for number in range(600) for end in "ac"]
+    passes.view.fill([(_id(key), OLD) for key in sorted([*here, *gone])])
+    for now_ms in (NOW, NOW + DOUBTED_MS):
+        page = ListingPage(
+            bucket="bucket",
+            listing_id=now_ms,
+            is_full=True,
+            after_key=None,
+            through_key=None,
+            objects=[S3Object(id=_id(key), size=1, last_modified_ms=0) for key in here],
+        )
+        met = compared_with_ledger(page, passes.ledger, Expiry(passes.ledger, "b", prefix="", retention_ms=0))
+        assert [known.id for s3_object, known in met if s3_object is not None and known is not None] == [
+            _id(key) for key in here
+        ]
+        passes.observe(page, now_ms)
+        expired, _ = passes.take_stock()
+    assert expired == sorted(gone)
+
+
+@pytest.mark.parametrize("prefix", ["", "a", "a/", "a\0", "\ue000", "é", "\U0010ffff", "a" * 1024])
+def test_bounds_of_a_prefix_leave_nothing_of_it_out(prefix: str) -> None:
+    """They are in the order of UTF-8, as S3's and SQLite's."""
+    before = place_before(prefix)
+    below = [prefix, f"{prefix}\0", f"{prefix}\U0010ffff\U0010ffff/b"]
+    for key in below:
+        assert before is None or before.encode() < key.encode()
+        assert key.encode() <= last_below(prefix).encode()
+    if before is not None:
+        assert not before.startswith(prefix)
+
+
+KEYS = [f"k{number}" for number in range(6)]
+IDS = [(key, etag) for key in KEYS for etag in "123"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 30 * APART_MS),
+            st.dictionaries(st.sampled_from(KEYS), st.sampled_from("123")),
+            st.sets(st.sampled_from(IDS)),
+        ),
+        max_size=12,
+    )
+)
+def test_ranges_say_what_is_true_of_each_entry(
+    listings: list[tuple[int, dict[str, str], set[tuple[str, str]]]],
+) -> None:
+    """The time since which no listing has shown it, cut to a day; what is listed is in no range."""
+    now_ms, absences = 0, list[Absence]()
+    shown = dict.fromkeys(IDS, 0)
+    for apart_ms, current, entries in listings:
+        now_ms += apart_ms
+        listed = [place for place in sorted(current.items()) if place in entries]
+        bounds = [("", ""), *((key, f"{etag}\0") for key, etag in listed)]
+        ranges = [
+            (begin, end) for begin, end in zip(bounds, [*listed, ("z", "")], strict=True) if begin < end
+        ]
+        absences = since(ranges, absences, now_ms)
+        assert absences == sorted(absences)
+        for place in IDS:
+            if place in listed:
+                shown[place] = 0
+            elif not shown[place]:
+                shown[place] = now_ms
+            within = [one.since_ms for one in absences if one.begin <= place < one.end]
+            assert within == ([max(shown[place], now_ms - DOUBTED_MS)] if shown[place] else [])
+
+
+def test_too_many_ranges_join_or_are_let_go() -> None:
+    """What that makes of them leaves later, never sooner."""
+    now_ms = 10 * APART_MS
+    many = [
+        Absence((f"{number:06}", ""), (f"{number + 1:06}", ""), number % 3 * APART_MS)
+        for number in range(MOST_RANGES + 1)
+    ]
+    assert fewer(many, now_ms) == [Absence(many[0].begin, many[-1].end, 2 * APART_MS)]
+    young = [one._replace(since_ms=now_ms) for one in many]
+    assert fewer(young, now_ms) == young[:MOST_RANGES]
