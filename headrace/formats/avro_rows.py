@@ -50,11 +50,14 @@ def decimal128(array: Any, scale: int) -> Any | None:
     rows = len(array)
     offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + rows + 1]
     lengths = np.diff(offsets)
-    if not rows or lengths.max() > _WIDTH or (array.null_count == 0 and lengths.min() == 0):
+    if not rows or lengths.max() > _WIDTH:
         return None
     octets = string_octets(array)
     ends = offsets[1:] - offsets[0]
-    signs = octets[np.clip(ends - lengths, 0, max(len(octets) - 1, 0))] & 0x80 if len(octets) else lengths
+    # A value without bytes is zero; at its place is the first byte of the next one.
+    has_sign = lengths > 0
+    signs = np.zeros(rows, np.uint8)
+    signs[has_sign] = octets[(ends - lengths)[has_sign]] & 0x80
     numbers = np.where((signs > 0)[:, None], np.uint8(0xFF), np.uint8(0)).repeat(_WIDTH, axis=1)
     for place in range(int(lengths.max())):
         there = np.flatnonzero(lengths > place)
