@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from headrace.formats.avro_batches import BATCH_BYTES, BATCH_ROWS, BlockReader
+from headrace.formats.avro_batches import BATCH_ROWS, BlockReader
 from headrace.formats.avro_container import (
     SYNC_BYTES,
     Block,
@@ -191,7 +191,7 @@ def _batches(blocks: Iterator[tuple[Block, bytes]], reader: BlockReader, skip: i
             held.append((block, content))
             rows += block.count
             size += len(content)
-            if not reader.joins_blocks or rows >= BATCH_ROWS or size >= BATCH_BYTES:
+            if rows >= BATCH_ROWS or size >= reader.joined_bytes:
                 ready, held, rows, size = held, [], 0, 0
                 yield from reader.read(ready, skip)
                 skip = 0

@@ -27,6 +27,7 @@ _LOGICAL: Final = {
 WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 _UUID_BYTES: Final = 16
+_FIXED_BYTES_MAX: Final = 2**31 - 1
 _SCHEMA_DEPTH_MAX: Final = 100
 # Every type costs some kilobytes in the readers that are made for it.
 _TYPES_MAX: Final = 20_000
@@ -104,7 +105,7 @@ def parse_schema(text: bytes | str) -> Node:
         return _Parser().node(shape, None, 0)
     except KeyError as error:
         raise SchemaError(f"a type of the schema has no {str(error)[:200]}") from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
         raise SchemaError(f"the schema is invalid: {str(error)[:200]}") from error
 
 
@@ -162,8 +163,8 @@ class _Parser:
             node.symbols = [str(symbol) for symbol in shape["symbols"]]
         else:
             node.size = int(shape["size"])
-            if node.size < 0:
-                raise SchemaError("a fixed has a negative size")
+            if not 0 <= node.size <= _FIXED_BYTES_MAX:
+                raise SchemaError(f"a fixed has a size of {str(node.size)[:100]}, which is not 0 to 2^31-1")
             return _with_logical(node, shape)
         return node
 
@@ -257,6 +258,18 @@ def field_count(node: Node, known: dict[int, int] | None = None) -> int:
     if id(node) not in known:
         below = sum(field_count(child, known) for child in node.children)
         known[id(node)] = min(below + (node.kind not in ("union", "null")), FIELDS_MAX + 1)
+    return known[id(node)]
+
+
+def fixed_bytes(node: Node, *, items: bool, known: dict[int, int] | None = None) -> int:
+    """What the fixed of one value take, of named types wherever they are used.
+
+    That is with an item of each array and map, or without `items`. The schema must not be recursive.
+    """
+    known = {} if known is None else known
+    if id(node) not in known:
+        below = node.children if items or node.items is None else []
+        known[id(node)] = node.size + sum(fixed_bytes(child, items=items, known=known) for child in below)
     return known[id(node)]
 
 
