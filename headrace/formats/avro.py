@@ -68,7 +68,7 @@ def decode(
             limit,
         )
         yield from _batches(blocks, reader, start.record if start is not None else 0)
-    except (ContainerError, SchemaError) as error:
+    except (ValueError, OverflowError) as error:  # of ours, or one that a library has for these bytes alone
         if isinstance(error, SchemaError) and not error.is_torn:
             raise InvalidObject(
                 f"{source.name}: the Avro header has an invalid schema: {error}. Write the object with a "
@@ -76,7 +76,7 @@ def decode(
                 reason="invalid_schema",
             ) from error
         raise ObjectCorrupt(
-            f"{source.name}: the Avro object is damaged: {error}. Upload it again."
+            f"{source.name}: the Avro object is damaged: {str(error)[:300]}. Upload it again."
         ) from error
 
 

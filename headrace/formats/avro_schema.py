@@ -96,7 +96,8 @@ class Node:
 def parse_schema(text: bytes | str) -> Node:
     """The tree of a schema's JSON; SchemaError for anything that is none."""
     try:
-        shape = json.loads(text)
+        # By itself Python takes surrogates within UTF-8, and UTF-16.
+        shape = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
         wrong = SchemaError(f"the schema is no JSON: {str(error)[:200]}")
         wrong.is_torn = True
@@ -147,26 +148,36 @@ class _Parser:
     def _definition(self, shape: dict[str, Any], namespace: str | None, depth: int) -> Node:
         name = shape["name"]
         namespace = name.rpartition(".")[0] if "." in name else shape.get("namespace", namespace)
-        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        full = _name(name if "." in name or not namespace else f"{namespace}.{name}")
         kind = "record" if shape["type"] == "error" else shape["type"]
         if full in self._named:
             raise SchemaError(f"the type {full[:100]!r} is defined twice")
         node = self._named[full] = Node(kind=kind, name=full)
         if kind == "record":
             for each in shape["fields"]:
-                node.fields.append((str(each["name"]), self.node(each["type"], namespace, depth + 1)))
+                field_name = _name(str(each["name"]))
+                node.fields.append((field_name, self.node(each["type"], namespace, depth + 1)))
                 if "default" in each:
-                    node.defaults[str(each["name"])] = each["default"]
+                    node.defaults[field_name] = each["default"]
                 if isinstance(each.get("aliases"), list):
-                    node.aliases[str(each["name"])] = list(map(str, each["aliases"]))
+                    node.aliases[field_name] = [_name(str(alias)) for alias in each["aliases"]]
         elif kind == "enum":
-            node.symbols = [str(symbol) for symbol in shape["symbols"]]
+            node.symbols = [_name(str(symbol)) for symbol in shape["symbols"]]
         else:
             node.size = int(shape["size"])
             if not 0 <= node.size <= _FIXED_BYTES_MAX:
                 raise SchemaError(f"a fixed has a size of {str(node.size)[:100]}, which is not 0 to 2^31-1")
             return _with_logical(node, shape)
         return node
+
+
+def _name(text: str) -> str:
+    """The name or symbol as it is; SchemaError for one that no UTF-8 has, which escapes in JSON may spell."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SchemaError(f"the name {text[:100]!a} has half of a surrogate pair") from None
+    return text
 
 
 def _with_logical(node: Node, shape: dict[str, Any]) -> Node:
