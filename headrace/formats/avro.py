@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from headrace.formats.avro_batches import BATCH_BYTES, BATCH_ROWS, BlockReader
+from headrace.formats.avro_batches import BATCH_ROWS, BlockReader
 from headrace.formats.avro_container import (
     SYNC_BYTES,
     Block,
@@ -68,7 +68,7 @@ def decode(
             limit,
         )
         yield from _batches(blocks, reader, start.record if start is not None else 0)
-    except (ContainerError, SchemaError) as error:
+    except (ValueError, OverflowError) as error:  # of ours, or one that a library has for these bytes alone
         if isinstance(error, SchemaError) and not error.is_torn:
             raise InvalidObject(
                 f"{source.name}: the Avro header has an invalid schema: {error}. Write the object with a "
@@ -76,7 +76,7 @@ def decode(
                 reason="invalid_schema",
             ) from error
         raise ObjectCorrupt(
-            f"{source.name}: the Avro object is damaged: {error}. Upload it again."
+            f"{source.name}: the Avro object is damaged: {str(error)[:300]}. Upload it again."
         ) from error
 
 
@@ -191,7 +191,7 @@ def _batches(blocks: Iterator[tuple[Block, bytes]], reader: BlockReader, skip: i
             held.append((block, content))
             rows += block.count
             size += len(content)
-            if not reader.joins_blocks or rows >= BATCH_ROWS or size >= BATCH_BYTES:
+            if rows >= BATCH_ROWS or size >= reader.joined_bytes:
                 ready, held, rows, size = held, [], 0, 0
                 yield from reader.read(ready, skip)
                 skip = 0

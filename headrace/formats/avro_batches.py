@@ -149,9 +149,9 @@ class BlockReader:
         self._columns = None if by_datum or not ColumnReader.serves(node) else ColumnReader(node)
 
     @property
-    def joins_blocks(self) -> bool:
-        """True when several small blocks are better read together."""
-        return self._columns is not None
+    def joined_bytes(self) -> int:
+        """Of how many bytes small blocks are better read together; 0 where each is by itself."""
+        return 0 if self._columns is None else min(BATCH_BYTES, self._columns.joined_bytes)
 
     def read(self, blocks: list[tuple[Block, bytes]], skip: int) -> Iterator[RowBatch]:
         """The rows of neighbouring blocks, without the first `skip` of the first one.

@@ -26,6 +26,7 @@ from headrace.formats.avro_schema import (
     Node,
     all_nodes,
     field_count,
+    fixed_bytes,
     is_guarded,
     minimal_size,
 )
@@ -156,6 +157,11 @@ _CELLS_MAX: Final = 4_000_000
 # The same for items, each of which may take a byte of a block and sixteen of a column.
 _ITEMS_BYTES_MAX: Final = 4 * 1024 * 1024
 
+# The same for fixed that are not there: a null takes a byte of a block, and the fixed's size of a column.
+_FIXED_BYTES_MAX: Final = 64 * 1024 * 1024
+# What the fixed of one value may take, as they are in our own datum, too.
+_FIXED_MAX: Final = 64 * 1024
+
 _MARKS: Final[dict[str, Any]] = {
     "boolean": True,
     "int": -0x5EED_5EED,
@@ -185,7 +191,16 @@ class ColumnReader:
         self._head = MAGIC + varint(len(meta)) + entries + varint(0) + self._sync
         self._node = node
         self._width = len(all_nodes(node))
-        self._has_items = any(each.items is not None for each in all_nodes(node))
+        items = [("", each.items) for each in all_nodes(node) if each.items is not None]
+        self._has_items = bool(items)
+        self._fixed_a_row = fixed_bytes(node, items=False)
+        optional = [each for each in all_nodes(Node(kind="record", fields=items)) if each.kind == "union"]
+        known: dict[int, int] = {}
+        self._fixed_a_byte = max(
+            (fixed_bytes(each, items=False, known=known) for each in optional), default=0
+        )
+        self.joined_bytes = _FIXED_BYTES_MAX // 2 // max(self._fixed_a_byte, 1)
+        """Of how many bytes small blocks may well be read together."""
         self._is_doubtful = has_doubtful(node)
 
     @staticmethod
@@ -194,6 +209,8 @@ class ColumnReader:
         # polars has no column of a fixed without bytes, and says so in Rust's words.
         has_empty = any(each.kind == "fixed" and not each.size for each in all_nodes(node))
         if has_empty or is_guarded(node) or field_count(node) > FIELDS_MAX:
+            return False
+        if fixed_bytes(node, items=True) > _FIXED_MAX:
             return False
         return has_columns(node) and minimal_size(node) > 0
 
@@ -204,6 +221,8 @@ class ColumnReader:
 
         content = b"".join(contents)
         if count * self._width > _CELLS_MAX or (self._has_items and len(content) > _ITEMS_BYTES_MAX):
+            return None
+        if count * self._fixed_a_row + len(content) * self._fixed_a_byte > len(content) + _FIXED_BYTES_MAX:
             return None
         size = len(content) + len(self._mark_bytes)
         block = [self._head, varint(count + 1), varint(size), content, self._mark_bytes, self._sync]

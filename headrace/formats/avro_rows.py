@@ -18,10 +18,21 @@ from headrace.options.choices import JsonFormat
 # What a decimal128 holds: bytes of its integer, digits behind the point.
 _WIDTH = 16
 _SCALE_MAX = 38
+# 39,457 digits, which take some milliseconds; more take the square of that.
+_DIGITS_BYTES: Final = 16 * 1024
+_GROUP_DIGITS: Final = 4_000
+_GROUP: Final = 10**_GROUP_DIGITS
+
+
+class ValueFault(ValueError):
+    """A value that the schema's type cannot hold, such as an enum's index beyond its symbols."""
 
 
 def decimal_pieces(array: Any, scale: int, style: JsonFormat) -> Pieces:
-    """Text of binary values as decimals of `scale`; nulls stay nulls. `connect` keeps the least bytes."""
+    """Text of binary values as decimals of `scale`; nulls stay nulls. `connect` keeps the least bytes.
+
+    ValueFault for one of more than 16 KiB of which the digits are wanted.
+    """
     array = array.cast(pa.binary())
     if style is JsonFormat.ISO and scale <= _SCALE_MAX:
         numbers = decimal128(array, scale)
@@ -33,10 +44,21 @@ def decimal_pieces(array: Any, scale: int, style: JsonFormat) -> Pieces:
 
 
 def _plain(value: bytes, scale: int) -> str:
+    if len(value) > _DIGITS_BYTES:
+        raise ValueFault("a decimal has too many digits")
     unscaled = int.from_bytes(value, "big", signed=True)
-    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    digits = _digits(abs(unscaled)).rjust(scale + 1, "0")
     sign = "-" if unscaled < 0 else ""
     return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
+
+
+def _digits(number: int) -> str:
+    """All digits, which Python gives of 4,300 at most at once, as it takes the square of their number."""
+    groups: list[str] = []
+    while number >= _GROUP:
+        number, rest = divmod(number, _GROUP)
+        groups.append(str(rest).zfill(_GROUP_DIGITS))
+    return "".join([str(number), *reversed(groups)])
 
 
 def _connect(value: bytes, _scale: int) -> str:
@@ -50,11 +72,14 @@ def decimal128(array: Any, scale: int) -> Any | None:
     rows = len(array)
     offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + rows + 1]
     lengths = np.diff(offsets)
-    if not rows or lengths.max() > _WIDTH or (array.null_count == 0 and lengths.min() == 0):
+    if not rows or lengths.max() > _WIDTH:
         return None
     octets = string_octets(array)
     ends = offsets[1:] - offsets[0]
-    signs = octets[np.clip(ends - lengths, 0, max(len(octets) - 1, 0))] & 0x80 if len(octets) else lengths
+    # A value without bytes is zero; at its place is the first byte of the next one.
+    has_sign = lengths > 0
+    signs = np.zeros(rows, np.uint8)
+    signs[has_sign] = octets[(ends - lengths)[has_sign]] & 0x80
     numbers = np.where((signs > 0)[:, None], np.uint8(0xFF), np.uint8(0)).repeat(_WIDTH, axis=1)
     for place in range(int(lengths.max())):
         there = np.flatnonzero(lengths > place)
@@ -86,10 +111,6 @@ _TEMPORAL: Final = {
     "local-timestamp-micros": (pa.int64(), pa.timestamp("us")),
     "local-timestamp-nanos": (pa.int64(), pa.timestamp("ns")),
 }
-
-
-class ValueFault(ValueError):
-    """A value that the schema's type cannot hold, such as an enum's index beyond its symbols."""
 
 
 def column_texts(array: Any, node: Node, style: JsonFormat) -> Any:

@@ -27,6 +27,7 @@ _LOGICAL: Final = {
 WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 _UUID_BYTES: Final = 16
+_FIXED_BYTES_MAX: Final = 2**31 - 1
 _SCHEMA_DEPTH_MAX: Final = 100
 # Every type costs some kilobytes in the readers that are made for it.
 _TYPES_MAX: Final = 20_000
@@ -95,7 +96,8 @@ class Node:
 def parse_schema(text: bytes | str) -> Node:
     """The tree of a schema's JSON; SchemaError for anything that is none."""
     try:
-        shape = json.loads(text)
+        # By itself Python takes surrogates within UTF-8, and UTF-16.
+        shape = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
         wrong = SchemaError(f"the schema is no JSON: {str(error)[:200]}")
         wrong.is_torn = True
@@ -104,7 +106,7 @@ def parse_schema(text: bytes | str) -> Node:
         return _Parser().node(shape, None, 0)
     except KeyError as error:
         raise SchemaError(f"a type of the schema has no {str(error)[:200]}") from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
         raise SchemaError(f"the schema is invalid: {str(error)[:200]}") from error
 
 
@@ -146,26 +148,36 @@ class _Parser:
     def _definition(self, shape: dict[str, Any], namespace: str | None, depth: int) -> Node:
         name = shape["name"]
         namespace = name.rpartition(".")[0] if "." in name else shape.get("namespace", namespace)
-        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        full = _name(name if "." in name or not namespace else f"{namespace}.{name}")
         kind = "record" if shape["type"] == "error" else shape["type"]
         if full in self._named:
             raise SchemaError(f"the type {full[:100]!r} is defined twice")
         node = self._named[full] = Node(kind=kind, name=full)
         if kind == "record":
             for each in shape["fields"]:
-                node.fields.append((str(each["name"]), self.node(each["type"], namespace, depth + 1)))
+                field_name = _name(str(each["name"]))
+                node.fields.append((field_name, self.node(each["type"], namespace, depth + 1)))
                 if "default" in each:
-                    node.defaults[str(each["name"])] = each["default"]
+                    node.defaults[field_name] = each["default"]
                 if isinstance(each.get("aliases"), list):
-                    node.aliases[str(each["name"])] = list(map(str, each["aliases"]))
+                    node.aliases[field_name] = [_name(str(alias)) for alias in each["aliases"]]
         elif kind == "enum":
-            node.symbols = [str(symbol) for symbol in shape["symbols"]]
+            node.symbols = [_name(str(symbol)) for symbol in shape["symbols"]]
         else:
             node.size = int(shape["size"])
-            if node.size < 0:
-                raise SchemaError("a fixed has a negative size")
+            if not 0 <= node.size <= _FIXED_BYTES_MAX:
+                raise SchemaError(f"a fixed has a size of {str(node.size)[:100]}, which is not 0 to 2^31-1")
             return _with_logical(node, shape)
         return node
+
+
+def _name(text: str) -> str:
+    """The name or symbol as it is; SchemaError for one that no UTF-8 has, which escapes in JSON may spell."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SchemaError(f"the name {text[:100]!a} has half of a surrogate pair") from None
+    return text
 
 
 def _with_logical(node: Node, shape: dict[str, Any]) -> Node:
@@ -257,6 +269,18 @@ def field_count(node: Node, known: dict[int, int] | None = None) -> int:
     if id(node) not in known:
         below = sum(field_count(child, known) for child in node.children)
         known[id(node)] = min(below + (node.kind not in ("union", "null")), FIELDS_MAX + 1)
+    return known[id(node)]
+
+
+def fixed_bytes(node: Node, *, items: bool, known: dict[int, int] | None = None) -> int:
+    """What the fixed of one value take, of named types wherever they are used.
+
+    That is with an item of each array and map, or without `items`. The schema must not be recursive.
+    """
+    known = {} if known is None else known
+    if id(node) not in known:
+        below = node.children if items or node.items is None else []
+        known[id(node)] = node.size + sum(fixed_bytes(child, items=items, known=known) for child in below)
     return known[id(node)]
 
 

@@ -115,9 +115,13 @@ def _text(head: bytes) -> str | None:
     return None if "\x00" in text else text
 
 
+# Python reads no whole number of more than 4,300 digits.
+_ANY_JSON: Final = json.JSONDecoder(parse_int=str)
+
+
 def _is_json(line: str) -> bool:
     try:
-        json.loads(line)
+        _ANY_JSON.decode(line)
     except (ValueError, RecursionError):
         return False
     return True
@@ -127,7 +131,7 @@ def _holds_several(line: str) -> bool:
     """Whether the line begins with a JSON object, and another one after it."""
     text = line.lstrip()
     try:
-        behind = text[json.JSONDecoder().raw_decode(text)[1] :] if text.startswith("{") else ""
+        behind = text[_ANY_JSON.raw_decode(text)[1] :] if text.startswith("{") else ""
     except (ValueError, RecursionError):
         return False
     return behind.lstrip().startswith("{")

@@ -5,7 +5,6 @@ Each object is read as what its first bytes are, or else as what it is called; C
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import Final, Protocol
 
 from headrace.formats import avro, chunks, csv_objects, json_array, jsonl, parquet, text
@@ -121,7 +120,7 @@ def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[in
 
 
 def detected(source: ByteSource) -> InputFormat | None:
-    """The format of the object; None for one without content. One small read of its beginning."""
+    """The format of the object; None for one of blanks alone. Blocks on reads up to the first other byte."""
     named = _LINES_BY_NAME.get(_ending(source.name))
     if named is not None:
         return named
@@ -129,7 +128,10 @@ def detected(source: ByteSource) -> InputFormat | None:
     for beginning, input_format in _MAGIC:
         if magic == beginning:
             return input_format
-    head = next(islice(plain_stream(source), 1), b"")
+    head = b""
+    for head in plain_stream(source):
+        if _without_blanks(head):
+            break
     return format_of(head, source.name)
 
 
@@ -141,7 +143,7 @@ def format_of(head: bytes, name: str) -> InputFormat | None:
     for beginning, input_format in _MAGIC:
         if head.startswith(beginning):
             return input_format
-    first = head.removeprefix(_BOM).lstrip(b" \t\r\n")[:1]
+    first = _without_blanks(head)[:1]
     if first == b"[" and ending not in _LINES_OF_JSON:
         return InputFormat.JSON
     if first in (b"[", b"{"):
@@ -155,6 +157,10 @@ def format_of(head: bytes, name: str) -> InputFormat | None:
         "leave the object out.",
         reason="unknown_format",
     )
+
+
+def _without_blanks(head: bytes) -> bytes:
+    return head.removeprefix(_BOM).lstrip(b" \t\r\n")
 
 
 def _ending(name: str) -> str:

@@ -294,13 +294,18 @@ def bad_rows(
     """The rows of `span` that have faults, reason and sentence each, between the good ones."""
     if not faults:
         return ()
+    # A block may be nothing but bad rows, of which each span looks at its own alone.
+    within = range(span.start, span.stop)
+    likely = sorted(faults) if len(faults) < len(within) else within
+    rows = [row for row in likely if row in within and row in faults]
+    before = np.concatenate([[0], np.cumsum(good[span])])
     bad = []
-    for row in sorted(row for row in faults if span.start <= row < span.stop):
+    for row in rows:
         begin, behind = int(block.starts[row]), int(block.ends[row])
         reason, message = faults[row]
         bad.append(
             BadRow(
-                index=int(np.count_nonzero(good[span.start : row])),
+                index=int(before[row - span.start]),
                 position=position(row, begin),
                 after=position(row + 1, int(block.nexts[row])),
                 reason=reason,

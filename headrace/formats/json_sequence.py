@@ -118,7 +118,8 @@ _LEAST_REACH: Final = 1024
 # Bytes that are scanned at once behind a bad row; as many again for each time that all is well.
 _CAREFUL: Final = 4096
 _NO_OBJECT: Final = ("not_json", "what is between two objects is not a JSON object")
-_DECODER: Final = json.JSONDecoder()
+# Only the end is wanted, and Python reads no whole number of more than 4,300 digits.
+_DECODER: Final = json.JSONDecoder(parse_int=str)
 
 
 def decode(chunks: Iterator[bytes], offset: int, options: DecodeOptions) -> Iterator[RowBatch]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.formats.compression.magic import HEAD_BYTES, sniff, unsupported
 from headrace.formats.parquet_chunk import CODECS, Chunk, ChunkPages
 from headrace.formats.parquet_schema import SPARK_SCHEMA, Node, mark_spark_variants, schema_tree
 from headrace.formats.parquet_thrift import (
@@ -323,6 +324,7 @@ def _footer_bytes(name: str, file: RangedFile) -> bytes:
     if tail[-4:] == _ENCRYPTED_MAGIC:
         raise _encrypted(name, "its footer and columns are")
     if tail[-4:] != _MAGIC:
+        _refuse_compressed(name, file.range(0, min(size, HEAD_BYTES)))
         raise ObjectCorrupt(
             f"{name}: this is no Parquet object, or its end is missing: it does not end in PAR1. Upload it "
             "again, or correct input.format."
@@ -336,6 +338,18 @@ def _footer_bytes(name: str, file: RangedFile) -> bytes:
     if length + _TRAILER_BYTES > len(tail):
         tail = file.range(size - length - _TRAILER_BYTES, length + _TRAILER_BYTES)
     return tail[-length - _TRAILER_BYTES : -_TRAILER_BYTES]
+
+
+def _refuse_compressed(name: str, head: bytes) -> None:
+    """InvalidObject for what is compressed as a whole, or an archive: no attempt makes Parquet of it."""
+    codec = sniff(head)
+    words = unsupported(head, "") if codec is None else f"compressed as a whole ({codec})"
+    if words is not None:
+        raise InvalidObject(
+            f"{name}: the object is {words}, and Parquet is read only as it is, by its own compression. "
+            "Store it without, or correct input.format.",
+            reason="unsupported",
+        )
 
 
 def _encrypted(name: str, what: str) -> InvalidObject:

@@ -80,15 +80,22 @@ def _sentence(error: BaseException) -> str:
     return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
 
 
-def _members(make: Callable[[], _Inflater], chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Members one after the other, as `cat a.gz b.gz` makes them; zero bytes after one are padding."""
-    inflater, begun = make(), False
+def _members(
+    make: Callable[[], _Inflater], chunks: Iterator[bytes], is_enough: Callable[[bytes], bool] = bool
+) -> Iterator[bytes]:
+    """Members one after the other, as `cat a.gz b.gz` makes them; zero bytes after one are padding.
+
+    A member is begun with so much of it as `is_enough`.
+    """
+    inflater, begun, held = make(), False, b""
     for chunk in chunks:
-        pending = chunk
+        pending = held + chunk if held else chunk
+        held = b""
         while pending:
             if not begun:
                 pending = pending.lstrip(b"\x00")
-                if not pending:
+                if not is_enough(pending):
+                    held = pending
                     break
             begun = True
             yield inflater.decompress(pending, OUT_BYTES)
@@ -97,14 +104,45 @@ def _members(make: Callable[[], _Inflater], chunks: Iterator[bytes]) -> Iterator
             pending = b""
             if inflater.eof:
                 pending, inflater, begun = bytes(inflater.unused_data), make(), False
-        if begun and isinstance(chunk, Member):
+        if (begun or held) and isinstance(chunk, Member):
             raise ValueError("a member continues after the end that it names")
-    if begun:
+    if begun or held:
         raise EOFError("the last member is incomplete")
 
 
 def _gzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    return _members(lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP), chunks)
+    # igzip forgets which fields a header has from one call to the next (intel/isa-l#224).
+    return _members(lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP), chunks, _has_gzip_header)
+
+
+# RFC 1952: the magic, the method, and a byte of flags; time and system follow.
+_GZIP_MAGIC: Final = b"\x1f\x8b\x08"
+_GZIP_HEADER_BYTES: Final = 10
+_GZIP_FLAGS_AT: Final = 3
+_GZIP_CRC, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 0x02, 0x04, 0x08, 0x10
+# An extra field has 64 KiB at most; name and comment have no bound of their own.
+_GZIP_HEADER_MAX: Final = 256 * 1024
+
+
+def _has_gzip_header(head: bytes) -> bool:
+    """True for a member's beginning with all of its header in it, and for what is no member."""
+    if not head.startswith(_GZIP_MAGIC):
+        return not _GZIP_MAGIC.startswith(head)
+    if len(head) < _GZIP_HEADER_BYTES:
+        return False
+    flags, at = head[_GZIP_FLAGS_AT], _GZIP_HEADER_BYTES
+    if not flags:
+        return True
+    if flags & _GZIP_EXTRA:
+        at += 2 + int.from_bytes(head[at : at + 2], "little")
+    for field in (_GZIP_NAME, _GZIP_COMMENT):
+        if flags & field and at <= len(head):
+            at = head.find(b"\x00", at) + 1 or len(head) + 1
+    if flags & _GZIP_CRC:
+        at += 2
+    if at > len(head) > _GZIP_HEADER_MAX:
+        raise ValueError("a member's header is longer than 256 KiB")
+    return at <= len(head)
 
 
 def _bzip2(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -153,6 +153,8 @@ def decimal_of(number: Any) -> Decimal:
 
 
 _DIGITS: Final = Context(prec=1000, traps=[Inexact])
+# More than a thousand digits have. Python would make a decimal of more by the square of their number.
+_DIGITS_BITS: Final = 3400
 
 
 def unscaled_decimal(octets: bytes, scale: int) -> Decimal:
@@ -161,7 +163,10 @@ def unscaled_decimal(octets: bytes, scale: int) -> Decimal:
     ArithmeticError for one of more digits than any decimal has here: Python's own context would round from
     29 on.
     """
-    return Decimal(int.from_bytes(octets, "big", signed=True)).scaleb(-scale, _DIGITS)
+    number = int.from_bytes(octets, "big", signed=True)
+    if number.bit_length() > _DIGITS_BITS:
+        raise ArithmeticError("a decimal has too many digits")
+    return Decimal(number).scaleb(-scale, _DIGITS)
 
 
 # -- Schemas in the JSON of Connect's JsonConverter, as they stand beside their values: read and written -----

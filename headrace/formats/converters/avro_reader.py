@@ -28,6 +28,7 @@ from headrace.options.choices import JsonFormat
 
 _DECIMAL128_DIGITS: Final = 38
 _DECIMAL256_DIGITS: Final = 76
+_DECIMAL256_BITS: Final = 256
 
 _LOGICAL: Final = {
     "date": pa.date32(),
@@ -201,6 +202,8 @@ def _decimals(array: Any, node: Node, kind: Any) -> Any:
     values = [
         None if value is None else int.from_bytes(value, "big", signed=True) for value in array.to_pylist()
     ]
+    if any(value is not None and value.bit_length() > _DECIMAL256_BITS for value in values):
+        raise ValueFault("a decimal has too many digits")  # which would take the square of their number
     with decimal.localcontext(prec=2 * _DECIMAL256_DIGITS):
         scaled = [None if value is None else decimal.Decimal(value).scaleb(-node.scale) for value in values]
     return pa.array(scaled, kind)

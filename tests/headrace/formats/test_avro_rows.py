@@ -4,13 +4,15 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.formats.arrow import joined, scalar_pieces
 from headrace.formats.avro_columns import ColumnReader
 from headrace.formats.avro_data import DatumReader
-from headrace.formats.avro_rows import column_texts, value_texts
+from headrace.formats.avro_rows import column_texts, decimal128, value_texts
 from headrace.formats.avro_schema import SchemaError, is_guarded, parse_schema
 from headrace.formats.records.registry import varint
 from headrace.options.choices import InputFormat, JsonFormat
@@ -301,6 +303,37 @@ def test_decimals_are_digit_for_digit(numbers: list[int], scale: int) -> None:
     assert [int(text.replace(".", "")) for text in texts] == numbers
     assert [len(text.partition(".")[2]) for text in texts] == [scale] * len(numbers)
     assert [Decimal(text) for text in texts] == [Decimal(text) for text in texts]
+
+
+_OCTETS = st.none() | st.just(b"") | st.binary(min_size=1, max_size=16)
+
+
+@given(st.lists(_OCTETS, min_size=1, max_size=8), st.lists(_OCTETS, max_size=2), st.integers(0, 38))
+@settings(max_examples=examples(100), deadline=None)
+def test_a_decimal_is_of_its_own_bytes(
+    values: list[bytes | None], before: list[bytes | None], scale: int
+) -> None:
+    """A value without bytes is zero, whatever is next to it: a null, a negative value."""
+    array = pa.array([*before, *values], pa.binary()).slice(len(before))
+    found = decimal128(array, scale)
+
+    assert found is not None
+    unscaled = [None if value is None else int.from_bytes(value, "big", signed=True) for value in values]
+    assert [text if text is None else int(text.replace(".", "")) for text in _texts(found)] == unscaled
+
+
+def _texts(array: Any) -> list[str | None]:
+    texts: list[str | None] = joined(scalar_pieces(array, JsonFormat.ISO) or [], len(array)).to_pylist()
+    return [text if valid else None for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)]
+
+
+def test_a_zero_without_bytes_stays_zero_next_to_a_null() -> None:
+    """Of an optional decimal, a zero as some writers have it, a negative value, and a null."""
+    schema = ["null", _logical("bytes", "decimal", precision=10, scale=2)]
+    encoded = [varint(1) + varint(0), varint(1) + varint(1) + b"\xfb", varint(0)]
+    source = MemorySource(container(schema, [(3, b"".join(encoded))]))
+
+    assert decode_all(source, decode_options(InputFormat.AVRO)).values == [b"0.00", b"-0.05", None]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Every compression against its own writers, in every cut of the stream, torn, damaged and enormous."""
 
+import gzip
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -37,6 +38,55 @@ def test_members_and_frames_follow_one_another(writer: str, data: list[bytes], c
     assert _plain(stored, chunk=chunk) == plain
     for begin in range(0, len(plain) + 1, 17):
         assert _plain(stored, chunk=chunk, begin=begin) == plain[begin:]
+
+
+def _gzip_member(
+    data: bytes, extra: bytes | None, name: bytes | None, note: bytes | None, crc: bool
+) -> bytes:
+    """A member with these fields in its header, the checksum of the header last."""
+    flags = (extra is not None) * 4 + (name is not None) * 8 + (note is not None) * 16 + crc * 2
+    head = b"\x1f\x8b\x08" + bytes([flags, 0, 0, 0, 0, 0, 255])
+    head += b"" if extra is None else struct.pack("<H", len(extra)) + extra
+    head += b"".join(text + b"\x00" for text in (name, note) if text is not None)
+    head += struct.pack("<H", zlib.crc32(head) & 0xFFFF) if crc else b""
+    packer = zlib.compressobj(wbits=-15)
+    body = packer.compress(data) + packer.flush()
+    return head + body + struct.pack("<II", zlib.crc32(data), len(data))
+
+
+_TEXT = st.none() | st.binary(max_size=40).map(lambda text: text.replace(b"\x00", b""))
+_MEMBERS = st.lists(
+    st.builds(
+        _gzip_member, st.binary(max_size=60), st.none() | st.binary(max_size=40), _TEXT, _TEXT, st.booleans()
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(members=_MEMBERS, pad=st.integers(0, 3), chunk=st.integers(1, 64))
+@settings(max_examples=examples(400), deadline=None)
+def test_any_header_of_gzip_in_any_cut(members: list[bytes], pad: int, chunk: int) -> None:
+    """Extra fields, names, comments and checksums of headers, wherever a chunk ends."""
+    assert _plain(bytes(pad).join(members), chunk=chunk) == gzip.decompress(b"".join(members))
+
+
+def test_a_header_of_gzip_has_a_bound() -> None:
+    """The largest extra field is read; a name that does not end is damage before it fills the memory."""
+    long = _gzip_member(b"text", bytes(2**16 - 1), b"n" * 1000, None, crc=True)
+    assert _plain(long, chunk=1000) == b"text"
+    with pytest.raises(ObjectCorrupt, match="header is longer than 256 KiB"):
+        _plain(_gzip_member(b"text", None, b"n" * 2_000_000, None, crc=False), chunk=100_000)
+
+
+def test_a_stream_of_gzip_torn_within_a_header() -> None:
+    """What was whole is given out, then the damage, wherever the header ends."""
+    member = _gzip_member(b"text", b"AB\x02\x00zz", b"name", b"note", crc=True)
+    for cut in range(1, member.index(b"note") + 7):
+        chunks: list[bytes] = []
+        with pytest.raises(ObjectCorrupt, match="ends too early"):
+            chunks.extend(plain_stream(MemorySource(member + member[:cut], chunk=7)))
+        assert b"".join(chunks) == b"text"
 
 
 @every_writer

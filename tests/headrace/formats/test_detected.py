@@ -84,6 +84,29 @@ def test_an_object_without_content_has_no_rows() -> None:
     assert SPLITTERS[InputFormat.AUTO](MemorySource(b" \n"), 2, options=AUTO) is None
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize(
+    ("content", "name", "found"),
+    [
+        (b'{"a":1}\n{"a":2}\n', "x", InputFormat.JSONL),
+        (b'[{"a":1},{"a":2}]', "x.json", InputFormat.JSON),
+        (b" \n", "x", None),
+    ],
+)
+def test_blanks_of_any_length_come_before_content(
+    content: bytes, name: str, found: InputFormat | None, pack: object
+) -> None:
+    """More of them than one read brings: their end is looked for, and nothing is passed over."""
+    assert callable(pack)
+    blanks = b"\xef\xbb\xbf" + b"\n" * (3 << 20)
+    source = MemorySource(pack(blanks + content), name=f"s3://bucket/{name}")
+
+    assert detected(source) is found
+    assert len(decode_all(source, AUTO).rows) == (0 if found is None else 2)
+    with pytest.raises(InvalidObject, match=r"Set input\.format"):
+        detected(MemorySource(pack(blanks + b"what is this"), name="s3://bucket/x"))
+
+
 def test_a_value_format_that_the_object_cannot_have() -> None:
     """Known at start for a format that is given; here when the object is met."""
     raw = decode_options(InputFormat.AUTO, value_format=ValueFormat.RAW)

@@ -83,6 +83,16 @@ def test_a_bad_one_takes_no_other_along(bad: bytes, blank: bytes, chunk: int) ->
     _resumes(content, SMALL, decoded)
 
 
+def test_a_number_of_many_digits_ends_a_bad_one() -> None:
+    """The row after one that is not closed, with more digits than Python reads."""
+    long = b'{"n":' + b"7" * 5000 + b"}"
+    content = b'{"a":1}{"a":{"b":1}' + long + b'{"b":2}'
+    decoded = decode_all(MemorySource(content), decode_options(InputFormat.JSON))
+
+    assert decoded.values == [b'{"a":1}', long, b'{"b":2}']
+    assert [row.raw for row in decoded.bad] == [b'{"a":{"b":1}']
+
+
 def _resumes(content: bytes, options: DecodeOptions, whole: Decoded) -> None:
     """From each position that a transaction could have been committed at, exactly what followed comes."""
     good = dict(whole.rows)

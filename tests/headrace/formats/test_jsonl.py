@@ -3,11 +3,13 @@ import tracemalloc
 from collections.abc import Iterator
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.formats import DECODERS, SPLITTERS
+from headrace.formats.json_batches import bad_rows
 from headrace.formats.lines import line_block
 from headrace.model.errors import ObjectCorrupt
 from headrace.model.positions import BytePosition, RowPosition
@@ -258,3 +260,30 @@ def test_an_empty_first_line_borrows_no_carriage_return() -> None:
     block = line_block(b"\n1\r\n2\r", 0)
     assert block.starts.tolist() == [0, 1, 4]
     assert block.ends.tolist() == [0, 2, 6]
+
+
+class _NeverListed(dict[int, tuple[str, str]]):
+    """Faults of a block that may be looked up, and are not gone through."""
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("each span went through the faults of the whole block")
+
+
+@given(st.lists(st.sampled_from(["good", "bad", "blank"]), min_size=1, max_size=40), st.integers(1, 12))
+def test_bad_rows_are_those_of_the_span(kinds: list[str], step: int) -> None:
+    """In their order, each with the number of good ones before it in the span."""
+    block = line_block(b"x\n" * len(kinds), 0)
+    good = np.array([kind == "good" for kind in kinds])
+    faults = {row: ("not_json", "why") for row, kind in enumerate(kinds) if kind == "bad"}
+    for first in range(0, len(kinds), step):
+        span = slice(first, min(first + step, len(kinds)))
+        many = len(faults) >= span.stop - span.start
+        rows = bad_rows(
+            block, span, good, _NeverListed(faults) if many else faults, lambda _row, at: BytePosition(at)
+        )
+
+        assert [(row.position, row.index) for row in rows] == [
+            (BytePosition(2 * row), kinds[first:row].count("good"))
+            for row in range(span.start, span.stop)
+            if row in faults
+        ]

@@ -2,6 +2,7 @@
 
 import base64
 import datetime as dt
+import gzip
 import io
 import json
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
+import zstandard
 
 from headrace.formats import SPLITTERS
 from headrace.formats.parquet_avro import AvroRows
@@ -19,6 +21,7 @@ from headrace.formats.parquet_groups import RowGroups
 from headrace.formats.parquet_thrift import I32, Struct
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import InputFormat, JsonFormat
+from tests.headrace.formats.archives import zipped
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
 from tests.headrace.formats.parquet_files import (
@@ -326,3 +329,25 @@ def test_a_dictionary_of_arrow_s_own_is_text() -> None:
     table = pa.table({"c": pa.array(["x", None, "y", "x"]).dictionary_encode()})
 
     assert _values(written(table)) == [b'{"c":"x"}', b'{"c":null}', b'{"c":"y"}', b'{"c":"x"}']
+
+
+@pytest.mark.parametrize("input_format", [InputFormat.PARQUET, InputFormat.AUTO])
+@pytest.mark.parametrize(
+    ("pack", "words"),
+    [
+        (gzip.compress, r"compressed as a whole \(gzip\)"),
+        (zstandard.compress, r"compressed as a whole \(zstd\)"),
+        (lambda data: zipped([("a", data)]), "a zip archive"),
+    ],
+    ids=["gzip", "zstd", "zip"],
+)
+def test_parquet_that_is_compressed_as_a_whole_is_named(
+    pack: Any, words: str, input_format: InputFormat
+) -> None:
+    """No attempt helps, so that it is no damage."""
+    out = io.BytesIO()
+    pq.write_table(pa.table({"a": list(range(100))}), out)
+    source = MemorySource(pack(out.getvalue()), name="s3://bucket/a.parquet.gz")
+    with pytest.raises(InvalidObject, match=words) as refused:
+        decode_all(source, decode_options(input_format))
+    assert refused.value.reason == "unsupported"

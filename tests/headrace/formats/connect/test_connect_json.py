@@ -21,7 +21,15 @@ from headrace.formats.connect.jackson import (
 )
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue, with_defaults
-from headrace.formats.connect.schema import DATE, DECIMAL, SCALE, TIME, TIMESTAMP, schema_of_json
+from headrace.formats.connect.schema import (
+    DATE,
+    DECIMAL,
+    SCALE,
+    TIME,
+    TIMESTAMP,
+    schema_of_json,
+    unscaled_decimal,
+)
 from headrace.formats.converted_records import header_reader
 from headrace.model.columns import column_of
 from headrace.options.schema_settings import Astral, DecimalFormat, JsonStyle
@@ -363,3 +371,17 @@ def test_a_whole_number_of_any_size_stays_as_it_is(sign: bytes) -> None:
     digits = sign + b"1" * 5000
 
     assert jackson_json(b'{"a": %b, "b": [-0, 1.50]}' % digits) == b'{"a":%b,"b":[0,1.5]}' % digits
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_decimal_has_a_thousand_digits_at_most(sign: int) -> None:
+    """More are refused before they are counted, which would take minutes for what a record may hold."""
+
+    def octets(number: int) -> bytes:
+        return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
+
+    assert unscaled_decimal(octets(sign * (10**1000 - 1)), 2) == Decimal(f"{sign * (10**1000 - 1)}e-2")
+    assert unscaled_decimal(bytes(2_000_000) + b"\x07", 2) == Decimal("0.07")
+    for digits in (1001, 1030, 2_000_000):
+        with pytest.raises(ArithmeticError):
+            unscaled_decimal(octets(sign * (1 << digits * 10 // 3)), 2)

@@ -147,6 +147,22 @@ def test_a_decimal_beyond_its_precision_is_named() -> None:
     assert _texts(_convert(values, converters(avro(one)))) == [{"d": 327.67}]
 
 
+@pytest.mark.parametrize("form", [OutputFormat.PARQUET, OutputFormat.JSONL])
+def test_a_decimal_of_endless_digits_is_a_fault(form: OutputFormat) -> None:
+    """At once, for its digits would take the square of their number; the rows next to it are good."""
+    one = registry()
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    row = {"type": "record", "name": "D", "fields": [{"name": "d", "type": ["null", decimal]}]}
+    head = framed(one, row, {"d": Decimal(1)})[:5]
+    long = b"\x02" + varint(900_000) + b"\x7f" * 900_000
+    values = fetched([head + b"\x00", head + long, head + b"\x02\x02\x7f"])
+    found = _convert(values, converters(avro(one)), output(form))
+
+    assert _faults(found) == [(1, "not_avro")]
+    assert "a decimal of more digits" in found.faults[0].message
+    assert sum(len(run.value.texts()) for run in found.runs) == 2
+
+
 def test_an_id_that_the_registry_does_not_know_is_a_fault() -> None:
     """Asked for once in a while, not for each record."""
     with http_registry({}) as (one, asked):
