@@ -106,12 +106,11 @@ class ObjectStates:
 
     def _witnesses(self, bucket: str) -> list[ObjectId]:
         """Objects that were read: what ended last here, else some of the ledger's."""
-        recent = [
+        if recent := [
             ended.id
             for ended in self.recent
             if ended.id.bucket == bucket and ended.entry.state is State.DONE and ended.entry.size
-        ]
-        if recent:
+        ]:
             return recent
         some = islice(self.ledger.below(bucket, self.filters[bucket].prefix), _MET)
         done = sorted((one for one in some if one.is_done), key=attrgetter("changed_ms"))
@@ -146,9 +145,8 @@ class ObjectStates:
         if s3_object.id in self.unwritten:
             self.table.move(pending, Phase.WRITING)  # a tombstone, say: its commit comes first
         elif s3_object.size == 0 and entry is None and not route.may_be_empty:
-            self.propose(
-                pending, entry_for(pending, State.SKIPPED, now_ms=now.wall_ms, reason="empty"), effects
-            )
+            empty = entry_for(pending, State.SKIPPED, now_ms=now.wall_ms, reason="empty")
+            self.propose(pending, empty, effects)
         elif entry is not None and entry.cuts is not None:
             self.split(pending, entry.cuts, now, effects)
         return pending

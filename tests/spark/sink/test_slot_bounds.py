@@ -39,6 +39,9 @@ class _Reader:
             )
         ]
 
+    def reached(self) -> dict[TopicPartition, tuple[int, int]]:
+        return {TopicPartition("t", 0): (self.position, -1)}
+
     def positions(self) -> dict[TopicPartition, int]:
         return {TopicPartition("t", 0): self.position}
 
