@@ -7,6 +7,7 @@ https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-d
 """
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
@@ -14,7 +15,7 @@ from uuid import UUID
 import numpy as np
 
 from headrace.formats.converters.typed_columns import RowFaults
-from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of
+from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, column_of
 
 NO_SCHEMA: Final = -1
 _HEAD_BYTES: Final = 5
@@ -23,6 +24,8 @@ _GLUE_VERSION: Final = 3
 _GLUE_PLAIN, _GLUE_ZLIB = 0, 5
 # What a record may have once it is inflated: it is there several times while it is decoded and encoded.
 _MOST_INFLATED: Final = 16 * 1024 * 1024
+# What compressed keys and values may come to at once, as many bytes as a slot fetches without compression.
+_INFLATED_BYTES: Final = 4 * 1024 * 1024
 # Inflated at once where it is only counted.
 _COUNTED_BYTES: Final = 256 * 1024
 _CONTINUED: Final = 0x80
@@ -178,7 +181,27 @@ class GlueFraming(_KeyedFraming):
         return _behind(data, heads)
 
 
-def glue_inflated_bytes(column: Column) -> Numbers:
+def inflated_at_once(records: KafkaRecords, *, keys: bool, values: bool) -> Iterator[KafkaRecords]:
+    """The records in their order, as many at once as Glue's compression lets be converted together.
+
+    Compressed keys and values of a piece inflate to 4 MiB, or it is one record: compression makes a
+    thousandth of what repeats itself, so that the bytes fetched say nothing of it.
+    """
+    sizes = np.zeros(len(records), np.int64)
+    if keys:
+        sizes += _glue_inflated_bytes(records.keys)
+    if values:
+        sizes += _glue_inflated_bytes(records.values)
+    begin = held = 0
+    for row in np.flatnonzero(sizes).tolist() if int(sizes.sum()) > _INFLATED_BYTES else ():
+        if begin < row and held + sizes[row] > _INFLATED_BYTES:
+            yield records.take(slice(begin, row))
+            begin, held = row, 0
+        held += int(sizes[row])
+    yield records.take(slice(begin, len(records))) if begin else records
+
+
+def _glue_inflated_bytes(column: Column) -> Numbers:
     """How many bytes each value of Glue's framing has once it is inflated; 0 where it is not compressed.
 
     Of one that is damaged, or has more than a value may have, those up to there.
