@@ -296,19 +296,18 @@ class PartitionObjects:
             self._close_each_due(now_ms)
         if is_due:
             self._due_ms = min(filter(None, map(self._due_of, self._open.values())), default=None)
-        if self._together is RotateTogether.NONE and self._offsets.closes_together:
-            self._close_overlapping()
         if self._offsets.entries > MAX_ENTRIES and (oldest := self._offsets.oldest_open()) is not None:
             for group in [group for group, one in self._open.items() if one.id == oldest]:
                 self._close_with(group, RotateReason.OPEN_OBJECTS, now_ms)
+        self._close_overlapping()
 
     def _close_overlapping(self) -> None:
-        """Close what has records between those of a closed object.
+        """Close what has records between those of a closed object, where that holds the closed one back.
 
         Groups that the clock decides are committed up to an offset below which nothing is open. What was
         opened after the closed ones stays: it does not hold them back.
         """
-        while True:
+        while self._together is RotateTogether.NONE and self._offsets.closes_together:
             end = max((closed.last_offset for closed in self.closed), default=-1)
             between = [group for group, one in self._open.items() if one.first_offset < end]
             if not between:
@@ -332,6 +331,8 @@ class PartitionObjects:
         """Close the object that has been open for the longest time; there is one."""
         oldest = min(self._open, key=lambda group: self._open[group].opened_ms)
         self._close_with(oldest, RotateReason.OPEN_OBJECTS, wall_ms())
+        # At once: a stop that leaves what is open unwritten waits for all that is closed.
+        self._close_overlapping()
 
     def close_all(self, *, at_any_rate: bool = False) -> None:
         """Close every open object for a stop, unless that is to leave them unwritten.

@@ -29,6 +29,7 @@ from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL, names_of, records_of, sink_of
 from tests.support.examples import examples
 from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records, written
+from tests.support.until import until_sync
 
 _OFF = {"rotate_bytes": "0", "rotate_age_ms": "0", "open_object_max_age_ms": "0"}
 
@@ -279,5 +280,42 @@ def test_a_close_costs_what_closes_and_gives_a_sign_of_life(together: str, tmp_p
         assert work.objects.open_count + len(work.objects.closed) == len(records)
         assert set(beats) >= set(range(0, 360, 40))
         assert batches.rows < 12 * len(records)
+    finally:
+        made.close()
+
+
+def _has_committed(work: PartitionWork) -> bool:
+    if (found := work.transaction(NOON_MS)) is not None:
+        work.committed(found)
+    return not work.objects.closed
+
+
+def test_what_closes_for_room_waits_for_nothing_that_stays_open(tmp_path: Path) -> None:
+    """Where the clock decides groups: a stop that leaves open objects unwritten waits for all closed ones."""
+    transform = "transforms.clock"
+    config = {
+        **_CONFIG,
+        "rotate.records": "100",
+        "file.name.template": "{{value:g}}/{{topic}}/{{partition}}/{{start_offset}}.jsonl",
+        "transforms": "clock",
+        f"{transform}.type": "io.lenses.connect.smt.header.InsertWallclock",
+        f"{transform}.header.name": "clock",
+        f"{transform}.value.type": "epoch",
+    }
+    made = DrivenTools(config, tmp_path)
+    try:
+        work = PartitionWork(
+            PartitionGrant(topic="t", partition=0, topic_id="id", offset=0), made.tools.for_topic("t")
+        )
+        records = [_record(offset, group) for offset, group in enumerate("abac")]
+        work.add(kafka_records(records), NOON_MS)
+        work.objects.close_due(NOON_MS)
+
+        work.objects.close_oldest()
+        work.objects.close_all()
+
+        assert {one.first_offset for one in work.objects.closed} == {0, 1}
+        until_sync(lambda: _has_committed(work), what="all closed objects committed")
+        assert work.objects.open_count == 1
     finally:
         made.close()
