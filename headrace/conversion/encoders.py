@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import column_of_arrow
+from headrace.formats.arrow import column_of_arrow, struct_fields
 from headrace.formats.converted_records import MISSING, ConvertedRecords, InferredValues
 from headrace.formats.converters.plain_converters import without_nulls
 from headrace.formats.converters.typed_columns import RowFaults, Segment
@@ -255,8 +255,8 @@ def _has_empty(array: Any) -> Any:
         if not kind.num_fields:
             return array.is_valid()
         found = pa.array(np.zeros(len(array), np.bool_))
-        for index in range(kind.num_fields):
-            found = pc.or_(found, _has_empty(pc.struct_field(array, [index])))
+        for member in struct_fields(array):
+            found = pc.or_(found, _has_empty(member))
         return found
     if pa.types.is_list(kind):
         below = _mask(_has_empty(array.flatten()))

@@ -1,15 +1,16 @@
 """Keys and values as converters of a registry read them: what is compressed, and ids that headers have."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from headrace.formats.converters.framing import glue_inflated_bytes
-from headrace.model.columns import Column, Headers, KafkaRecords, Numbers, column_of
+from headrace.model.columns import Column, Headers, KafkaRecords, column_of
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
 from headrace.options.sink_settings import Converters, ConverterSettings
 
+_INFLATED_BYTES: Final = 4 * 1024 * 1024
 _KEY_ID: Final = "__key_schema_id"
 _VALUE_ID: Final = "__value_schema_id"
 
@@ -46,11 +47,21 @@ def _framed(
     return column_of([None if each is None else ids.get(row, b"") + each for row, each in enumerate(data)])
 
 
-def inflated_bytes(records: KafkaRecords, converters: Converters) -> Numbers:
-    """How many bytes the compressed keys and values of each record have once they are inflated."""
+def inflated_at_once(records: KafkaRecords, converters: Converters) -> Iterator[KafkaRecords]:
+    """The records in their order, as many at once as Glue's compression lets be converted together.
+
+    Compressed keys and values of a run inflate to 4 MiB, or it is one record: compression makes a
+    thousandth of what repeats itself, so that the bytes fetched say nothing of it.
+    """
     sizes = np.zeros(len(records), np.int64)
     if isinstance(converters.key.registry, GlueSettings):
         sizes += glue_inflated_bytes(records.keys)
     if isinstance(converters.value.registry, GlueSettings):
         sizes += glue_inflated_bytes(records.values)
-    return sizes
+    begin = held = 0
+    for row in np.flatnonzero(sizes).tolist() if int(sizes.sum()) > _INFLATED_BYTES else ():
+        if begin < row and held + sizes[row] > _INFLATED_BYTES:
+            yield records.take(slice(begin, row))
+            begin, held = row, 0
+        held += int(sizes[row])
+    yield records.take(slice(begin, len(records))) if begin else records

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.conversion.encoders import LayoutRowsCheck, rows_of_layout
-from headrace.conversion.framed_columns import framed_keys, framed_values, inflated_bytes
+from headrace.conversion.framed_columns import framed_keys, framed_values, inflated_at_once
 from headrace.conversion.side_rows import side_output
 from headrace.conversion.writable_runs import WritableRuns, rows_of_values
 from headrace.formats.converted_records import (
@@ -27,7 +27,7 @@ from headrace.formats.converters.choice import (
     member_form,
 )
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
-from headrace.formats.converters.json_converter import JsonConverter
+from headrace.formats.converters.json_converter import JsonConverter, TopicMembers
 from headrace.formats.converters.plain_converters import (
     HeaderConverter,
     check_headers_beside,
@@ -59,9 +59,6 @@ _WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, Output
 _BY_VALUE: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES})
 _ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
-
-# What compressed keys and values may come to at once, as many bytes as a slot fetches without compression.
-_INFLATED_BYTES: Final = 4 * 1024 * 1024
 
 FAILING_NULL: Final = ("null_value", "the value is null, and behavior.on.null.values is fail")
 """Reason and sentence of a record whose null value is not wanted."""
@@ -112,6 +109,11 @@ def _read(
     yield value, (converters.value, value, sink.output), value in opened
 
 
+def _members_of(output: OutputSettings) -> TopicMembers | None:
+    """Where values become columns: other formats have none to count."""
+    return TopicMembers() if makes_columns(output) and OutputField.VALUE in output.fields else None
+
+
 class RecordConverter:
     """Converts the records of one sink; make one for each task.
 
@@ -152,21 +154,15 @@ class RecordConverter:
         self._converters = converters
         self._rows = LayoutRowsCheck(output)
         self._writable = None if self._holds_all else WritableRuns(output)
+        self._members = None if self._holds_all else _members_of(output)
 
     def bounded(self, records: KafkaRecords) -> Iterator[KafkaRecords]:
         """The records in their order, as many at once as can be converted together.
 
-        Compressed keys and values of a piece inflate to 4 MiB, or it is one record: compression makes a
-        thousandth of what repeats itself, so that the bytes fetched say nothing of it.
+        What a piece may have depends on those before it, which are converted first.
         """
-        sizes = inflated_bytes(records, self._converters)
-        begin = held = 0
-        for row in np.flatnonzero(sizes).tolist() if int(sizes.sum()) > _INFLATED_BYTES else ():
-            if begin < row and held + sizes[row] > _INFLATED_BYTES:
-                yield records.take(slice(begin, row))
-                begin, held = row, 0
-            held += int(sizes[row])
-        yield records.take(slice(begin, len(records))) if begin else records
+        bounded = inflated_at_once(records, self._converters)
+        return bounded if self._members is None else self._members.cut(bounded)
 
     def convert(self, records: KafkaRecords) -> Conversion:
         """The records in runs of one schema, and the faults of those that are in none.
@@ -206,6 +202,8 @@ class RecordConverter:
         if self._writable is not None:
             made = self._writable.of(made, noted)
             noted.sort(key=lambda fault: fault.offset)
+        if self._members is not None:
+            self._members.note(records.topic, [run.value for run in made])
         return Conversion(runs=made, faults=tuple(noted), ignored=len(ignored))
 
     def _of_field(self, field: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
@@ -346,12 +344,14 @@ class TransformedRecords:
         self._rows = LayoutRowsCheck(sink.output)
         self._writable = WritableRuns(sink.output, is_transformed=True)
         self._shape = None
-        if makes_columns(sink.output) and OutputField.VALUE in sink.output.fields:
+        self._members = _members_of(sink.output)
+        if self._members is not None:
             self._shape = JsonConverter("value", sink.output.json_format, schemas=False, wants_columns=True)
 
     def bounded(self, records: KafkaRecords) -> Iterator[KafkaRecords]:
         """See `RecordConverter.bounded`."""
-        return self._converter.bounded(records)
+        bounded = self._converter.bounded(records)
+        return bounded if self._members is None else self._members.cut(bounded)
 
     def convert(self, records: KafkaRecords) -> Conversion:
         """See `RecordConverter.convert`; a record that a transform drops is in no run, and is no fault."""
@@ -370,6 +370,8 @@ class TransformedRecords:
                     written = (self._written(each, faults) for each in shaped)
                     found += [each for each in written if len(each)]
         found = list(self._writable.of(found, faults))
+        if self._members is not None:
+            self._members.note(records.topic, [run.value for run in found])
         faults.sort(key=lambda fault: fault.offset)
         return Conversion(runs=tuple(found), faults=tuple(faults), ignored=ignored)
 

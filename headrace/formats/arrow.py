@@ -383,3 +383,13 @@ def list_offsets(lists: Any) -> Any:
     offsets = np.zeros(len(lists) + 1, np.int32)
     np.cumsum(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), out=offsets[1:])
     return pa.array(offsets)
+
+
+def struct_fields(structs: Any) -> list[Any]:
+    """The values of each field, null where the struct is; ArrowInvalid where there are no structs.
+
+    `struct_field` does the same for one field, with a look at all of them each time.
+    """
+    if not pa.types.is_struct(structs.type):
+        raise pa.ArrowInvalid(f"{structs.type} is no struct")
+    return list(structs.flatten())

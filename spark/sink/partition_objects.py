@@ -18,7 +18,15 @@ from headrace.options.sink_settings import AgeFrom, RotateTogether
 from spark.sink.object_naming import ObjectNaming
 from spark.sink.open_group import ClosedObjects, ObjectColumns, OpenGroup, OpenObjects
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
-from spark.sink.rotation import BatchFacts, OpenBatch, RotateReason, WaitingRows, is_put_back
+from spark.sink.rotation import (
+    BatchCut,
+    BatchFacts,
+    OpenBatch,
+    RotateReason,
+    WaitingGroups,
+    WaitingRows,
+    is_put_back,
+)
 from spark.sink.routed_tools import SlotTools
 
 _log: Final = structlog.get_logger(__name__)
@@ -92,11 +100,7 @@ class PartitionObjects:
         """
         if self._together is not RotateTogether.NONE:
             self._write_together(
-                [
-                    WaitingRows(group, converted, self._times(converted, now_ms))
-                    for group, converted in grouped
-                ],
-                now_ms,
+                WaitingGroups([WaitingRows(*each, self._times(each[1], now_ms)) for each in grouped]), now_ms
             )
             return
         for group, converted in grouped:
@@ -117,6 +121,7 @@ class PartitionObjects:
     def _write_alone(self, group: str, converted: ConvertedRecords, now_ms: int) -> None:
         rotation = self._tools.rotation
         while len(converted):
+            self._tools.beat()
             one = self._open.get(group)
             limit = rotation.limit(None if one is None else one.facts(), self._times(converted, now_ms))
             if limit.rows:
@@ -133,29 +138,37 @@ class PartitionObjects:
         if one is not None and (reason := rotation.due(one.facts(), now_ms)) is not None:
             self._close(group, reason)
 
-    def _write_together(self, waiting: Sequence[WaitingRows], now_ms: int) -> None:
+    def _write_together(self, waiting: WaitingGroups, now_ms: int) -> None:
         """In the order of offsets, up to each record at which all that is open closes."""
         while waiting:
             if not self._open:
                 self._batch = OpenBatch()
-            opened = {group: one.facts() for group, one in self._open.items()}
-            facts = BatchFacts(open=opened, batch=self._batch)
-            sifted = [self._sifted(rows) for rows in waiting]
-            fitting = [each.rows for each in sifted if len(each.rows.converted)]
-            breaks = [each.end for each in sifted if each.end is not None]
-            cut = self._tools.batches.cut(fitting, facts, breaks) if fitting else None
+            sifted, cut = self._next_cut(waiting)
             end = _NO_END if cut is None else cut.offset
             stop = self._refuse_below(end, sifted)
-            below = [rows.split(end if stop is None else stop)[0] for rows in fitting]
+            below = [each.rows.below(end if stop is None else stop) for each in sifted]
             self._write_below([rows for rows in below if len(rows.converted)], now_ms)
             if stop is not None:
                 return
-            rest = [rows.split(end)[1] for rows in waiting]
-            waiting = [rows for rows in rest if len(rows.converted)]
+            waiting.pass_below(end)
             if cut is not None:
                 self._close_batch(cut.reason, now_ms)
         if (reason := self._batch_due(now_ms)) is not None:
             self._close_batch(reason, now_ms)
+
+    def _next_cut(self, waiting: WaitingGroups) -> tuple[list["_Sifted"], BatchCut | None]:
+        """Where all that is open closes next, and what was looked at for it; None: it takes all."""
+        opened = {group: one.facts() for group, one in self._open.items()}
+        facts = BatchFacts(open=opened, batch=self._batch)
+        while True:
+            self._tools.beat()
+            sifted = [self._sifted(rows) for rows in waiting.window()]
+            fitting = [each.rows for each in sifted if len(each.rows.converted)]
+            breaks = [each.end for each in sifted if each.end is not None]
+            cut = self._tools.batches.cut(fitting, facts, breaks) if fitting else None
+            if waiting.decides(cut):
+                return sifted, cut
+            waiting.widen()
 
     def _write_below(self, waiting: Sequence[WaitingRows], now_ms: int) -> None:
         if waiting:
@@ -283,19 +296,18 @@ class PartitionObjects:
             self._close_each_due(now_ms)
         if is_due:
             self._due_ms = min(filter(None, map(self._due_of, self._open.values())), default=None)
-        if self._together is RotateTogether.NONE and self._offsets.closes_together:
-            self._close_overlapping()
         if self._offsets.entries > MAX_ENTRIES and (oldest := self._offsets.oldest_open()) is not None:
             for group in [group for group, one in self._open.items() if one.id == oldest]:
                 self._close_with(group, RotateReason.OPEN_OBJECTS, now_ms)
+        self._close_overlapping()
 
     def _close_overlapping(self) -> None:
-        """Close what has records between those of a closed object.
+        """Close what has records between those of a closed object, where that holds the closed one back.
 
         Groups that the clock decides are committed up to an offset below which nothing is open. What was
         opened after the closed ones stays: it does not hold them back.
         """
-        while True:
+        while self._together is RotateTogether.NONE and self._offsets.closes_together:
             end = max((closed.last_offset for closed in self.closed), default=-1)
             between = [group for group, one in self._open.items() if one.first_offset < end]
             if not between:
@@ -319,6 +331,8 @@ class PartitionObjects:
         """Close the object that has been open for the longest time; there is one."""
         oldest = min(self._open, key=lambda group: self._open[group].opened_ms)
         self._close_with(oldest, RotateReason.OPEN_OBJECTS, wall_ms())
+        # At once: a stop that leaves what is open unwritten waits for all that is closed.
+        self._close_overlapping()
 
     def close_all(self, *, at_any_rate: bool = False) -> None:
         """Close every open object for a stop, unless that is to leave them unwritten.

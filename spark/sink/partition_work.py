@@ -121,6 +121,7 @@ class PartitionWork:
 
         Raises SourceUnavailable and AccessDenied of the schema registry: then nothing of them is written.
         """
+        self._tools.beat()
         self._look_at_epochs(records)
         wanted = self._unread(records)
         if len(wanted):

@@ -178,13 +178,13 @@ class WaitingRows(NamedTuple):
         """Those of the records, which rise."""
         return self.converted.records.offsets
 
-    def split(self, offset: int) -> "tuple[WaitingRows, WaitingRows]":
-        """What lies below the offset, and the rest."""
-        below = int(np.searchsorted(self.offsets, offset))
-        return (
-            WaitingRows(self.group, self.converted.slice(0, below), self.times_ms[:below]),
-            WaitingRows(self.group, self.converted.slice(below, len(self.converted)), self.times_ms[below:]),
-        )
+    def below(self, offset: int) -> "WaitingRows":
+        """What lies below the offset."""
+        return self.between(0, int(np.searchsorted(self.offsets, offset)))
+
+    def between(self, first: int, behind: int) -> "WaitingRows":
+        """The row numbers from `first` to before `behind`."""
+        return WaitingRows(self.group, self.converted.slice(first, behind), self.times_ms[first:behind])
 
     def without(self, rows: Sequence[int]) -> "WaitingRows":
         """All but these row numbers."""
@@ -192,6 +192,55 @@ class WaitingRows(NamedTuple):
             return self
         kept = np.setdiff1d(np.arange(len(self.converted)), rows)
         return WaitingRows(self.group, self.converted.take(kept), self.times_ms[kept])
+
+
+# Rows that are looked at together at least, after a close.
+_LEAST_WINDOW: Final = 4
+
+
+class WaitingGroups:
+    """What waits of all groups, a window of it at a time.
+
+    All of it is looked at first, and after a close twice as many rows as that one took: however many closes
+    there are, each costs what closes, not what waits.
+    """
+
+    def __init__(self, waiting: Sequence[WaitingRows]) -> None:
+        self._waiting = waiting
+        merged = _merged(waiting)
+        self._offsets, self._groups = merged.offsets, merged.groups
+        self._passed = [0] * len(waiting)
+        self._at, self._rows = 0, len(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - self._at
+
+    def window(self) -> list[WaitingRows]:
+        """The next rows of the groups that have any among them."""
+        groups, counts = np.unique(self._groups[self._at : self._at + self._rows], return_counts=True)
+        return [
+            self._waiting[group].between(self._passed[group], self._passed[group] + count)
+            for group, count in zip(groups.tolist(), counts.tolist(), strict=True)
+        ]
+
+    def decides(self, cut: "BatchCut | None") -> bool:
+        """Whether the window alone says where the open objects end: no later row has a say in it."""
+        if self._rows >= len(self):
+            return True
+        return cut is not None and cut.offset <= int(self._offsets[self._at + self._rows - 1])
+
+    def widen(self) -> None:
+        """Look at more rows."""
+        self._rows *= 2
+
+    def pass_below(self, offset: int) -> None:
+        """What lies below the offset waits no more, and is all of the window or its beginning."""
+        end = int(np.searchsorted(self._offsets, offset))
+        groups, counts = np.unique(self._groups[self._at : end], return_counts=True)
+        for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
+            self._passed[group] += count
+        self._rows = max(2 * (end - self._at), _LEAST_WINDOW)
+        self._at = end
 
 
 @dataclass(slots=True)
@@ -291,6 +340,8 @@ class _Merged(NamedTuple):
 
 
 def _merged(waiting: Sequence[WaitingRows]) -> _Merged:
+    if not waiting:
+        return _Merged(*np.zeros((3, 0), np.int64))
     if len(waiting) == 1:
         (only,) = waiting
         return _Merged(only.offsets, only.times_ms, np.zeros(len(only.offsets), np.int64))

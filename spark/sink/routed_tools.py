@@ -120,13 +120,15 @@ class SlotTools:
     dead_letters: DeadLetters
     recurring: RecurringNames
     small_files: SmallFiles
+    beat: Callable[[], None]
+    """Called now and then while records are written: a fetch may fill thousands of objects."""
 
 
 # -- The tools of each topic of a slot: those of a route share theirs, all share uploads and dead letters ----
 
 
 class RoutedTools:
-    """`earlier` are options that are no longer in force."""
+    """`earlier` are options that are no longer in force. `beat` as in `SlotTools`."""
 
     def __init__(
         self,
@@ -137,8 +139,10 @@ class RoutedTools:
         dead_letters: DeadLetters,
         recurring: RecurringNames,
         clock: Callable[[], int] = wall_ms,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._earlier = earlier
+        self._beat = beat
         self._settings = settings
         self._uploads = uploads
         self._dead_letters = dead_letters
@@ -175,6 +179,7 @@ class RoutedTools:
             dead_letters=self._dead_letters,
             recurring=self._recurring,
             small_files=self._small_files,
+            beat=self._beat,
         )
 
 

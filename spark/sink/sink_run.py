@@ -109,6 +109,7 @@ class SinkRun:
                 limit_of=topic_limits(settings.kafka).of_dead_letters,
             ),
             recurring=self._recurring,
+            beat=link.beat,
         )
         self._work = {
             grant.partition_of: PartitionWork(grant, tools.for_topic(grant.topic))
@@ -402,9 +403,7 @@ class SinkRun:
 
     def _abort_if_known(self) -> bool:
         """Abort what is open, unless its commit was sent; True once nothing is in doubt."""
-        if self._producer.is_in_doubt:
-            return False
-        return self._producer.abort()
+        return not self._producer.is_in_doubt and self._producer.abort()
 
     def _finished(self, outcome: BatchOutcome, error: HeadraceError | None) -> Finished:
         return Finished(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import list_offsets, map_lists
+from headrace.formats.arrow import list_offsets, map_lists, struct_fields
 from headrace.formats.connect.avro_text import Tree, avro_text
 from headrace.formats.connect.schema import InvalidSchema
 
@@ -143,7 +143,8 @@ def _fitted(array: Any, kind: Any) -> Any:
 
 def _members(array: Any, kind: Any) -> list[Any]:
     nulls = array.is_null()
-    return [as_parquet(pc.struct_field(array, [index]), each, nulls) for index, each in enumerate(kind)]
+    members = struct_fields(array)[: kind.num_fields]
+    return [as_parquet(member, each, nulls) for member, each in zip(members, kind, strict=True)]
 
 
 def _without_nulls(array: Any) -> Any:

@@ -17,11 +17,12 @@ import pyarrow as pa
 from headrace.formats.converted_records import ColumnSchema, Fit, Form, InferredValues, Rows
 from headrace.formats.converters.json_inference import (
     NoKind,
-    NotExact,
     TypesConflict,
     at_once,
     covers,
     deep_rows,
+    members,
+    members_added,
     merged,
     read,
     settled,
@@ -161,15 +162,16 @@ class InferredColumn(InferredValues):
         if self._is_covered(known):
             return self._following(_Known([known], None)), known
         kinds: list[Any] = []
-        places = np.zeros(len(self), np.int64)
+        places, looks = np.zeros(len(self), np.int64), _Looks()
+        count: int | None = None
         for row in range(len(self)):
-            wider = _learned(known, self._kind(row))
-            is_new = not kinds or wider is not known
-            if is_new:
+            wider, count = _learned(known, self._kind(row), count)
+            if not kinds or wider is not known:
                 kinds.append(wider)
+                looks.are_due = True
             places[row] = len(kinds) - 1
             known = wider
-            if is_new and self._is_covered(known):
+            if looks.now(row) and self._is_covered(known):
                 places[row:] = len(kinds) - 1
                 break
         return self._following(_Known(kinds, places)), known
@@ -205,24 +207,23 @@ class InferredColumn(InferredValues):
             return Fit(count, kind)
         # Kinds by their ids, held: the id of one that is gone would be another's.
         fitting: dict[int, Any] = {}
+        looks = _Looks()
         for row in range(count):
             own = self._kind(row)
             if row == learning > 0:
                 kind, fitting = settled(kind), {}
-            if fitting.get(id(own)) is own:
-                continue
-            try:
-                wider = merged(kind, own)
-            except (NotExact, TypesConflict):
-                # Not a bad record: which values were there before it is the clock's choice.
-                return Fit(row, kind)
-            if not covers(kind, own):
+            if fitting.get(id(own)) is not own and not covers(kind, own):
                 if row >= learning:
                     return Fit(row, kind)
-                kind, fitting = wider, {}
-                if self._is_covered(kind):
-                    return Fit(count, kind)
+                try:
+                    kind, fitting = merged(kind, own), {}
+                except TypesConflict:
+                    # Not a bad record: which values were there before it is the clock's choice.
+                    return Fit(row, kind)
+                looks.are_due = True
             fitting[id(own)] = own
+            if looks.now(row) and self._is_covered(kind):
+                return Fit(count, kind)
         return Fit(count, kind)
 
     def _kind(self, row: int) -> Any:
@@ -366,21 +367,40 @@ def schema_of_kind(kind: Any) -> ColumnSchema:
     return ColumnSchema(arrow=arrow, avro=avro_schema(arrow), kind=kind)
 
 
-def _learned(known: Any, kind: Any) -> Any:
-    """What is known once a value of this kind was there; what fits nothing before it begins again."""
+def _learned(known: Any, kind: Any, count: int | None) -> tuple[Any, int | None]:
+    """What is known once a value of this kind was there, and its members, which were so many if counted.
+
+    What fits nothing before it begins again.
+    """
     if covers(known, kind):
-        return known
-    try:
-        wider = merged(known, kind)
-    except TypesConflict:
-        return kind
-    return wider if _members(wider) <= _MOST_MEMBERS else kind
+        return known, count
+    more = (members(known) if count is None else count) + members_added(known, kind)
+    if more <= _MOST_MEMBERS:
+        try:
+            return merged(known, kind), more
+        except TypesConflict:
+            pass
+    return kind, members(kind)
 
 
-def _members(kind: Any) -> int:
-    if pa.types.is_struct(kind):
-        return sum(1 + _members(field.type) for field in kind)
-    return _members(kind.value_type) if pa.types.is_list(kind) else 0
+class _Looks:
+    """When to ask whether a kind that becomes wider holds all values, which costs a look at all members.
+
+    It spares the values that are left. Where it did not, the next is later by one row more each time: values
+    of a few kinds are through at once, and those with a new member each cost no look at all of them each.
+    """
+
+    def __init__(self) -> None:
+        self.are_due = False
+        """The kind is another one since the last look."""
+        self._next = self._looks = 0
+
+    def now(self, row: int) -> bool:
+        if not self.are_due or row < self._next:
+            return False
+        self._looks += 1
+        self._next, self.are_due = row + self._looks, False
+        return True
 
 
 def _as(value: Any, kind: Any) -> Any:

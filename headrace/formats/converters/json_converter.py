@@ -3,6 +3,7 @@
 Kafka Connect's own JSON has a schema and a payload in each value; the payload is the value.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +13,9 @@ import pyarrow as pa
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.connect.schema import schema_of_json
-from headrace.formats.converted_records import ColumnSchema, Form
+from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, Form, InferredValues
 from headrace.formats.converters.inferred_column import inferred_column
+from headrace.formats.converters.json_inference import members
 from headrace.formats.converters.plain_converters import segment
 from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
 from headrace.formats.encoding.json_members import (
@@ -25,7 +27,7 @@ from headrace.formats.encoding.json_members import (
     nulled,
 )
 from headrace.formats.parquet_avro import avro_schema
-from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
+from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, column_of, picked
 from headrace.options.choices import JsonFormat
 
 _PAYLOAD: Final = b'"payload"'
@@ -245,3 +247,40 @@ def _has_payloads(column: Column) -> bool:
     first = int(column.starts[filled].min())
     behind = int((column.starts[filled] + column.lengths[filled]).max())
     return _PAYLOAD in bytes(memoryview(column.buffer)[first:behind])
+
+
+# A table of values has a cell in each row for every member that any of them has.
+_MOST_CELLS: Final = 250_000
+_FEWEST_ROWS: Final = 250
+
+
+class TopicMembers:
+    """Cuts what is fetched by the members of values of its topic: each may have its own (ids as names)."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, int] = {}
+
+    def cut(self, fetched: Iterable[KafkaRecords]) -> Iterator[KafkaRecords]:
+        """The records in their order, each time as many as those before allow; few of a topic that is new."""
+        for records in fetched:
+            begin = 0
+            while len(records) - begin > (rows := self._rows(records.topic)):
+                yield records.take(slice(begin, begin + rows))
+                begin += rows
+            yield records.take(slice(begin, len(records))) if begin else records
+
+    def note(self, topic: str, values: Iterable[ConvertedColumn]) -> None:
+        """These were read at once."""
+        columns = {id(each.upper): each for each in values if isinstance(each, InferredValues)}
+        self._members[topic] = max(map(_members_of, columns.values()), default=0)
+
+    def _rows(self, topic: str) -> int:
+        count = self._members.get(topic, _MOST_CELLS)
+        return max(_MOST_CELLS // max(count, 1), _FEWEST_ROWS)
+
+
+def _members_of(values: InferredValues) -> int:
+    """Those of all values, or more where these have no type together."""
+    if values.upper is not None:
+        return members(values.upper)
+    return sum(map(members, {id(kind): kind for kind in values.kinds()}.values()))

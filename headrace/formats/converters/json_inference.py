@@ -11,10 +11,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from headrace.formats.arrow import list_offsets
+from headrace.formats.arrow import list_offsets, struct_fields
 from headrace.formats.encoding.encoder import joined, text_of
 from headrace.formats.encoding.json_members import copied
 from headrace.model.columns import Column, Numbers
@@ -58,11 +57,15 @@ def merged(one: Any, other: Any, path: tuple[str, ...] = ()) -> Any:
 
 
 def _merged_fields(one: Any, other: Any, path: tuple[str, ...]) -> list[Any]:
-    kinds = {field.name: field.type for field in one}
+    # Those that stay the same are not made again: there may be a thousand, and one more with each value.
+    fields = list(one)
     for field in other:
-        known = kinds.get(field.name)
-        kinds[field.name] = field.type if known is None else merged(known, field.type, (*path, field.name))
-    return [pa.field(name, kind) for name, kind in kinds.items()]
+        index = one.get_field_index(field.name)
+        if index < 0:
+            fields.append(pa.field(field.name, field.type))
+        elif (kind := merged(fields[index].type, field.type, (*path, field.name))) is not fields[index].type:
+            fields[index] = pa.field(field.name, kind)
+    return fields
 
 
 def covers(kind: Any, other: Any) -> bool:
@@ -77,6 +80,27 @@ def covers(kind: Any, other: Any) -> bool:
     if pa.types.is_list(other):
         return pa.types.is_list(kind) and covers(kind.value_type, other.value_type)
     return bool(kind == other or (other == pa.int64() and kind in {LARGE, pa.float64()}))
+
+
+def members(kind: Any) -> int:
+    """How many members values of the kind have in all, at every depth."""
+    if pa.types.is_struct(kind):
+        return sum(1 + members(field.type) for field in kind)
+    return members(kind.value_type) if pa.types.is_list(kind) else 0
+
+
+def members_added(kind: Any, other: Any) -> int:
+    """How many members more `merged` of both has than `kind`, found in the members of `other` alone."""
+    if pa.types.is_struct(kind) and pa.types.is_struct(other):
+        return sum(
+            1 + members(field.type)
+            if (index := kind.get_field_index(field.name)) < 0
+            else members_added(kind.field(index).type, field.type)
+            for field in other
+        )
+    if pa.types.is_list(kind) and pa.types.is_list(other):
+        return members_added(kind.value_type, other.value_type)
+    return members(other) if pa.types.is_null(kind) else 0
 
 
 def replaced(kind: Any, old: Any, new: Any) -> Any:
@@ -236,8 +260,7 @@ def _without_absent(array: Any, lines: bytes) -> Any:
     if not pa.types.is_struct(array.type):
         return array
     names, below = [], []
-    for index, field in enumerate(array.type):
-        member = pc.struct_field(array, [index])
+    for field, member in zip(array.type, struct_fields(array), strict=True):
         if member.null_count == len(member) and not _may_have(lines, field.name):
             continue
         names.append(field.name)
@@ -257,8 +280,8 @@ def _kind_of(array: Any) -> Any | None:
     kind = array.type
     if pa.types.is_struct(kind):
         fields = []
-        for index, field in enumerate(kind):
-            below = _kind_of(pc.struct_field(array, [index]))
+        for field, member in zip(kind, struct_fields(array), strict=True):
+            below = _kind_of(member)
             if below is None:
                 return None
             fields.append(pa.field(field.name, below))
@@ -324,7 +347,8 @@ def _as_found(array: Any, kind: Any) -> Any:
         return pa.ListArray.from_arrays(list_offsets(array), below, mask=array.is_null())
     if pa.types.is_struct(kind) and kind.num_fields:
         names = [field.name for field in kind]
-        below = [_as_found(pc.struct_field(array, [name]), kind.field(name).type) for name in names]
+        found = dict(zip((field.name for field in array.type), struct_fields(array), strict=True))
+        below = [_as_found(found[field.name], field.type) for field in kind]
         return pa.StructArray.from_arrays(below, names=names, mask=array.is_null())
     return array
 

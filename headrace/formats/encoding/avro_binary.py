@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import zstandard
 from isal import isal_zlib
 
-from headrace.formats.arrow import column_of_arrow, list_offsets
+from headrace.formats.arrow import column_of_arrow, list_offsets, struct_fields
 from headrace.formats.avro_container import MAGIC, SYNC_BYTES
 from headrace.formats.avro_schema import Node
 from headrace.formats.content_digest import AvroDigest
@@ -159,10 +159,8 @@ def _filled(array: Any, node: Node) -> Any:
         case "null":
             return pa.array([b""] * len(array), pa.binary())
         case "record":
-            below = [
-                encoded(pc.struct_field(array, [index]), child)
-                for index, (_, child) in enumerate(node.fields)
-            ]
+            members = struct_fields(array)[: len(node.fields)]
+            below = [encoded(each, child) for each, (_, child) in zip(members, node.fields, strict=True)]
             return joined(below or [b""], len(array))
         case "array":
             # Connect's maps of keys that are no text are lists of entries in Avro.

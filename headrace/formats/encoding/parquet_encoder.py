@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.formats.arrow import list_offsets
+from headrace.formats.arrow import list_offsets, struct_fields
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.content_digest import ParquetDigest
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, InferredValues
@@ -57,7 +57,7 @@ def stored(array: Any) -> Any:
         empty = pa.array(["{}"]).take(pa.array(np.zeros(len(array), np.int64)))
         return pc.if_else(array.is_valid(), empty, pa.scalar(None, pa.string()))
     if pa.types.is_struct(kind):
-        below = [stored(pc.struct_field(array, [index])) for index in range(kind.num_fields)]
+        below = list(map(stored, struct_fields(array)))
         return pa.StructArray.from_arrays(below, fields=list(wanted), mask=array.is_null())
     if pa.types.is_list(kind):
         items = stored(array.flatten())

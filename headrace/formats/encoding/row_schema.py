@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import DEFAULT, list_offsets, map_lists
+from headrace.formats.arrow import DEFAULT, list_offsets, map_lists, struct_fields
 from headrace.formats.connect import ConnectSchema, Type, plain
 from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.connect.schema import unscaled_decimal
@@ -149,11 +149,11 @@ def map_entries(maps: Any) -> tuple[Any, Any]:
 
 
 def _projected_struct(array: Any, target: Any) -> Any:
-    arrays = []
+    arrays, members = [], struct_fields(array)
     for field in target:
         index = _index_of(field, array.type)
         if index >= 0:
-            arrays.append(projected(pc.struct_field(array, [index]), field.type))
+            arrays.append(projected(members[index], field.type))
         else:
             arrays.append(_absent(len(array), field))
     return pa.StructArray.from_arrays(arrays, fields=list(target), mask=array.is_null())

@@ -1,17 +1,20 @@
 """Objects of a partition that close together: where, by what, and that no order of fetching changes it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.model.columns import NO_TIMESTAMP
+from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import RotationSettings
+from spark.sink.partition_work import PartitionWork
 from spark.sink.rotation import (
     BatchCut,
     BatchFacts,
@@ -25,7 +28,8 @@ from spark.sink.rotation import (
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL, names_of, records_of, sink_of
 from tests.support.examples import examples
-from tests.support.sink_archives import written
+from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records, written
+from tests.support.until import until_sync
 
 _OFF = {"rotate_bytes": "0", "rotate_age_ms": "0", "open_object_max_age_ms": "0"}
 
@@ -169,6 +173,8 @@ _CONFIG = {
     changes=st.booleans(),
     fetched=st.integers(1, 31),
 )
+@example(groups=[*"ab", *"c" * 15, *"a" * 9], full=7, together="first", changes=True, fetched=2)
+@example(groups=[*"ab" * 5, *"c" * 15, *"ab" * 3], full=5, together="first", changes=False, fetched=3)
 def test_objects_are_the_same_however_records_are_fetched(
     groups: list[str], full: int, together: str, *, changes: bool, fetched: int
 ) -> None:
@@ -239,3 +245,77 @@ def test_what_lies_below_a_refused_record_is_written_in_all_groups(together: str
     assert {stop.offset for stop in found.stops.values()} == {3}
     assert set(found.committed.values()) == {3}
     assert {key.split("/")[0] for key in found.objects} == {"a", "b"}
+
+
+class _CountedCuts(BatchRotation):
+    """Counts the rows that it looks at."""
+
+    def __init__(self, rotation: RotationSettings) -> None:
+        super().__init__(rotation)
+        self.rows = 0
+
+    def cut(
+        self, waiting: Sequence[WaitingRows], facts: BatchFacts, schema_breaks: Sequence[int]
+    ) -> BatchCut | None:
+        self.rows += sum(len(rows.converted) for rows in waiting)
+        return super().cut(waiting, facts, schema_breaks)
+
+
+@pytest.mark.parametrize("together", ["none", "first", "total"])
+def test_a_close_costs_what_closes_and_gives_a_sign_of_life(together: str, tmp_path: Path) -> None:
+    """However many groups wait: times out of order are thousands of objects in a fetch."""
+    config = {**_CONFIG, "rotate.together": together, "rotate.span.ms": "1", "output.format": "parquet"}
+    config["file.name.template"] = config["file.name.template"].replace("batch_offset", "start_offset")
+    records = [_record(offset, f"g{offset % 40}", NOON_MS + offset // 40 + offset) for offset in range(400)]
+    made = DrivenTools(config, tmp_path)
+    try:
+        tools = made.tools.for_topic("t")
+        beats: list[int] = []
+        batches = _CountedCuts(tools.settings.sink.rotation)
+        tools = replace(tools, batches=batches, beat=lambda: beats.append(len(work.objects.closed)))
+        work = PartitionWork(PartitionGrant(topic="t", partition=0, topic_id="id", offset=0), tools)
+
+        work.add(kafka_records(records), NOON_MS)
+
+        assert work.objects.open_count + len(work.objects.closed) == len(records)
+        assert set(beats) >= set(range(0, 360, 40))
+        assert batches.rows < 12 * len(records)
+    finally:
+        made.close()
+
+
+def _has_committed(work: PartitionWork) -> bool:
+    if (found := work.transaction(NOON_MS)) is not None:
+        work.committed(found)
+    return not work.objects.closed
+
+
+def test_what_closes_for_room_waits_for_nothing_that_stays_open(tmp_path: Path) -> None:
+    """Where the clock decides groups: a stop that leaves open objects unwritten waits for all closed ones."""
+    transform = "transforms.clock"
+    config = {
+        **_CONFIG,
+        "rotate.records": "100",
+        "file.name.template": "{{value:g}}/{{topic}}/{{partition}}/{{start_offset}}.jsonl",
+        "transforms": "clock",
+        f"{transform}.type": "io.lenses.connect.smt.header.InsertWallclock",
+        f"{transform}.header.name": "clock",
+        f"{transform}.value.type": "epoch",
+    }
+    made = DrivenTools(config, tmp_path)
+    try:
+        work = PartitionWork(
+            PartitionGrant(topic="t", partition=0, topic_id="id", offset=0), made.tools.for_topic("t")
+        )
+        records = [_record(offset, group) for offset, group in enumerate("abac")]
+        work.add(kafka_records(records), NOON_MS)
+        work.objects.close_due(NOON_MS)
+
+        work.objects.close_oldest()
+        work.objects.close_all()
+
+        assert {one.first_offset for one in work.objects.closed} == {0, 1}
+        until_sync(lambda: _has_committed(work), what="all closed objects committed")
+        assert work.objects.open_count == 1
+    finally:
+        made.close()
