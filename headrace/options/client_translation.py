@@ -108,6 +108,13 @@ BOUNDED: Final[dict[str, Form[int]]] = {
 }
 
 
+def _without_ends(name: str, text: str) -> str:
+    """A value as Kafka's classes take it; librdkafka's password keeps blanks, but no line end."""
+    if name in PEM:
+        return text
+    return text.rstrip("\r\n") if name == "sasl.password" else trimmed(text)
+
+
 def translated(
     role: Role, given: Mapping[str, Entry], *, read_bytes: ReadBytes, problems: Problems
 ) -> dict[str, str]:
@@ -116,10 +123,7 @@ def translated(
     Blocks for reading a PKCS12 trust store.
     """
     into = Translation(problems)
-    given = {
-        name: entry if name in PEM else replace(entry, text=trimmed(entry.text))
-        for name, entry in given.items()
-    }
+    given = {name: replace(entry, text=_without_ends(name, entry.text)) for name, entry in given.items()}
     put_login(given, into)
     put_trust_store(given, read_bytes, into)
     put_key_store(given, into)
