@@ -103,9 +103,9 @@ class Metrics:
             "For how long the oldest pending object has been known.",
             registry=registry,
         )
-        self.min_age = Gauge(
-            "headrace_object_min_age_seconds",
-            "How old an object has to be before it is read (object.min.age.ms).",
+        self.oldest_due = Gauge(
+            "headrace_oldest_due_seconds",
+            "For how long the oldest pending object has been old enough to be read (object.min.age.ms).",
             registry=registry,
         )
         self.event_to_commit = Histogram(
@@ -237,6 +237,7 @@ class Metrics:
             self.pending_objects,
             self.pending_bytes,
             self.oldest_pending,
+            self.oldest_due,
             self.sink_open_objects,
             self.sink_pending_objects,
             self.sink_oldest_open,

@@ -95,7 +95,6 @@ class Connector:
             )
         )
         self.metrics = Metrics(lambda: self.snapshot_holder.snapshot.counted_objects)
-        self.metrics.min_age.set(settings.discovery.min_age_ms / 1000)
         self._statistics = Statistics(self.metrics)
         self._sink_statistics = SinkStatistics(self.metrics)
         self._source = SourceAdapter(self.snapshot_holder)

@@ -210,8 +210,8 @@ def test_prometheus_itself_takes_the_rules() -> None:
 
 
 HOURS = 5
-# A backlog, and a listing long ago, that nothing moves; the second instance is the standby. Their version did
-# not show object.min.age.ms.
+# A backlog, and a listing long ago, that nothing moves; the second instance is the standby. Their version is
+# 1.0.0, without the time since they were old enough to be read.
 LATE = {
     'headrace_pending_objects{job="a",instance="1"}': "3",
     'headrace_pending_objects{job="a",instance="2"}': "0",
@@ -232,9 +232,11 @@ SINK = {
 
 # Each half hour begins with objects that are read once they are half an hour old; the last are just that.
 YOUNG = {
+    'headrace_target{job="y",instance="1",target="running"}': "1",
     'headrace_pending_objects{job="y",instance="1"}': "3",
     'headrace_oldest_pending_seconds{job="y",instance="1"}': " ".join(["0+60x29"] * 10) + " 1740",
-    'headrace_object_min_age_seconds{job="y",instance="1"}': "1800",
+    'headrace_oldest_due_seconds{job="y",instance="1"}': "0",
+    'headrace_oldest_due_seconds{job="y",instance="2"}': "0",
     'headrace_transactions_total{job="y",instance="1",outcome="committed"}': "7",
 }
 # A sink that was stopped for hours, and has led for twenty minutes.
@@ -307,9 +309,9 @@ STOPPED = {
         ),
         pytest.param(YOUNG, set(), id="too young"),
         pytest.param(
-            {**YOUNG, 'headrace_oldest_pending_seconds{job="y",instance="1"}': "0+60"},
+            {**YOUNG, 'headrace_oldest_due_seconds{job="y",instance="1"}': "_x270 0+60x30"},
             {"HeadraceStuck", "HeadraceBehind"},
-            id="old enough, and not read",
+            id="old enough for half an hour, and not read",
         ),
         pytest.param(
             {'headrace_objects{job="s",instance="1",state="quarantined"}': "1"},
