@@ -244,6 +244,16 @@ STOPPED = {
     'headrace_target{job="s",instance="1",target="running"}': "_x280 1x20",
     'headrace_sink_records_total{job="s",instance="1",topic="t"}': "_x280 0+6000x20",
 }
+# One that has led for half an hour.
+STARTED = {
+    'headrace_target{job="s",instance="1",target="running"}': "_x270 1x30",
+    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "_x270 0x30",
+}
+RESUMED = {
+    'headrace_target{job="s",instance="1",target="paused"}': "1x270 0x30",
+    'headrace_target{job="s",instance="1",target="running"}': "0x270 1x30",
+    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "7x270 7+3000x30",
+}
 
 
 @pytest.mark.parametrize(
@@ -306,6 +316,26 @@ STOPPED = {
             {**STOPPED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "_x280 1440000+500x20"},
             {"HeadraceSinkBehind"},
             id="sink loses ground after a stop",
+        ),
+        pytest.param(
+            {**STARTED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "_x270 1440000x30"},
+            {"HeadraceSinkBehind"},
+            id="sink is at a stand since its start",
+        ),
+        pytest.param(
+            {**STARTED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "0x270 3000000-30000x30"},
+            set(),
+            id="sink catches up after a burst",
+        ),
+        pytest.param(
+            {**RESUMED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "0+6000x270 1620000-6000x30"},
+            set(),
+            id="sink catches up after a pause",
+        ),
+        pytest.param(
+            {**RESUMED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "0+6000x270 1620000+6000x30"},
+            {"HeadraceSinkBehind"},
+            id="sink loses ground after a pause",
         ),
         pytest.param(YOUNG, set(), id="too young"),
         pytest.param(
