@@ -379,6 +379,29 @@ RESUMED = {
             id="a loss long ago",
         ),
         pytest.param(
+            {
+                'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "5000x200 stale _x90 5000x8",
+                'headrace_bad_records_total{job="s",instance="1",reason="r"}': "7x200 stale _x90 7x8",
+                'headrace_sqs_messages_total{job="s",instance="1",outcome="left"}': "7x200 stale _x90 7x8",
+                'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "7x200 stale _x90 7x8",
+            },
+            set(),
+            id="long ago, and not scraped since",
+        ),
+        pytest.param(
+            {
+                'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "7x200 stale _x90 5x8",
+                'headrace_bad_records_total{job="s",instance="1",reason="r"}': "0x200 stale _x90 7x8",
+            },
+            {"HeadraceOffsetsLost", "HeadraceBadRecords"},
+            id="while it was stopped",
+        ),
+        pytest.param(
+            {'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "7x200 stale _x50 5x50"},
+            set(),
+            id="while it was stopped, an hour ago",
+        ),
+        pytest.param(
             {'headrace_sqs_messages_total{job="q",instance="1",outcome="left"}': "_x250 3x50"},
             {"HeadraceMessagesLeft"},
             id="messages left at the start",
