@@ -284,9 +284,12 @@ def build_of(role: str) -> Build:
 class ProcessMetrics:
     """A registry of its own: in a worker these are the process's, and no connector's."""
 
-    def __init__(self, role: str, *, proc: Path = Path("/proc")) -> None:
+    def __init__(self, role: str, *, until_idle: bool = False, proc: Path = Path("/proc")) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_BuildInfo(build_of(role)))
+        Gauge(
+            "headrace_until_idle", "1 where the process ends once all is done.", registry=self.registry
+        ).set(until_idle)
         ProcessCollector(proc=str(proc), registry=self.registry)
         self.registry.register(_Children(proc))
 
