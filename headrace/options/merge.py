@@ -15,7 +15,7 @@ from headrace.options.configuration_text import (
     parse_properties,
 )
 from headrace.options.declarations import CANONICAL, FAMILIES
-from headrace.options.declarations.option import JAVA_STORES, WITHOUT_MEANING
+from headrace.options.declarations.option import JAVA_STORES, NAME_CHECK, WITHOUT_MEANING
 from headrace.options.given import Entry, Problems, canonical
 from headrace.options.suggestions import suggested
 from headrace.options.value_types import trimmed
@@ -121,6 +121,8 @@ def _in_open_family(option: str) -> bool:
 
 def _unknown(option: str, foreign: Foreign) -> str:
     # The value is not told: it may be the secret of a misspelled option.
+    if option.endswith("schema.registry.ssl.endpoint.identification.algorithm"):
+        return NAME_CHECK
     if "schema.registry.ssl." in option and option.partition("ssl.")[2].startswith(
         ("keystore", "truststore")
     ):

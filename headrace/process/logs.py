@@ -182,6 +182,10 @@ def _is_wanted(record: logging.LogRecord) -> bool:
     return not is_stray or logging.getLogger(_PY4J).isEnabledFor(record.levelno)
 
 
+# Arguments of structlog's own methods, which no value of an event can be called.
+_STRUCTLOGS: Final = frozenset({"self", "method_name"})
+
+
 def relay(line: str) -> bool:
     """Write a JSON line that another process of ours has logged, as this process shows its own.
 
@@ -199,7 +203,8 @@ def relay(line: str) -> bool:
         _write_whole(_TolerantStream(sys.stderr), [line + "\n"])
         return True
     event.pop("timestamp", None)
-    structlog.get_logger("spark.task").log(LEVELS.get(level, logging.INFO), name, **event)
+    values = {f"{one}_" if one in _STRUCTLOGS else one: value for one, value in event.items()}
+    structlog.get_logger("spark.task").log(LEVELS.get(level, logging.INFO), name, **values)
     return True
 
 

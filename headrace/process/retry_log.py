@@ -10,6 +10,8 @@ _KEYS: Final = re.compile(
     r"(s3://[^/\s]+)/.*?(?= (?:is|was|may not|cannot|can be|could|does|did|has|wait)\b|\Z)", re.DOTALL
 )
 _LISTED: Final = re.compile(r"(?<!\S)(\S+)(?:, \1)+(?![^\s.:])")
+# A sentence may name what is another one each time, as a request of S3, and a template any number of topics.
+_MOST: Final = 1000
 
 
 def problem_kind(sentence: str) -> str:
@@ -28,21 +30,26 @@ def problem_kind(sentence: str) -> str:
 class RetryLog:
     """A WARN for each sentence that is new since the last success, and DEBUG for the same again.
 
-    The end has a line of its own: `problem_over`, of the problem that `/status` shows. For one thread.
+    The oldest of a thousand is forgotten. The end has a line of its own: `problem_over`, of the problem
+    that `/status` shows. For one thread.
     """
 
     def __init__(self, log: Any, event: str) -> None:
         self._log: Final = log
         self._event: Final = event
-        self._told: dict[Hashable, set[str]] = {}
+        self._told: dict[tuple[Hashable, str], None] = {}
 
     def failed(self, of: Hashable, error: Exception, **fields: object) -> None:
         """What is tried again has failed; `of` says which of several it is."""
-        told, kind = self._told.setdefault(of, set()), problem_kind(str(error))
-        tell = self._log.debug if kind in told else self._log.warning
-        told.add(kind)
+        told = (of, problem_kind(str(error)))
+        tell = self._log.debug if told in self._told else self._log.warning
+        self._told.pop(told, None)
+        self._told[told] = None
+        if len(self._told) > _MOST:
+            del self._told[next(iter(self._told))]
         tell(self._event, error=str(error), **fields)
 
     def over(self, of: Hashable) -> None:
         """It has succeeded: the next failure is another one."""
-        self._told.pop(of, None)
+        for told in [told for told in self._told if told[0] == of]:
+            del self._told[told]

@@ -103,9 +103,9 @@ class Metrics:
             "For how long the oldest pending object has been known.",
             registry=registry,
         )
-        self.min_age = Gauge(
-            "headrace_object_min_age_seconds",
-            "How old an object has to be before it is read (object.min.age.ms).",
+        self.oldest_due = Gauge(
+            "headrace_oldest_due_seconds",
+            "For how long the oldest pending object has been old enough to be read (object.min.age.ms).",
             registry=registry,
         )
         self.event_to_commit = Histogram(
@@ -237,6 +237,7 @@ class Metrics:
             self.pending_objects,
             self.pending_bytes,
             self.oldest_pending,
+            self.oldest_due,
             self.sink_open_objects,
             self.sink_pending_objects,
             self.sink_oldest_open,
@@ -283,9 +284,12 @@ def build_of(role: str) -> Build:
 class ProcessMetrics:
     """A registry of its own: in a worker these are the process's, and no connector's."""
 
-    def __init__(self, role: str, *, proc: Path = Path("/proc")) -> None:
+    def __init__(self, role: str, *, until_idle: bool = False, proc: Path = Path("/proc")) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_BuildInfo(build_of(role)))
+        Gauge(
+            "headrace_until_idle", "1 where the process ends once all is done.", registry=self.registry
+        ).set(until_idle)
         ProcessCollector(proc=str(proc), registry=self.registry)
         self.registry.register(_Children(proc))
 

@@ -95,7 +95,6 @@ class Connector:
             )
         )
         self.metrics = Metrics(lambda: self.snapshot_holder.snapshot.counted_objects)
-        self.metrics.min_age.set(settings.discovery.min_age_ms / 1000)
         self._statistics = Statistics(self.metrics)
         self._sink_statistics = SinkStatistics(self.metrics)
         self._source = SourceAdapter(self.snapshot_holder)
@@ -223,6 +222,7 @@ class Service:
         jvm: Jvm | None = None,
     ) -> None:
         self._settings = settings
+        self._until_idle = options.until_idle
         self._failures = ThreadFailures()
         self._slot_source = OwnSlots(settings, deadline=time.monotonic() + options.startup_seconds, jvm=jvm)
         self._connector = Connector(
@@ -245,7 +245,7 @@ class Service:
         with collecting(self._failures):
             with ExitStack() as closing:
                 try:
-                    _serve(settings, connector, closing)
+                    _serve(settings, connector, closing, until_idle=self._until_idle)
                     _log_start(settings, connector)
                     closing.callback(self._slot_source.close)
                     code = connector.run()
@@ -273,12 +273,13 @@ def _log_start(settings: Settings, connector: Connector) -> None:
     )
 
 
-def _serve(settings: Settings, connector: Connector, closing: ExitStack) -> None:
+def _serve(settings: Settings, connector: Connector, closing: ExitStack, *, until_idle: bool) -> None:
     """Answer over HTTP; what it makes is unmade by `closing`, the newest first."""
     listen, auth_file = settings.http.listen, settings.http.rest_auth_file
     auth = None if auth_file is None or settings.http.rest_listen is None else AuthFile(auth_file)
     if listen is not None:
-        process = ProcessMetrics("source" if settings.sink is None else "sink")
+        role = "source" if settings.sink is None else "sink"
+        process = ProcessMetrics(role, until_idle=until_idle)
         routes = endpoints(
             connector.snapshot_holder, connector.metrics, process, problems=lambda: _problems_of(auth)
         )

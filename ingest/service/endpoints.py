@@ -86,6 +86,7 @@ def build_snapshot(
     metrics.pending_objects.set(catalogue.pending_objects)
     metrics.pending_bytes.set(catalogue.pending_bytes)
     metrics.oldest_pending.set(oldest)
+    metrics.oldest_due.set((now.steady_ms - catalogue.states.table.oldest_ripe_ms(now.steady_ms)) / 1000)
     metrics.last_full_listing.set((statistics.last_full_listing_ms or 0) / 1000)
     doing = {state.name.lower(): len(slots.of(state)) for state in SlotState}
     for state, count in doing.items():

@@ -8,7 +8,7 @@ from typing import Final
 
 from headrace.model.error_policy import Repeats
 
-# A slot that has worked for so long since it died does not die at what it has in hand.
+# A slot that has not died for so long, at work or with nothing to do, does not die at what it is given.
 _ALIVE_SECONDS: Final = 300.0
 # Spark starts a task in less, where it has a core for it.
 _LATE_SECONDS: Final = 60.0
@@ -120,14 +120,19 @@ class SlotDeaths:
         self._up.add(slot)
         self._start_over(slot)
 
-    def alive(self, slot: int) -> None:
-        """The slot is at work."""
+    def alive(self, slot: int) -> bool:
+        """The slot is at work, or what it died with is at its end: whether it has not died for long.
+
+        What it died with may have ended at another slot, while this one dies with all that it is given.
+        """
         died = self._died.get(slot)
-        if died is not None and self._now() - died > _ALIVE_SECONDS:
-            self.over(slot)
+        if died is not None and self._now() - died <= _ALIVE_SECONDS:
+            return False
+        self.over(slot)
+        return True
 
     def over(self, slot: int) -> None:
-        """The slot has committed something, or has ended a batch well; or what it died with is at its end."""
+        """The slot has committed something, or has ended a batch well; or it has not died for long."""
         if self._died.pop(slot, None) is not None:
             self._repeats.over(f"slot {slot}")
 

@@ -184,14 +184,13 @@ class SlotSupervisor:
         self._components.statistics.deaths.over(slot)
 
     def _end_deaths(self, now: Instant) -> None:
-        """Let the deaths of slots be over that nothing waits for any more: they may have no work after it."""
+        """Let deaths of long ago be over that nothing waits for any more: there may be no work left."""
         planner, deaths = self._components.planner, self._components.statistics.deaths
         for slot, left in tuple(self._died_with.items()):
             while left and not planner.is_pending(next(reversed(left))):
                 left.popitem()
-            if not left:
+            if not left and deaths.alive(slot):
                 del self._died_with[slot]
-                deaths.over(slot)
         if not deaths.has_failed_starts:
             return
         if len(self.slots.of(SlotState.FREE, SlotState.READY)) == self.slots.count and not planner.ready(now):

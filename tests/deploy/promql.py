@@ -9,7 +9,7 @@ _TOKEN: Final = re.compile(
     r"""\s*(?:
         (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
       | (?P<variable>\$\w+)
-      | (?P<duration>\d+(?:ms|[smhdwy]))
+      | (?P<duration>\d+(?:ms|[smhdwy])(?::\d+[smhd])?)
       | (?P<number>\d+(?:\.\d+)?)
       | (?P<word>[A-Za-z_][A-Za-z0-9_:]*)
       | (?P<sign>=~|!~|!=|==|<=|>=|[-+*/%^<>=(){}\[\],])
@@ -21,7 +21,7 @@ _GROUPING: Final = frozenset({"by", "without", "on", "ignoring", "group_left", "
 _WORDS: Final = frozenset({"and", "or", "unless", "offset", "bool", *_GROUPING})
 FUNCTIONS: Final = frozenset(
     {
-        *("sum", "min", "max", "avg", "count", "rate", "increase", "max_over_time"),
+        *("sum", "min", "max", "avg", "count", "rate", "increase", "max_over_time", "last_over_time"),
         *("histogram_quantile", "absent", "time"),
     }
 )

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,10 +19,10 @@ from ingest.http.metrics import (
     Metrics,
     ProcessMetrics,
 )
+from tests.deploy.alert_rules import RULES, WHILE_IT_RUNS, rules
 from tests.deploy.promql import Malformed, Use, parse
 
 TOP = Path(__file__).parents[2]
-RULES = TOP / "deploy" / "prometheus" / "alerts.yaml"
 DASHBOARD: Any = json.loads((TOP / "deploy" / "grafana" / "headrace.json").read_text())
 # What Prometheus adds to every series, and what no label of ours limits.
 SCRAPE = {"job", "instance"}
@@ -32,10 +30,8 @@ SCRAPE = {"job", "instance"}
 WORKER = {"connector"}
 WORKER_SERIES = {"headrace_connector_failed": {"connector"}}
 # What every process shows of itself, whatever runs in it.
-PROCESS_SERIES: dict[str, set[str]] = {"headrace_build_info": set()}
+PROCESS_SERIES: dict[str, set[str]] = {"headrace_build_info": set(), "headrace_until_idle": set()}
 OF_PROCESSES = {"HeadraceGone", "HeadraceJobGone"}
-# What of waiting work is no news while nothing is meant to be done.
-WHILE_IT_RUNS = {"HeadraceBehind", "HeadraceSinkBehind", "HeadraceStuck", "HeadraceListingOverdue"}
 VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "headrace_objects": {"state": STATES},
     "headrace_objects_total": {"state": (*STATES, "ignored")},
@@ -65,13 +61,6 @@ def series() -> dict[str, set[str]]:
 def panels() -> list[Any]:
     """Every panel with queries."""
     return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-
-
-def rules() -> list[tuple[str, str]]:
-    """Name and expression of each alert; folded lines are one."""
-    text = RULES.read_text()
-    found = re.findall(r"- alert: (\w+)\n(?:\s+#.*\n)*\s+expr: (?:>-\n)?((?:.+\n)+?)\s+(?:for|labels):", text)
-    return [(name, " ".join(expression.split())) for name, expression in found]
 
 
 EXPRESSIONS = [
@@ -161,10 +150,12 @@ def test_every_alert_tells_connectors_apart() -> None:
 @pytest.mark.parametrize("alert", sorted(OF_PROCESSES))
 def test_a_process_is_missed_by_what_each_of_them_shows(alert: str, role: str) -> None:
     """A worker without connectors has no series of a leader, and is scraped all the same."""
-    (metric,) = {use.metric for use in parse(dict(rules())[alert]).uses}
+    metrics = {use.metric for use in parse(dict(rules())[alert]).uses}
 
-    assert metric in PROCESS_SERIES
-    assert f"\n{metric}{{" in ProcessMetrics(role).exposition().decode()
+    assert metrics == PROCESS_SERIES.keys()
+    shown = ProcessMetrics(role).exposition().decode()
+    assert "\nheadrace_build_info{" in shown
+    assert "\nheadrace_until_idle 0.0" in shown
 
 
 def test_work_that_waits_is_no_news_of_a_paused_ingester() -> None:
@@ -192,188 +183,3 @@ def test_the_dashboard_can_be_imported_anywhere() -> None:
         apart = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
         assert beside or apart, (one, other)
         assert one["x"] + one["w"] <= 24
-
-
-def _promtool(*arguments: str) -> str:
-    """What Prometheus's own tool prints; it has to agree."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("no promtool on PATH: the rules were NOT read by Prometheus's own parser")
-    done = subprocess.run([promtool, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def test_prometheus_itself_takes_the_rules() -> None:
-    """Its own parser, where it is installed (Debian: apt-get install prometheus)."""
-    assert "SUCCESS" in _promtool("check", "rules", str(RULES))
-
-
-HOURS = 5
-# A backlog, and a listing long ago, that nothing moves; the second instance is the standby. Their version did
-# not show object.min.age.ms.
-LATE = {
-    'headrace_pending_objects{job="a",instance="1"}': "3",
-    'headrace_pending_objects{job="a",instance="2"}': "0",
-    'headrace_oldest_pending_seconds{job="a",instance="1"}': "8000",
-    'headrace_transactions_total{job="a",instance="1",outcome="committed"}': "7",
-    'headrace_last_full_listing_timestamp_seconds{job="a",instance="1"}': "60",
-    'headrace_sink_lag{job="a",instance="1",topic="t"}': "9",
-    'headrace_sink_records_total{job="a",instance="1",topic="t"}': "7",
-}
-# A sink that takes ten records a minute from two topics, one of which stays back by so many.
-SINK = {
-    'headrace_target{job="s",instance="1",target="running"}': "1",
-    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "0+10",
-    'headrace_sink_records_total{job="s",instance="2",topic="t"}': "7",
-    'headrace_sink_lag{job="s",instance="1",topic="u"}': "0",
-}
-
-
-# Each half hour begins with objects that are read once they are half an hour old; the last are just that.
-YOUNG = {
-    'headrace_pending_objects{job="y",instance="1"}': "3",
-    'headrace_oldest_pending_seconds{job="y",instance="1"}': " ".join(["0+60x29"] * 10) + " 1740",
-    'headrace_object_min_age_seconds{job="y",instance="1"}': "1800",
-    'headrace_transactions_total{job="y",instance="1",outcome="committed"}': "7",
-}
-# A sink that was stopped for hours, and has led for twenty minutes.
-STOPPED = {
-    'headrace_target{job="s",instance="1",target="running"}': "_x280 1x20",
-    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "_x280 0+6000x20",
-}
-
-
-@pytest.mark.parametrize(
-    ("shown", "firing"),
-    [
-        pytest.param(
-            {**LATE, 'headrace_target{job="a",instance="1",target="running"}': "1"}, WHILE_IT_RUNS, id="late"
-        ),
-        pytest.param(
-            {**LATE, 'headrace_target{job="a",instance="1",target="paused"}': "1"},
-            {"HeadracePaused"},
-            id="paused",
-        ),
-        pytest.param(
-            {**LATE, 'headrace_target{job="a",instance="1",target="stopped"}': "1"},
-            {"HeadracePaused"},
-            id="stopped",
-        ),
-        pytest.param(
-            {**LATE, 'headrace_target{job="b",instance="1",target="paused"}': "1"},
-            WHILE_IT_RUNS | {"HeadracePaused"},
-            id="another is paused",
-        ),
-        pytest.param(
-            {'headrace_build_info{job="w",instance="1",role="worker"}': "1"}, set(), id="idle worker"
-        ),
-        pytest.param({'up{job="w",instance="1"}': "0"}, {"HeadraceGone"}, id="gone"),
-        pytest.param(
-            {'headrace_build_info{job="w",instance="1"}': "1x100 stale"},
-            {"HeadraceJobGone"},
-            id="one of two gone",
-        ),
-        pytest.param(
-            {
-                'headrace_build_info{job="w",instance="1",version="1"}': "1x100 stale",
-                'headrace_build_info{job="w",instance="2",version="2"}': "_x105 1x200",
-            },
-            set(),
-            id="upgraded",
-        ),
-        pytest.param(
-            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "500"}, set(), id="sink keeps up"
-        ),
-        pytest.param(
-            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "700"},
-            {"HeadraceSinkBehind"},
-            id="sink is an hour back",
-        ),
-        pytest.param(
-            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "100000-300"},
-            set(),
-            id="sink catches up",
-        ),
-        pytest.param(
-            {**STOPPED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "_x280 1440000-5000x20"},
-            set(),
-            id="sink catches up after a stop",
-        ),
-        pytest.param(
-            {**STOPPED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "_x280 1440000+500x20"},
-            {"HeadraceSinkBehind"},
-            id="sink loses ground after a stop",
-        ),
-        pytest.param(YOUNG, set(), id="too young"),
-        pytest.param(
-            {**YOUNG, 'headrace_oldest_pending_seconds{job="y",instance="1"}': "0+60"},
-            {"HeadraceStuck", "HeadraceBehind"},
-            id="old enough, and not read",
-        ),
-        pytest.param(
-            {'headrace_objects{job="s",instance="1",state="quarantined"}': "1"},
-            {"HeadraceQuarantined"},
-            id="quarantined",
-        ),
-        pytest.param(
-            {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "0x295 1"},
-            {"HeadraceUnproven"},
-            id="unproven",
-        ),
-        pytest.param(
-            {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "_x295 1"},
-            {"HeadraceUnproven"},
-            id="unproven at the start",
-        ),
-        pytest.param(
-            {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "1"},
-            set(),
-            id="unproven long ago",
-        ),
-        pytest.param(
-            {'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "_x295 5000"},
-            {"HeadraceOffsetsLost"},
-            id="a topic's first loss",
-        ),
-        pytest.param(
-            {'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "7x295 5000"},
-            {"HeadraceOffsetsLost"},
-            id="another loss of the topic",
-        ),
-        pytest.param(
-            {'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "5000"},
-            set(),
-            id="a loss long ago",
-        ),
-        pytest.param(
-            {'headrace_sqs_messages_total{job="q",instance="1",outcome="left"}': "_x250 3x50"},
-            {"HeadraceMessagesLeft"},
-            id="messages left at the start",
-        ),
-    ],
-)
-def test_prometheus_itself_raises_what_it_shall(
-    tmp_path: Path, shown: dict[str, str], firing: set[str]
-) -> None:
-    """Of these alerts; after five hours in which nothing moves."""
-    names = {name for name, _ in rules()}
-    build = {} if shown.keys() & {'up{job="w",instance="1"}'} else {'headrace_build_info{job="z"}': "1"}
-    series = [
-        {"series": name, "values": value if "x" in value else f"{value}x{HOURS * 60}"}
-        for name, value in {**build, **shown}.items()
-    ]
-    counted = [
-        {"expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)',
-         "eval_time": f"{HOURS}h", "exp_samples": [{"labels": "{}", "value": int(name in firing)}]}
-        for name in sorted(names)
-    ]  # fmt: skip
-    tests = {
-        "rule_files": [str(RULES)],
-        "evaluation_interval": "1m",
-        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": counted}],
-    }
-    file = tmp_path / "alerts_test.yaml"
-    file.write_text(json.dumps(tests))
-
-    assert "SUCCESS" in _promtool("test", "rules", str(file))

@@ -168,6 +168,11 @@ MEANT: Final[dict[str, str]] = {
     "commit.every": "rotate.records",
 }
 
+NAME_CHECK: Final = (
+    "decides nothing here: the registry's name is always looked for in its certificate. Remove it, and have "
+    "the name in the registry's certificate, or the certificate's name in schema.registry.url"
+)
+
 JAVA_STORES: Final = (
     "names a store of Java's, which the registry's client does not read: export PEM files with `keytool "
     "-exportcert -rfc` and `openssl pkcs12 -nodes`, and name them in schema.registry.ssl.ca.location, "

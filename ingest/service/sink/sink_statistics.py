@@ -229,7 +229,7 @@ class SinkStatistics(CommonStatistics):
             self._died_with.setdefault(slot, {}).update(left)
 
     def look_at(self, partitions: Iterable[SinkPartition], *, is_at_rest: bool) -> None:
-        """Let deaths be over whose partitions got further since, or have nothing left for the slot.
+        """Let deaths of long ago be over whose partitions got further, or have nothing left for the slot.
 
         `is_at_rest`: no partition waits for a slot.
         """
@@ -240,9 +240,8 @@ class SinkStatistics(CommonStatistics):
                     one = now.get(name)
                     if one is None or one.offset != offset or _is_idle(one, slot, is_at_rest=is_at_rest):
                         del left[name]
-                if not left:
+                if not left and self.deaths.alive(slot):
                     del self._died_with[slot]
-                    self.deaths.over(slot)
 
     # -- what is shown ---------------------------------------------------------------------------------------
 
@@ -260,13 +259,25 @@ class SinkStatistics(CommonStatistics):
         )
 
 
-def _is_idle(one: SinkPartition, slot: int, *, is_at_rest: bool) -> bool:
-    """Whether nothing of the partition waits, and another slot has it, or none is to have it.
+_UNWANTED: Final = frozenset(
+    {
+        PartitionCondition.WAITING,
+        PartitionCondition.STOPPED,
+        PartitionCondition.REFUSED,
+        PartitionCondition.MISSING,
+    }
+)
 
-    The latter is so in a worker, whose connectors share its slots.
+
+def _is_idle(one: SinkPartition, slot: int, *, is_at_rest: bool) -> bool:
+    """Whether no slot is to have the partition, or nothing of it waits and another slot has it.
+
+    The former is so while the sink is paused, at a record that stops the partition, and in a worker, whose
+    connectors share its slots.
     """
-    is_unwanted = one.state == PartitionCondition.WAITING and is_at_rest
-    return not one.lag and (is_unwanted or one.slot not in (None, slot))
+    if one.slot is None:
+        return is_at_rest and one.state in _UNWANTED
+    return not one.lag and one.slot != slot
 
 
 # -- What `/status` says of a sink while it leads ------------------------------------------------------------

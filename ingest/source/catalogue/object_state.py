@@ -134,7 +134,7 @@ class ObjectStates:
             s3_object, route=route, since_ms=now.steady_ms, entry=entry, is_fresh=is_fresh
         )
         if self.filters[s3_object.id.bucket].min_age_ms:
-            pending.due_ms = now.steady_ms + self._youth_ms(s3_object, now)
+            pending.due_ms = pending.ripe_ms = now.steady_ms + self._youth_ms(s3_object, now)
         if entry is not None and entry.state is State.FAILED:
             pending.trouble, pending.tries = entry.reason, entry.attempts
             if entry.reason == WORKER_DIED:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import pairwise
+from typing import Final
 
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed
 from headrace.model.objects import ObjectId, PlacedTombstones, Route, S3Object, SideObject
@@ -15,6 +16,8 @@ from headrace.model.slot_protocol import OTHER_ROUTE, UNRECORDED_OPTIONS
 
 Place = tuple[str, str]
 """`ObjectId.place`."""
+
+_RIPEST_FOR_MS: Final = 10_000
 
 
 class Phase(Enum):
@@ -46,7 +49,7 @@ class PendingObject:
     the attempts that `errors.max.attempts` has not counted yet (-1: none was made). `sides` and `tombstones`
     are what it is read with, `sides` None and `is_placed` False before that is decided; `first_row` is the
     first of its own rows. `is_kept`: no `post.action` will be owed to it. `is_replayed`: a command of this
-    process's time, or of shortly before, has it read again.
+    process's time, or of shortly before, has it read again. `ripe_ms` is when it was old enough to be read.
     """
 
     __slots__ = (
@@ -67,6 +70,7 @@ class PendingObject:
         "phase",
         "reads_before",
         "relisted",
+        "ripe_ms",
         "route",
         "sides",
         "since_ms",
@@ -93,7 +97,7 @@ class PendingObject:
     ) -> None:
         self.object = known
         self.route = route
-        self.since_ms = since_ms
+        self.since_ms = self.ripe_ms = since_ms
         self.entry = entry
         self.is_fresh = is_fresh
         self.due_ms = due_ms
@@ -189,6 +193,7 @@ class PendingTable:
         self.arrivals: list[PendingObject] = []
         self.held: set[LedgerKey] = set()
         """What live plans hold; no driver write may name it."""
+        self._ripest: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -327,6 +332,17 @@ class PendingTable:
         if found is None:
             return None
         return min(pending.since_ms for pending in found) if isinstance(found, list) else found.since_ms
+
+    def oldest_ripe_ms(self, now_ms: int) -> int:
+        """When the first of them was old enough to be read, in `steady_ms`; `now_ms` where none is.
+
+        They are looked through for it, so the answer is up to ten seconds old.
+        """
+        if not self._count:
+            self._ripest = None
+        elif self._ripest is None or now_ms - self._ripest[0] >= _RIPEST_FOR_MS:
+            self._ripest = (now_ms, min(pending.ripe_ms for pending in self))
+        return now_ms if self._ripest is None else min(now_ms, self._ripest[1])
 
 
 def _first(versions: list[PendingObject]) -> PendingObject:

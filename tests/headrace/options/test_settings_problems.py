@@ -50,6 +50,13 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             "aws.s3.bucket: is not an option of Headrace; did you mean aws.s3.bucket.name?",
             id="near an old name",
         ),
+        pytest.param(
+            {"value.converter.schema.registry.ssl.endpoint.identification.algorithm": ""},
+            "value.converter.schema.registry.ssl.endpoint.identification.algorithm: decides nothing here: "
+            "the registry's name is always looked for in its certificate. Remove it, and have the name in "
+            "the registry's certificate, or the certificate's name in schema.registry.url",
+            id="no check of the registry's name",
+        ),
         pytest.param({"zzz": "1"}, "zzz: is not an option of Headrace; remove it", id="nothing near"),
         pytest.param(
             {"kafka.bootstrap.servers": "k:9092"},

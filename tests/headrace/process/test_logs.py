@@ -314,6 +314,18 @@ def test_a_line_of_a_worker_is_shown_as_all_others(
     assert ("[warning" in first) is (style == "console")
 
 
+@pytest.mark.parametrize("name", ["self", "method_name", "logger", "args", "exc_info", "_name"])
+def test_a_member_of_another_library_s_line_may_have_any_name(
+    stream: _Stream, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that passes them on ends by none of them."""
+    configure(stream=stream, style="console")
+    monkeypatch.setattr(sys, "stderr", stream)
+
+    assert relay(f'{{"event": "theirs", "level": "info", "{name}": "x"}}')
+    assert "theirs" in stream.lines[0]
+
+
 @pytest.mark.parametrize("style", ["json", "console"])
 @pytest.mark.parametrize(
     "line",

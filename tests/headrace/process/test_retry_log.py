@@ -35,6 +35,21 @@ def test_the_same_again_is_for_debug() -> None:
     ]
 
 
+def test_it_does_not_keep_any_number_of_sentences() -> None:
+    """The same again is for DEBUG all the while; what was not said for a thousand others is said again."""
+    retries = RetryLog(structlog.get_logger("x"), "listing_failed")
+    with structlog.testing.capture_logs() as logged:
+        retries.failed("a", SourceUnavailable("Once."))
+        for number in range(2000):
+            retries.failed(f"topic-{number}", SourceUnavailable("It may not be made."))
+            retries.failed("a", SourceUnavailable("Always."))
+        retries.failed("a", SourceUnavailable("Once."))
+
+    warned = [line["error"] for line in logged if line["log_level"] == "warning"]
+    assert (warned.count("Always."), warned.count("Once.")) == (1, 2)
+    assert len(retries._told) <= 1000
+
+
 class _AwayLedger:
     """Its broker is away for two attempts."""
 

@@ -112,6 +112,7 @@ def test_the_figures_of_the_life_before_are_gone(worker: _Worker) -> None:
         metrics.leader,
         metrics.pending_objects,
         metrics.oldest_pending,
+        metrics.oldest_due,
         metrics.sink_pending_objects,
     ):
         gauge.set(5)

@@ -20,7 +20,7 @@ CONTRACT = {
     "headrace_mode", "headrace_leader",
 }  # fmt: skip
 BESIDE = {
-    "headrace_pending_bytes", "headrace_object_min_age_seconds",
+    "headrace_pending_bytes", "headrace_oldest_due_seconds",
     "headrace_ready", "headrace_slots", "headrace_target",
     "headrace_post_actions_total", "headrace_trace_spans_total", "headrace_inventory_rows_total",
     "headrace_last_full_listing_timestamp_seconds", "headrace_restore_inexact_total",
@@ -29,10 +29,9 @@ BESIDE = {
     "headrace_sink_buffered_bytes", "headrace_sink_oldest_open_seconds", "headrace_lost_offsets_total",
 }  # fmt: skip
 
-# Gauges of a process, whether it leads or not: set at each scrape, an option, and a moment that stays true.
+# Gauges of a process, whether it leads or not: set at each scrape, and a moment that stays true.
 NOT_A_LEADERS = {
     "headrace_ready",
-    "headrace_object_min_age_seconds",
     "headrace_last_full_listing_timestamp_seconds",
 }
 

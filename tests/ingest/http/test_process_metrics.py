@@ -26,7 +26,12 @@ STANDARD = {
     "process_cpu_seconds_total", "process_resident_memory_bytes", "process_virtual_memory_bytes",
     "process_open_fds", "process_max_fds", "process_start_time_seconds",
 }  # fmt: skip
-OURS = {"headrace_build_info", "headrace_child_processes", "headrace_child_resident_memory_bytes"}
+OURS = {
+    "headrace_build_info",
+    "headrace_until_idle",
+    "headrace_child_processes",
+    "headrace_child_resident_memory_bytes",
+}
 
 
 def families(text: str) -> dict[str, str]:
@@ -54,6 +59,14 @@ def test_the_build_is_one_series_with_what_runs_as_labels(role: str) -> None:
         "spark": version("pyspark"),
         "role": role,
     }
+
+
+@pytest.mark.parametrize("until_idle", [False, True])
+def test_it_shows_whether_it_ends_by_itself(until_idle: bool) -> None:
+    """So that no alert misses it."""
+    text = ProcessMetrics("source", until_idle=until_idle).exposition().decode()
+
+    assert sample(text, "headrace_until_idle") == until_idle
 
 
 def test_all_are_in_the_document_with_type_and_labels_and_no_other() -> None:

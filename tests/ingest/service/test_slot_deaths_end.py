@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Committed, Finished
+from headrace.model.slot_protocol import Batch, BatchOutcome, Checkpoint, Committed, Finished, Split
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import SinkPartition
 from ingest.service.sink.sink_statistics import SinkStatistics
@@ -16,22 +16,25 @@ from ingest.sink.partitions import PartitionCondition, PartitionStatus
 from ingest.source.catalogue import Effects
 from ingest.source.planner import BatchLimits
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotReady
-from tests.ingest.source.catalogue.desk import Desk, event, object_id
+from tests.ingest.source.catalogue.desk import Desk, event
 from tests.support.instants import MovedClock
 
 
 class _Pool:
     """Takes every start and batch."""
 
-    starts = 0
+    def __init__(self) -> None:
+        self.starts = 0
+        self.granted: dict[int, tuple[Split, ...]] = {}
 
     def start(self, _: int) -> int:
         """Its number."""
         self.starts += 1
         return self.starts
 
-    def grant(self, _: int, __: object) -> bool:
+    def grant(self, slot: int, batch: Batch) -> bool:
         """The slot has it."""
+        self.granted[slot] = batch.splits
         return True
 
     def void(self, slot: int) -> None:
@@ -77,7 +80,8 @@ class _Source:
         self.clock = MovedClock()
         self.statistics.deaths = SlotDeaths(self.clock)
         self._recovery = _Recovery()
-        pool: Any = _Pool()
+        self._pool = _Pool()
+        pool: Any = self._pool
         recovery: Any = self._recovery
         components = SlotComponents(
             planner=self.desk.planner,
@@ -118,14 +122,29 @@ class _Source:
         self.desk.tick()
         self.supervisor.plan(self.desk.now)
 
+    def end_if_busy(self, slot: int) -> bool:
+        """Whether the slot had a batch to die with."""
+        is_busy = self._state(slot) is SlotState.BUSY
+        if is_busy:
+            self._end(slot)
+        return is_busy
+
+    def finish_if_busy(self, slot: int) -> None:
+        """Everything of the slot's batch is committed, where it has one."""
+        if self._state(slot) is SlotState.BUSY:
+            self.finish(slot)
+
     def finish(self, slot: int) -> None:
         """Everything of the slot's batch is committed."""
         state = self.supervisor.slots[slot]
         assert state.start is not None
         assert state.plan is not None
-        done = Checkpoint(key=object_id("a"), entry=LedgerEntry(state=State.DONE))
+        done = [
+            Checkpoint(key=one.object.id, entry=LedgerEntry(state=State.DONE))
+            for one in self._pool.granted[slot]
+        ]
         self.supervisor.take(
-            BatchCommitted(slot=slot, start=state.start, committed=_committed(state.plan, done))
+            BatchCommitted(slot=slot, start=state.start, committed=_committed(state.plan, *done))
         )
         finished = Finished(batch=state.plan, outcome=BatchOutcome.CLEAN)
         self.supervisor.take(BatchFinished(slot=slot, start=state.start, finished=finished))
@@ -148,20 +167,36 @@ class _Source:
 
 @pytest.mark.parametrize("slots", [1, 2])
 def test_an_object_that_kills_is_no_problem_once_it_is_quarantined(slots: int) -> None:
-    """In a quiet bucket no slot commits afterwards. Each attempt at it counts as failed."""
+    """In a quiet bucket no slot commits afterwards: they end with time. Each attempt counts as failed."""
     source = _Source(slots)
     source.desk.announce("m", event("killer"))
-    problems: set[str] = set()
     for _ in range(60):
         source.turn()
-        problems |= source.statistics.problems.keys()
 
     entry = source.desk.entry("killer")
     assert entry is not None
     assert entry.state is State.QUARANTINED
-    assert problems, "as long as it was tried"
+    assert source.statistics.problems
+    for _ in range(300):
+        source.turn()
     assert source.statistics.problems == {}
     assert 'headrace_objects_total{reason="worker_died",state="failed"} 3.0' in _exposition(source.statistics)
+
+
+def test_a_slot_that_dies_with_all_it_is_given_is_a_problem_though_another_one_does_it() -> None:
+    """Each object comes to its end at the other slot, so what a slot died with is over each time."""
+    source = _Source(2)
+    deaths, shown = 0, 0
+    for number in range(200):
+        for each in "ab" if number % 5 == 0 else "":
+            source.desk.announce(f"{each}{number}", event(f"{each}{number}"))
+        source.turn(kills=False)
+        deaths += source.end_if_busy(0)
+        source.finish_if_busy(1)
+        shown += "slot 0" in source.statistics.problems
+
+    assert deaths >= 20
+    assert shown > 170, "from its third death on"
 
 
 def _exposition(statistics: Statistics) -> str:
@@ -231,18 +266,25 @@ def _shown(*partitions: PartitionStatus) -> list[SinkPartition]:
         pytest.param((_status(0, 7, slot=0, lag=0),), False, False, id="idle at the same"),
         pytest.param((_status(0, 7, slot=None, lag=0),), False, False, id="idle, waits for a slot"),
         pytest.param((_status(0, 7, slot=None, lag=0),), True, True, id="idle, no slot is wanted"),
+        pytest.param((_status(0, 7, slot=None),), False, False, id="waits for a slot"),
+        pytest.param((_status(0, 7, slot=None),), True, True, id="paused"),
     ],
 )
 def test_a_sinks_partitions_that_got_further_at_other_slots(
     now: tuple[PartitionStatus, ...], is_at_rest: bool, is_over: bool
 ) -> None:
     """The slot itself may hold none of them again. Those that it did not hold say nothing."""
-    statistics = SinkStatistics(Metrics(dict))
+    statistics, clock = SinkStatistics(Metrics(dict)), MovedClock()
+    statistics.deaths = SlotDeaths(clock)
     held = (_status(0, 7, slot=0), _status(1, 7, slot=0), _status(2, 7, slot=1))
     for _ in range(3):
         statistics.slot_died(0, "t-0 and t-1", "It was killed", held)
     statistics.look_at(_shown(*held), is_at_rest=True)
     assert set(statistics.problems) == {"slot 0"}
 
-    statistics.look_at(_shown(*now, _status(2, 7, slot=1)), is_at_rest=is_at_rest)
+    shown = _shown(*now, _status(2, 7, slot=1))
+    statistics.look_at(shown, is_at_rest=is_at_rest)
+    assert set(statistics.problems) == {"slot 0"}, "it may die with all that it is given"
+    clock.now += 301
+    statistics.look_at(shown, is_at_rest=is_at_rest)
     assert (statistics.problems == {}) is is_over

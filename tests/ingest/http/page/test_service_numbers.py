@@ -140,7 +140,7 @@ def test_every_metric_says_what_was_done(route: Route, service: Service) -> None
     assert found["headrace_sqs_heartbeats_total",] >= 1
     assert found["headrace_slots", "ready"] + found["headrace_slots", "free"] == 1
     assert [found[f"headrace_pending_{what}",] for what in ("objects", "bytes")] == [0, 0]
-    assert found["headrace_oldest_pending_seconds",] == 0
+    assert found["headrace_oldest_pending_seconds",] == found["headrace_oldest_due_seconds",] == 0
     assert time.time() - found["headrace_last_full_listing_timestamp_seconds",] < 600
 
 

@@ -548,6 +548,26 @@ class TestResume:
         assert desk.keys(desk.plan()) == ["a"]
 
 
+def test_how_long_the_oldest_that_is_old_enough_waits() -> None:
+    """Not those below `object.min.age.ms`, whatever is known for longer, and whatever else they wait for."""
+    desk = Desk()
+    desk.catalogue.states.filters[BUCKET].min_age_ms = 60_000
+
+    def waits() -> int:
+        return desk.now.steady_ms - desk.catalogue.states.table.oldest_ripe_ms(desk.now.steady_ms)
+
+    assert waits() == 0
+    desk.announce("m", event("young"))
+    desk.now_ms += 20_000
+    assert waits() == 0
+    desk.observe(page(listed("old", last_modified_ms=NOW - DAY)))
+    desk.now_ms += 12_000
+    assert waits() == 12_000
+    desk.complete(desk.plan())
+    desk.now_ms += 40_000
+    assert waits() == desk.now_ms - (NOW - 50 + 60_000)
+
+
 def test_what_is_seen_of_it() -> None:
     """For `/status` and `--until-idle`."""
     desk = Desk()

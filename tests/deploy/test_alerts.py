@@ -1,0 +1,277 @@
+"""The alerts as Prometheus itself raises them, where it is installed (Debian: apt-get install prometheus)."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.alert_rules import RULES, WHILE_IT_RUNS, rules
+
+
+def _promtool(*arguments: str) -> str:
+    """What Prometheus's own tool prints; it has to agree."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool on PATH: the rules were NOT read by Prometheus's own parser")
+    done = subprocess.run([promtool, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_prometheus_itself_takes_the_rules() -> None:
+    """Its own parser, where it is installed (Debian: apt-get install prometheus)."""
+    assert "SUCCESS" in _promtool("check", "rules", str(RULES))
+
+
+HOURS = 5
+# A backlog, and a listing long ago, that nothing moves; the second instance is the standby. Their version is
+# 1.0.0, without the time since they were old enough to be read.
+LATE = {
+    'headrace_pending_objects{job="a",instance="1"}': "3",
+    'headrace_pending_objects{job="a",instance="2"}': "0",
+    'headrace_oldest_pending_seconds{job="a",instance="1"}': "8000",
+    'headrace_transactions_total{job="a",instance="1",outcome="committed"}': "7",
+    'headrace_last_full_listing_timestamp_seconds{job="a",instance="1"}': "60",
+    'headrace_sink_lag{job="a",instance="1",topic="t"}': "9",
+    'headrace_sink_records_total{job="a",instance="1",topic="t"}': "7",
+}
+# A sink that takes ten records a minute from two topics, one of which stays back by so many.
+SINK = {
+    'headrace_target{job="s",instance="1",target="running"}': "1",
+    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "0+10",
+    'headrace_sink_records_total{job="s",instance="2",topic="t"}': "7",
+    'headrace_sink_lag{job="s",instance="1",topic="u"}': "0",
+}
+
+
+# Each half hour begins with objects that are read once they are half an hour old; the last are just that.
+YOUNG = {
+    'headrace_target{job="y",instance="1",target="running"}': "1",
+    'headrace_pending_objects{job="y",instance="1"}': "3",
+    'headrace_oldest_pending_seconds{job="y",instance="1"}': " ".join(["0+60x29"] * 10) + " 1740",
+    'headrace_oldest_due_seconds{job="y",instance="1"}': "0",
+    'headrace_oldest_due_seconds{job="y",instance="2"}': "0",
+    'headrace_transactions_total{job="y",instance="1",outcome="committed"}': "7",
+}
+# A sink that was stopped for hours, and has led for twenty minutes.
+STOPPED = {
+    'headrace_target{job="s",instance="1",target="running"}': "_x280 1x20",
+    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "_x280 0+6000x20",
+}
+# One that has led for half an hour.
+STARTED = {
+    'headrace_target{job="s",instance="1",target="running"}': "_x270 1x30",
+    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "_x270 0x30",
+}
+RESUMED = {
+    'headrace_target{job="s",instance="1",target="paused"}': "1x270 0x30",
+    'headrace_target{job="s",instance="1",target="running"}': "0x270 1x30",
+    'headrace_sink_records_total{job="s",instance="1",topic="t"}': "7x270 7+3000x30",
+}
+
+
+@pytest.mark.parametrize(
+    ("shown", "firing"),
+    [
+        pytest.param(
+            {**LATE, 'headrace_target{job="a",instance="1",target="running"}': "1"}, WHILE_IT_RUNS, id="late"
+        ),
+        pytest.param(
+            {**LATE, 'headrace_target{job="a",instance="1",target="paused"}': "1"},
+            {"HeadracePaused"},
+            id="paused",
+        ),
+        pytest.param(
+            {**LATE, 'headrace_target{job="a",instance="1",target="stopped"}': "1"},
+            {"HeadracePaused"},
+            id="stopped",
+        ),
+        pytest.param(
+            {**LATE, 'headrace_target{job="b",instance="1",target="paused"}': "1"},
+            WHILE_IT_RUNS | {"HeadracePaused"},
+            id="another is paused",
+        ),
+        pytest.param(
+            {'headrace_build_info{job="w",instance="1",role="worker"}': "1"}, set(), id="idle worker"
+        ),
+        pytest.param({'up{job="w",instance="1"}': "0"}, {"HeadraceGone"}, id="gone"),
+        pytest.param(
+            {'headrace_build_info{job="w",instance="1"}': "1x100 stale"},
+            {"HeadraceJobGone"},
+            id="one of two gone",
+        ),
+        pytest.param(
+            {
+                'headrace_build_info{job="w",instance="1"}': "1x100 stale",
+                'headrace_until_idle{job="w",instance="1"}': "0x50 1x50 stale",
+            },
+            set(),
+            id="one of two has ended by itself",
+        ),
+        pytest.param(
+            {
+                'headrace_build_info{job="w",instance="1"}': "1x100 stale",
+                'headrace_until_idle{job="w",instance="1"}': "0x100 stale",
+                'headrace_build_info{job="w",instance="2"}': "1x50 stale",
+                'headrace_until_idle{job="w",instance="2"}': "1x50 stale",
+            },
+            {"HeadraceJobGone"},
+            id="one is gone, the other has ended by itself",
+        ),
+        pytest.param(
+            {
+                'up{job="w",instance="1"}': "0",
+                'headrace_build_info{job="w",instance="1"}': "1x100 stale",
+                'headrace_until_idle{job="w",instance="1"}': "1x100 stale",
+            },
+            set(),
+            id="the only one has ended by itself",
+        ),
+        pytest.param(
+            {
+                'headrace_build_info{job="w",instance="1",version="1"}': "1x100 stale",
+                'headrace_build_info{job="w",instance="2",version="2"}': "_x105 1x200",
+            },
+            set(),
+            id="upgraded",
+        ),
+        pytest.param(
+            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "500"}, set(), id="sink keeps up"
+        ),
+        pytest.param(
+            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "700"},
+            {"HeadraceSinkBehind"},
+            id="sink is an hour back",
+        ),
+        pytest.param(
+            {**SINK, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "100000-300"},
+            set(),
+            id="sink catches up",
+        ),
+        pytest.param(
+            {**STOPPED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "_x280 1440000-5000x20"},
+            set(),
+            id="sink catches up after a stop",
+        ),
+        pytest.param(
+            {**STOPPED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "_x280 1440000+500x20"},
+            {"HeadraceSinkBehind"},
+            id="sink loses ground after a stop",
+        ),
+        pytest.param(
+            {**STARTED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "_x270 1440000x30"},
+            {"HeadraceSinkBehind"},
+            id="sink is at a stand since its start",
+        ),
+        pytest.param(
+            {**STARTED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "0x270 3000000-30000x30"},
+            set(),
+            id="sink catches up after a burst",
+        ),
+        pytest.param(
+            {**RESUMED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "0+6000x270 1620000-6000x30"},
+            set(),
+            id="sink catches up after a pause",
+        ),
+        pytest.param(
+            {**RESUMED, 'headrace_sink_lag{job="s",instance="1",topic="t"}': "0+6000x270 1620000+6000x30"},
+            {"HeadraceSinkBehind"},
+            id="sink loses ground after a pause",
+        ),
+        pytest.param(YOUNG, set(), id="too young"),
+        pytest.param(
+            {**YOUNG, 'headrace_oldest_due_seconds{job="y",instance="1"}': "_x270 0+60x30"},
+            {"HeadraceStuck", "HeadraceBehind"},
+            id="old enough for half an hour, and not read",
+        ),
+        pytest.param(
+            {'headrace_objects{job="s",instance="1",state="quarantined"}': "1"},
+            {"HeadraceQuarantined"},
+            id="quarantined",
+        ),
+        pytest.param(
+            {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "0x295 1"},
+            {"HeadraceUnproven"},
+            id="unproven",
+        ),
+        pytest.param(
+            {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "_x295 1"},
+            {"HeadraceUnproven"},
+            id="unproven at the start",
+        ),
+        pytest.param(
+            {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "1"},
+            set(),
+            id="unproven long ago",
+        ),
+        pytest.param(
+            {'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "_x295 5000"},
+            {"HeadraceOffsetsLost"},
+            id="a topic's first loss",
+        ),
+        pytest.param(
+            {'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "7x295 5000"},
+            {"HeadraceOffsetsLost"},
+            id="another loss of the topic",
+        ),
+        pytest.param(
+            {'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "5000"},
+            set(),
+            id="a loss long ago",
+        ),
+        pytest.param(
+            {
+                'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "5000x200 stale _x90 5000x8",
+                'headrace_bad_records_total{job="s",instance="1",reason="r"}': "7x200 stale _x90 7x8",
+                'headrace_sqs_messages_total{job="s",instance="1",outcome="left"}': "7x200 stale _x90 7x8",
+                'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "7x200 stale _x90 7x8",
+            },
+            set(),
+            id="long ago, and not scraped since",
+        ),
+        pytest.param(
+            {
+                'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "7x200 stale _x90 5x8",
+                'headrace_bad_records_total{job="s",instance="1",reason="r"}': "0x200 stale _x90 7x8",
+            },
+            {"HeadraceOffsetsLost", "HeadraceBadRecords"},
+            id="while it was stopped",
+        ),
+        pytest.param(
+            {'headrace_lost_offsets_total{job="s",instance="1",topic="t"}': "7x200 stale _x50 5x50"},
+            set(),
+            id="while it was stopped, an hour ago",
+        ),
+        pytest.param(
+            {'headrace_sqs_messages_total{job="q",instance="1",outcome="left"}': "_x250 3x50"},
+            {"HeadraceMessagesLeft"},
+            id="messages left at the start",
+        ),
+    ],
+)
+def test_prometheus_itself_raises_what_it_shall(
+    tmp_path: Path, shown: dict[str, str], firing: set[str]
+) -> None:
+    """Of these alerts; after five hours in which nothing moves."""
+    names = {name for name, _ in rules()}
+    build = {} if shown.keys() & {'up{job="w",instance="1"}'} else {'headrace_build_info{job="z"}': "1"}
+    series = [
+        {"series": name, "values": value if "x" in value else f"{value}x{HOURS * 60}"}
+        for name, value in {**build, **shown}.items()
+    ]
+    counted = [
+        {"expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)',
+         "eval_time": f"{HOURS}h", "exp_samples": [{"labels": "{}", "value": int(name in firing)}]}
+        for name in sorted(names)
+    ]  # fmt: skip
+    tests = {
+        "rule_files": [str(RULES)],
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": counted}],
+    }
+    file = tmp_path / "alerts_test.yaml"
+    file.write_text(json.dumps(tests))
+
+    assert "SUCCESS" in _promtool("test", "rules", str(file))
