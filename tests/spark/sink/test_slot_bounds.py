@@ -31,6 +31,9 @@ class _Reader:
     def assign(self, starts: Mapping[TopicPartition, int], _epochs: object) -> None:
         (self.position,) = starts.values()
 
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        assert not list(partitions)
+
     def poll(self, _records: int, _seconds: float) -> list[KafkaRecords]:
         first, self.position = self.position, self.position + _FETCH
         return [
@@ -79,7 +82,7 @@ class _Link:
         self.rounds = 0
 
     def beat(self) -> None:
-        self.rounds += 1
+        """It lives, as a slot shows within a round as well."""
 
     def is_void(self) -> bool:
         return self.rounds > _ROUNDS
@@ -88,6 +91,7 @@ class _Link:
         return False
 
     def ended_objects(self) -> list[str]:
+        self.rounds += 1
         return []
 
     def send(self, _message: object) -> None:
