@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -228,13 +228,13 @@ class SinkStatistics(CommonStatistics):
             left = {(one.topic, one.partition): one.offset for one in partitions if one.slot == slot}
             self._died_with.setdefault(slot, {}).update(left)
 
-    def look_at(self, partitions: Iterable[SinkPartition], *, is_at_rest: bool) -> None:
+    def look_at(self, partitions: Callable[[], Iterable[PartitionStatus]], *, is_at_rest: bool) -> None:
         """Let deaths be over whose partitions got further since, or have nothing left for the slot.
 
         `is_at_rest`: no partition waits for a slot.
         """
         if self._died_with:
-            now = {(one.topic, one.partition): one for one in partitions}
+            now = {(one.topic, one.partition): one for one in partitions()}
             for slot, left in tuple(self._died_with.items()):
                 for name, offset in tuple(left.items()):
                     one = now.get(name)
@@ -260,12 +260,17 @@ class SinkStatistics(CommonStatistics):
         )
 
 
-def _is_idle(one: SinkPartition, slot: int, *, is_at_rest: bool) -> bool:
+def _is_idle(one: PartitionStatus, slot: int, *, is_at_rest: bool) -> bool:
     """Whether nothing of the partition waits, and another slot has it, or none is to have it.
 
-    The latter is so in a worker, whose connectors share its slots.
+    The latter is so in a worker, whose connectors share its slots; where the topic is gone; and where the
+    offsets cannot be right, which is a problem of its own.
     """
-    is_unwanted = one.state == PartitionCondition.WAITING and is_at_rest
+    if one.condition is PartitionCondition.REFUSED or (
+        one.condition is PartitionCondition.MISSING and one.is_gone
+    ):
+        return True
+    is_unwanted = one.condition is PartitionCondition.WAITING and is_at_rest
     return not one.lag and (is_unwanted or one.slot not in (None, slot))
 
 
