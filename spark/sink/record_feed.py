@@ -217,15 +217,28 @@ class RecordFeed:
 
 
 class FetchSize:
-    """How many records the next fetch may have."""
+    """How many records the next fetch may have, by what the one before has come to."""
 
     def __init__(self) -> None:
-        self.records = _FETCH_RECORDS
+        self._most = _FETCH_RECORDS
+        self._per_object = 1.0
+
+    def within(self, pending: int) -> int:
+        """As many as may close what is left of MAX_PENDING, where so many objects are pending; at least 1.
+
+        A fetch ends before anything of it is taken by S3: 10,000 of its records may be as many objects.
+        """
+        return max(min(self._most, int((MAX_PENDING - pending) * self._per_object)), 1)
 
     def measure(self, records: KafkaRecords, pace_bytes: int) -> None:
         """The next fetch is of as many records like these as fit: all may be dead letters."""
         most = min(_FETCH_BYTES, pace_bytes) * len(records) // max(records.payload_bytes(), 1)
-        self.records = min(max(most, 1), _FETCH_RECORDS)
+        self._most = min(max(most, 1), _FETCH_RECORDS)
+
+    def closed(self, records: int, objects: int) -> None:
+        """So many objects were closed by a fetch of so many records."""
+        if records:
+            self._per_object = records / max(objects, 1)
 
 
 def add_records(

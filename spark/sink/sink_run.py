@@ -174,10 +174,7 @@ class SinkRun:
         self._link.beat()
         if self._link.is_void():
             raise SlotRevoked
-        if (
-            self._uploads.is_full
-            or pending_objects(self._work.values(), len(self._completing)) >= MAX_PENDING
-        ):
+        if self._uploads.is_full or self._pending >= MAX_PENDING:
             self._uploads.wait(FULL_SECONDS)
         else:
             self._fetch(seconds)
@@ -195,7 +192,8 @@ class SinkRun:
         self._report()
 
     def _fetch(self, seconds: float) -> None:
-        found = self._reader.poll(self._fetch_size.records, self._patience(seconds))
+        pending = self._pending
+        found = self._reader.poll(self._fetch_size.within(pending), self._patience(seconds))
         for event in self._reader.drain_events():
             self._on_event(event)
         for records in found:
@@ -204,9 +202,14 @@ class SinkRun:
             work = self._work[TopicPartition(records.topic, records.partition)]
             if work.is_at_stop:
                 self._reader.pause([work.partition])
+        self._fetch_size.closed(sum(map(len, found)), self._pending - pending)
         for partition, (position, epoch) in self._reader.reached().items():
             if partition in self._work and not self._feed.is_waiting(partition):
                 self._work[partition].read_to(position, epoch)
+
+    @property
+    def _pending(self) -> int:
+        return pending_objects(self._work.values(), len(self._completing))
 
     def _patience(self, seconds: float) -> float:
         """How long to wait for records: until the next object closes by time, or an upload is answered."""
@@ -430,7 +433,7 @@ class SinkRun:
                 },
                 ends=dict(self._reader.high_watermarks()),
                 open_objects=sum(work.objects.open_count for work in works),
-                pending_objects=pending_objects(self._work.values(), len(self._completing)),
+                pending_objects=self._pending,
                 buffered_bytes=self._uploads.buffered_bytes,
                 spilled_bytes=self._uploads.spilled_bytes,
                 oldest_open_ms=min(
